@@ -1,108 +1,75 @@
-"""The guard of each row of the fault table, and the patches that take it out."""
+"""Guards of runs, pictures, files and commands."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from tools.guards.guard import Guard, Patch, one
 
-
-class Patch(NamedTuple):
-    """An exact piece of a file, and what takes its place."""
-
-    file: str
-    text: str
-    without: str
-
-
-class Guard(NamedTuple):
-    """What keeps a row, in a few words, and what takes it out."""
-
-    what: str
-    patches: tuple[Patch, ...]
-
-
-def _one(what: str, file: str, text: str, without: str) -> Guard:
-    return Guard(what, (Patch(f"mptctl/{file}", text, without),))
-
-
-_FULL_DISK = _one(
+_FULL_DISK = one(
     "a full disk is told from other errors",
     "files/writing.py",
     "_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)",
     "_FULL = ()",
 )
-_TOLERANT = _one("no write to a stream fails", "__main__.py", "    take_what_comes()\n", "")
+_TOLERANT = one("no write to a stream fails", "__main__.py", "    take_what_comes()\n", "")
 
-# Rows as in the fault table, which docs/reliability.md repeats in short.
-GUARDS: dict[int, Guard] = {
-    1: _one(
+RUNS: dict[int, Guard] = {
+    1: one(
         "a damaged checkpoint is answered by the newest sound one's name",
         "models/checkpoint.py",
         "load_safely(path, advice=_valid_beside)",
         "load_safely(path)",
     ),
-    2: _one(
+    2: one(
         "neither archive nor pickle is no checkpoint",
         "models/state_dict.py",
         r'if not is_archive and head[:1] != b"\x80":',
         "if False:",
     ),
-    3: _one("the digest is compared", "models/checkpoint.py", 'if content["digest"] != found:', "if False:"),
-    4: _one(
+    3: one("the digest is compared", "models/checkpoint.py", 'if content["digest"] != found:', "if False:"),
+    4: one(
         "weights only are unpickled",
         "models/state_dict.py",
         'map_location="cpu", weights_only=True)\n        odd',
         'map_location="cpu", weights_only=False)\n        odd',
     ),
-    5: _one(
+    5: one(
         "what could run code is named", "models/state_dict.py", "        if names:\n", "        if False:\n"
     ),
     6: _FULL_DISK,
-    7: _one(
+    7: one(
         "the optimizer's state comes back",
         "training/resume.py",
         '    student.optimizer.load_state_dict(training["optimizer"])\n',
         "",
     ),
-    8: _one(
+    8: one(
         "the loop looks at the signal",
         "training/fit.py",
         "        if stop:\n            self._save_and_stop()",
         "        if False:\n            self._save_and_stop()",
     ),
-    9: _one(
+    9: one(
         "differences of the recipe are refused",
         "training/resume.py",
         "    if lines:\n        raise CheckpointError(",
         "    if False:\n        raise CheckpointError(",
     ),
-    10: _one(
+    10: one(
         "the checkpoint before is tried too",
         "training/resume.py",
         "in (folder.last, folder.previous):",
         "in (folder.last,):",
     ),
-    11: _one(
+    11: one(
         "the flag of the guard is looked at",
         "training/fit.py",
         "        if failed is None:\n            return",
         "        if True:\n            return",
     ),
-    12: _one(
-        "rows that are not finite are counted",
-        "evaluation/reading/predictions.py",
-        "    if bad:\n",
-        "    if False:\n",
-    ),
-    13: _one(
-        "a comparison of no sample is refused",
-        "evaluation/evaluate.py",
-        "if not answers.counts().total:",
-        "if False:",
-    ),
-    14: _one(
+    14: one(
         "the end of a file is looked at", "data/verify.py", "if not _is_whole(", "if False and not _is_whole("
     ),
-    15: _one(
+    15: one(
         "pictures that decoders disagree on are marked",
         "data/verify.py",
         "kind = _kind(image)",
@@ -119,37 +86,31 @@ GUARDS: dict[int, Guard] = {
             Patch("mptctl/data/verify.py", "if width * height > MAX_PIXELS:", "if False:"),
         ),
     ),
-    17: _one(
+    17: one(
         "size and time of files are compared",
         "data/manifest.py",
         "        if self.is_array:\n            return\n",
         "        if True:\n            return\n",
     ),
-    18: _one(
+    18: one(
         "anchors and aliases are refused",
         "files/yaml_text.py",
         '        if getattr(event, "anchor", None) is not None:\n',
         "        if False:\n",
     ),
-    19: _one(
+    19: one(
         "class names are looked up in the split",
         "models/importing.py",
         "    if unknown:\n",
         "    if False:\n",
     ),
-    20: _one(
-        "the join is one to one",
-        "evaluation/pairing/join.py",
-        "                raise self._error_of_ids()\n",
-        "                pass\n",
-    ),
-    21: _one(
+    21: one(
         "a folder that holds a run is refused",
         "models/ownership.py",
         '    if existing != "replace":\n',
         "    if False:\n",
     ),
-    22: _one("a trial goes on in another process", "tune/sweep.py", "max_failures=", "max_failures=0 and "),
+    22: one("a trial goes on in another process", "tune/sweep.py", "max_failures=", "max_failures=0 and "),
     23: Guard(
         "the folder is locked",
         (
@@ -176,32 +137,14 @@ GUARDS: dict[int, Guard] = {
             ),
         ),
     ),
-    25: _one(
+    25: one(
         "a worker whose partner is gone says so",
         "training/distributed.py",
         "if self.size == 1 or not _is_communication(error):",
         "if True:",
     ),
-    26: _one(
-        "one and the same model fails",
-        "evaluation/gate/check.py",
-        "if identical and not limits.allow_identical:",
-        "if False:",
-    ),
-    27: _one(
-        "lost right answers have a warning",
-        "evaluation/pairing/sanity.py",
-        "if right and counts.negative_flips / right >= NEARLY_ALL:",
-        "if False:",
-    ),
-    28: _one(
-        "an archive is held against free memory",
-        "evaluation/reading/npz_file.py",
-        "if needed > free:",
-        "if False:",
-    ),
-    29: _one("names are made visible", "errors.py", "    if text.isprintable():\n", "    if True:\n"),
-    30: _one("names that lead up are refused", "models/ownership.py", ' or ".." in path.parts', ""),
+    29: one("names are made visible", "errors.py", "    if text.isprintable():\n", "    if True:\n"),
+    30: one("names that lead up are refused", "models/ownership.py", ' or ".." in path.parts', ""),
     31: Guard(
         "a file is written under another name",
         (
@@ -218,213 +161,111 @@ GUARDS: dict[int, Guard] = {
         ),
     ),
     32: _FULL_DISK,
-    33: _one(
+    33: one(
         "a run whose process died goes on",
         "studies/study_pool.py",
         "            except RayError as error:\n                outcome",
         "            except ZeroDivisionError as error:\n                outcome",
     ),
-    34: _one(
-        "an expired waiver does not hold",
-        "evaluation/gate/rules.py",
-        "expired=waiver.expires < today,",
-        "expired=False,",
-    ),
-    35: _one(
+    35: one(
         "an export that says something else is refused",
         "release/exporting.py",
         "not report.max_difference <= report.tolerance",
         "False",
     ),
     36: _TOLERANT,
-    37: _one(
+    37: one(
         "an output is held against the inputs",
         "cli/outputs.py",
         "if os.path.samestat(found, there):",
         "if False:",
     ),
-    38: _one(
+    38: one(
         "a run's own teachers are not replaced",
         "models/ownership.py",
         "    if not folder.exists():\n        return\n    for path in inputs",
         "    if True:\n        return\n    for path in inputs",
     ),
-    39: _one(
-        "floats that are no whole numbers are refused",
-        "evaluation/reading/columns.py",
-        "if not sound.all():",
-        "if False:",
-    ),
-    40: _one(
-        "other spellings are looked for",
-        "evaluation/reading/spelling.py",
-        "    if misspelled:\n",
-        "    if False:\n",
-    ),
-    41: _one(
+    41: one(
         "a split is held against its manifest",
         "data/split.py",
         "    refuse_edited(file, manifest, path)\n",
         "",
     ),
-    42: _one(
-        "a header is held against its member",
-        "evaluation/reading/npz_file.py",
-        "if header.size != info.file_size or",
-        "if",
-    ),
-    43: _one(
+    43: one(
         "a tensor is held against its storage",
         "models/state_dict.py",
         "if value.numel() * value.itemsize > value.untyped_storage().nbytes():",
         "if False:",
     ),
-    44: _one(
+    44: one(
         "a lock that somebody wrote into is refused",
         "models/lock.py",
         "        or not CONTENT.fullmatch(os.pread(file, 32, 0))\n",
         "",
     ),
     45: _TOLERANT,
-    46: _one(
+    46: one(
         "the temporary folder is ours alone",
         "files/scratch.py",
         "dir=parent))  # of mode 0700",
         "dir=parent))\n        folder.chmod(0o777)",
     ),
-    47: _one(
+    47: one(
         "claims of others are looked at",
         "teachers/cache_budget.py",
         "            self._refuse_if_taken(others)\n            _write_claim",
         "            _write_claim",
     ),
-    48: Guard(
-        "limits are held against what a rate can be, and bounds are exact",
-        (
-            Patch(
-                "mptctl/evaluation/limits.py", "            kind.check_range(limit)\n", "            pass\n"
-            ),
-            Patch(
-                "mptctl/evaluation/statistics.py",
-                "float(betainccinv(count + 1, total - count, tail)) if count < total else 1.0",
-                "count / total",
-            ),
-        ),
-    ),
-    49: _one(
+    49: one(
         "tensors and groups of a checkpoint are looked at",
         "models/checkpoint.py",
         "        _refuse_odd(model, training)\n",
         "",
     ),
-    50: _one(
+    50: one(
         "what YAML raises beside its own errors is caught",
         "files/yaml_text.py",
         "except (yaml.YAMLError, ValueError, RecursionError) as error:",
         "except ZeroDivisionError as error:",
     ),
-    51: _one(
-        "an unfinished run fails",
-        "evaluation/gate/check.py",
-        "if unfinished and not limits.allow_unfinished:",
-        "if False:",
-    ),
-    52: _one(
+    52: one(
         "scratch is known by our own mark",
         "files/scratch.py",
         "and _marks(os.pread(mark, MARK_BYTES, 0), folder)",
         "",
     ),
-    53: _one(
-        "logits of one column are refused",
-        "evaluation/reading/predictions.py",
-        "    if logits.shape[1] == 1:\n",
-        "    if False:\n",
-    ),
-    54: Guard(
-        "masks, names of columns and of rows count",
-        (
-            Patch(
-                "mptctl/evaluation/reading/arrays.py",
-                "    if masked:\n        raise",
-                "    if False:\n        raise",
-            ),
-            Patch(
-                "mptctl/evaluation/reading/named_arrays.py",
-                "    columns = _column_names(value) if values.ndim == 2 else None\n",
-                "    columns = None\n",
-            ),
-            Patch(
-                "mptctl/evaluation/reading/named_arrays.py",
-                "        if table.rows is None:\n",
-                "        if True:\n",
-            ),
-        ),
-    ),
-    55: _one(
-        "what stands among parts is looked at",
-        "evaluation/reading/readers.py",
-        "        for part in parts:\n            _refuse_unreadable(part, path)\n",
-        "        parts = [part for part in parts if part.suffix in FORMS and part.is_file()]\n",
-    ),
-    56: _one(
+    56: one(
         "a run that is there again is not counted again",
         "studies/groups.py",
         "        if again is not None:\n",
         "        if False:\n",
     ),
-    57: _one(
+    57: one(
         "old classes are those of the split",
         "release/adjusting.py",
         'known = None if models["old"].classes is not None else split.classes.old',
         "known = None",
     ),
-    58: _one(
-        "an undecided limit fails beside a gate file",
-        "evaluation/gate/gate_file.py",
-        'content = flags.model_dump() | {"undecided": "fail"}',
-        "content = flags.model_dump()",
-    ),
-    59: _one(
+    59: one(
         "what is there has to be an earlier output of the same kind",
         "cli/outputs.py",
         "    if not earlier:\n",
         "    if False:\n",
     ),
-    60: _one(
+    60: one(
         "what is kept has to be of this very run",
         "studies/study_results.py",
         "    if not same:\n",
         "    if False:\n",
     ),
-    61: _one(
-        "files of one command take their names together",
-        "report/documents/flips_files.py",
-        "self.predictions / name, files.open)",
-        "self.predictions / name)",
-    ),
-    62: Guard(
-        "ids of a file that a gate file names are named by line, and so are keys of another file in its place",
-        (
-            Patch(
-                "mptctl/evaluation/gate/rules.py",
-                "    lines = {} if listed is None else listed.lines\n",
-                "    lines: dict[str, int] = {}\n",
-            ),
-            Patch(
-                "mptctl/evaluation/gate/gate_file.py",
-                "    refuse_unknown_keys(text, GateFile.model_fields, str(path))\n",
-                "",
-            ),
-        ),
-    ),
-    63: _one(
+    63: one(
         "what is no regular file is not read",
         "files/text_file.py",
         "        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):\n",
         "        if False:\n",
     ),
-    64: _one(
+    64: one(
         "an ensemble has a largest size",
         "training/ensemble.py",
         "    if size > MOST_MEMBERS:\n",
@@ -460,61 +301,37 @@ GUARDS: dict[int, Guard] = {
             ),
         ),
     ),
-    67: _one(
-        "columns that are called as the reader's own are read row by row",
-        "evaluation/reading/parquet_file.py",
-        "        if not OF_THE_READER.isdisjoint(lower):\n            return None\n",
-        "",
-    ),
-    68: _one(
-        "labels of a training loop are looked at",
-        "integrations/flip_monitor.py",
-        "    if wrong := [v for v in given if v < 0 and v != -100]:",
-        "    if wrong := [v for v in given if False]:",
-    ),
-    69: _one(
-        "a waiver of a slice has a cap",
-        "evaluation/gate/gate_file.py",
-        "if self.by is not None and self.max_flips is None:",
-        "if False:",
-    ),
-    70: _one(
+    70: one(
         "numbers are those of YAML 1.2",
         "files/model.py",
         "        number = _number_or_none(text)\n        if number is None:\n            raise",
         "        number = float(text.replace(':', ''))\n        if number is None:\n            raise",
     ),
-    71: _one(
+    71: one(
         "a run that was never saved begins anew",
         "training/train.py",
         "anew = request.resume and was_never_saved(RunDir(request.folder))",
         "anew = False",
     ),
-    72: _one(
+    72: one(
         "folders that are being written are looked for",
         "cli/split.py",
         "if overwrite and (held := held_below(run_root)):",
         "if False and (held := held_below(run_root)):",
     ),
-    73: _one(
+    73: one(
         "pictures of kinds that are not read are bad files",
         "data/derived_splits.py",
         "        if is_read(name) or is_unread_picture(name)\n",
         "        if is_read(name)\n",
     ),
-    74: _one(
+    74: one(
         "the size before the crop follows the picture size",
         "recipe/reading.py",
         '    return _merge(merged, {"data": {"eval_resize": resize}})\n',
         "    return merged\n",
     ),
-    75: _one(
-        "the gate is held to both readings",
-        "evaluation/gate/check.py",
-        "    if other.passed or not gate.passed:\n",
-        "    if True:\n",
-    ),
-    76: _one(
+    76: one(
         "settings of another criterion are refused",
         "recipe/criterion.py",
         "        if owner != recipe.name and owner not in names:\n",
