@@ -116,9 +116,13 @@ class Copy(ABC):
     def give_up(self, error: BaseException) -> None:
         """Remove what is half written."""
 
-    @abstractmethod
     def next_place(self) -> list[str]:
-        """Arguments with which `mptctl split` takes the copy; none where it does not."""
+        """Arguments with which `mptctl split` takes the copy."""
+        return [self._place(), *([] if any(self.source.parts) else ["--test-fraction", "0.2"])]
+
+    @abstractmethod
+    def _place(self) -> str:
+        """The copy as a place that `mptctl split` recognises."""
 
     @abstractmethod
     def _name(self, row: int) -> str:

@@ -91,9 +91,8 @@ class FolderCopy(Copy):
     def give_up(self, error: BaseException) -> None:
         """As `Copy.give_up`: whatever is there is whole."""
 
-    def next_place(self) -> list[str]:
-        """As `Copy.next_place`: the folder, where it has parts."""
-        return ["imagefolder", "--data-root", str(self.out)] if any(self.source.parts) else []
+    def _place(self) -> str:
+        return str(self.out)
 
     def _name(self, row: int) -> str:
         name = self.source.class_names[self.source.labels[row]]

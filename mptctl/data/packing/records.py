@@ -56,9 +56,7 @@ class PackReport(Packed):
     classes: int = Field(description="classes of the source")
     shards: int = Field(0, description="tar shards in it")
     notes: list[str] = Field([], description="what there is to know of the source")
-    next_place: list[str] = Field(
-        description="arguments with which `mptctl split` takes it; empty where it does not"
-    )
+    next_place: list[str] = Field(description="arguments with which `mptctl split` takes it")
     found: int = Field(description="pictures that were there already from an earlier call")
     seconds: float = Field(description="how long this call took")
 

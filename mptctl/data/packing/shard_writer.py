@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import tarfile
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
@@ -113,4 +114,4 @@ class ShardWriter:
 
 def _padded(size: int) -> int:
     """A member's bytes in the file: whole blocks."""
-    return -(-size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+    return math.ceil(size / tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
