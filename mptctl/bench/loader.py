@@ -182,7 +182,7 @@ def fastest(rates: dict[str, float], same_work: bool) -> str | None:
 def verdict(rates: dict[str, float], same_work: bool) -> str:
     """The verdict in one line; ``same_work``: pictures from memory are augmented as the others are."""
     best = fastest(rates, same_work)
-    # Where both have pictures in memory, that is the fair pair.
+    # The fair pair, if both have pictures in memory.
     in_memory = best in IN_MEMORY and any(name in MEMORY_DATALOADERS for name in rates)
     rivals = MEMORY_DATALOADERS if in_memory else DATALOADERS
     theirs = {name: rate for name, rate in rates.items() if name in rivals}

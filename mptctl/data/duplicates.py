@@ -24,7 +24,7 @@ LOOKING = "looking for identical pictures"
 
 
 class DuplicatePicture(Model):
-    """One of several identical pictures."""
+    """A picture that is identical with others."""
 
     id: str = Field(description="of the picture")
     part: str = Field(description="train, val or test; out where it is kept out")

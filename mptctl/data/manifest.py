@@ -271,7 +271,7 @@ def content_digest(pictures: NDArray[np.uint8]) -> str:
 
 
 def _packed_name(packed: NDArray[np.uint8], offsets: NDArray[np.int64], index: int) -> str:
-    """One of the names that `pack_paths` laid end to end."""
+    """The name at a place among those that `pack_paths` laid end to end."""
     return os.fsdecode(packed[offsets[index] : offsets[index + 1]].tobytes())
 
 

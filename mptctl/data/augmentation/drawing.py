@@ -78,7 +78,7 @@ IMAGENET_POLICY: tuple[_Pair, ...] = (
 
 @dataclass(frozen=True)
 class Operations:
-    """One operation on each of n pictures.
+    """Operations, one on each of n pictures.
 
     Attributes:
         step: of the recipe, with what an operation needs beside its amount.
@@ -275,7 +275,7 @@ def amounts_of(space: Literal["usual", "wide"], bins: int, size: int) -> NDArray
 
 
 def _amount(name: str, magnitude: float) -> float:
-    """What torchvision's function takes for a magnitude of an operation."""
+    """The argument of torchvision's function for a magnitude of an operation."""
     if name.startswith("Shear"):
         return math.degrees(math.atan(magnitude))
     if name.startswith("Translate"):

@@ -19,7 +19,7 @@ _MIXED, _CUT, _LAMBDA, _ROW, _COLUMN = range(5)
 
 @dataclass(frozen=True)
 class Pairs:
-    """How the two pictures of each of p pairs are mixed: both in the same way, each with the other.
+    """The mixing of p pairs of pictures: both of a pair in the same way, each with the other.
 
     Attributes:
         kept: (p,) float32 part of itself that a picture keeps outside the box: lambda of MixUp, else 1.

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# One operation on (..., 3, S, S) uint8, by an amount, with the settings of its step.
+# An operation on (..., 3, S, S) uint8, by an amount, with the settings of its step.
 Operation = Callable[[Tensor, float, Any], Tensor]
 
 
@@ -70,7 +70,7 @@ def torchvisions_operations() -> dict[str, Operation]:
 
 
 def _reading(step: Any) -> dict[str, Any]:
-    """How moved pixels are read, and what lies beyond the edge."""
+    """The reading of moved pixels: interpolation, and the colour beyond the edge."""
     from torchvision.transforms.v2 import InterpolationMode
 
     fill = list(step.fill) if isinstance(step.fill, tuple) else step.fill

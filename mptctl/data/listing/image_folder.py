@@ -83,7 +83,7 @@ def scan_folder(
 
 
 class ListedRows(NamedTuple):
-    """What is known of pictures before they are looked at: class names, and label and part of each."""
+    """Pictures before they are looked at: the class names, and label and part of each."""
 
     class_names: tuple[str, ...]
     labels: NDArray[np.int32]

@@ -21,7 +21,7 @@ from mptctl.names import OnBad, Progress, Verify, tell_nobody
 
 
 class Checks(TypedDict):
-    """How pictures are checked while they are listed: arguments of `read_source`."""
+    """The check of pictures while they are listed: arguments of `read_source`."""
 
     verify: Verify
     on_bad: OnBad

@@ -170,7 +170,7 @@ def _read_shard(path: Path, number: int, shards: Shards, places: list[str], labe
 
 
 def _key_and_suffix(name: str) -> tuple[str, str]:
-    """What the members of one picture share, all up to the first dot of the file's name; and the rest."""
+    """The key of a member, which those of one picture share (all up to the first dot), and the rest."""
     folder, slash, file = name.rpartition("/")
     stem, _, suffix = file.partition(".")
     return folder + slash + stem, f".{suffix.lower()}"

@@ -39,7 +39,7 @@ class Member(NamedTuple):
 
 
 class Damage(DataError):
-    """What is wrong with a tar file, without its name; what stands before the damage was given already.
+    """A tar file is damaged; the members before the damage were given already.
 
     Args:
         offset: where.
@@ -78,7 +78,7 @@ class Window(io.RawIOBase):
         self._place = base + offset
         return self._place
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # RawIOBase takes any buffer
         """Read on from the place."""
         count = max(0, min(len(buffer), self._size - self._place))
         data = os.pread(self._descriptor, count, self._start + self._place)

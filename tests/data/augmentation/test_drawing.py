@@ -46,7 +46,7 @@ def recording(kind: type[Any]) -> Any:
 
 
 def amount(name: str, magnitude: float, space: str, bins: int) -> float:
-    """What torchvision's function takes for a magnitude that it drew, found in our table by its place."""
+    """The argument of torchvision's function for a magnitude that it drew, found in our table by its place."""
     wide = space == "wide"
     makers = (v2.TrivialAugmentWide if wide else v2.AutoAugment)._AUGMENTATION_SPACE
     maker, _ = makers.get(name, (lambda *sizes: None, False))
