@@ -264,3 +264,18 @@ def test_a_folder_with_three_parts_and_an_empty_class_keeps_them(tmp_path: Path)
     pack_folder(source, tmp_path / "small", 50)
     names = {path.relative_to(tmp_path / "small").as_posix() for path in tmp_path.glob("small/*/*/")}
     assert names == {f"{part}/class{label}" for part in ("train", "val", "test") for label in (0, 1)}
+
+
+def test_a_folder_without_parts_or_with_other_names_of_them_keeps_its_paths(
+    own_folder: Path, tmp_path: Path
+) -> None:
+    (own_folder / "val").rename(own_folder / "validation")
+    for source in (own_folder, own_folder / "train"):
+        out = tmp_path / f"out of {source.name}"
+        pack_folder(source, out)
+        pictures = {path: content for path, content in whole(out).items() if path.endswith(".jpg")}
+        assert pictures == whole(source)
+        assert {path.name for path in out.iterdir() if path.is_dir()} == {p.name for p in source.iterdir()}
+    smooth_picture(9, 9, 1).save(tmp_path / f"out of {own_folder.name}" / "validation/class0/foreign.png")
+    with pytest.raises(UsageError, match=r"validation/class0/foreign\.png"):
+        pack_folder(own_folder, tmp_path / f"out of {own_folder.name}")

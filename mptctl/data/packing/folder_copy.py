@@ -37,7 +37,7 @@ class FolderCopy(Copy):
         """As `Copy.clear`."""
         ours = {file.path for file in before.values()}
         wanted = {name if has_suffix(name) else stem_of(name) for name in self._names}
-        for part in ("", "train", "val", "test"):
+        for part in {"", "train", "val", "test", *self.source.parts}:
             for name in class_folders(self.out / part):
                 self._remove_strays(f"{part}/{name}".strip("/"), wanted, ours)
         return same

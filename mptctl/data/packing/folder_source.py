@@ -16,7 +16,7 @@ from mptctl.errors import DataError
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FolderSource(PackSource):
-    """``PART/CLASS/FILE`` below a folder; ids are paths.
+    """``PART/CLASS/FILE`` or ``CLASS/FILE`` below a folder; ids are paths.
 
     Attributes:
         root: the folder.
@@ -26,7 +26,8 @@ class FolderSource(PackSource):
 
     def folders(self) -> set[str]:
         """All folders of classes, also empty ones."""
-        return {f"{part}/{name}" for part in parts_of(self.root) for name in class_folders(self.root / part)}
+        parts = parts_of(self.root)
+        return {f"{part}/{name}".strip("/") for part in parts for name in class_folders(self.root / part)}
 
     def where(self, row: int) -> str:
         """The file."""
@@ -46,12 +47,14 @@ class FolderSource(PackSource):
 def list_folder(root: Path) -> FolderSource:
     """List the pictures of an image folder; errors as `list_pictures`."""
     listed = list_pictures(root, needs_test=False)
+    parts = parts_of(root)
+    first_folders = [path.partition("/")[0] for path in listed.paths]
     return FolderSource(
         class_names=listed.class_names,
         ids=listed.paths,
         labels=listed.labels,
-        notes=passed_over_in_classes(root, parts_of(root)).lines(),
-        parts=[path.partition("/")[0] for path in listed.paths],
+        notes=passed_over_in_classes(root, parts).lines(),
+        parts=[folder if folder in parts else "" for folder in first_folders],
         root=root,
     )
 
