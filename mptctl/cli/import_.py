@@ -10,7 +10,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.errors import UsageError
-from mptctl.names import Channels
+from mptctl.names import Channels, Session
 
 
 def import_(
@@ -88,7 +88,7 @@ def import_(
     from mptctl.models.ownership import refuse_own_inputs, run_folder
     from mptctl.models.published import find_described
     from mptctl.recipe import DEFAULT_PRESET, load_recipe
-    from mptctl.report.media.progress_bars import progress_bars
+    from mptctl.report.media.progress_bars import showing_progress
 
     folder = run_folder(run_root, name)
     refuse_own_inputs(folder, (weights,) if class_names is None else (weights, class_names))
@@ -120,8 +120,8 @@ def import_(
         log=say,
     )
     # Before anything is written: what cannot be measured leaves no run.
-    with progress_bars() as progress:
-        found = look_at_imported(checkpoint, channels, run_root, progress)
+    with showing_progress(Session(run_root, checkpoint.meta.recipe.runtime.device)) as session:
+        found = look_at_imported(checkpoint, channels, split, session)
     split_json = split.file.model_dump_json(indent=2) if split else None
     path = write_import(checkpoint, split_json, overwrite=overwrite, log=say)
     if split is not None:

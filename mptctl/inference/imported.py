@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,7 +10,7 @@ import torch
 from mpt_kernels.correct import is_top1_correct
 from mptctl.data.classes import label_map
 from mptctl.data.loading.part import LoadPlan
-from mptctl.data.split import load_split
+from mptctl.data.split import Split
 from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import DataError, NonFiniteError
 from mptctl.evaluation.rates import Rate
@@ -20,7 +19,7 @@ from mptctl.inference.picture_check import BATCH, Samples, find_better_way
 from mptctl.inference.predict import compute_outputs, load_onto
 from mptctl.machine.device import choose_device
 from mptctl.models.checkpoint import Checkpoint
-from mptctl.names import Channels, Progress, Session, tell_nobody
+from mptctl.names import Channels, Session
 from mptctl.recipe.picture_words import evaluation_words
 
 
@@ -41,7 +40,7 @@ class Imported:
 
 
 def look_at_imported(
-    checkpoint: Checkpoint, channels: Channels, run_root: Path, progress: Progress = tell_nobody
+    checkpoint: Checkpoint, channels: Channels, split: Split | None, session: Session
 ) -> Imported:
     """Describe a model from elsewhere, and validate it where there is a split with a validation part.
 
@@ -50,22 +49,20 @@ def look_at_imported(
     Args:
         checkpoint: of the model, which need not be written yet.
         channels: order in which it was said to take channels.
-        run_root: where the split is, if there is one.
-        progress: told how many pictures are decoded.
+        split: of the session's run root; None where it has none.
+        session: where the model computes.
 
     Raises:
         CheckpointError: it does not take such pictures.
-        DataError: the split is damaged.
         NonFiniteError: its logits are NaN.
     """
     data = checkpoint.meta.recipe.data
     names = checkpoint.meta.class_names
     seen = evaluation_words(data)
     lines = [f"{len(names)} classes, first {names[0]}, last {names[-1]}", f"pictures: {seen}"]
-    if not (run_root / SPLIT_NAME).exists():
-        lines.append(f"not validated: no {SPLIT_NAME} in {run_root}; run mptctl split SOURCE first")
+    if split is None:
+        lines.append(f"not validated: no {SPLIT_NAME} in {session.run_root}; run mptctl split SOURCE first")
         return Imported(lines, None, None)
-    split = load_split(run_root)
     column_of = label_map(split.classes.names, names)
     # Of classes behind the last one that it knows, as of all new ones, no picture is decoded.
     num_classes = int(np.flatnonzero(column_of >= 0).max(initial=-1)) + 1
@@ -79,15 +76,22 @@ def look_at_imported(
             "--val-fraction 0.1"
         )
         return Imported(lines, None, None)
-    session = Session(run_root, checkpoint.meta.recipe.runtime.device, progress)
     device = choose_device(session.device)
+    network = load_onto(checkpoint, device).eval()
     plan = LoadPlan(split, data, "val", BATCH, seed=0, train=False, device=device, num_classes=num_classes)
     try:
-        found = compute_outputs({"model": checkpoint}, split, session, part="val", num_classes=num_classes)
+        found = compute_outputs(
+            {"model": checkpoint},
+            split,
+            session,
+            part="val",
+            num_classes=num_classes,
+            load=lambda checkpoint, device: network,
+        )
         if np.isnan(found["model"]).any():
             raise NonFiniteError(f"{checkpoint.path}: not written: its logits are NaN; name sound weights")
         samples = Samples(plan, rows[known], columns[known])
-        better = find_better_way(load_onto(checkpoint, device).eval(), samples, progress)
+        better = find_better_way(network, samples, session.progress)
     except DataError as problem:
         lines.append(f"not validated: {problem}")
         return Imported(lines, None, None)
