@@ -129,11 +129,29 @@ def load_checkpoint(path: Path) -> Checkpoint:
         )
         return Checkpoint(path, meta, weights, None, _digest(meta.model_dump_json(), weights, None))
     content = load_safely(path, advice=_valid_beside)
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    if not is_checkpoint(content):
         raise CheckpointError(
             f"{path}: not a checkpoint of mptctl; bring a state dict in with mptctl import {path} "
             "--arch NAME --class-names FILE"
         )
+    return checkpoint_in(content, path)
+
+
+def is_checkpoint(content: object) -> bool:
+    """Tell whether what a file of torch holds is a checkpoint of ours, sound or not."""
+    return isinstance(content, dict) and content.get("format") == FORMAT
+
+
+def checkpoint_in(content: dict[str, Any], path: Path) -> Checkpoint:
+    """Verify what was read of a checkpoint of ours.
+
+    Args:
+        content: of the file.
+        path: of the file.
+
+    Raises:
+        CheckpointError: it is damaged, or of another version.
+    """
     try:
         meta_json, model, training = content["meta"], content["model"], content["training"]
         _refuse_odd(model, training)
@@ -154,16 +172,6 @@ def load_checkpoint(path: Path) -> Checkpoint:
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: not a checkpoint: {one_line(error)[:120]}") from error
     return Checkpoint(path, meta, model, training, found)
-
-
-def is_checkpoint(path: Path) -> bool:
-    """Tell whether a file of torch is a checkpoint of ours, sound or not.
-
-    Raises:
-        CheckpointError: it cannot be read.
-    """
-    content = load_safely(path)
-    return isinstance(content, dict) and content.get("format") == FORMAT
 
 
 def load_model(checkpoint: Checkpoint) -> nn.Module:

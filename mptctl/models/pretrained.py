@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, UsageError, some
-from mptctl.models.checkpoint import is_checkpoint, load_checkpoint
+from mptctl.models.checkpoint import checkpoint_in, is_checkpoint
 from mptctl.models.foreign_weights import named_as
 from mptctl.models.heads import find_classifier, find_head
 from mptctl.models.networks import is_built_for_one_size
 from mptctl.models.programs import read_safetensors
 from mptctl.models.published import find_described
-from mptctl.models.state_dict import load_weights, read_state_dict
+from mptctl.models.state_dict import load_safely, load_weights, read_state_dict, state_dict_in
 from mptctl.models.timm_networks import TIMM
 from mptctl.recipe import Recipe
 
@@ -92,12 +92,16 @@ def _read(path: Path) -> Source:
     """
     if path.suffix.lower() == ".onnx":
         raise UsageError(f"model.pretrained {path}: is an ONNX model, which is not trained; name its weights")
-    ours = path / "best.pt" if (path / "best.pt").is_file() else path
-    if ours.suffix == ".pt" and is_checkpoint(ours):
-        checkpoint = load_checkpoint(ours)
-        data = checkpoint.meta.recipe.data
-        seen = {"mean": data.mean, "std": data.std}
-        return Source(str(path), checkpoint.model, checkpoint.meta.class_names, seen)
+    file = path / "best.pt" if (path / "best.pt").is_file() else path
+    if file.suffix == ".pt":
+        content = load_safely(file)
+        if is_checkpoint(content):
+            checkpoint = checkpoint_in(content, file)
+            data = checkpoint.meta.recipe.data
+            seen = {"mean": data.mean, "std": data.std}
+            return Source(str(path), checkpoint.model, checkpoint.meta.class_names, seen)
+        if file == path:
+            return Source(str(path), state_dict_in(content, path))
     said = find_described(path)
     if said is not None:
         return Source(str(path), read_state_dict(said.weights), said.class_names, said.data)

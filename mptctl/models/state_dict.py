@@ -32,7 +32,16 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
     Raises:
         CheckpointError: the file is missing, damaged, unsafe, or holds no state dict.
     """
-    content: Any = read_safetensors(path)[0] if path.suffix.lower() == ".safetensors" else load_safely(path)
+    safetensors = path.suffix.lower() == ".safetensors"
+    return state_dict_in(read_safetensors(path)[0] if safetensors else load_safely(path), path)
+
+
+def state_dict_in(content: Any, path: Path) -> dict[str, Tensor]:
+    """The weights in what was read of a file, as of `read_state_dict`.
+
+    Raises:
+        CheckpointError: it holds no state dict.
+    """
     for key in ("state_dict", "model_state_dict", "model"):
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             content = content[key]
