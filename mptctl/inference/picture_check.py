@@ -119,6 +119,8 @@ def find_better_way(model: nn.Module, samples: Samples, progress: Progress = tel
             break
         found = better if found is None else better._replace(error_before=found.error_before)
         now = better.way
+        if time.monotonic() > race.deadline:
+            break
     return found
 
 
@@ -176,16 +178,19 @@ class _Race(NamedTuple):
         """Right answers in each way; ways that make the same pictures as the first one are left out."""
         plan, device = self.samples.plan, self.samples.plan.device
         targets = torch.from_numpy(self.samples.targets[part]).to(device)
-        stored = [plan.picture(row) for row in self.samples.rows[part].tolist()]
-        cuts: dict[tuple[int, Interpolation], Tensor] = {}
+        fitted: dict[tuple[int, Interpolation], list[Tensor]] = {
+            (data.resized_side, data.interpolation): [] for data, _ in ways
+        }
+        for row in self.samples.rows[part].tolist():
+            stored = plan.picture(row)  # one at a time: of a photograph they are many MB
+            for (side, interpolation), pictures in fitted.items():
+                pictures.append(resize_and_crop(stored, side, plan.data.image_size, interpolation))
+        cuts = {cut: torch.stack(pictures).to(device) for cut, pictures in fitted.items()}
         first: Tensor | None = None
         found: dict[Way, NDArray[np.bool_]] = {}
         for data, turned in ways:
-            cut = data.resized_side, data.interpolation
-            if cut not in cuts:
-                fitted = [resize_and_crop(picture, cut[0], data.image_size, cut[1]) for picture in stored]
-                cuts[cut] = torch.stack(fitted).to(device)
-            images = channels_first(Normalisation(data, device)(cuts[cut]))
+            cut = cuts[data.resized_side, data.interpolation]
+            images = channels_first(Normalisation(data, device)(cut))
             images = images.flip(1) if turned else images
             if first is None:
                 first = images
