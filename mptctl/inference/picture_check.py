@@ -160,7 +160,9 @@ class _Race(NamedTuple):
         total = len(self.samples.rows)
         for start in range(0, total, BATCH):
             found = self._ask(list(right), slice(start, start + BATCH))
-            right = {way: np.concatenate([right[way], answers]) for way, answers in found.items()}
+            # A way that changes nothing of the first batch drops out; of a later one that may be chance.
+            ways = right if start else found
+            right = {way: np.concatenate([right[way], found.get(way, found[now])]) for way in ways}
             self.progress("pictures prepared in other ways", len(right[now]), total)
             for way in others:
                 if way in right and _difference(right[now], right[way], level)[0] > 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +15,8 @@ from torch import Tensor, nn
 
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import make_split
-from mptctl.inference.picture_check import BetterWay, Samples, find_better_way
-from mptctl.names import Channels
+from mptctl.inference.picture_check import BetterWay, Samples, Way, _Race, find_better_way, other_ways
+from mptctl.names import Channels, tell_nobody
 from mptctl.recipe import DataRecipe
 
 SIDE, STORED, PER_CLASS = 32, 64, 60
@@ -62,8 +63,8 @@ def rough(random: np.random.Generator, label: int) -> NDArray[np.uint8]:
     return np.repeat(128 + grain, 3, axis=2).astype(np.uint8)
 
 
-def checked(folder: Path, draw: Draw, model: nn.Module, told: DataRecipe) -> BetterWay | None:
-    """The better way that is found for a model on pictures of two classes, prepared as is told."""
+def held_out(folder: Path, draw: Draw, told: DataRecipe) -> Samples:
+    """Pictures of two classes in files, with the way to prepare them that is told."""
     random = np.random.default_rng(3)
     for part, count in (("train", 1), ("val", PER_CLASS)):
         for label, name in enumerate(("a", "b")):
@@ -72,8 +73,12 @@ def checked(folder: Path, draw: Draw, model: nn.Module, told: DataRecipe) -> Bet
                 Image.fromarray(draw(random, label)).save(folder / part / name / f"{number:02}.png")
     split = make_split("imagefolder", run_root=folder / "runs", data_root=folder, val_fraction=0.0)
     plan = LoadPlan(split, told, "test", 50, seed=0, train=False, device=torch.device("cpu"))
-    rows = plan.indices
-    return find_better_way(model.eval(), Samples(plan, rows, split.labels[rows]))
+    return Samples(plan, plan.indices, split.labels[plan.indices])
+
+
+def checked(folder: Path, draw: Draw, model: nn.Module, told: DataRecipe) -> BetterWay | None:
+    """The better way that is found for a model on pictures of two classes, prepared as is told."""
+    return find_better_way(model.eval(), held_out(folder, draw, told))
 
 
 def pixels(**keys: object) -> DataRecipe:
@@ -83,6 +88,14 @@ def pixels(**keys: object) -> DataRecipe:
 BRIGHTNESS = ByStatistic(lambda x: x.mean(dim=(1, 2, 3)), 0.0)
 COLOUR = ByStatistic(lambda x: (x[:, 0] - x[:, 2]).mean(dim=(1, 2)), 0.0)
 FRAME = ByStatistic(lambda x: x[:, :, 0].mean(dim=(1, 2)), 0.0)
+
+
+def blue_first(model: nn.Module) -> nn.Module:
+    """The same for pictures in BGR."""
+    turn = nn.Conv2d(3, 3, 1, bias=False)
+    with torch.no_grad():
+        turn.weight.copy_(torch.eye(3).flip(0)[:, :, None, None])
+    return nn.Sequential(turn, model)
 
 
 def grain(x: Tensor) -> Tensor:
@@ -107,10 +120,8 @@ def test_a_wrong_way_is_found_and_the_right_one_brings_no_remark(
     tmp_path: Path,
 ) -> None:
     assert checked(tmp_path / "right", draw, model, pixels(**right)) is None
-    if channels == "bgr":  # of a model that takes blue first
-        model = nn.Sequential(nn.Conv2d(3, 3, 1, bias=False), model)
-        with torch.no_grad():
-            model[0].weight.copy_(torch.eye(3).flip(0)[:, :, None, None])
+    if channels == "bgr":
+        model = blue_first(model)
     told = pixels(**(right if wrong is None else wrong))
     better = checked(tmp_path / "wrong", draw, model, told)
     assert better is not None
@@ -133,3 +144,21 @@ def test_another_interpolation_is_found(tmp_path: Path) -> None:
     better = checked(tmp_path / "wrong", rough, model, told)
     assert better is not None
     assert better.flags(told, "rgb") == "--set 'data.interpolation=\"bicubic\"'"
+
+
+def test_a_way_stays_where_a_last_batch_looks_the_same_in_it(tmp_path: Path) -> None:
+    numbers = [0, 0]
+
+    def last_is_grey(random: np.random.Generator, label: int) -> NDArray[np.uint8]:
+        picture = coloured(random, label)
+        numbers[label] += 1
+        return np.full_like(picture, 100) if label == 1 and numbers[1] > PER_CLASS else picture
+
+    samples = held_out(tmp_path, last_is_grey, pixels())
+    # The files of a part are in the order of their names: the last is the one grey picture, alone in its batch.
+    samples = Samples(samples.plan, samples.rows[-51:], samples.targets[-51:])
+    race = _Race(blue_first(COLOUR).eval(), samples, time.monotonic() + 60, tell_nobody)
+    now = Way(pixels())
+    better = race.run(now, other_ways(now))
+    assert better is not None
+    assert better.flags(pixels(), "rgb") == "--channels bgr"
