@@ -78,7 +78,8 @@ def look_at_imported(
         return Imported(lines, None, None)
     device = choose_device(session.device)
     network = load_onto(checkpoint, device).eval()
-    plan = LoadPlan(split, data, "val", BATCH, seed=0, train=False, device=device, num_classes=num_classes)
+    size = min(BATCH, checkpoint.meta.recipe.optim.batch_size)
+    plan = LoadPlan(split, data, "val", size, seed=0, train=False, device=device, num_classes=num_classes)
     try:
         found = compute_outputs(
             {"model": checkpoint},

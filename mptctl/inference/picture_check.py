@@ -158,8 +158,9 @@ class _Race(NamedTuple):
         level = 1 - (1 - LEVEL) / len(others)
         right = {way: np.empty(0, dtype=bool) for way in (now, *others)}
         total = len(self.samples.rows)
-        for start in range(0, total, BATCH):
-            found = self._ask(list(right), slice(start, start + BATCH))
+        size = self.samples.plan.batch_size
+        for start in range(0, total, size):
+            found = self._ask(list(right), slice(start, start + size))
             # A way that changes nothing of the first batch drops out; of a later one that may be chance.
             ways = right if start else found
             right = {way: np.concatenate([right[way], found.get(way, found[now])]) for way in ways}
