@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -132,7 +133,8 @@ def _existing(overwrite: bool) -> Existing:
 
 
 def _refuse_strangers(class_names: Sequence[str], classes: Sequence[str]) -> None:
-    unknown = [name for name in class_names if name not in set(classes)]
+    known = set(classes)
+    unknown = [name for name in class_names if name not in known]
     if unknown:
         raise CheckpointError(
             f"--class-names: {some(unknown)} not among the split's classes; use their names as split.json "
@@ -165,10 +167,11 @@ def _fitting_state(
     arch, size = recipe.model.arch, recipe.data.image_size
     # By shapes first, since flags may ask for more than memory. An unknown network is said before its file is
     # read.
-    plain = outline(ModelRecipe.model_validate({"arch": arch}), len(class_names), size)
+    default = ModelRecipe.model_validate({"arch": arch})
+    plain = outline(default, len(class_names), size)
     saved = read_state_dict(weights)
     own = recipe_of_weights(saved, recipe.model, plain)
-    outlined = outline(own, len(class_names), size)
+    outlined = plain if own == default else outline(own, len(class_names), size)
     state = named_as(outlined, arch, saved)
     refuse_other_weights(state, outlined, arch, weights, len(class_names))
     model = build_model(own, len(class_names), size)
@@ -183,7 +186,7 @@ def read_class_names(path: Path) -> list[str]:
         UsageError: it cannot be read, names no class, or one twice.
     """
     names = read_names(path.expanduser(), "--class-names")
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise UsageError(f"--class-names {path}: {some(twice)} stands there twice; every class has one line")
     return names
