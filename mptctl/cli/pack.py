@@ -24,8 +24,8 @@ def pack(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="Folders of classes, Parquet files with pictures ('DIR/*.parquet'), tar shards, a .csv of "
-            "paths, or a folder that datasets saved; also at s3://, gs://, https://.",
+            help="Folders of classes, Parquet files with pictures ('DIR/*.parquet'), tar shards, a table of "
+            "paths (.csv, .parquet), or a folder that datasets saved; also at s3://, gs://, https://.",
         ),
     ],
     out: Annotated[

@@ -1,17 +1,14 @@
-"""What `split` is given: the name of a source, or a place whose kind is recognised by what lies there."""
+"""Sources as `split` is given them: a name, or a place whose kind is recognised by what lies there."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from mptctl.data.listing.image_folder import class_folders
-from mptctl.data.listing.shards import names_shards, shard_root
-from mptctl.data.listing.table import columns_of
-from mptctl.data.packing.places import recognise
+from mptctl.data.listing.patterns import root_of
+from mptctl.data.listing.recognise import recognise
 from mptctl.data.packing.remote import is_remote
 from mptctl.errors import DataError, UsageError, did_you_mean
 from mptctl.names import NamedSource, PlaceKind, Source
@@ -55,7 +52,7 @@ def find_place(given: str, data_root: Path | None, kind: PlaceKind | None = None
     if is_remote(given):
         raise DataError(f"{given}: is not on this machine; pack it first: mptctl pack {given} OUT")
     if kind is None:
-        kind = next((name for name, is_one in _KINDS.items() if is_one(place)), None)
+        kind = recognise(place)
     if kind is None:
         raise UsageError(
             f"{given}: neither a source ({', '.join(NAMES)}) nor a place{did_you_mean(given, NAMES)}; name a "
@@ -67,37 +64,10 @@ def find_place(given: str, data_root: Path | None, kind: PlaceKind | None = None
             "OUT --to shards"
         )
     if kind == "webdataset":
-        where = shard_root(place) if root is None else root
+        where = root_of(place) if root is None else root
         return Place("webdataset", where, os.path.abspath(place), f"tar shards below {where}")
     if kind == "table":
         where = Path(place).resolve().parent if root is None else root
         return Place("table", where, os.path.abspath(place), f"a table of pictures below {where}")
     where = Path(place).resolve()
     return Place("imagefolder", where, None, f"folders of classes in {where}")
-
-
-def _is_table(place: str) -> bool:
-    """Tell whether a file is a table that names pictures by path, and does not hold them."""
-    path = Path(place)
-    if path.suffix.lower() not in (".csv", ".parquet") or not path.is_file():
-        return False
-    return path.suffix.lower() == ".csv" or "image" not in columns_of(path)
-
-
-def _is_packed_first(kind: str) -> Callable[[str], bool]:
-    def is_one(place: str) -> bool:
-        try:
-            return recognise(place) == kind
-        except DataError:
-            return False
-
-    return is_one
-
-
-_KINDS: dict[PlaceKind, Callable[[str], bool]] = {
-    "table": _is_table,
-    "webdataset": names_shards,
-    "arrow": _is_packed_first("arrow"),
-    "parquet": _is_packed_first("parquet"),
-    "imagefolder": lambda place: bool(class_folders(Path(place))),
-}

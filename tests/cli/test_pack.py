@@ -67,10 +67,10 @@ def test_bad_pictures_are_listed(mptctl: CommandLine, own_folder: Path, tmp_path
         (("{tmp}", "{tmp}/small", "--short-side", "9"), 2, "lies in the other"),
         (("{tmp}/nowhere", "{tmp}/small", "--short-side", "9"), 4, "nowhere"),
         (("{folder}", "{tmp}/small", "--source", "parket"), 2, "did you mean parquet"),
-        (("{folder}", "{tmp}/small", "--source", "arrow"), 4, "is no arrow"),
+        (("{folder}", "{tmp}/small", "--source", "arrow"), 4, "state.json: cannot be read"),
         (("{folder}", "{tmp}/small", "--column", "label"), 2, "write ROLE=NAME"),
         (("{folder}", "{tmp}/small", "--column", "rank=x"), 2, "write ROLE=NAME"),
-        (("{folder}/train/class0", "{tmp}/small", "--short-side", "9"), 4, "class folder below train/"),
+        (("{folder}/train/class0", "{tmp}/small", "--short-side", "9"), 4, "nothing that is read lies there"),
     ],
 )
 def test_errors_are_one_line_with_the_exit_code_of_their_kind(

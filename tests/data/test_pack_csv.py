@@ -38,12 +38,25 @@ def test_a_table_becomes_the_folder_that_it_names(folder: Path, tmp_path: Path) 
     assert pack(tmp_path / "a.csv", tmp_path / "out", columns={"label": "kind"}).found == 56
 
 
+def test_a_table_in_parquet_becomes_what_the_same_in_csv_does(folder: Path, tmp_path: Path) -> None:
+    from pyarrow import csv as pyarrow_csv
+    from pyarrow import parquet
+
+    write_table(tmp_path / "a.csv", folder)
+    parquet.write_table(pyarrow_csv.read_csv(tmp_path / "a.csv"), tmp_path / "a.parquet")
+    for name in ("a.csv", "a.parquet"):
+        pack(tmp_path / name, tmp_path / f"out-{name}", columns={"label": "kind"})
+    one, other = (whole(tmp_path / f"out-{name}") for name in ("a.csv", "a.parquet"))
+    assert {name for name in one if one[name] != other[name]} == {"pack.json"}
+    assert one.keys() == other.keys()
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"kind": ""}, "row 1: .*label is empty"),
-        ({"path": ""}, "row 1: .*path is empty"),
-        ({"split": "rest"}, "row 1: .*not train, val or test"),
+        ({"kind": ""}, "line 2: .*label is empty"),
+        ({"path": ""}, "line 2: .*path is empty"),
+        ({"split": "rest"}, "line 2: part 'rest' is none of train, val"),
         ({"kind": "Class0"}, "by case or blanks alone"),
     ],
 )
@@ -53,9 +66,9 @@ def test_bad_rows_are_named_and_nothing_is_written(
     write_table(tmp_path / "a.csv", folder, **changes)
     with pytest.raises(BadPictures, match=said):
         pack(tmp_path / "a.csv", tmp_path / "out", columns={"label": "kind"})
-    with pytest.raises(DataError, match="no column label"):
+    with pytest.raises(DataError, match="no column called label"):
         pack(tmp_path / "a.csv", tmp_path / "out")
     assert not (tmp_path / "out").exists()
     write_table(tmp_path / "a.csv", folder, path="nowhere.jpg")
-    with pytest.raises(BadPictures, match=r"row 1: nowhere\.jpg: cannot be read"):
+    with pytest.raises(BadPictures, match=r"line 2: nowhere\.jpg: cannot be read"):
         pack(tmp_path / "a.csv", tmp_path / "out", columns={"label": "kind"})

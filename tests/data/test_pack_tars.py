@@ -62,13 +62,13 @@ def test_what_is_wrong_with_shards_is_named(folder: Path, tmp_path: Path) -> Non
         members |= {f"{i}.jpg": path.read_bytes(), f"{i}.cls": str(i % 2).encode()}
     del members["3.cls"]
     write_tar(tmp_path / "a.tar", members)
-    with pytest.raises(BadPictures, match=r"a\.tar: offset \d+: 3\.jpg: label '' is none"):
+    with pytest.raises(BadPictures, match=r"a\.tar: offset [\d,]+: 3\.jpg: has no label beside it"):
         pack(tmp_path / "a.tar", tmp_path / "out")
     content = (tmp_path / "a.tar").read_bytes()
     (tmp_path / "a.tar").write_bytes(content[: len(content) // 2])
     with pytest.raises(DataError, match=r"a\.tar: .*(cut off|damaged)"):
         pack(tmp_path / "a.tar", tmp_path / "out")
     (tmp_path / "a.tar").write_bytes(b"no tar" * 200)
-    with pytest.raises(DataError, match=r"a\.tar: damaged"):
+    with pytest.raises(DataError, match=r"a\.tar: offset 0: .* the tar file is damaged"):
         pack(tmp_path / "a.tar", tmp_path / "out")
     assert not (tmp_path / "out").exists()

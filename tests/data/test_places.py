@@ -235,3 +235,31 @@ def test_the_kind_of_a_place_can_be_said(folder: Path) -> None:
     kinds: dict[PlaceKind, str] = {"imagefolder": "imagefolder", "table": "table"}
     for kind, source in kinds.items():
         assert find_place(str(folder), None, kind).source == source
+
+
+def test_an_archive_beside_class_folders_is_no_shard(folder: Path) -> None:
+    (folder / "train.tar").touch()
+    assert find_place(str(folder), None).source == "imagefolder"
+
+
+@pytest.mark.parametrize("pictures", [[b"x"], [{"bytes": None, "path": "a.jpg"}]])
+def test_pictures_inside_a_table_are_known_by_the_kind_of_their_column(
+    pictures: list[object], tmp_path: Path
+) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    parquet.write_table(pa.table({"img": pictures, "label": ["a"]}), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="holds pictures inside Parquet files; pack them first"):
+        find_place(str(tmp_path / "a.parquet"), None)
+    parquet.write_table(pa.table({"image": ["a.jpg"], "label": ["a"]}), tmp_path / "a.parquet")
+    assert find_place(str(tmp_path / "a.parquet"), None).source == "table"
+
+
+def test_a_number_that_is_no_class_is_the_only_bad_row(folder: Path, tmp_path: Path) -> None:
+    rows = [{**row, "label": str(row["label"])[-1]} for row in rows_of(folder)]
+    rows[4]["label"] = "-1"
+    (folder / "classes.txt").write_text("a\nb\nc\n")
+    with pytest.raises(BadPictures, match=r"line 6: .*label -1 is none of the 3 classes") as bad:
+        split_of(write_table(folder / "t.csv", rows), tmp_path / "runs")
+    assert len(bad.value.problems) == 1

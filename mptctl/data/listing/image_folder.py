@@ -18,6 +18,8 @@ from mptctl.names import OnBad, Progress, Source, Verify, tell_nobody
 
 # Names under which other programs keep their validation part.
 VALIDATION = ("val", "validation", "valid", "dev", "eval")
+# Words for the parts, in names of files and folders and in columns.
+PART_WORDS = {"train": "train", **dict.fromkeys(VALIDATION, "val"), "test": "test"}
 # The layout that messages say they expected.
 EXPECTED = "train/ and val/, or train/ and test/, or all three, with one folder of pictures per class"
 

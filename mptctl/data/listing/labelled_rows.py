@@ -12,12 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.data.listing.image_folder import VALIDATION
-from mptctl.data.manifest import TEST, TRAIN, VAL
+from mptctl.data.listing.image_folder import PART_WORDS
+from mptctl.data.manifest import PART_CODES, TEST, TRAIN
 from mptctl.errors import DataError, did_you_mean, some
 from mptctl.files import read_names
 
-PART_WORDS = ("train", *VALIDATION, "test")
 # Files beside shards or a table that name the classes, in the order of their numbers.
 _NAME_FILES = ("classes.txt", "classnames.txt")
 _DATASET_INFO = "dataset_info.json"
@@ -79,20 +78,18 @@ def arrange(rows: LabelledRows, known: Sequence[str] | None, what: str) -> Arran
     _refuse_spellings(rows)
     codes = _part_codes(rows)
     _refuse_twice(rows, codes)
-    good = [label for row, label in enumerate(rows.labels) if row not in rows.problems]
-    counts = Counter(good)
+    counts = Counter(label for row, label in enumerate(rows.labels) if row not in rows.problems)
     # Of such classes not even half have a second picture, which the test part would need.
-    if 2 * len(counts) > len(good) > 0:
+    if 2 * len(counts) > len(rows.ids):
         raise DataError(
-            f"{what}: its labels are nearly all different ({len(counts):,} in {len(good):,} rows, such as "
-            f"{some(counts)}): captions or ids; name the labels with --column label=NAME or --label-key KEY"
+            f"{what}: its labels are nearly all different ({len(counts):,} in {len(rows.ids):,} rows, such "
+            f"as {some(counts)}): captions or ids; name the labels with --column label=NAME or "
+            "--label-key KEY"
         )
     class_names, by_label = _classes(counts, known)
     for row, label in enumerate(rows.labels):
         if row not in rows.problems and label not in by_label:
-            rows.problems[row] = (
-                f"label {label} is none of the {len(class_names)} class names beside the data"
-            )
+            rows.problems[row] = f"label {label} is none of the {len(class_names)} classes that are named"
     labels = [0 if row in rows.problems else by_label[label] for row, label in enumerate(rows.labels)]
     keys = list(zip(codes, labels, rows.ids, strict=True))
     order = sorted(range(len(keys)), key=keys.__getitem__)
@@ -104,14 +101,6 @@ def arrange(rows: LabelledRows, known: Sequence[str] | None, what: str) -> Arran
         parts=np.array(codes, dtype=np.uint8)[order],
         problems=bad,
     )
-
-
-def part_codes(words: Iterable[str]) -> dict[str, int]:
-    """The part of each word for one: the validation part is the test where there is no other."""
-    there = set(words)
-    held_out = VAL if "test" in there else TEST
-    codes = {"train": TRAIN, "test": TEST} | dict.fromkeys(VALIDATION, held_out)
-    return {word: code for word, code in codes.items() if word in there}
 
 
 def names_beside(folders: Iterable[Path]) -> list[str] | None:
@@ -168,10 +157,14 @@ def _refuse_spellings(rows: LabelledRows) -> None:
 
 
 def _part_codes(rows: LabelledRows) -> list[int]:
-    """The part of each row; TRAIN where the source has none or the word is none, which is a problem."""
+    """The part of each row; TRAIN where the source has none or the word is none, which is a problem.
+
+    The validation part is the test where there is no other.
+    """
     if not rows.parts:
         return [TRAIN] * len(rows.ids)
-    codes = part_codes(set(rows.parts))
+    code_of = PART_CODES if "test" in rows.parts else {**PART_CODES, "val": TEST}
+    codes = {word: code_of[part] for word, part in PART_WORDS.items()}
     for row, word in enumerate(rows.parts):
         if word not in codes and row not in rows.problems:
             meant = did_you_mean(word, PART_WORDS)
@@ -193,11 +186,12 @@ def _classes(
     counts: Mapping[str, int], known: Sequence[str] | None
 ) -> tuple[tuple[str, ...], dict[str, int]]:
     """Class names, and the place of each label among them; a label that is none of the known has none."""
-    numbers = {label: int(label) for label in counts if label.isdecimal() and str(int(label)) == label}
+    whole = [label for label in counts if label.removeprefix("-").isdecimal()]
+    numbers = {label: int(label) for label in whole if str(int(label)) == label}
     are_numbers = len(numbers) == len(counts)
     if known is None:
         names = sorted(counts, key=numbers.__getitem__) if are_numbers else sorted(counts)
         return tuple(names), {name: i for i, name in enumerate(names)}
     if are_numbers:
-        return tuple(known), {label: i for label, i in numbers.items() if i < len(known)}
+        return tuple(known), {label: i for label, i in numbers.items() if 0 <= i < len(known)}
     return tuple(known), {name: i for i, name in enumerate(known)}

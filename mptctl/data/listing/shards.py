@@ -1,29 +1,25 @@
-"""Tar shards: which files a pattern names, and the pictures in them with their labels (webdataset's form)."""
+"""Tar shards: the pictures in them with their labels (webdataset's form)."""
 
 from __future__ import annotations
 
-import glob
 import json
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mptctl.data.listing.labelled_rows import PART_WORDS, LabelledRows
+from mptctl.data.listing.labelled_rows import LabelledRows
+from mptctl.data.listing.patterns import find_files, parts_in_names
 from mptctl.data.listing.tar_members import Damage, Member, indexed_members, members
 from mptctl.data.picture_kinds import EXTENSIONS
-from mptctl.errors import DataError, some
+from mptctl.errors import DataError
 from mptctl.names import Progress, tell_nobody
 
 # The text beside a picture, which is a label only where that is said: img2dataset keeps captions so.
 TEXT_KEY = ".txt"
 _DEFAULT_KEY, _CLASS, _JSON = "label", ".cls", ".json"
 _SUFFIXES = frozenset(suffix[1:] for suffix in EXTENSIONS)
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_RANGE = re.compile(r"(\d+)\.\.(\d+)")
-_WORD = re.compile("[a-z]+")
 
 
 @dataclass
@@ -48,46 +44,6 @@ class Shards:
     further: dict[str, list[Any]] = field(default_factory=dict)
 
 
-def names_shards(place: str) -> bool:
-    """True where a place names tar files: by its ending, or as a folder of them without class folders."""
-    return place.endswith(".tar") or bool(_in_folder(place))
-
-
-def shard_root(place: str) -> Path:
-    """The folder that all files of a pattern lie below."""
-    if os.path.isdir(place):
-        return Path(place).resolve()
-    fixed = re.split(r"[{*?\[]", place, maxsplit=1)[0]
-    return Path(os.path.dirname(fixed) or ".").resolve()
-
-
-def find_shards(place: str) -> list[Path]:
-    """The files that a place names: a tar file, a pattern with braces or ``*``, or those of a folder.
-
-    Raises:
-        DataError: one that the braces name is not there, or none is.
-    """
-    names = _in_folder(place) if os.path.isdir(place) else list(_expand(place))
-    found: list[str] = []
-    for name in names:
-        matched = sorted(glob.glob(name)) if glob.has_magic(name) else [name]
-        found += matched
-    if missing := [name for name in found if not os.path.isfile(name)]:
-        raise DataError(
-            f"{place}: {len(missing):,} of {len(found):,} shards are not there: {some(missing)}; "
-            "correct the pattern, or fetch them"
-        )
-    if not found:
-        raise DataError(f"{place}: names no tar file; correct the pattern")
-    return [Path(name).resolve() for name in dict.fromkeys(found)]
-
-
-def part_of_shard(path: str) -> str:
-    """The word for a part in a shard's path, such as ``train-000.tar`` or ``val/000.tar``; "" for none."""
-    words = [word for word in _WORD.findall(path.lower()) if word in PART_WORDS]
-    return words[-1] if words else ""
-
-
 def read_shards(place: str, root: Path, label_key: str | None, progress: Progress = tell_nobody) -> Shards:
     """List the pictures of shards with their labels; of a picture no byte is read.
 
@@ -95,23 +51,17 @@ def read_shards(place: str, root: Path, label_key: str | None, progress: Progres
     ``.cls``, else in ``.json`` under ``label``. ``.idx`` files beside shards save reading every header.
 
     Args:
-        place: as for `find_shards`.
+        place: as for `find_files`.
         root: folder that the shards are below.
         label_key: key of the label in each ``.json``, or `TEXT_KEY`; None for the default.
         progress: told how many shards are done.
 
     Raises:
-        DataError: shards of which some say what part they are, and others do not.
+        DataError: as of `find_files` and `parts_in_names`, or a shard that cannot be read.
     """
-    paths = find_shards(place)
+    paths = find_files(place, ".tar")
     names = [os.path.relpath(path, root) for path in paths]
-    parts = [part_of_shard(name) for name in names]
-    if any(parts) and not all(parts):
-        without = [name for name, part in zip(names, parts, strict=True) if not part]
-        raise DataError(
-            f"{place}: some shards say in their names which part they are, and others do not "
-            f"({some(without)}); write {', '.join(PART_WORDS)} into all names, or into none"
-        )
+    parts = parts_in_names(names, place)
     places: list[str] = []
     rows = LabelledRows([], [], [], places.__getitem__, ids_in_parts=True)
     shards = Shards(rows, names)
@@ -217,22 +167,3 @@ def _members(path: Path, descriptor: int, stat: os.stat_result) -> Iterable[Memb
         return members(descriptor, stat.st_size)
     found = indexed_members(descriptor, stat.st_size, index)
     return members(descriptor, stat.st_size) if found is None else found
-
-
-def _in_folder(place: str) -> list[str]:
-    """The tar files in a folder."""
-    return sorted(glob.glob(os.path.join(glob.escape(place), "*.tar"))) if os.path.isdir(place) else []
-
-
-def _expand(place: str) -> Iterator[str]:
-    """The names that braces stand for: ``{a,b}``, and ``{000..127}`` with as many digits as ``000`` has."""
-    braces = _BRACES.search(place)
-    if braces is None:
-        yield place
-        return
-    counted = _RANGE.fullmatch(braces[1])
-    words = braces[1].split(",")
-    if counted is not None:
-        words = [f"{i:0{len(counted[1])}}" for i in range(int(counted[1]), int(counted[2]) + 1)]
-    for word in words:
-        yield from _expand(place[: braces.start()] + word + place[braces.end() :])

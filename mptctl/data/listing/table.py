@@ -22,7 +22,8 @@ class Table(NamedTuple):
 
     Attributes:
         rows: ids, labels and parts.
-        paths: below the root, with ``/`` between folders; as they stand there where a row is bad.
+        paths: below the root, with ``/`` between folders; as they stand there where a row is bad, or without
+            a root.
         has_ids: whether the ids are a column's, and not the paths.
         further: by name, every column but path, label, split and id, one value a row.
     """
@@ -33,12 +34,12 @@ class Table(NamedTuple):
     further: dict[str, Sequence[Any]]
 
 
-def read_table(path: Path, root: Path, columns: Mapping[str, str]) -> Table:
+def read_table(path: Path, root: Path | None, columns: Mapping[str, str]) -> Table:
     """Read all rows of a table; no picture is looked for.
 
     Args:
         path: of the table.
-        root: folder that paths are below.
+        root: folder that paths are below; None: they lie anywhere, and stay as they are.
         columns: names of columns by their roles, where they are other ones.
 
     Raises:
@@ -51,7 +52,7 @@ def read_table(path: Path, root: Path, columns: Mapping[str, str]) -> Table:
     paths = [_text(cell) for cell in cells[named["path"]]]
     problems: dict[int, str] = {}
     for row, text in enumerate(paths):
-        below = path_below(text, root)
+        below = text if root is None else path_below(text, root)
         if not text.strip():
             problems[row] = "its path is empty"
         elif below is None:
@@ -93,17 +94,15 @@ def name_roles(columns: Mapping[str, str], there: Sequence[str], what: object) -
     return named
 
 
-def columns_of(path: Path) -> list[str]:
-    """The columns of a table; none where it cannot be read as one."""
-    try:
-        if path.suffix.lower() == ".parquet":
-            from pyarrow import parquet
+def holds_pictures(path: Path) -> bool:
+    """Tell whether a Parquet file has a column of bytes, or of bytes and paths; False where it is none."""
+    from pyarrow import parquet
 
-            return list(parquet.read_schema(path).names)
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return next(csv.reader(file), [])
+    try:
+        kinds = [str(kind) for kind in parquet.read_schema(path).types]
     except Exception:  # of many kinds; what is wrong is said by whoever reads it whole
-        return []
+        return False
+    return any("binary" in kind or "bytes:" in kind for kind in kinds)
 
 
 def path_below(text: str, root: Path) -> str | None:

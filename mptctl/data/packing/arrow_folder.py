@@ -7,13 +7,14 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from mptctl.data.listing.image_folder import PART_WORDS
+from mptctl.data.listing.recognise import PARTS_NAME, STATE_NAME
 from mptctl.data.packing.column_source import Batch, ColumnFile, ColumnSource, list_columns
 from mptctl.data.packing.columns import read_features
-from mptctl.data.packing.source import PART_WORDS
 from mptctl.errors import DataError, one_line
 
-# Names of the files that say what is in a folder.
-STATE_NAME, PARTS_NAME, INFO_NAME = "state.json", "dataset_dict.json", "dataset_info.json"
+# The file that describes a folder's columns.
+INFO_NAME = "dataset_info.json"
 
 
 class ArrowFile(ColumnFile):
@@ -21,7 +22,7 @@ class ArrowFile(ColumnFile):
 
     Args:
         path: of the file.
-        part: ``train``, ``val``, ``test`` or "".
+        part: a word of `PART_WORDS`, or "".
         features: the folder's description of the columns.
 
     Raises:
@@ -49,11 +50,6 @@ class ArrowFile(ColumnFile):
             start += batch.num_rows
 
 
-def is_arrow_folder(folder: Path) -> bool:
-    """Tell whether `datasets` saved a set, or one for each part, in a folder."""
-    return (folder / STATE_NAME).is_file() or (folder / PARTS_NAME).is_file()
-
-
 def list_arrow(folder: Path, named: Mapping[str, str]) -> ColumnSource:
     """List the pictures of a folder that `datasets` saved; arguments and errors as `list_columns`."""
     if not (folder / PARTS_NAME).is_file():
@@ -65,9 +61,7 @@ def list_arrow(folder: Path, named: Mapping[str, str]) -> ColumnSource:
             f"{folder / PARTS_NAME}: parts {', '.join(unknown) or 'missing'}: expected train, validation and "
             "test; pack the folder of each alone"
         )
-    return list_columns(
-        [file for name in parts for file in _files(folder / name, PART_WORDS[name.lower()])], named
-    )
+    return list_columns([file for name in parts for file in _files(folder / name, name.lower())], named)
 
 
 def _files(folder: Path, part: str) -> list[ColumnFile]:

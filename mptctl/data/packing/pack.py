@@ -20,7 +20,7 @@ from mptctl.data.listing.image_folder import BadPictures
 from mptctl.data.manifest import STANDARD
 from mptctl.data.packing.copy_form import Copy, Prepared
 from mptctl.data.packing.folder_copy import FolderCopy
-from mptctl.data.packing.places import PLACES, TABLE_FILES, recognise
+from mptctl.data.packing.places import LIST, TABLE_FILES, kind_of
 from mptctl.data.packing.records import (
     How,
     PackedFile,
@@ -189,8 +189,8 @@ class _Packing:
 def _open(request: PackRequest, out: Path, progress: Progress) -> tuple[PackSource, PackRequest]:
     """List the source, and say what it is; files of tables in a store are fetched first."""
     if not is_remote(request.source):
-        kind = recognise(request.source, request.kind)
-        source = PLACES[kind].open(request.source, request.columns)
+        kind = kind_of(request.source, request.kind)
+        source = LIST[kind](request.source, request.columns)
         return source, request.model_copy(update={"kind": kind, "digest": source.digest})
     store = Store(request.source)
     objects = store.list_objects()
@@ -202,8 +202,9 @@ def _open(request: PackRequest, out: Path, progress: Progress) -> tuple[PackSour
         refuse_other(out, request)
         write_packed(out, count_files(request, (), complete=False))
         store.fetch(tables, out / FETCHED, progress)
-    place = str(out / FETCHED)
-    return PLACES[recognise(place)].open(place, request.columns), request
+    endings = {"parquet": ".parquet", "webdataset": ".tar"}
+    found = (kind for kind, end in endings.items() if any(each.path.endswith(end) for each in tables))
+    return LIST[next(found, "arrow")](str(out / FETCHED), request.columns), request
 
 
 def _unchanged(source: PackSource, copy: Copy, before: Mapping[str, PackedFile]) -> dict[str, PackedFile]:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from mptctl.data.packing.column_source import (
-    Batch,
-    ColumnFile,
-    ColumnSource,
-    list_columns,
-    part_of_file,
-)
+from mptctl.data.listing.patterns import find_files, parts_in_names, root_of
+from mptctl.data.packing.column_source import Batch, ColumnFile, ColumnSource, list_columns
 from mptctl.data.packing.columns import read_features
 from mptctl.data.packing.source import CHUNK
 from mptctl.errors import DataError, one_line
@@ -22,15 +18,16 @@ class ParquetFile(ColumnFile):
 
     Args:
         path: of the file.
+        part: a word of `PART_WORDS`, or "".
 
     Raises:
         DataError: it is none, or damaged.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, part: str) -> None:
         import pyarrow.parquet as pq
 
-        self.path, self.part = path, part_of_file(path)
+        self.path, self.part = path, part
         try:
             # Mapped: else a column of a group of rows is read whole, and a data frame's is one group.
             self._file = pq.ParquetFile(path, memory_map=True)
@@ -59,6 +56,14 @@ class ParquetFile(ColumnFile):
             ) from error
 
 
-def list_parquet(paths: Sequence[Path], named: Mapping[str, str]) -> ColumnSource:
-    """List the pictures inside Parquet files; arguments and errors as `list_columns`."""
-    return list_columns([ParquetFile(path) for path in paths], named)
+def list_parquet(place: str, named: Mapping[str, str]) -> ColumnSource:
+    """List the pictures inside Parquet files; errors as `find_files`, `parts_in_names` and `list_columns`.
+
+    Args:
+        place: as of `find_files`.
+        named: as of `list_columns`.
+    """
+    paths = find_files(place, ".parquet")
+    names = [os.path.relpath(path, root_of(place)) for path in paths]
+    parts = parts_in_names(names, place)
+    return list_columns([ParquetFile(*each) for each in zip(paths, parts, strict=True)], named)

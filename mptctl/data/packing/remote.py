@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mptctl.data.packing.source import CHUNK, PART_WORDS, Original, PackSource, Reading, Stamp
+from mptctl.data.listing.image_folder import PART_WORDS
+from mptctl.data.listing.patterns import expand_braces
+from mptctl.data.packing.source import CHUNK, Original, PackSource, Reading, Stamp
 from mptctl.data.picture_kinds import is_read
 from mptctl.errors import DataError, UsageError, one_line, some
 from mptctl.files import replacing
@@ -24,7 +25,6 @@ _PROTOCOLS = {"s3": "s3fs", "gs": "gcsfs", "https": "aiohttp", "http": "aiohttp"
 # Fetches of an object whose bytes are not what the store says, until it is taken for bad.
 _ATTEMPTS = 3
 _MD5 = re.compile("[0-9a-f]{32}")
-_RANGE = re.compile(r"(\d+)\.\.(\d+)")
 
 
 class StoredObject(NamedTuple):
@@ -259,25 +259,6 @@ def list_remote(store: Store, objects: Sequence[StoredObject]) -> RemoteSource:
 def objects_digest(objects: Sequence[StoredObject]) -> str:
     """Digest of what a store says of its objects."""
     return hashlib.blake2b(repr([tuple(each) for each in objects]).encode(), digest_size=16).hexdigest()
-
-
-def expand_braces(pattern: str) -> list[str]:
-    """The names that braces stand for.
-
-    >>> expand_braces("a-{08..10}.{x,y}")
-    ['a-08.x', 'a-08.y', 'a-09.x', 'a-09.y', 'a-10.x', 'a-10.y']
-    """
-    pieces = re.split(r"\{([^{}]*)\}", pattern)
-    choices = [_choices(piece) if i % 2 else [piece] for i, piece in enumerate(pieces)]
-    return ["".join(words) for words in product(*choices)]
-
-
-def _choices(text: str) -> list[str]:
-    ends = _RANGE.fullmatch(text)
-    if ends is None:
-        return text.split(",")
-    first, last = ends.groups()
-    return [f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
 
 
 def _stored(path: str, info: dict[str, Any]) -> StoredObject:

@@ -7,23 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from mptctl.data.listing.image_folder import PART_WORDS, BadPictures
+from mptctl.data.listing.labelled_rows import LabelledRows, arrange
+from mptctl.errors import some
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 # Pictures that a thread takes at once: a kill costs at most these of each thread again.
 CHUNK = 16
-# Words for the parts in names of files and folders, and in columns.
-PART_WORDS = {
-    "train": "train",
-    "training": "train",
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "dev": "val",
-    "eval": "val",
-    "test": "test",
-    "testing": "test",
-}
 
 
 class Original(NamedTuple):
@@ -98,3 +92,40 @@ class PackSource(ABC):
     @abstractmethod
     def readings(self, rows: Sequence[int]) -> Iterator[list[Reading]]:
         """The pictures of some rows, ascending, a few at a time: what one thread takes at once."""
+
+
+class ClassedRows(NamedTuple):
+    """Class and part of rows, in their source's own order: fields of a `PackSource`."""
+
+    class_names: tuple[str, ...]
+    labels: list[int]
+    parts: list[str]
+    notes: list[str]
+
+
+def class_rows(rows: LabelledRows, known: Sequence[str] | None, what: str, advice: str) -> ClassedRows:
+    """Find class and part of each row as `arrange` does; classes without a picture are left out.
+
+    Args:
+        rows, known, what: as of `arrange`.
+        advice: what to do about bad rows.
+
+    Raises:
+        DataError: as of `arrange`; `BadPictures`: rows that cannot be used, all of them named.
+    """
+    arranged = arrange(rows, known, what)
+    if rows.problems:
+        lines = [f"{rows.where(row)}: {problem}" for row, problem in sorted(rows.problems.items())]
+        raise BadPictures(lines, len(rows.ids), advice)
+    labels = np.empty_like(arranged.labels)
+    labels[arranged.order] = arranged.labels
+    there, positions = np.unique(labels, return_inverse=True)
+    names = arranged.class_names
+    empty = [names[label] for label in sorted(set(range(len(names))) - set(there.tolist()))]
+    notes = [f"left out: {len(empty)} of {len(names)} classes, which have no picture: {some(empty)}"]
+    return ClassedRows(
+        class_names=tuple(names[label] for label in there.tolist()),
+        labels=positions.tolist(),
+        parts=[PART_WORDS[word] for word in rows.parts] or [""] * len(rows.ids),
+        notes=notes if empty else [],
+    )
