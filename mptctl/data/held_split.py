@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from mptctl.data.moved import move
 from mptctl.data.split import Split, load_split
-from mptctl.data.split_file import SPLIT_NAME, manifest_name, parse_split_file, remove_other_manifests
+from mptctl.data.split_file import SPLIT_NAME, parse_split_file, remove_other_manifests
 from mptctl.errors import UsageError
 from mptctl.files import link_or_copy
 
@@ -103,7 +102,4 @@ def relocate(split: Split, data_root: Path | None) -> Split:
     root = data_root.expanduser().resolve()
     if split.manifest.root is None:
         raise UsageError(f"--data-root {data_root}: {split.file.source} lie in no folder; leave it out")
-    manifest = move(split.manifest, root)
-    request = split.file.request.model_copy(update={"data_root": str(root)})
-    file = split.file.model_copy(update={"request": request, "manifest": manifest_name(manifest)})
-    return replace(split, file=file, manifest=manifest)
+    return split.moved_to(root)

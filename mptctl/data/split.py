@@ -106,6 +106,13 @@ class Split:
                 f"{self.manifest.where(index)}: cannot be decoded; run split --verify decode --overwrite"
             ) from error
 
+    def moved_to(self, root: Path) -> Split:
+        """The split with its pictures in another folder; errors as `move`."""
+        manifest = move(self.manifest, root)
+        request = self.file.request.model_copy(update={"data_root": str(root)})
+        file = self.file.model_copy(update={"request": request, "manifest": manifest_name(manifest)})
+        return replace(self, file=file, manifest=manifest)
+
     @cached_property
     def array(self) -> NDArray[np.uint8]:
         """(M, H, W, 3) uint8: every picture of a source that is one array, not a folder of files."""
@@ -138,7 +145,7 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
 ) -> Split:
     """Divide a source into old and new classes and into parts, and write it to ``run_root``.
 
-    An existing split of the same request is kept and returned.
+    An existing split of the same request is kept and returned; no table or shard is read then.
 
     Args:
         source: its name.
@@ -146,8 +153,7 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         data_root: folder of the data.
         old_fraction, old_names, class_fraction, order: as of `split_classes`.
         seed: seed of the random class order, of the validation part, and of how characters are drawn.
-        val_fraction: part of each class's training pictures that is held out, from 0 to below 1; see
-            `part_held_out`.
+        val_fraction: part of each class's training pictures to hold out, below 1; see `part_held_out`.
         group, metadata: column of a file, or of the table or shards, whose groups lie in one part each.
         place, columns, label_key: as of `scan_table` and `scan_shards`.
         test_fraction: part of each class that becomes the test part, where there is none.
@@ -160,17 +166,20 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
 
     Raises:
         UsageError: a value out of range, or an existing split of another request.
-        DataError: no data, another layout than expected, or bad files. StorageError: ``run_root`` cannot be
-            written.
+        DataError: no data, another layout, or bad files. StorageError: ``run_root`` cannot be written.
     """
     root = None if source in EMBEDDED or data_root is None else data_root.expanduser().resolve()
+    kept = load_split(run_root) if (run_root / SPLIT_NAME).exists() and not overwrite else None
     listed = None
     checks: Checks = {"verify": verify, "on_bad": on_bad, "progress": progress}
-    if place is not None and root is not None and source == "table":
-        listed = scan_table(Path(place), root, columns or {}, **checks)
-    elif place is not None and root is not None:
-        listed = scan_shards(place, root, label_key, **checks)
-    has_own = listed is not None and bool((listed.manifest.parts == VAL).any())
+    if kept is None and place is not None and root is not None:
+        if source == "table":
+            listed = scan_table(Path(place), root, columns or {}, **checks)
+        else:
+            listed = scan_shards(place, root, label_key, **checks)
+    known = kept or listed
+    has_own = place is not None and known is not None and VAL in known.manifest.parts
+    has_own &= kept is None or (kept.file.request.place == place and not kept.file.request.val_fraction)
     request = SplitRequest(
         source=source,
         data_root=None if root is None else str(root),
@@ -186,11 +195,11 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         test_fraction=test_fraction,
         group=group,
     )
+    if kept is not None:
+        return _same(kept, request)
     own_groups = None if listed is None or group is None else listed.further.get(group)
     if group is not None and metadata is None and own_groups is None:
         raise UsageError(f"--group {group}: name the file that has this column with --metadata FILE")
-    if (run_root / SPLIT_NAME).exists() and not overwrite:
-        return _load_same(run_root, request)
     refuse_foreign_split(run_root / SPLIT_NAME)
     if listed is not None:
         manifest, quarantined = listed.manifest, listed.problems
@@ -228,31 +237,22 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
     return split
 
 
-def _load_same(run_root: Path, request: SplitRequest) -> Split:
-    """Read the split of a run root, and where its pictures have moved; UsageError for another request."""
-    existing = load_split(run_root)
+def _same(existing: Split, request: SplitRequest) -> Split:
+    """The split of a run root, of pictures that may have moved; UsageError for another request."""
     found = differences(existing.file.request, request)
     if [key for key, _, _ in found] == ["data_root"] and request.data_root is not None:
-        with suppress(DataError):
-            return _moved(existing, request, Path(request.data_root))
-    changed = [f"{key}: {was} -> {now}" for key, was, now in found]
-    if changed:
+        root = Path(request.data_root)
+        with suppress(DataError):  # other pictures are there
+            if request.source != "imagefolder" or len(list_pictures(root).paths) == len(existing.manifest):
+                moved = existing.moved_to(root)
+                save_split(moved)
+                return moved
+    if changed := [f"{key}: {was} -> {now}" for key, was, now in found]:
         raise UsageError(
-            f"{run_root / SPLIT_NAME}: holds another split ({'; '.join(changed)}); "
+            f"{existing.run_root / SPLIT_NAME}: holds another split ({'; '.join(changed)}); "
             "replace it with --overwrite, or choose another --run-root"
         )
     return existing
-
-
-def _moved(split: Split, request: SplitRequest, root: Path) -> Split:
-    """Write a split anew whose pictures, no more and no fewer, are in another folder; DataError where not."""
-    if split.file.source == "imagefolder" and len(list_pictures(root).paths) != len(split.manifest):
-        raise DataError(f"{root}: holds other pictures")
-    manifest = move(split.manifest, root)
-    file = split.file.model_copy(update={"request": request, "manifest": manifest_name(manifest)})
-    moved = replace(split, file=file, manifest=manifest)
-    save_split(moved)
-    return moved
 
 
 def save_split(split: Split) -> None:

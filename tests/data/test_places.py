@@ -263,3 +263,20 @@ def test_a_number_that_is_no_class_is_the_only_bad_row(folder: Path, tmp_path: P
     with pytest.raises(BadPictures, match=r"line 6: .*label -1 is none of the 3 classes") as bad:
         split_of(write_table(folder / "t.csv", rows), tmp_path / "runs")
     assert len(bad.value.problems) == 1
+
+
+@pytest.mark.parametrize("has_val", [False, True])
+def test_a_split_that_is_kept_needs_no_table(folder: Path, tmp_path: Path, has_val: bool) -> None:
+    rows = rows_of(folder)
+    if has_val:
+        rows += [{**row, "id": f"copy {i}", "split": "test"} for i, row in enumerate(rows[:5])]
+    rows = [{"id": row["path"], **row} for row in rows]
+    place = write_table(folder / "t.csv", rows)
+    made = split_of(place, tmp_path / "runs", val_fraction=None)
+    place.write_text("no table any more")
+    assert split_of(place, tmp_path / "runs", val_fraction=None).fingerprint == made.fingerprint
+    with pytest.raises(UsageError, match="seed: 0 -> 1"):
+        split_of(place, tmp_path / "runs", val_fraction=None, seed=1)
+    assert bool(made.file.request.val_fraction) != has_val
+    with pytest.raises(UsageError, match=r"val_fraction|has a validation part"):
+        split_of(place, tmp_path / "runs", val_fraction=0.25)
