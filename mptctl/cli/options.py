@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from mptctl.errors import UsageError
 from mptctl.names import TrackerName
 
 # The panel of help on where trainings run.
@@ -55,6 +57,17 @@ NoiseFloor = Annotated[
         "warning.",
     ),
 ]
+
+
+def by_role(columns: list[str] | None, roles: Sequence[str]) -> dict[str, str]:
+    """The names by roles of ``--column ROLE=NAME``, as often as it is given."""
+    named = {}
+    for word in columns or ():
+        role, _, name = word.partition("=")
+        if role not in roles or not name:
+            raise UsageError(f"--column {word}: write ROLE=NAME, of the roles {', '.join(roles)}")
+        named[role] = name
+    return named
 
 
 def max_nfr(text: str, panel: str | None = None) -> Any:

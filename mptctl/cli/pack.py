@@ -11,7 +11,7 @@ import typer
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
 from mptctl.cli.messages import next_command
-from mptctl.errors import Stopped, StorageError, UsageError, visible
+from mptctl.errors import Stopped, StorageError, visible
 from mptctl.names import PackForm
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def pack(
         mptctl pack s3://bucket/train ~/train --to shards
     """
     from mptctl.data.listing.image_folder import BadPictures
+    from mptctl.data.packing.columns import ROLES
     from mptctl.data.packing.pack import AGAIN, QUALITY, pack_pictures
     from mptctl.data.packing.records import PackRequest
     from mptctl.data.packing.remote import is_remote
@@ -82,7 +83,7 @@ def pack(
     request = PackRequest(
         source=source if is_remote(source) else str(Path(source).expanduser().resolve()),
         kind=kind,
-        columns=_named_columns(column or []),
+        columns=opt.by_role(column, ROLES),
         to=to,
         short_side=short_side,
         quality=QUALITY,
@@ -107,19 +108,6 @@ def pack(
         return
     for line in _describe(report):
         typer.echo(visible(line))
-
-
-def _named_columns(words: list[str]) -> dict[str, str]:
-    """``ROLE=NAME``, as often as it is given, by role."""
-    from mptctl.data.packing.columns import ROLES
-
-    named = {}
-    for word in words:
-        role, _, name = word.partition("=")
-        if role not in ROLES or not name:
-            raise UsageError(f"--column {word}: write ROLE=NAME, of the roles {', '.join(ROLES)}")
-        named[role] = name
-    return named
 
 
 def _describe(report: PackReport) -> list[str]:

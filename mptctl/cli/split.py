@@ -184,8 +184,7 @@ def split(
     outputs.check(
         [each for each in (old_classes, class_labels, metadata) if each is not None], prints=as_json
     )
-    if wrong := [each for each in column or () if each.partition("=")[0] not in ROLES or "=" not in each]:
-        raise UsageError(f"--column {wrong[0]}: must be ROLE=NAME, ROLE one of {', '.join(ROLES)}")
+    columns = opt.by_role(column, ROLES)
     found = find_place(source, data_root, kind)
     if found.said and not as_json:
         typer.echo(f"{source}: {found.said}", err=True)
@@ -199,7 +198,7 @@ def split(
                 run_root=run_root,
                 data_root=found.root,
                 place=found.place,
-                columns=dict(each.split("=", 1) for each in column or ()),
+                columns=columns,
                 label_key=label_key,
                 test_fraction=test_fraction,
                 old_fraction=old_fraction,

@@ -178,6 +178,7 @@ def test_every_bad_sample_of_shards_is_named(folder: Path, tmp_path: Path) -> No
     del train[0][1][".cls"]
     train[1][1][".jpg"] = b"no picture"
     train[2] = (train[2][0], {".cls": b"0"})
+    train[3] = (train[3][0], train[3][1] | {".mask.png": b"x"})
     shards = write_shards(tmp_path / "s", train, "train-0.tar")
     write_shards(shards, val, "val-0.tar")
     whole = (shards / "val-0.tar").read_bytes()
@@ -187,11 +188,12 @@ def test_every_bad_sample_of_shards_is_named(folder: Path, tmp_path: Path) -> No
     assert not (tmp_path / "runs").exists()
     for name, word in {
         train[0][0]: "no label beside it", train[1][0]: "no readable header", train[2][0]: "no picture",
+        train[3][0]: "has several pictures",
         "val-0.tar": "cut off",
     }.items():  # fmt: skip
         assert any("offset" in each and name in each and word in each for each in bad.value.problems), word
     kept = split_of(f"{shards}/*.tar", tmp_path / "runs", on_bad="quarantine")
-    assert len(kept.file.quarantined) == 4
+    assert len(kept.file.quarantined) == 5
 
 
 def test_labels_of_shards_stand_in_cls_or_json_or_where_it_is_said(folder: Path, tmp_path: Path) -> None:

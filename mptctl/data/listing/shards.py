@@ -13,7 +13,7 @@ from mptctl.data.listing.labelled_rows import LabelledRows
 from mptctl.data.listing.patterns import find_files, parts_in_names
 from mptctl.data.listing.tar_members import Damage, Member, indexed_members, members
 from mptctl.data.picture_kinds import EXTENSIONS
-from mptctl.errors import DataError
+from mptctl.errors import DataError, some
 from mptctl.names import Progress, tell_nobody
 
 # The text beside a picture, which is a label only where that is said: img2dataset keeps captions so.
@@ -98,32 +98,37 @@ def _read_shard(path: Path, number: int, shards: Shards, places: list[str], labe
         samples: dict[str, dict[str, Member]] = {}
         try:
             for member in _members(path, descriptor, stat):
-                key, suffix = _key_and_suffix(member.name)
-                samples.setdefault(key, {})[suffix] = member
+                key = key_of(member.name)
+                samples.setdefault(key, {})[member.name.removeprefix(key).lower()] = member
         except Damage as error:
             damage = error
         for sample in samples.values():
-            picture = next((s for s in sample if s.rpartition(".")[2] in _SUFFIXES), None)
-            if picture is None:
+            pictures = [sample[suffix] for suffix in sample if suffix.rpartition(".")[2] in _SUFFIXES]
+            if len(pictures) != 1:
+                names = some([each.name for each in pictures])
+                problem = f"has several pictures: {names}" if pictures else "has no picture beside it"
                 first = next(iter(sample.values()))
-                add(first.name, "", first.start, 0, "has no picture beside it")
+                add(first.name, "", first.start, 0, problem)
                 continue
             fields = _fields(descriptor, sample)
-            label, problem = _label(descriptor, sample, fields, label_key)
-            place = sample[picture]
+            label, missing = _label(descriptor, sample, fields, label_key)
+            (place,) = pictures
             for name in {*shards.further, *fields} - {label_key or _DEFAULT_KEY}:
                 column = shards.further.setdefault(name, [])
                 column += [None] * (len(shards.rows.ids) - len(column)) + [fields.get(name)]
-            add(place.name, label, place.start, place.size, problem)
+            add(place.name, label, place.start, place.size, missing)
         if damage is not None:
             add(f"{shards.shards[number]}@{damage.offset}", "", damage.offset, 0, damage.problem)
 
 
-def _key_and_suffix(name: str) -> tuple[str, str]:
-    """The key of a member, which those of one picture share (all up to the first dot), and the rest."""
+def key_of(name: str) -> str:
+    """The key of a member, which those of one picture share: all before the first dot of the file's name.
+
+    >>> key_of("train/v1.0/cat.small.jpg")
+    'train/v1.0/cat'
+    """
     folder, slash, file = name.rpartition("/")
-    stem, _, suffix = file.partition(".")
-    return folder + slash + stem, f".{suffix.lower()}"
+    return folder + slash + file.partition(".")[0]
 
 
 def _content(descriptor: int, member: Member) -> bytes:

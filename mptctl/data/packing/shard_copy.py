@@ -8,9 +8,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from mptctl.data.listing.shards import key_of
 from mptctl.data.packing.copy_form import Copy, Prepared, as_json, further_of, safe_path, write_classes
 from mptctl.data.packing.records import PackedFile, append_files
-from mptctl.data.packing.shard_writer import Member, ShardWriter, key_of
+from mptctl.data.packing.shard_writer import Member, ShardWriter
 from mptctl.data.packing.source import PackSource
 from mptctl.errors import UsageError, some
 from mptctl.files import remove_partial_files

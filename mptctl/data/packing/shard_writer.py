@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from mptctl.data.listing.shards import key_of
 from mptctl.errors import StorageError
 from mptctl.files import replacing, write_atomically
 
@@ -24,16 +25,6 @@ class Member(NamedTuple):
 
     name: str
     content: bytes
-
-
-def key_of(name: str) -> str:
-    """What members of one picture have in common: all before the first dot of the file's name.
-
-    >>> key_of("train/v1.0/cat.small.jpg")
-    'train/v1.0/cat'
-    """
-    folder, slash, file = name.rpartition("/")
-    return folder + slash + file.partition(".")[0]
 
 
 class ShardWriter:
