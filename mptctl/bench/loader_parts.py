@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
+from mptctl.data.augmentation.drawing import Transforms
 from mptctl.data.augmentation.operations import operate
 from mptctl.data.manifest import TRAIN, Manifest
 from mptctl.data.pictures import Normalisation, augment, decode, single_threaded
@@ -95,7 +97,8 @@ class PartsRunner:
             self._rates["decode"].append(self._rate(pool, self._decode, held, seconds))
             self._rates["resize"].append(self._rate(pool, self._resize, held, seconds))
             if self._transforms is not None:
-                self._rates["transform"].append(self._rate(pool, self._transform, held, seconds))
+                transform = partial(self._transform, self._transforms)
+                self._rates["transform"].append(self._rate(pool, transform, held, seconds))
             copied = self._rate(pool, self._copy, held, seconds)
         if self._device.type != "cpu":
             copied = min(copied, self._to_device(seconds))
@@ -139,9 +142,8 @@ class PartsRunner:
     def _resize(self, place: int) -> torch.Tensor:
         return augment(self._pictures[place], self._data, self._views, place)
 
-    def _transform(self, place: int) -> torch.Tensor:
-        assert self._transforms is not None
-        return operate(self._cut[place][None], self._transforms[place : place + 1])
+    def _transform(self, transforms: Transforms, place: int) -> torch.Tensor:
+        return operate(self._cut[place][None], transforms[place : place + 1])
 
     def _copy(self, place: int) -> None:
         """Copy a picture into the batch; on the CPU normalised, for a device as bytes."""
