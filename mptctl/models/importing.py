@@ -117,14 +117,16 @@ def write_import(
 
     Raises:
         UsageError: the folder holds a run and is not to be overwritten.
+        StorageError: there is no room for it; the run that was there stays.
     """
     run = RunDir(checkpoint.path.parent)
     with run.locked(_existing(overwrite)):
+        # First, since a full disk has no room for it: the run that was there stays, or none is left.
+        save_checkpoint(run.best, checkpoint.meta, checkpoint.model)
         if overwrite:
-            for note in left_alone(run.empty()):
+            for note in left_alone(run.empty(but=run.best)):
                 log(note)
         run.write_start(checkpoint.meta.recipe.to_yaml(), split_json, choose_device("cpu"))
-        save_checkpoint(run.best, checkpoint.meta, checkpoint.model)
     return run.best
 
 

@@ -191,14 +191,21 @@ def remove_halves(folder: Path, kind: Kind) -> None:
             item.unlink()
 
 
-def remove_own(folder: Path, kind: Kind) -> list[str]:
+def remove_own(folder: Path, kind: Kind, but: Path | None = None) -> list[str]:
     """Remove from a folder what is ours, but its lock; for whoever holds that.
+
+    Args:
+        folder: itself stays.
+        kind: what is in it.
+        but: a file of ours in it that stays too.
 
     Returns:
         What is left, as paths below the folder.
     """
     left: list[str] = []
     for item in sorted(folder.iterdir()):
+        if item == but:
+            continue
         if item.is_symlink() or not item.is_dir():
             if kind.is_file_of_ours(item.name):
                 item.unlink()

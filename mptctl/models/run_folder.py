@@ -116,13 +116,16 @@ class RunDir:
         """For a ``last.pt`` that is damaged: the next save would keep it as the previous one."""
         link_or_copy(self.previous, self.last)
 
-    def empty(self) -> list[str]:
+    def empty(self, but: Path | None = None) -> list[str]:
         """Remove what a run wrote here; for whoever holds the lock.
+
+        Args:
+            but: a file of it that stays.
 
         Returns:
             What is left, since no run wrote it: paths below the folder.
         """
-        return remove_own(self.path, RUN)
+        return remove_own(self.path, RUN, but)
 
 
 def find_checkpoint(run: str, run_root: Path) -> Path:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,7 @@ import torch
 import torchvision
 
 from mptctl.data.split import Split, load_split
-from mptctl.errors import CheckpointError, UsageError
+from mptctl.errors import CheckpointError, StorageError, UsageError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.importing import prepare_import, read_class_names, write_import
 from mptctl.recipe import load_recipe
@@ -18,7 +21,14 @@ from tests.forked import mptctl_process
 SIZE = ("data.image_size=32",)
 
 
-def take_in(weights: Path, classes: Path, folder: Path, split: Split, arch: str = "resnet18") -> Path:
+def take_in(
+    weights: Path,
+    classes: Path,
+    folder: Path,
+    split: Split,
+    arch: str = "resnet18",
+    overwrite: bool = False,
+) -> Path:
     """Import a model as the old one of a split."""
     checkpoint = prepare_import(
         weights,
@@ -27,8 +37,9 @@ def take_in(weights: Path, classes: Path, folder: Path, split: Split, arch: str 
         folder=folder,
         classes=split.classes.names,
         num_old=split.classes.num_old,
+        overwrite=overwrite,
     )
-    return write_import(checkpoint)
+    return write_import(checkpoint, overwrite=overwrite)
 
 
 def foreign(folder: Path, num_classes: int, names: list[str]) -> tuple[Path, Path]:
@@ -89,6 +100,32 @@ def test_what_does_not_fit_is_refused(
     with pytest.raises(CheckpointError, match=message):
         take_in(weights, classes, tmp_path / "x", load_split(digits_root), arch)
     assert not (tmp_path / "x").exists()
+
+
+@contextlib.contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_weights_without_room_leave_the_run_that_was_there_or_none(tmp_path: Path, digits: Split) -> None:
+    weights, classes = foreign(tmp_path, 2, ["0", "1"])
+    old = tmp_path / "old"
+    with files_of_at_most(10**6), pytest.raises(StorageError, match="no room"):
+        take_in(weights, classes, old, digits)
+    assert not old.exists()
+    take_in(weights, classes, old, digits)
+    (old / "last.pt").write_bytes(b"of a run that is overwritten")
+    before = {path.name: path.read_bytes() for path in old.iterdir()}
+    with files_of_at_most(10**6), pytest.raises(StorageError, match="no room"):
+        take_in(weights, classes, old, digits, overwrite=True)
+    assert {path.name: path.read_bytes() for path in old.iterdir()} == before
+    load_checkpoint(take_in(weights, classes, old, digits, overwrite=True))
+    assert {path.name for path in old.iterdir()} == before.keys() - {"last.pt"}
 
 
 @pytest.mark.parametrize(
