@@ -30,8 +30,8 @@ class Imported:
     Attributes:
         lines: what it is and how well it does, for people.
         error: on the validation pictures of the classes that it knows; None where it could not be validated.
-        warning: where pictures prepared otherwise have a clearly lower error, or else where that error is no
-            better than chance; None elsewhere.
+        warning: where pictures prepared otherwise have a clearly lower error, better than chance, or else
+            where that error is no better than chance; None elsewhere.
     """
 
     lines: list[str]
@@ -102,7 +102,9 @@ def look_at_imported(
         f"validation error {100 * (error.value or 0.0):.2f} % ({error.count} of {error.of} pictures of the "
         "classes that it knows)"
     )
-    if better is not None:
+    counts = np.bincount(labels[known]).tolist()
+    # Of class names in another order, whatever makes a model answer at random lowers the error.
+    if better is not None and not is_at_chance(better.error, counts):
         was, now = (
             f"{100 * (each.value or 0.0):.2f} % ({each.count} of {each.of})"
             for each in (better.error_before, better.error)
@@ -113,7 +115,6 @@ def look_at_imported(
             "--overwrite"
         )
         return Imported(lines, error, warning)
-    counts = np.bincount(labels[known]).tolist()
     if not is_at_chance(error, counts):
         return Imported(lines, error, None)
     return Imported(

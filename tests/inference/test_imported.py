@@ -131,6 +131,42 @@ def test_the_test_part_and_classes_behind_the_last_known_one_are_not_read(
     assert "gone since split" in done.stderr
 
 
+def test_class_names_in_another_order_are_not_taken_for_another_preparation(
+    mptctl: CommandLine, tmp_path: Path
+) -> None:
+    for name, grey in (("dark", 20), ("bright", 240)):
+        (tmp_path / "data" / "train" / name).mkdir(parents=True)
+        for i in range(60):
+            picture = Image.new("RGB", (8, 8), (grey + i % 5,) * 3)
+            picture.save(tmp_path / "data" / "train" / name / f"{i:02}.png")
+    make_split(
+        "imagefolder",
+        run_root=tmp_path / "runs",
+        data_root=tmp_path / "data",
+        val_fraction=0.5,
+        test_fraction=0.2,
+    )
+    # It answers its first class where the mean of what is above 0 is above 0.3: in levels to 255, always.
+    state = {
+        name: torch.zeros_like(tensor)
+        for name, tensor in SmallResNet(2, *SMALL_NETS["digits-net"]).state_dict().items()
+    }
+    for name, tensor in state.items():
+        if name.endswith("running_var") or (tensor.ndim == 1 and name.endswith(".weight")):
+            tensor.fill_(1.0)
+    state["stem.0.weight"][0, 0, 1, 1] = 1.0
+    for stage in (1, 2):
+        state[f"stages.{stage}.shortcut.0.weight"][0, 0] = 1.0
+    state["fc.weight"][0, 0], state["fc.bias"][0] = 1.0, -0.3
+    words = ("--recipe", "digits", "--run-root", tmp_path / "runs", "--overwrite")
+    right = mptctl(*handed_over(tmp_path, state, ["bright", "dark"]), *words)
+    assert "validation error 0.00 %" in right.stderr
+    assert "warning" not in right.stderr
+    turned = mptctl(*handed_over(tmp_path, state, ["dark", "bright"]), *words)
+    assert "validation error 100.00 %" in turned.stderr
+    assert "warning: no better than always answering one class" in turned.stderr
+
+
 @pytest.mark.parametrize(
     ("wrong", "counts", "at_chance"),
     [
