@@ -315,8 +315,8 @@ RUNS: dict[int, Guard] = {
     ),
     72: one(
         "folders that are being written are looked for",
-        "cli/split.py",
-        "if overwrite and (held := held_below(run_root)):",
+        "cli/runners/split.py",
+        "if flags.overwrite and (held := held_below(run_root)):",
         "if False and (held := held_below(run_root)):",
     ),
     73: one(
