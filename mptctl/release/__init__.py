@@ -1,1 +1,1 @@
-"""What comes between training and release: a trained model changed into one that keeps a budget."""
+"""Steps between training and release: a trained model is changed into one that keeps a budget."""

@@ -31,7 +31,7 @@ from mptctl.release.new_run import refuse_unfit, write_run
 
 # Part of the right answers on validation samples that new classes may take over.
 LIMIT = 0.01
-# How far the constant stays from the next sample that it keeps, where there is room: more than rounding.
+# Distance of the constant from the next sample that it keeps, where there is room: more than rounding.
 ROOM = 1e-4
 
 

@@ -252,7 +252,7 @@ def _report(
 def _records(
     request: AdjustRequest, checkpoint: Checkpoint, report: AdjustReport, selection: _Selection
 ) -> tuple[CheckpointMeta, MetricsLine]:
-    """What the adjusted checkpoint says of itself, and the line of its log."""
+    """The description of the adjusted checkpoint, and the line of its log."""
     adjustment = _adjustment(request, checkpoint, report)
     measured = metrics(selection.samples, selection.biases, known_old=request.old is not None)
     meta = checkpoint.meta.model_copy(

@@ -26,7 +26,7 @@ from mptctl.models.onnx_program import LARGEST, onnx_content
 from mptctl.models.programs import tensors_content
 from mptctl.names import ExportFormat
 
-# What a program of torch.export says of itself, as an extra file of its archive.
+# The extra file in which the archive of a program of torch.export says what the program is.
 EXTRA = f"extra/{KEY}.json"
 # From a content's SHA-256 to what the file says of itself.
 Describe = Callable[[str], ExportMeta]

@@ -15,7 +15,7 @@ from tests.common import CommandLine
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> tuple[Path, Path]:
-    """What somebody without mptctl would have: torchvision's state dict of five classes, and their names."""
+    """The files of somebody without mptctl: torchvision's state dict of five classes, and their names."""
     torch.manual_seed(3)
     torch.save(torchvision.models.resnet18(num_classes=5).state_dict(), tmp_path / "production.pt")
     (tmp_path / "classes.txt").write_text("4\n3\n2\n1\n0\n")
