@@ -91,7 +91,7 @@ def import_(
     from mptctl.report.media.progress_bars import showing_progress
 
     folder = run_folder(run_root, name)
-    refuse_own_inputs(folder, (weights,) if class_names is None else (weights, class_names))
+    refuse_own_inputs(folder, () if class_names is None else (class_names,))
     said = find_described(weights.expanduser(), arch)
     if said is None:
         raise UsageError(
