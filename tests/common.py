@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,6 +23,7 @@ from torch import Tensor
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import LOADERS
 from mptctl.data.split import Split, make_split
+from mptctl.machine.facts import git_commit
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.models.run_folder import RunDir
@@ -171,3 +174,15 @@ def levels(loader: Loader, images: Tensor) -> Tensor:
     """Grey levels 0..255 of normalised pictures."""
     mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (loader.plan.data.mean, loader.plan.data.std))
     return (images * std + mean) * 255
+
+
+@contextlib.contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Larger files have no room, as on a full disk."""
+    git_commit()  # asks git once a process, which would leave a lock if it could not write its index
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -64,12 +64,13 @@ def write_run(
         UsageError, StorageError: see `RunDir.locked`.
     """
     with run.locked(existing):
-        notes = left_alone(run.empty()) if existing == "replace" else []
+        # First, since a full disk has no room for it: the run that was there stays, or none is left.
+        save_checkpoint(run.best, meta, model.state_dict())
+        notes = left_alone(run.empty(but=run.best)) if existing == "replace" else []
         run.write_start(meta.recipe.to_yaml(), split.file.model_dump_json(indent=2), choose_device("cpu"))
         hold_manifest(split, run.path)
         if first_line is not None:
             append_metrics(run.metrics, first_line)
-        save_checkpoint(run.best, meta, model.state_dict())
         done = {"event": "done", "epoch": max(meta.epoch, 1), "step": meta.global_step, **meta.metrics}
         append_metrics(run.metrics, MetricsLine.model_validate(done))
     return notes

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import resource
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +13,7 @@ from mptctl.errors import CheckpointError, StorageError, UsageError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.importing import prepare_import, read_class_names, write_import
 from mptctl.recipe import load_recipe
+from tests.common import files_of_at_most
 from tests.forked import mptctl_process
 
 SIZE = ("data.image_size=32",)
@@ -100,16 +98,6 @@ def test_what_does_not_fit_is_refused(
     with pytest.raises(CheckpointError, match=message):
         take_in(weights, classes, tmp_path / "x", load_split(digits_root), arch)
     assert not (tmp_path / "x").exists()
-
-
-@contextlib.contextmanager
-def files_of_at_most(size: int) -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_weights_without_room_leave_the_run_that_was_there_or_none(tmp_path: Path, digits: Split) -> None:
