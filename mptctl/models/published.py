@@ -76,7 +76,7 @@ def find_hub_model(path: Path) -> HubModel | None:
         raise CheckpointError(
             f"{path}: is a folder without {CONFIG}; name a file, or a folder with {WEIGHTS[0]} and {CONFIG}"
         )
-    if not config.is_file() or (path.is_file() and path.suffix.lower() != ".safetensors"):
+    if not config.is_file() or (not path.is_dir() and path.suffix.lower() != ".safetensors"):
         return None
     said = _read(config)
     arch = said.get("architecture")

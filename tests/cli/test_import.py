@@ -74,6 +74,18 @@ def test_a_module_of_lightning_is_taken_with_its_prefix(
     assert torch.equal(taken["conv1.weight"], plain["conv1.weight"])
 
 
+def test_a_description_is_not_that_of_weights_that_are_not_there(
+    mptctl: CommandLine, foreign: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text('{"architectures": ["BertModel"], "model_type": "bert"}')
+    make_split("digits", run_root=tmp_path / "runs")
+    words = ("--class-names", foreign[1], "--run-root", tmp_path / "runs")
+    for name in ("production.pt", "productoin.pt"):
+        out = mptctl("import", tmp_path / name, *words)
+        assert (out.returncode, out.stdout) == (2, "")
+        assert "nothing says which network these weights are of" in out.stderr
+
+
 @pytest.mark.parametrize(
     ("change", "code", "message"),
     [
