@@ -206,7 +206,7 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
 
 def _slices(answers: PairedAnswers, request: ComparisonRequest, by: Sequence[tuple[str, ...]]) -> SliceSource:
     """The samples by the columns of the gate file, and by others."""
-    keys = dict.fromkeys(request.rules.keys(), "--gate: the column") | dict.fromkeys(by, "--by")
+    keys = dict.fromkeys(request.rules.keys(), "--gate: the column") | dict.fromkeys(by, option("by"))
     own = DerivedColumns(answers, request.slicing.superclasses, request.slicing.pictures)
     return SliceSource(own, request.slicing.files, keys)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,9 @@ from mptctl.errors import UsageError, options_as_arguments
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.pairing.class_map import read_class_map
 from mptctl.evaluation.pairing.pairs import ALL
-from mptctl.evaluation.reading.frames import column, column_names, is_frame, write_columns
+from mptctl.evaluation.reading.frames import column, column_names, is_frame, no_column, write_columns
 from mptctl.evaluation.reading.in_memory import InMemory
+from mptctl.evaluation.slices.derived_columns import CLASS, CONFIDENCE
 from mptctl.evaluation.slices.ranking import SliceRequest, slice_columns
 from mptctl.files.scratch import scratch_folder
 from mptctl.names import Session
@@ -33,7 +35,7 @@ def evaluate(  # noqa: PLR0913  # a published signature
     new: Any,
     label: str | None = None,
     id: str | None = None,
-    by: Sequence[str] = (),
+    by: str | Sequence[str] = (),
     metadata: Any = None,
     class_map: str | Path | None = None,
     ids: Any = None,
@@ -54,7 +56,7 @@ def evaluate(  # noqa: PLR0913  # a published signature
     Args:
         labels: (N,) true classes, or a frame.
         label, id: columns of the frame: true classes, and names of samples.
-        by: columns that slices are made of, of the frame or of `metadata`; ``"a,b"`` crosses two.
+        by: columns that slices are made of, of the frame or of `metadata`; ``"a,b"`` crosses two. Text is one.
         metadata: further columns of the samples by id: a frame with the column `id`, or what it is called in
             the first frame, or a file as `mptctl evaluate --metadata` takes it.
         class_map: file of renamed classes, as `--class-map` takes it.
@@ -95,7 +97,7 @@ def evaluate(  # noqa: PLR0913  # a published signature
     test = InMemory.of(labels, ids, classes, None if everything else old_classes)
     held_back = None if validation is None else _held_back(validation, test)
     wants_causes = causes or validation is not None
-    with options_as_arguments(), scratch_folder() as scratch:
+    with options_as_arguments(), _slicing(frame, metadata, test.ids, by, id or "id") as slicing:
         retrained, plain_update = None, None
         if noise_floor is not None:
             retrained = test.predictions("noise_floor", noise_floor, is_old=True)
@@ -107,10 +109,7 @@ def evaluate(  # noqa: PLR0913  # a published signature
             ComparisonRequest(
                 old_classes=ALL if everything else test.old_classes,
                 class_map=None if class_map is None else read_class_map(Path(class_map)),
-                slicing=SliceRequest(
-                    by=slice_columns(by),
-                    files=_files_of_columns(scratch, frame, metadata, test.ids, by, id or "id"),
-                ),
+                slicing=slicing,
                 nfr_margin=nfr_margin,
                 worst=len(test.labels),  # every flip: what is shown of them is for the report to choose
                 # A function that gives None means: causes, but without a validation part.
@@ -133,23 +132,44 @@ def _of_frame(frame: Any, value: Any, argument: str) -> Any:
     return column(frame, value, argument) if isinstance(value, str) else value
 
 
+@contextmanager
+def _slicing(
+    frame: Any, metadata: Any, ids: NDArray[np.str_], by: str | Sequence[str], id_name: str
+) -> Iterator[SliceRequest]:
+    """Slices by columns of the frame and of metadata, which are in files until the block ends."""
+    keys = slice_columns([by] if isinstance(by, str) else by)
+    if not keys:
+        yield SliceRequest()
+        return
+    with scratch_folder() as scratch:
+        wanted = list(dict.fromkeys(name for key in keys for name in key))
+        yield SliceRequest(by=keys, files=_files_of_columns(scratch, frame, metadata, ids, wanted, id_name))
+
+
 def _files_of_columns(
-    scratch: Path, frame: Any, metadata: Any, ids: NDArray[np.str_], by: Sequence[str], id_name: str
+    scratch: Path, frame: Any, metadata: Any, ids: NDArray[np.str_], wanted: Sequence[str], id_name: str
 ) -> list[Path]:
     """The files that slices are read from: of the frame's own columns, and of metadata."""
-    wanted = list(dict.fromkeys(name for key in by for name in key.split(",")))
+    there = [] if frame is None else column_names(frame)
     files: list[Path] = []
-    if frame is not None and (own := [name for name in wanted if name in column_names(frame)]):
+    if own := [name for name in wanted if name in there]:
         files.append(scratch / "columns.parquet")
         write_columns(files[-1], frame, own, ids, id_name)
-    if metadata is None:
-        return files
-    if not is_frame(metadata):
+    if isinstance(metadata, str | Path):
         return [*files, Path(metadata)]
-    there = column_names(metadata)
-    named = id_name if id_name in there else "id"
-    write_columns(scratch / "metadata.parquet", metadata, [n for n in there if n != named], None, named)
-    return [*files, scratch / "metadata.parquet"]
+    if metadata is not None:
+        if not is_frame(metadata):
+            raise UsageError("metadata: neither a frame of pandas, polars or Arrow nor the path of a file")
+        beside = column_names(metadata)
+        there += beside
+        named = id_name if id_name in beside else "id"
+        if further := [name for name in wanted if name in beside and name != named]:
+            files.append(scratch / "metadata.parquet")
+            write_columns(files[-1], metadata, further, None, named)
+    absent = [name for name in wanted if name not in {*there, CLASS, CONFIDENCE}]
+    if there and absent:
+        raise no_column(absent[0], there, "by")
+    return files
 
 
 def load(run: str | Path, run_root: str | Path = "runs", device: str = "cpu") -> LoadedRun:

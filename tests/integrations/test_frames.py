@@ -81,5 +81,31 @@ def test_columns_that_are_not_there_are_said(frame: Any) -> None:
         mptctl.evaluate(LABELS, label="y", old=OLD, new=NEW)
     with pytest.raises(UsageError, match="give label='COLUMN' too"):
         mptctl.evaluate(LABELS, id="name", old=OLD, new=NEW)
-    with pytest.raises((UsageError, DataError), match="city"):
-        compared(frame, by=["city"])
+    with pytest.raises(UsageError, match=r"by='contry': no column of the frame, .*; did you mean country"):
+        compared(frame, by=["contry"])
+    with pytest.raises(DataError, match=r"^by country: no such column.* in metadata FILE$"):
+        mptctl.evaluate(LABELS, old=OLD, new=NEW, by=["country"])
+    with pytest.raises(UsageError, match="metadata: neither a frame"):
+        compared(frame, by=["country"], metadata={"country": ["de"]})
+
+
+def test_one_column_may_be_text_and_spaces_do_not_count(frame: Any) -> None:
+    assert compared(frame, by="country").slices == compared(frame, by=["country"]).slices
+    assert compared(frame, by="country, y").slices == compared(frame, by=["country,y"]).slices
+
+
+def test_columns_of_pandas_whose_names_are_numbers_or_stand_twice() -> None:
+    numbered = pd.DataFrame(COLUMNS).set_axis(range(5), axis=1)
+    report = mptctl.evaluate(numbered, label="1", old="2", new="3", id="0", by="4", old_classes="all")
+    by_name = compared(pd.DataFrame(COLUMNS), by="country")
+    assert [row.negative_flips for row in report.slices] == [row.negative_flips for row in by_name.slices]
+    twice = pd.concat([pd.DataFrame(COLUMNS), pd.DataFrame(COLUMNS)[["country"]]], axis=1)
+    with pytest.raises(UsageError, match="by='country': the frame has several columns of this name"):
+        compared(twice, by="country")
+
+
+def test_a_column_of_mixed_values_is_refused_only_where_slices_are_made_of_it() -> None:
+    mixed = pd.DataFrame(COLUMNS).assign(mixed=[1, "a"] * (N // 2))
+    with pytest.raises(DataError, match=r"column 'mixed': .*; make its values text"):
+        compared(mixed, by="mixed")
+    assert compared(mixed, by="country", metadata=mixed[["name", "mixed"]]).slices

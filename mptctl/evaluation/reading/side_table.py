@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mptctl.errors import DataError, MptctlError
+from mptctl.errors import DataError, MptctlError, option
 from mptctl.evaluation.reading.columns import NAMED, first, unreadable
 from mptctl.evaluation.reading.readers import find_parts, form_of
 from mptctl.evaluation.reading.workspace import current
@@ -116,5 +116,5 @@ def no_such_column(
     found += [f"always there: {', '.join(own)}"] if own else []
     return DataError(
         f"{asked} {shown(column)}: no such column{''.join(hints)}; {'; '.join(found) or 'there is no file'}; "
-        "correct the name, or add the column in --metadata FILE"
+        f"correct the name, or add the column in {option('metadata')} FILE"
     )

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from mptctl.errors import UsageError
+from mptctl.errors import UsageError, option
 from mptctl.evaluation.flip_report import SliceRow
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.slices.derived_columns import PictureSizes
@@ -51,9 +51,12 @@ def slice_columns(by: Sequence[str] | None) -> list[tuple[str, ...]]:
         UsageError: an empty name, or a column that is crossed with itself.
     """
     keys = [tuple(name.strip() for name in each.split(",")) for each in by or []]
+    flag = option("by")
     for key in keys:
         if not all(key) or len(set(key)) < len(key):
-            raise UsageError(f"--by {','.join(key)}: name columns, each once, such as --by country,device")
+            raise UsageError(
+                f"{flag} {','.join(key)}: name columns, each once, such as {flag} country,device"
+            )
     return keys
 
 
