@@ -100,7 +100,7 @@ def augment(
 
         mptctl figure augment --recipe mine.yaml
 
-        mptctl figure augment --set "data.transforms=[rand-augment]" --epoch 1
+        mptctl figure augment --set data.mixup=0.2 --epoch 1
     """
     from mptctl.cli.outputs import Outputs
     from mptctl.data.held_split import relocate

@@ -147,6 +147,9 @@ def test_help_fills_the_terminal_and_breaks_no_example(verb: str, mptctl: Comman
             assert len(line) + 1 + len(after.split()[0]) > 78, line
     examples = [line for line in rest.partition("╭")[0].splitlines() if line.strip()]
     assert all(line.strip().startswith("mptctl ") for line in examples), examples
+    # Nothing of an example is taken for markup: the reference has it as it is in the code.
+    reference = (ROOT / "docs/reference.md").read_text(encoding="utf-8").splitlines()
+    assert {line.strip() for line in examples} <= set(reference)
 
 
 def test_every_verb_that_prints_json_says_in_which_form() -> None:
