@@ -191,9 +191,7 @@ def _refuse_endings(outputs: Iterable[_Output]) -> None:
         if kind is None or not kind.endings or path.suffix.lower() in ("", *kind.endings):
             continue
         if path.is_file() or not path.exists():  # a pipe may be called anything
-            raise UsageError(
-                f"{output}: would hold an {kind.what}; name a file that ends in {kind.endings[0]}"
-            )
+            raise UsageError(f"{output}: the {kind.what} needs a name that ends in {kind.endings[0]}")
 
 
 def _folder_of(file: Path) -> list[Path]:

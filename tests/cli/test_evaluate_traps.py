@@ -48,7 +48,7 @@ def test_a_page_is_not_written_into_a_file_of_another_kind(call: Call) -> None:
     for words in (("old.npz", "new.npz"), ("old.npz",)):
         done = call(*words, "--report", "out.pdf")
         assert (done.code, done.out) == (2, "")
-        assert "--report out.pdf: would hold an HTML page; name a file that ends in .html" in done.err
+        assert "--report out.pdf: the HTML page needs a name that ends in .html" in done.err
         assert not Path("out.pdf").exists()
     assert call("old.npz", "new.npz", "--report", "page.HTM").code == 0
 
