@@ -137,6 +137,21 @@ def test_a_release_has_a_tag(mptctl: CommandLine, tmp_path: Path, monkeypatch: p
     assert (alone.returncode, "--append-history" in alone.stderr) == (2, True)
 
 
+def test_a_release_is_recorded_from_a_folder_that_is_gone(
+    mptctl: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("old", "new"):
+        np.savez(tmp_path / f"{name}.npz", id=np.arange(50), label=["x", "y"] * 25, pred=["x", name] * 25)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    models = (str(tmp_path / f"{name}.npz") for name in ("old", "new"))
+    done = mptctl("evaluate", *models, "--append-history", str(tmp_path / "h.jsonl"))
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "h.jsonl").read_text(encoding="utf-8"))["tag"] is None
+
+
 def test_what_keeps_models_from_being_compared_stands_in_markdown_and_junit(
     mptctl: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -259,11 +259,20 @@ def _compare_and_write(request: Request, new: str, found: NamedModels, slicing: 
     for path in files.write(shown, found.models, data_root, found.split, report.worst_flips, sources):
         typer.echo(f"wrote {path}", err=True)
     if files.history is not None:
-        tag = git_commit(Path.cwd()) if flags.output.tag is None else flags.output.tag
-        place = append_release(files.history, release_of(shown, request.today, tag))
+        place = append_release(files.history, release_of(shown, request.today, _tag(flags.output.tag)))
         added = "added to" if place is None else f"not added, since it is release {place} already:"
         typer.echo(f"{added} {files.history}", err=True)
     return shown
+
+
+def _tag(given: str | None) -> str | None:
+    """The name of the release: as it was given, or the commit of the folder at hand, where that is there."""
+    if given is not None:
+        return given
+    try:
+        return git_commit(Path.cwd())
+    except OSError:
+        return None
 
 
 def _print_comparison(report: FlipReport, flags: EvaluateFlags) -> None:
