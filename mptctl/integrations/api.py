@@ -56,7 +56,7 @@ def evaluate(  # noqa: PLR0913  # a published signature
     Args:
         labels: (N,) true classes, or a frame.
         label, id: columns of the frame: true classes, and names of samples.
-        by: columns that slices are made of, of the frame or of `metadata`; ``"a,b"`` crosses two. Text is one.
+        by: column of slices, or several, of the frame or of `metadata`; ``"a,b"`` crosses two.
         metadata: further columns of the samples by id: a frame with the column `id`, or what it is called in
             the first frame, or a file as `mptctl evaluate --metadata` takes it.
         class_map: file of renamed classes, as `--class-map` takes it.
