@@ -13,6 +13,8 @@ from mptctl.data.held_split import find_split, relocate
 from mptctl.data.moved import SAMPLE
 from mptctl.data.split import load_split, make_split
 from mptctl.errors import DataError, UsageError
+from mptctl.integrations.api import evaluate
+from mptctl.report.documents.flips_files import FlipFiles
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CommandLine, Log, short_recipe
@@ -72,6 +74,25 @@ def test_every_command_that_reads_pictures_takes_them_from_where_they_are(
     # The update was trained in a run root without a split: it holds one, whose pictures are where they are now.
     done = mptctl("evaluate", old, "update", "--json")
     assert done.returncode == 0, done.stderr
+
+
+def test_a_page_has_moved_pictures_whose_ids_are_no_paths(
+    folder: Path, tmp_path: Path, mptctl: CommandLine
+) -> None:
+    pictures = sorted(folder.glob("*/*/*.jpg"))
+    rows = [f"p{i},{path.relative_to(folder)},{path.parent.name},{path.parts[-3]}\n"
+            for i, path in enumerate(pictures)]  # fmt: skip
+    (tmp_path / "table.csv").write_text("id,path,label,split\n" + "".join(rows), encoding="utf-8")
+    done = mptctl("split", tmp_path / "table.csv", "--data-root", folder, "--run-root", tmp_path / "runs")
+    assert done.returncode == 0, done.stderr
+    where = shutil.copytree(folder, tmp_path / "pictures")
+    split = relocate(load_split(tmp_path / "runs"), where)
+    ids = split.ids(split.indices("test"))
+    labels = ["cat", "dog"] * (len(ids) // 2)
+    report = evaluate(labels, old=labels, new=labels[::-1], ids=ids)
+    page = tmp_path / "page.html"
+    FlipFiles(page=page).write(report.result, {}, where, split)
+    assert page.read_text(encoding="utf-8").count("data:image/png") == len(ids)
 
 
 def test_a_run_root_with_a_split_keeps_it(folder: Path, moved: Path, tmp_path: Path) -> None:

@@ -78,8 +78,8 @@ class FlipFiles:
         Args:
             report: the comparison.
             models: the predictions behind it, by role.
-            data_root, split: where the page finds pictures of flipped samples, the first of them that is
-                there.
+            data_root, split: where the page finds pictures of flipped samples: in the split, whose ids may be
+                no paths, or without one in files below the folder.
             listed: the flips that page and CSV list, beginning with the report's own; default: these alone.
             sources: what the page was made from.
 
@@ -133,16 +133,16 @@ def markdown_of_file(report: FlipReport) -> str:
 def _picture_reader(
     data_root: Path | None, split: Split | None
 ) -> Callable[[str], NDArray[np.uint8] | None] | None:
-    """Reads test pictures by sample id, below a folder, or else of a split; None where there is neither."""
-    if data_root is not None:
-        from mptctl.report.media.pictures import pictures_below
+    """Reads test pictures by sample id, of a split, or else below a folder; None where there is neither."""
+    if split is not None:
+        from mptctl.inference.predict import image_reader
 
-        return pictures_below(data_root)
-    if split is None:
+        return image_reader(split, part="test")
+    if data_root is None:
         return None
-    from mptctl.inference.predict import image_reader
+    from mptctl.report.media.pictures import pictures_below
 
-    return image_reader(split, part="test")
+    return pictures_below(data_root)
 
 
 def _write_text(files: FilesTogether, path: Path, text: str) -> Path:
