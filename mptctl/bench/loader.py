@@ -20,18 +20,17 @@ from mptctl.bench.runners import (
     ROWS,
     LoaderRunner,
     Say,
-    generate_pictures,
     make_runners,
     our_stream,
-    repeated,
 )
-from mptctl.data.listing.image_folder import scan_folder
+from mptctl.bench.sources import generate_pictures, picture_sources, repeated
 from mptctl.data.loading.choose import LOADERS
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.manifest import TRAIN
 from mptctl.data.split import Split
 from mptctl.files import Model, scratch_folder
 from mptctl.machine.facts import Machine, this_machine, usable_cores
+from mptctl.names import Source
 from mptctl.recipe import Recipe
 
 IN_MEMORY = {kind.name for kind in LOADERS if kind.in_memory}
@@ -42,6 +41,7 @@ class LoaderRow(Model):
     """Speed of one way to get pictures."""
 
     name: str = Field(description="which loader; synthetic is the model's own training step")
+    source: Source | None = Field(description="how pictures lie; null for synthetic")
     images_per_s: float = Field(description="median over the runs")
     runs: list[float] = Field(description="images/s of each run; runs of all rows take turns")
     workers: int | None = Field(description="threads or processes; null where there are none to set")
@@ -71,10 +71,11 @@ class LoaderBench(Model):
     )
 
 
-def bench_loader(
+def bench_loader(  # noqa: PLR0913  # one for each flag of `bench loader`
     recipe: Recipe,
     *,
     data_root: Path | None = None,
+    sources: tuple[Source, ...] = ("imagefolder",),
     rows: tuple[str, ...] = ROWS,
     repeats: int = 5,
     seconds: float = 5.0,
@@ -87,6 +88,7 @@ def bench_loader(
     Args:
         recipe: picture size, augmentation, batch size, loader settings and model.
         data_root: folder with ``train/CLASS/*``; None generates JPEGs of 500 x 375.
+        sources: of `SOURCES`, as which our loaders read the same pictures; see `picture_sources`.
         rows: names of `ROWS` to measure.
         repeats: runs of each row.
         seconds: length of a run.
@@ -104,38 +106,43 @@ def bench_loader(
             say("generating JPEGs of 500 x 375")
             generate_pictures(scratch / "data")
         say("checking the files' headers")
-        manifest, _ = scan_folder(data_root or scratch / "data", needs_test=False)
-        split = repeated(manifest, LEAST_BATCHES * recipe.optim.batch_size, scratch)
-        short_split = repeated(manifest, LEAST_RESIDENT_BATCHES * recipe.optim.batch_size, scratch)
-        runners, skipped = make_runners(recipe, split, short_split, rows, device, scratch, say)
+        found = picture_sources(data_root or scratch / "data", sources, scratch)
+        manifest, batch = found["imagefolder"], recipe.optim.batch_size
+        splits = {name: repeated(each, LEAST_BATCHES * batch, scratch) for name, each in found.items()}
+        short = {
+            name: repeated(each, LEAST_RESIDENT_BATCHES * batch, scratch) for name, each in found.items()
+        }
+        runners, skipped = make_runners(recipe, splits, short, sources, rows, device, scratch, say)
         parts = None
         if "threaded" in rows:
-            parts = PartsRunner(manifest, recipe.data, recipe.optim.batch_size, device)
+            parts = PartsRunner(manifest, recipe.data, batch, device)
         try:
-            measured: dict[str, list[float]] = {runner.name: [] for runner in runners}
+            measured: list[list[float]] = [[] for _ in runners]
             for turn in range(repeats):
-                for runner in runners:
-                    rate = runner.run(seconds, device)
-                    measured[runner.name].append(round(rate, 1))
-                    say(f"run {turn + 1} of {repeats}: {runner.name} {rate:,.0f} images/s")
+                for runner, runs in zip(runners, measured, strict=True):
+                    runs.append(round(runner.run(seconds, device), 1))
+                    of = f" of {runner.source}" if len(sources) > 1 and runner.source else ""
+                    say(f"run {turn + 1} of {repeats}: {runner.name}{of} {runs[-1]:,.0f} images/s")
                 if parts is not None:
                     parts.run(seconds)
-            tuned = _tune(recipe, split, device, scratch, seconds, say) if tune else None
+            tuned = _tune(recipe, splits["imagefolder"], device, scratch, seconds, say) if tune else None
         finally:
             for runner in runners:
                 runner.stop()
     results = [
         LoaderRow(
             name=runner.name,
-            images_per_s=round(statistics.median(measured[runner.name]), 1),
-            runs=measured[runner.name],
+            source=runner.source,
+            images_per_s=round(statistics.median(runs), 1),
+            runs=runs,
             workers=runner.workers,
             augment=runner.augment,
         )
-        for runner in runners
+        for runner, runs in zip(runners, measured, strict=True)
     ]
-    rates = {row.name: row.images_per_s for row in results}
+    rates = {row.name: row.images_per_s for row in reversed(results)}  # of the first source
     same_work = recipe.data.augment != "random-resized-crop"
+    best = fastest(rates, same_work)
     return LoaderBench(
         machine=machine,
         data="generated" if data_root is None else str(data_root),
@@ -144,8 +151,8 @@ def bench_loader(
         batch_size=recipe.optim.batch_size,
         rows=results,
         skipped=skipped,
-        verdict=verdict(rates, same_work),
-        fastest=fastest(rates, same_work),
+        verdict=verdict(rates, same_work) + other_sources([row for row in results if row.name == best]),
+        fastest=best,
         tuned=tuned,
         parts=None if parts is None else parts.found(),
     )
@@ -189,11 +196,27 @@ def verdict(rates: dict[str, float], same_work: bool) -> str:
     if best is None:
         return "no loader of ours was measured"
     line = f"{best} brings {rates[best]:,.0f} images/s"
+    others = [
+        kind.name for kind in LOADERS if kind.name in rates and kind.name != best and not kind.in_memory
+    ]
     if theirs:
-        rival = max(theirs, key=lambda name: theirs[name])
-        line += f", {rates[best] / theirs[rival]:.2f} times {rival}"
+        others.append(max(theirs, key=lambda name: theirs[name]))
+    if others:
+        line += ", " + " and ".join(f"{rates[best] / rates[name]:.2f} times {name}" for name in others)
     need = rates.get("synthetic")
     if need is None:
         return line
     answer = "data are no bottleneck" if rates[best] >= need else "data are the bottleneck"
     return f"{line}; the model takes {need:,.{0 if need >= 10 else 1}f}: {answer}"
+
+
+def other_sources(rows: list[LoaderRow]) -> str:
+    """Speed of one loader from each source but the first, as a median of the ratios of each turn."""
+    ratios = {
+        str(row.source): statistics.median(
+            rate / first for rate, first in zip(row.runs, rows[0].runs, strict=True)
+        )
+        for row in rows[1:]
+    }
+    said = ", ".join(f"from {source} {ratio:.2f}" for source, ratio in ratios.items())
+    return f"; {said} times as fast as from {rows[0].source}" if said else ""

@@ -1,4 +1,4 @@
-"""What a user would take instead of our loaders: a torch DataLoader, and DALI with a reader of its own."""
+"""What a user would take instead of our loaders: a DataLoader, webdataset, and DALI with its own reader."""
 
 from __future__ import annotations
 
@@ -141,6 +141,31 @@ def dataloader_stream(
     while True:
         for images, _ in loader:
             yield images.to(plan.device, non_blocking=True)
+
+
+def webdataset_stream(plan: LoadPlan, workers: int) -> Iterator[Tensor]:
+    """Endless batches of the library webdataset with Pillow, as its README shows it.
+
+    Args:
+        plan: of pictures in shards.
+        workers: processes, each of which draws from all shards.
+    """
+    import webdataset
+
+    manifest = plan.split.manifest
+    shards = [f"{manifest.root}/{shard}" for shard in manifest.shards]
+    dataset = webdataset.WebDataset(shards, resampled=True, shardshuffle=False)
+    samples = dataset.shuffle(1000).decode("pilrgb").to_tuple("jpg;jpeg;png;webp", "cls")
+    batches = samples.map_tuple(user_transform(plan.data, "pil")).batched(plan.batch_size)
+    loader = webdataset.WebLoader(
+        batches,
+        batch_size=None,
+        num_workers=workers,
+        pin_memory=plan.device.type == "cuda",
+        multiprocessing_context="spawn",
+    )
+    for images, _ in loader:
+        yield images.to(plan.device, non_blocking=True)
 
 
 def readers_file_stream(plan: LoadPlan) -> Iterator[Tensor]:

@@ -1,36 +1,32 @@
-"""Who takes part in the loader bench, on which pictures, and how fast each one is."""
+"""Who takes part in the loader bench, and how fast each one is."""
 
 from __future__ import annotations
 
 import itertools
-import math
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
-from mptctl.bench.opponents import Reader, dataloader_stream, readers_file_stream
+from mptctl.bench.opponents import Reader, dataloader_stream, readers_file_stream, webdataset_stream
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import LOADERS, make_loader
 from mptctl.data.loading.part import LoadPlan
-from mptctl.data.manifest import TRAIN, Manifest, pack_paths
-from mptctl.data.split import Split, build_split
-from mptctl.data.split_file import SplitRequest
+from mptctl.data.split import Split
 from mptctl.errors import MptctlError
 from mptctl.machine.facts import has_package, usable_cores
 from mptctl.models.networks import build_model
+from mptctl.names import Source
 from mptctl.recipe import Recipe
 
 OURS = tuple(kind.name for kind in LOADERS)
 # DataLoaders that decode files, and with pictures in memory, as the resident loader has them.
-DATALOADERS = ("dataloader-torchcodec", "dataloader-pil")
+DATALOADERS = ("dataloader-torchcodec", "dataloader-pil", "webdataset-pil")
 MEMORY_DATALOADERS = ("dataloader-memory", "dataloader-memory-pil")
 ROWS = (*OURS, "readers-file", *DATALOADERS, *MEMORY_DATALOADERS, "synthetic")
 # A run has to see every loader in its stride, as ImageNet's 10,000 batches do: each epoch begins with an
@@ -40,7 +36,6 @@ LEAST_BATCHES = 200
 LEAST_RESIDENT_BATCHES = 12
 _WARM_SECONDS, _WARM_BATCHES = 0.5, 4
 _REST_AT_MOST = 10.0  # seconds
-_GENERATED = 200  # pictures, of about ImageNet's usual size
 
 Say = Callable[[str], None]
 Stream = Iterator[Tensor]
@@ -52,6 +47,7 @@ class LoaderRunner:
 
     name: str
     start: Callable[[], Stream]
+    source: Source | None = None
     workers: int | None = None
     augment: str | None = None
     ahead: int = 0  # batches that it goes on preparing when nobody takes any
@@ -89,8 +85,9 @@ class LoaderRunner:
 
 def make_runners(
     recipe: Recipe,
-    split: Split,
-    short_split: Split,
+    splits: Mapping[Source, Split],
+    short_splits: Mapping[Source, Split],
+    sources: tuple[Source, ...],
     rows: tuple[str, ...],
     device: torch.device,
     scratch: Path,
@@ -98,7 +95,8 @@ def make_runners(
 ) -> tuple[list[LoaderRunner], dict[str, str]]:
     """Who takes part, each DataLoader at its best number of workers, and who does not, with the reason.
 
-    ``short_split`` is a shorter ``split``, for pictures in memory.
+    Our loaders read all ``sources``, those of others folders, and the library webdataset shards. Of
+    ``short_splits``, which are shorter, pictures are held in memory.
     """
     runners: list[LoaderRunner] = []
     skipped: dict[str, str] = {}
@@ -108,31 +106,46 @@ def make_runners(
             runners.append(LoaderRunner(name, partial(_training_steps, recipe, device)))
         elif name in kinds:
             kind = kinds[name]
-            found = _our_runner(kind, recipe, short_split if kind.in_memory else split, device, scratch)
-            if isinstance(found, str):
-                skipped[name] = found
-            else:
-                runners.append(found)
-        elif name == "readers-file" and not has_package("nvidia.dali"):
-            skipped[name] = "DALI is not installed"
-        elif name == "readers-file" and (recipe.data.transforms or recipe.data.interpolation != "bilinear"):
-            skipped[name] = "does not do data.transforms, and resizes bilinear"
-        elif name in MEMORY_DATALOADERS and not recipe.data.transforms:
-            skipped[name] = "is measured beside data.transforms"
+            for source in sources:
+                split = (short_splits if kind.in_memory else splits)[source]
+                found = _our_runner(kind, recipe, split, device, scratch)
+                if isinstance(found, str):
+                    skipped[name] = found
+                else:
+                    runners.append(found)
+        elif (reason := _missing(name, recipe, sources)) is not None:
+            skipped[name] = reason
         elif name in MEMORY_DATALOADERS:
             in_memory = recipe.data.model_copy(update={"augment": "pad-crop"})
-            plan = LoadPlan(short_split, in_memory, "train", recipe.optim.batch_size, 0, True, device)
+            split = short_splits["imagefolder"]
+            plan = LoadPlan(split, in_memory, "train", recipe.optim.batch_size, 0, True, device)
             runners.append(_best_dataloader(name, plan, say, scratch))
         else:
-            data = recipe.data
-            plan = LoadPlan(split, data, "train", recipe.optim.batch_size, 0, True, device)
+            data, source = recipe.data, "webdataset" if name == "webdataset-pil" else "imagefolder"
+            plan = LoadPlan(splits[source], data, "train", recipe.optim.batch_size, 0, True, device)
             if name == "readers-file":
                 start = partial(readers_file_stream, plan)
                 threads = data.threads or usable_cores()
-                runners.append(LoaderRunner(name, start, threads, data.augment, data.prefetch))
+                runners.append(LoaderRunner(name, start, source, threads, data.augment, data.prefetch))
             else:
                 runners.append(_best_dataloader(name, plan, say))
     return runners, skipped
+
+
+def _missing(name: str, recipe: Recipe, sources: tuple[Source, ...]) -> str | None:
+    """Why a row of others cannot be measured here; None where it can."""
+    data = recipe.data
+    if name == "readers-file" and not has_package("nvidia.dali"):
+        return "DALI is not installed"
+    if name == "readers-file" and (data.transforms or data.interpolation != "bilinear"):
+        return "does not do data.transforms, and resizes bilinear"
+    if name in MEMORY_DATALOADERS and not data.transforms:
+        return "is measured beside data.transforms"
+    if name == "webdataset-pil" and "webdataset" not in sources:
+        return "is measured with --source webdataset"
+    if name == "webdataset-pil" and not has_package("webdataset"):
+        return "webdataset is not installed"
+    return None
 
 
 def _our_runner(
@@ -151,8 +164,9 @@ def _our_runner(
         return str(kind.declines(plan))
     start = our_stream(plan, scratch)
     if kind.in_memory:
-        return LoaderRunner(kind.name, start, None, augment)
-    return LoaderRunner(kind.name, start, data.threads or usable_cores(), augment, data.prefetch)
+        return LoaderRunner(kind.name, start, split.file.source, None, augment)
+    threads = data.threads or usable_cores()
+    return LoaderRunner(kind.name, start, split.file.source, threads, augment, data.prefetch)
 
 
 def _best_dataloader(name: str, plan: LoadPlan, say: Say, cache_dir: Path | None = None) -> LoaderRunner:
@@ -163,8 +177,10 @@ def _best_dataloader(name: str, plan: LoadPlan, say: Say, cache_dir: Path | None
     best_rate = 0.0
     for workers in sorted({count for count in (1, 2, 4, 8, 16, cores) if count <= cores}):
         start = partial(dataloader_stream, plan, reader, workers, cache_dir)
+        if name == "webdataset-pil":
+            start = partial(webdataset_stream, plan, workers)
         ahead = 2 * workers  # torch's default prefetch_factor
-        runner = LoaderRunner(name, start, workers, plan.data.augment, ahead)
+        runner = LoaderRunner(name, start, plan.split.file.source, workers, plan.data.augment, ahead)
         rate = runner.run(1.0, plan.device)
         say(f"{name} with {workers} workers: {rate:,.0f} images/s")
         if best is None or rate > best_rate:
@@ -206,32 +222,6 @@ def _training_steps(recipe: Recipe, device: torch.device) -> Stream:
         loss.backward()
         optimizer.step()
         yield images
-
-
-def repeated(manifest: Manifest, least: int, scratch: Path) -> Split:
-    """Name the training pictures often enough for an epoch of some length."""
-    rows = np.flatnonzero(manifest.parts == TRAIN)
-    rows = np.tile(rows, math.ceil(least / len(rows)))
-    path_bytes, path_offsets = pack_paths([manifest.relative_path(i) for i in rows.tolist()])
-    names = ("labels", "parts", "heights", "widths", "kinds", "sizes", "mtimes")
-    columns = {name: getattr(manifest, name)[rows] for name in names}
-    longer = replace(manifest, path_bytes=path_bytes, path_offsets=path_offsets, **columns)
-    request = SplitRequest(
-        source="imagefolder", data_root=str(manifest.root), old_fraction=1.0, old_names=None, order="given",
-        seed=0, val_fraction=0.0,
-    )  # fmt: skip
-    return build_split(longer, request, scratch)
-
-
-def generate_pictures(root: Path) -> None:
-    """Write JPEGs of about ImageNet's usual size and detail below ``train/``."""
-    rng = np.random.default_rng(0)
-    (root / "train" / "generated").mkdir(parents=True)
-    for number in range(_GENERATED):
-        coarse = Image.fromarray(rng.integers(0, 256, (47, 63, 3), dtype=np.uint8)).resize((500, 375))
-        grain = rng.normal(0, 12, (375, 500, 3))
-        picture = np.clip(np.asarray(coarse) + grain, 0, 255).astype(np.uint8)
-        Image.fromarray(picture).save(root / "train" / "generated" / f"{number:04d}.jpg", quality=90)
 
 
 def _wait_for(device: torch.device) -> None:

@@ -65,6 +65,14 @@ def loader(
             "--data-root", metavar="DIR", help="Folder with train/CLASS/*. (default: generated JPEGs)"
         ),
     ] = None,
+    source: Annotated[
+        str,
+        typer.Option(
+            "--source",
+            metavar="NAMES",
+            help="Read the pictures as imagefolder, table, webdataset (tar shards), with commas between.",
+        ),
+    ] = "imagefolder",
     recipe: Annotated[
         str,
         typer.Option("--recipe", metavar="NAME_OR_FILE", help="Picture size, augmentation, batch, model."),
@@ -86,14 +94,20 @@ def loader(
 ) -> None:
     """Measure how fast pictures come: our loaders, a torch DataLoader, and what the model can take.
 
+    With a table or shards as `--source` at most 2,000 pictures are measured. Shards of them are written to the
+    temporary folder (TMPDIR), and the library webdataset, where it is installed, reads them too.
+
     Examples:
 
         mptctl bench loader --data-root ~/imagenet --tune
+
+        mptctl bench loader --data-root ~/imagenet --source imagefolder,table,webdataset
 
         mptctl bench loader --recipe cifar10 --rows resident,dataloader-torchcodec
     """
     from mptctl.bench.loader import bench_loader
     from mptctl.bench.runners import ROWS
+    from mptctl.bench.sources import SOURCES
     from mptctl.cli.runners.bench_tables import chosen_names, print_loader
     from mptctl.machine.device import choose_device
     from mptctl.recipe import load_recipe
@@ -102,6 +116,7 @@ def loader(
     found = bench_loader(
         chosen,
         data_root=data_root,
+        sources=chosen_names("--source", source, SOURCES),
         rows=chosen_names("--rows", rows, ROWS),
         repeats=repeats,
         seconds=seconds,

@@ -12,9 +12,10 @@ import pytest
 import torch
 from PIL import Image
 
-from mptctl.bench.loader import LoaderBench, bench_loader, verdict
+from mptctl.bench.loader import LoaderBench, LoaderRow, bench_loader, other_sources, verdict
 from mptctl.bench.opponents import PictureFiles, PicturesInMemory
 from mptctl.bench.runners import ROWS
+from mptctl.bench.sources import SOURCES, picture_sources, repeated
 from mptctl.cli.app import main
 from mptctl.data.loading.choose import LOADERS
 from mptctl.errors import DataError
@@ -59,7 +60,7 @@ def test_every_row_is_measured_or_skipped_with_a_reason(
     assert {row.name for row in found.rows} | set(found.skipped) == set(rows)
     assert found.skipped == {"dali-mixed": "no CUDA device"} | {
         name: "is measured beside data.transforms" for name in rows if "memory" in name
-    }
+    } | {name: "is measured with --source webdataset" for name in rows if "webdataset" in name}
     assert all(len(row.runs) == 2 and row.images_per_s > 0 for row in found.rows)
     assert found.pictures == 24
     assert found.verdict
@@ -130,6 +131,50 @@ def test_the_opponents_transforms_are_those_of_the_recipe(pictures: Path) -> Non
     assert PicturesInMemory(decoded, [0, 0, 0], data, "pil")[2][0].shape == (3, 24, 24)
 
 
+def test_table_and_shards_hold_the_same_pictures_and_every_loader_reads_them(
+    pictures: Path, tmp_path: Path
+) -> None:
+    found = picture_sources(pictures, SOURCES, tmp_path)
+    assert list(found) == list(SOURCES)
+    for manifest in found.values():
+        rows = repeated(manifest, 50, tmp_path).manifest
+        assert [rows.read(row) for row in (0, 23, 24, 71)] == [
+            found["imagefolder"].read(row) for row in (0, 23, 0, 23)
+        ]
+    bench = bench_loader(
+        load_recipe("imagenet", SMALL),
+        data_root=pictures,
+        sources=SOURCES,
+        rows=("dali-cpu", "threaded"),
+        repeats=2,
+        seconds=0.1,
+        device=torch.device("cpu"),
+    )
+    assert [(row.name, row.source) for row in bench.rows] == [
+        (name, source) for name in ("dali-cpu", "threaded") for source in SOURCES
+    ]
+    assert " times as fast as from imagefolder" in bench.verdict
+
+
+def test_sources_are_compared_turn_by_turn() -> None:
+    def row(source: str, *runs: float) -> LoaderRow:
+        return LoaderRow.model_validate(
+            {
+                "name": "threaded",
+                "source": source,
+                "images_per_s": 1,
+                "runs": runs,
+                "workers": 2,
+                "augment": None,
+            }
+        )
+
+    slower = [row("imagefolder", 100, 50, 200), row("table", 100, 45, 100), row("webdataset", 110, 60, 100)]
+    said = "; from table 0.90, from webdataset 1.10 times as fast as from imagefolder"
+    assert other_sources(slower) == said
+    assert other_sources(slower[:1]) == other_sources([]) == ""
+
+
 def test_large_files_are_bound_by_decoding(tmp_path: Path) -> None:
     folder = tmp_path / "train" / "one"
     folder.mkdir(parents=True)
@@ -171,6 +216,9 @@ def test_a_wrong_row_and_a_folder_without_pictures_are_refused(tmp_path: Path, m
     done = mptctl("bench", "loader", "--rows", "fast")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("mptctl: --rows fast: unknown; valid: resident")
+    done = mptctl("bench", "loader", "--source", "table,parquet")
+    assert done.returncode == 2
+    assert done.stderr.startswith("mptctl: --source parquet: unknown; valid: imagefolder, table, webdataset")
     with pytest.raises(DataError, match="train/"):
         bench_loader(load_recipe("imagenet"), data_root=tmp_path)
 
@@ -200,6 +248,10 @@ def test_both_readers_of_the_opponent_see_the_same_picture(pictures: Path) -> No
         (
             {"threaded": 100.0, "synthetic": 800.0},
             "threaded brings 100 images/s; the model takes 800: data are the bottleneck",
+        ),
+        (
+            {"dali-cpu": 100.0, "threaded": 120.0, "dataloader-pil": 60.0, "webdataset-pil": 80.0},
+            "threaded brings 120 images/s, 1.20 times dali-cpu and 1.50 times webdataset-pil",
         ),
         (
             {"resident": 9000.0, "dataloader-pil": 300.0},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 from rich.console import Console
@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # each bench imports what the others do without
     from mptctl.bench.loader import LoaderBench
     from mptctl.bench.step import StepBench
 
+Name = TypeVar("Name", bound=str)
+
 # What a kind of instruction is called at the head of a narrow column.
 _SHORT = {
     "arithmetic": "fma",
@@ -34,17 +36,18 @@ _SHORT = {
 }
 
 
-def chosen_names(flag: str, text: str | None, known: Iterable[str]) -> tuple[str, ...]:
+def chosen_names(flag: str, text: str | None, known: Iterable[Name]) -> tuple[Name, ...]:
     """The names that a flag lists with commas between; all where it is not given.
 
     Raises:
         UsageError: one of them is unknown.
     """
-    names = tuple(known) if text is None else tuple(name.strip() for name in text.split(","))
-    for name in names:
-        if name not in known:
-            raise UsageError(f"{flag} {name or repr(name)}: unknown{nearest(name, list(known))}")
-    return names
+    names = {str(name): name for name in known}
+    chosen = list(names) if text is None else [name.strip() for name in text.split(",")]
+    for name in chosen:
+        if name not in names:
+            raise UsageError(f"{flag} {name or repr(name)}: unknown{nearest(name, list(names))}")
+    return tuple(names[name] for name in chosen)
 
 
 def print_loader(found: LoaderBench) -> None:
@@ -55,17 +58,18 @@ def print_loader(found: LoaderBench) -> None:
         f"{found.batch_size}"
     )
     _print_table(
-        ("loader", "images/s", "slowest", "fastest", "workers", "augmentation"),
+        ("loader", "source", "images/s", "slowest", "fastest", "workers", "augmentation"),
         [
             (
                 row.name,
+                row.source or "",
                 *(f"{speed:,.0f}" for speed in (row.images_per_s, min(row.runs), max(row.runs))),
                 "" if row.workers is None else str(row.workers),
                 row.augment or "",
             )
             for row in found.rows
         ],
-        words=("loader", "augmentation"),
+        words=("loader", "source", "augmentation"),
         spare=("augmentation", "slowest", "fastest"),
     )
     for name, reason in found.skipped.items():

@@ -1,0 +1,91 @@
+"""The pictures of the loader bench: generated ones, and the same ones as folders, as a table and as shards."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from mptctl.data.listing.image_folder import scan_folder
+from mptctl.data.listing.listed_source import scan_shards, scan_table
+from mptctl.data.manifest import TRAIN, Manifest, pack_paths
+from mptctl.data.packing.pack import QUALITY, pack_pictures
+from mptctl.data.packing.records import PackRequest
+from mptctl.data.split import Split, build_split
+from mptctl.data.split_file import SplitRequest
+from mptctl.names import Source
+
+# In the order in which they are measured.
+SOURCES: tuple[Source, ...] = ("imagefolder", "table", "webdataset")
+# Pictures that are measured as several sources: of ImageNet's size, shards of them take 220 MB.
+MOST_COPIED = 2_000
+_GENERATED = 200  # pictures, of about ImageNet's usual size
+
+
+def picture_sources(root: Path, sources: tuple[Source, ...], scratch: Path) -> dict[Source, Manifest]:
+    """Training pictures of a folder, written as other sources too where those are measured.
+
+    Args:
+        root: folder with ``train/CLASS/*``.
+        sources: of `SOURCES`; with others than ``imagefolder`` every source has the same `MOST_COPIED`
+            pictures at most.
+        scratch: folder for what is written.
+
+    Returns:
+        The manifest of each source, and that of the folder in any case.
+
+    Raises:
+        DataError: no pictures in the folder, or bad ones.
+    """
+    manifest, _ = scan_folder(root, needs_test=False)
+    found: dict[Source, Manifest] = {"imagefolder": manifest}
+    if set(sources) <= set(found):
+        return found
+    rows = np.flatnonzero(manifest.parts == TRAIN)
+    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), MOST_COPIED)).astype(np.int64)]
+    few = scratch / "few"
+    (few / "train" / "all").mkdir(parents=True)
+    for row in rows.tolist():
+        file = Path(manifest.file(row))
+        (few / "train" / "all" / f"{row}{file.suffix.lower()}").symlink_to(file)
+    found["imagefolder"], _ = scan_folder(few, needs_test=False)
+    if "table" in sources:
+        table, folder = scratch / "pictures.csv", found["imagefolder"]
+        lines = [f"{folder.relative_path(row)},all\n" for row in range(len(rows))]
+        table.write_text("".join(["path,label\n", *lines]))
+        found["table"] = scan_table(table, few, {}).manifest
+    if "webdataset" in sources:
+        shards = scratch / "shards"
+        pack_pictures(PackRequest(source=str(few), to="shards", short_side=None, quality=QUALITY), shards)
+        found["webdataset"] = scan_shards(str(shards), shards, None).manifest
+    return found
+
+
+def repeated(manifest: Manifest, least: int, scratch: Path) -> Split:
+    """Name the training pictures often enough for an epoch of some length."""
+    rows = np.flatnonzero(manifest.parts == TRAIN)
+    rows = np.tile(rows, math.ceil(least / len(rows)))
+    path_bytes, path_offsets = pack_paths([manifest.relative_path(i) for i in rows.tolist()])
+    names = ["labels", "parts", "heights", "widths", "kinds", "sizes"]
+    names += ["shard_rows", "starts"] if manifest.shards else ["mtimes"]
+    columns = {name: getattr(manifest, name)[rows] for name in names}
+    longer = replace(manifest, path_bytes=path_bytes, path_offsets=path_offsets, **columns)
+    request = SplitRequest(
+        source=manifest.source, data_root=str(manifest.root), old_fraction=1.0, old_names=None, order="given",
+        seed=0, val_fraction=0.0,
+    )  # fmt: skip
+    return build_split(longer, request, scratch)
+
+
+def generate_pictures(root: Path) -> None:
+    """Write JPEGs of about ImageNet's usual size and detail below ``train/``."""
+    rng = np.random.default_rng(0)
+    (root / "train" / "generated").mkdir(parents=True)
+    for number in range(_GENERATED):
+        coarse = Image.fromarray(rng.integers(0, 256, (47, 63, 3), dtype=np.uint8)).resize((500, 375))
+        grain = rng.normal(0, 12, (375, 500, 3))
+        picture = np.clip(np.asarray(coarse) + grain, 0, 255).astype(np.uint8)
+        Image.fromarray(picture).save(root / "train" / "generated" / f"{number:04d}.jpg", quality=90)
