@@ -1,4 +1,4 @@
-"""The pictures of the loader bench: generated ones, and the same ones as folders, as a table and as shards."""
+"""The pictures of the loader bench, as folders of classes, as a table and as shards."""
 
 from __future__ import annotations
 
