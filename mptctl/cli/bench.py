@@ -94,7 +94,7 @@ def loader(
 ) -> None:
     """Measure how fast pictures come: our loaders, a torch DataLoader, and what the model can take.
 
-    With a table or shards as `--source` at most 2,000 pictures are measured. Shards of them are written to the
+    With a table or shards as `--source` at most 2,000 pictures are measured. Shards are written to the
     temporary folder (TMPDIR), and the library webdataset, where it is installed, reads them too.
 
     Examples:
