@@ -207,7 +207,7 @@ def test_files_are_written_and_said_on_standard_error(call: Call) -> None:
 def test_markdown_on_standard_output_replaces_the_table(call: Call) -> None:
     done = call("old.npz", "new.npz", "--markdown", "-", "--max-nfr", "5")
     assert done.code == 3
-    assert done.out.startswith("### ❌ Gate failed: max-nfr\n")
+    assert done.out.startswith("### ❌ Failed: NFR 33.33 %, limit 5 %\n")
 
 
 def test_slices_are_in_every_output_and_fit_80_columns(call: Call) -> None:

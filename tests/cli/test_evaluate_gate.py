@@ -53,7 +53,7 @@ def test_an_undecided_gate_exits_3_says_so_everywhere_and_may_be_let_pass(call: 
         in done.err
     )
     pages = Path("page.html").read_text(), Path("page.md").read_text()
-    assert all("Gate undecided: max-nfr" in page for page in pages)
+    assert all("Undecided: NFR 33.33 %, limit 34 %" in page for page in pages)
     assert done.out.endswith("\nUNDECIDED  NFR 33.33 %, limit 34 %  (2 of 6, 95 % interval 4.33 to 77.72)\n")
     assert "more samples of old classes would settle --max-nfr at this rate." in " ".join(done.out.split())
     for text in pages:

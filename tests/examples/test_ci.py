@@ -57,5 +57,5 @@ def test_the_job_gates(job: Any, tmp_path: Path, limit: str, code: int) -> None:
     assert codes == [code] + [0] * (len(codes) - 1)
     suite = ElementTree.parse(tmp_path / "gate.xml").getroot()[0]
     assert suite.get("failures") == str(int(code != 0))
-    verdict = "### ✅ Gate passed" if not code else "### ❌ Gate failed: max-nfr"
+    verdict = "### ✅ Passed: NFR " if not code else "### ❌ Failed: NFR "
     assert (tmp_path / "gate.md").read_text().startswith(f"<!-- Written by mptctl as Markdown -->\n{verdict}")

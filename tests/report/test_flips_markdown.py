@@ -14,7 +14,7 @@ from tests.report.examples import HOSTILE, example
 def test_numbers_and_verdict() -> None:
     report = example()
     text = render_markdown(report)
-    assert text.startswith("### ❌ Gate failed: max-nfr\n")
+    assert text.startswith("### ❌ Failed: NFR ")
     assert f"| old right | {report.counts.both_right} | **{report.counts.negative_flips}** |" in text
 
 
@@ -32,7 +32,7 @@ def test_it_is_short_enough_for_a_comment_whatever_the_names(length: int) -> Non
     many = [f"note {i} {'<' * length}" for i in range(40)]
     text = render_markdown(report.model_copy(update={"warnings": many}))
     assert len(text.encode()) <= 60_000
-    assert text.startswith("### ❌ Gate failed: max-nfr\n")
+    assert text.startswith("### ❌ Failed: NFR ")
     assert f"| old right | {report.counts.both_right} |" in text
     assert ("are in the JSON" in text) == (length > 10)
     assert ("<details>" in text) == (length == 10)

@@ -48,7 +48,7 @@ def test_the_table_its_runs_and_their_digests(tmp_path: Path) -> None:
     assert "&lt;i&gt;no room&lt;/i&gt;" in page
     for name in names:
         assert checkpoint_digest(root / "1" / name) in page
-    assert '<header class="bad">' in page
+    assert '<header class="failed">' in page
 
 
 def test_a_chain_has_every_rate_with_its_count(tmp_path: Path) -> None:

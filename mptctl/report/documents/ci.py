@@ -6,8 +6,7 @@ import re
 from xml.etree import ElementTree
 
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.report.documents.wording import verdict
-from mptctl.report.media.numbers import format_count, format_interval, percent
+from mptctl.report.documents.wording import verdict_line
 
 # Of one step GitHub shows so many annotations of each kind (actions/toolkit, docs/problem-matchers.md).
 SHOWN = 10
@@ -37,10 +36,7 @@ def render_github(report: FlipReport) -> str:
         lines += [annotation(kind, message) for message in messages[:most]]
         if more := messages[most:]:
             lines.append(annotation(kind, f"{len(more):,} more; all of them are in the report"))
-    flips = report.rates.nfr
-    rate = f"NFR {percent(flips.value)} ({format_interval(flips.ci95)})"
-    said = f"{rate}, {format_count(flips)} samples of old classes"
-    lines.append(annotation("notice", f"{verdict(report).title}: {said}"))
+    lines.append(annotation("notice", verdict_line(report)))
     return "\n".join(lines) + "\n"
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from mptctl.errors import some
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, ModelSummary
@@ -16,6 +14,7 @@ from mptctl.evaluation.statistics import SIGNIFICANT
 from mptctl.evaluation.verdict import GateCheck, WaiverRow
 from mptctl.files.explained import shown
 from mptctl.names import SortKey
+from mptctl.report.media.document import State
 from mptctl.report.media.numbers import format_interval, of_count, p_value, percent, points
 
 # Limits that the line names of each answer; the table and the JSON have the others.
@@ -31,11 +30,11 @@ class Verdict:
 
     Attributes:
         state: of the gate; ``ungated`` where no limit is set.
-        title: a few words.
+        title: the state and its limits.
         sentences: what it rests on, the most important first.
     """
 
-    state: Literal["passed", "failed", "undecided", "ungated"]
+    state: State
     title: str
     sentences: tuple[str, ...]
 
@@ -82,7 +81,7 @@ def _known(model: ModelSummary, error: float | None) -> float | None:
 
 def verdict(report: FlipReport) -> Verdict:
     """The answer first: may this replacement be released, and on what that rests."""
-    gate = report.gate
+    gate, state = report.gate, _state(report)
     flips = report.rates.nfr
     sentences = (
         *_doubt_sentences(report),
@@ -93,15 +92,19 @@ def verdict(report: FlipReport) -> Verdict:
         f"{format_interval(flips.ci95)}).",
         *further_sentences(report),
     )
-    if not gate.checks:
+    if state == "ungated":
         title = "OLD and NEW are the same model" if report.identical else f"NFR {percent(flips.value)}"
-        return Verdict("ungated", title, sentences)
-    if gate.passed:
-        title = "Gate passed" if gate.answer == "pass" else "Gate passed, with undecided limits"
-        return Verdict("passed", title, sentences)
-    if gate.answer == "undecided":
-        return Verdict("undecided", f"Gate undecided: {some(gate.failed, CHECKS)}", sentences)
-    return Verdict("failed", f"Gate failed: {some(gate.failed, CHECKS)}", sentences)
+    else:
+        said = _limits(report, in_title=True)
+        title = f"{state.capitalize()}: {'; '.join(said if state == 'passed' else said[:1])}"
+    return Verdict(state, title, sentences)
+
+
+def _state(report: FlipReport) -> State:
+    gate = report.gate
+    if not gate.checks:
+        return "ungated"
+    return "passed" if gate.passed else "undecided" if gate.answer == "undecided" else "failed"
 
 
 def sentences_beside_line(report: FlipReport) -> tuple[str, ...]:
@@ -246,25 +249,33 @@ def verdict_line(report: FlipReport) -> str:
         nfr = report.rates.nfr
         said = f"NFR {percent(nfr.value)}  ({_counted(report, nfr)})"
         return f"OLD and NEW are the same model: {said}" if report.identical else said
-    word = verdict(report).state.upper()
-    if len(gate.checks) == 1:
-        return f"{word}  {_at_length(report, gate.checks[0])}"
-    failed = [check for check in gate.checks if check.answer == "fail"]
-    undecided = [check for check in gate.checks if check.answer == "undecided"]
-    kept = [check for check in gate.checks if check.answer == "pass"]
-    groups = [("", failed), ("undecided: ", undecided), ("kept: ", kept)]
-    if word == "PASSED":
-        groups = [("", kept), ("undecided, which passes here: ", undecided)]
-    if word == "UNDECIDED":
-        groups = [("", undecided), ("kept: ", kept)]
-    return f"{word}  " + "; ".join(f"{name}{_short(report, checks)}" for name, checks in groups if checks)
+    limits = [_at_length(report, gate.checks[0])] if len(gate.checks) == 1 else _limits(report)
+    return f"{_state(report).upper()}  {'; '.join(limits)}"
+
+
+def _limits(report: FlipReport, *, in_title: bool = False) -> list[str]:
+    """The limits of each answer, those first by which the gate has its state."""
+    by_answer: dict[str, list[GateCheck]] = {"fail": [], "undecided": [], "pass": []}
+    for check in report.gate.checks:
+        by_answer[check.answer].append(check)
+    failed, undecided, kept = by_answer.values()
+    groups = {
+        "passed": [("", kept), ("undecided, which passes here: ", undecided)],
+        "undecided": [("", undecided), ("kept: ", kept)],
+        "failed": [("", failed), ("undecided: ", undecided), ("kept: ", kept)],
+    }[_state(report)]
+    return [
+        name + some((_brief(report, check, in_title=in_title) for check in checks), NAMED, "; ")
+        for name, checks in groups
+        if checks
+    ]
 
 
 def _at_length(report: FlipReport, check: GateCheck) -> str:
     """One limit as ``NFR 5.94 % > limit 3 %  (58 of 976, 95 % interval 4.54 to 7.61)``."""
     kind = KINDS.get(check.name)
     if kind is None:
-        return _short(report, [check])
+        return _brief(report, check)
     if not kind.rate and check.value is not None:
         low, high = check.interval or report.er_difference.ci95
         return (
@@ -275,7 +286,7 @@ def _at_length(report: FlipReport, check: GateCheck) -> str:
         title, rate = report.rates.titled(kind.rate)
         counted = _counted(report, rate, check)
         return f"{title} {percent(check.value)}{_against(check)}  ({counted})"
-    return _short(report, [check])
+    return _brief(report, check)
 
 
 def _counted(report: FlipReport, rate: Rate, check: GateCheck | None = None) -> str:
@@ -298,29 +309,25 @@ def _level(report: FlipReport, check: GateCheck | None) -> str:
     return f"{100 * (level or 0.95):g} %"
 
 
-def _against(check: GateCheck) -> str:
+def _against(check: GateCheck, in_title: bool = False) -> str:
     """The limit as it stands behind a value: kept, exceeded, or with a comma where neither is shown."""
     assert check.limit is not None
     kind = KINDS[check.name.partition(" of ")[0]]
     limit = f"{100 * check.limit:g} %" if kind.rate else points(check.limit, sign=False)
-    if check.value is None or check.answer == "undecided":
+    if check.value is None or check.answer == "undecided" or in_title:
         return f", limit {limit}"
     return f" within limit {limit}" if check.answer == "pass" else f" > limit {limit}"
 
 
-def _short(report: FlipReport, checks: Sequence[GateCheck]) -> str:
-    """Several limits, each with its value."""
-    return some((_brief(report, check) for check in checks), NAMED, "; ")
-
-
-def _brief(report: FlipReport, check: GateCheck) -> str:
+def _brief(report: FlipReport, check: GateCheck, *, in_title: bool = False) -> str:
+    """One limit among several, in a title without its count."""
     kind = KINDS.get(check.name.partition(" of ")[0])
     if kind is None:
         return check.message.partition(";")[0]
     of = check.name.removeprefix(kind.name)
     if not kind.rate:
         value = "n/a" if check.value is None else points(check.value)
-        return f"error on old classes{of} {value}{_against(check)}"
+        return f"error on old classes{of} {value}{_against(check, in_title)}"
     title, rate = report.rates.titled(kind.rate)
-    counted = "" if of else f" ({of_count(rate, check.waived)})"
-    return f"{title}{of} {percent(check.value)}{_against(check)}{counted}"
+    counted = "" if of or in_title else f" ({of_count(rate, check.waived)})"
+    return f"{title}{of} {percent(check.value)}{_against(check, in_title)}{counted}"

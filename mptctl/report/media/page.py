@@ -40,7 +40,7 @@ def render_page(template: str, *, provenance: Provenance | None = None, **parts:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters: tuple[Callable[..., str], ...] = (percent, anchor, compact, drawn_inline)
+    filters: tuple[Callable[..., str], ...] = (percent, anchor, compact, drawn_inline, unbroken)
     environment.filters |= {each.__name__: each for each in filters}
     page = environment.get_template(f"{template}.html.j2")
     return _allow_script(page.render(version=__version__, provenance=provenance, **parts))
@@ -67,6 +67,11 @@ def render_document(document: Document, provenance: Provenance | None = None) ->
         tables=[part for part in parts if isinstance(part, Table)],
         figures=document.drawings(),
     )
+
+
+def unbroken(text: str) -> str:
+    """Text in which no line ends within an interval, or between a number and its unit."""
+    return re.sub(r"(?<=\d) (?=%|points?\b|to [+-]?\d)|(?<=\d to) (?=[+-]?\d)", "\u00a0", text)
 
 
 def compact(value: Any) -> Markup:

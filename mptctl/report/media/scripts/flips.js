@@ -20,7 +20,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
 }
 
 // Rows that are added at a time.
-const MORE = 48;
+const MORE = 24;
 const anchorOf = id => "flip-" + encodeURIComponent(id).replace(/%2F/g, "/").replace(/'/g, "%27");
 const number = value => value.toLocaleString("en-US");
 
