@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import typer
 
@@ -40,20 +40,9 @@ def evaluate(
 
         mptctl bench evaluate --rows 100000000 --repeats 1 --json
     """
-    from mptctl.bench.evaluate import bench_evaluate
-    from mptctl.cli.runners.bench_tables import print_evaluate
-    from mptctl.evaluation.reading.workspace import parse_size
+    from mptctl.cli.runners.bench import measure_evaluate
 
-    found = bench_evaluate(
-        rows,
-        repeats=repeats,
-        memory_limit=parse_size(memory_limit, "--memory-limit"),
-        say=lambda line: typer.echo(line, err=True),
-    )
-    if as_json:
-        typer.echo(found.model_dump_json())
-    else:
-        print_evaluate(found)
+    measure_evaluate(rows, repeats, memory_limit, as_json=as_json)
 
 
 @app.command("loader")
@@ -105,29 +94,11 @@ def loader(
 
         mptctl bench loader --recipe cifar10 --rows resident,dataloader-torchcodec
     """
-    from mptctl.bench.loader import bench_loader
-    from mptctl.bench.runners import ROWS
-    from mptctl.bench.sources import SOURCES
-    from mptctl.cli.runners.bench_tables import chosen_names, print_loader
-    from mptctl.machine.device import choose_device
-    from mptctl.recipe import load_recipe
+    from mptctl.cli.runners.bench_loader import measure_loader
 
-    chosen = load_recipe(recipe, overrides or [])
-    found = bench_loader(
-        chosen,
-        data_root=data_root,
-        sources=chosen_names("--source", source, SOURCES),
-        rows=chosen_names("--rows", rows, ROWS),
-        repeats=repeats,
-        seconds=seconds,
-        device=choose_device(device or chosen.runtime.device),
-        tune=tune,
-        say=lambda line: typer.echo(line, err=True),
+    measure_loader(
+        data_root, source, recipe, overrides, rows, repeats, seconds, device, tune=tune, as_json=as_json
     )
-    if as_json:
-        typer.echo(found.model_dump_json())
-    else:
-        print_loader(found)
 
 
 @app.command("kernel")
@@ -167,25 +138,9 @@ def kernel(
     """
     row_counts, class_counts = _numbers("--rows", rows), _numbers("--classes", classes)
     # After the numbers, because it takes seconds to import.
-    from mptctl.bench.kernel import bench_kernel
-    from mptctl.bench.kernel_bounds import GPUS
-    from mptctl.bench.loss_timing import CLASSES, DTYPES, ROWS
-    from mptctl.cli.runners.bench_tables import chosen_names, print_kernel
-    from mptctl.machine.device import choose_device
+    from mptctl.cli.runners.bench import measure_kernel
 
-    found = bench_kernel(
-        choose_device(device or "auto"),
-        rows=row_counts or ROWS,
-        classes=class_counts or CLASSES,
-        dtypes=chosen_names("--dtypes", dtypes, DTYPES),
-        archs=chosen_names("--archs", archs, GPUS),
-        repeats=repeats,
-        say=lambda line: typer.echo(line, err=True),
-    )
-    if as_json:
-        typer.echo(found.model_dump_json())
-    else:
-        print_kernel(found)
+    measure_kernel(row_counts, class_counts, dtypes, archs, repeats, device, as_json=as_json)
 
 
 def _numbers(flag: str, text: str | None) -> tuple[int, ...]:
@@ -242,24 +197,6 @@ def step(
 
         mptctl bench step --recipe imagenet --classes 1000 --rows floor,ours
     """
-    from mptctl.bench.step import bench_step
-    from mptctl.bench.ways_to_train import STEP_ROWS
-    from mptctl.cli.runners.bench_tables import chosen_names, print_step
-    from mptctl.machine.device import Precision, choose_device
-    from mptctl.recipe import load_recipe
+    from mptctl.cli.runners.bench import measure_step
 
-    chosen = load_recipe(recipe, ["method.name=mpt-kl", *(overrides or [])])
-    found = bench_step(
-        chosen,
-        num_classes=classes,
-        steps=steps,
-        repeats=repeats,
-        device=choose_device(device or chosen.runtime.device),
-        rows=chosen_names("--rows", rows, STEP_ROWS),
-        precisions=None if precision is None else chosen_names("--precision", precision, get_args(Precision)),
-        clock=clock,
-    )
-    if as_json:
-        typer.echo(found.model_dump_json())
-    else:
-        print_step(found)
+    measure_step(recipe, overrides, classes, rows, precision, steps, repeats, clock, device, as_json=as_json)

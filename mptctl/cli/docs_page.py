@@ -6,15 +6,21 @@ import inspect
 import types
 import typing
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer.main
+from pydantic import BaseModel
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from mptctl import errors
 from mptctl.cli.json_models import json_models
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
+from mptctl.data.split_file import SplitFile
+from mptctl.models.checkpoint import CheckpointMeta
+from mptctl.models.metrics_log import MetricsLine
+from mptctl.models.run_folder import EnvironmentFile
+from mptctl.recipe import Recipe, recipe_keys
+from mptctl.recipe.transforms import EXAMPLE, STEPS
+from mptctl.tune.tune_report import TuneReport
 
 
 def render_reference(app: typer.Typer) -> str:
@@ -104,8 +110,6 @@ def _prose(text: str) -> Iterator[str]:
 
 
 def _recipe_keys() -> Iterator[str]:
-    from mptctl.recipe import Recipe, recipe_keys
-
     for group, field in Recipe.model_fields.items():
         yield f"### `{group}`"
         yield ""
@@ -126,8 +130,6 @@ def _recipe_keys() -> Iterator[str]:
 
 
 def _steps() -> Iterator[str]:
-    from mptctl.recipe.transforms import EXAMPLE, STEPS
-
     yield f"Steps of `data.transforms`, such as `{EXAMPLE}`:"
     yield ""
     yield "| step | what it does | parameters, with defaults |"
@@ -143,8 +145,6 @@ def _steps() -> Iterator[str]:
 
 
 def _exit_codes() -> Iterator[str]:
-    from mptctl import errors
-
     yield "| code | when |"
     yield "|---|---|"
     yield "| 0 | done |"
@@ -160,12 +160,6 @@ def _exit_codes() -> Iterator[str]:
 
 def documented(app: typer.Typer) -> dict[type[BaseModel], list[str]]:
     """The model of every file and JSON object, with what is written in its form."""
-    from mptctl.data.split_file import SplitFile
-    from mptctl.models.checkpoint import CheckpointMeta
-    from mptctl.models.metrics_log import MetricsLine
-    from mptctl.models.run_folder import EnvironmentFile
-    from mptctl.tune.tune_report import TuneReport
-
     found: dict[type[BaseModel], list[str]] = {
         SplitFile: ["`split.json`"],
         EnvironmentFile: ["`environment.json`"],
@@ -189,8 +183,6 @@ def _models(app: typer.Typer) -> Iterator[str]:
 
 
 def _fields(model: Any, seen: set[type], heading: str) -> Iterator[str]:
-    from pydantic import BaseModel
-
     seen.add(model)
     if heading:
         yield f"**{heading}**"

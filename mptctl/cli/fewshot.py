@@ -11,8 +11,6 @@ import typer
 from mptctl.cli import options as opt
 from mptctl.cli.flag_records import with_flags
 from mptctl.cli.json_models import prints
-from mptctl.cli.messages import warn
-from mptctl.cli.show import show
 from mptctl.errors import UsageError
 from mptctl.names import Session
 
@@ -120,87 +118,11 @@ def fewshot(
     if not analysis and len(runs) > 1:
         raise UsageError(f"{', '.join(runs)}: name one run, or give --analysis")
     session = Session(run_root, device, data_root=data_root)
+    from mptctl.cli.runners.fewshot import add_from_pictures, analyse_features, measure_episodes
+
     if analysis:
-        _analyse(runs, session, out or run_root / FIGURE, asked, as_json=as_json)
+        analyse_features(runs, session, out or run_root / FIGURE, vars(asked), as_json=as_json)
     elif add is not None and name is not None:
-        _add(runs[0], session, add, name, overwrite=overwrite, as_json=as_json)
+        add_from_pictures(runs[0], session, add, name, overwrite=overwrite, as_json=as_json)
     else:
-        _episodes(runs[0], session, asked, classes, as_json=as_json)
-
-
-def _episodes(
-    run: str,
-    session: Session,
-    asked: EpisodeFlags,
-    classes: Path | None,
-    *,
-    as_json: bool,
-) -> None:
-    from mptctl.files import read_names
-    from mptctl.inference.named_models import named_checkpoints
-
-    chosen = None if classes is None else read_names(classes, "--classes")
-    checkpoints, split = named_checkpoints([run], session)
-    # Here, because they take seconds to import, and that a model is not there is to be said at once.
-    from mptctl.inference.few_shot import EpisodeRequest, few_shot
-    from mptctl.report.media.progress_bars import showing_progress
-
-    request = EpisodeRequest(**vars(asked))
-    with showing_progress(session) as session:
-        report = few_shot(checkpoints[run], split, request, session, classes=chosen)
-    warn(report.warnings)
-    show(report, "few_shot:few_shot_document", as_json=as_json)
-
-
-def _add(run: str, session: Session, pictures: Path, name: str, *, overwrite: bool, as_json: bool) -> None:
-    from mptctl.models.run_folder import find_checkpoint
-
-    find_checkpoint(run, session.run_root)  # before torch, which takes seconds to import
-    from mptctl.release.adding import AddRequest, add_classes
-    from mptctl.report.media.progress_bars import showing_progress
-
-    request = AddRequest(run, pictures, name, overwrite)
-    with showing_progress(session) as session:
-        report = add_classes(request, session)
-    warn(report.warnings)
-    if as_json:
-        typer.echo(report.model_dump_json())
-        return
-    for label, count in report.classes.items():
-        typer.echo(f"added {label} from {count} pictures")
-    typer.echo(
-        f"{report.constant:g} taken off their logits: {report.flips:,} of {report.right:,} right predictions "
-        "on validation pictures flip"
-    )
-    typer.echo(report.best)
-
-
-def _analyse(
-    runs: list[str],
-    session: Session,
-    path: Path,
-    asked: EpisodeFlags,
-    *,
-    as_json: bool,
-) -> None:
-    from mptctl.cli.outputs import Outputs, read_for_models
-    from mptctl.inference.named_models import named_checkpoints
-
-    outputs = Outputs()
-    outputs.figure("--out", path)
-    outputs.check(read_for_models(runs, session.run_root), prints=as_json)
-    checkpoints, split = named_checkpoints(runs, session)
-    from mptctl.inference.discriminability import DiscriminabilityReport, discriminability
-    from mptctl.inference.few_shot import EpisodeRequest
-    from mptctl.report.figures.few_shot import draw_discriminability
-    from mptctl.report.media.progress_bars import showing_progress
-    from mptctl.report.media.svg import save_figure
-
-    with showing_progress(session) as session:
-        request = EpisodeRequest(**vars(asked))
-        found = discriminability(checkpoints, split, request, session)
-    save_figure(draw_discriminability(found), path)
-    report = DiscriminabilityReport(runs=found, figure=str(path))
-    show(report, "few_shot:discriminability_document", as_json=as_json)
-    if not as_json:
-        typer.echo(str(path))
+        measure_episodes(runs[0], session, vars(asked), classes, as_json=as_json)

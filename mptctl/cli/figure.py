@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -42,34 +41,10 @@ def embedding(
 
         mptctl figure embedding old no-treatment mpt-kl --out embedding.svg
     """
-    from mptctl.cli.outputs import Outputs, read_for_models
-    from mptctl.inference.named_models import named_checkpoints
+    from mptctl.cli.runners.figure import draw_embedding
 
-    path = run_root / "embedding.png" if out is None else out
-    outputs = Outputs()
-    outputs.figure("--out", path)
-    outputs.check(read_for_models(runs, run_root))
     session = Session(run_root, device or "auto", data_root=data_root)
-    checkpoints, split = named_checkpoints(runs, session)
-    # Here, because they take seconds to import, and that a model is not there is to be said at once.
-    from mptctl.inference.embedding import embed
-    from mptctl.report.documents.class_names import class_name
-    from mptctl.report.figures.embedding import draw_embeddings
-    from mptctl.report.media.progress_bars import showing_progress
-    from mptctl.report.media.svg import save_figure
-
-    with showing_progress(session) as session:
-        found = embed(checkpoints, split, session)
-    # A panel has the name of the run's folder, where that says which one it is.
-    short = {name: Path(name).name for name in found}
-    names = short if len(set(short.values())) == len(short) else {name: name for name in found}
-    labels = split.file.class_labels or {}
-    panels = {
-        names[name]: replace(each, class_names=tuple(class_name(labels, label) for label in each.class_names))
-        for name, each in found.items()
-    }
-    save_figure(draw_embeddings(panels), path)
-    typer.echo(str(path))
+    draw_embedding(runs, session, run_root / "embedding.png" if out is None else out)
 
 
 @app.command("augment")
@@ -102,31 +77,8 @@ def augment(
 
         mptctl figure augment --set data.mixup=0.2 --epoch 1
     """
-    from mptctl.cli.outputs import Outputs
-    from mptctl.data.held_split import relocate
-    from mptctl.data.split import load_split
-    from mptctl.recipe import DEFAULT_PRESET, load_recipe
+    from mptctl.cli.runners.figure import draw_training_pictures
 
+    session = Session(run_root, data_root=data_root)
     path = run_root / "augment.png" if out is None else out
-    outputs = Outputs()
-    outputs.figure("--out", path)
-    outputs.check([])
-    split = relocate(load_split(run_root), data_root)
-    base = DEFAULT_PRESET[split.file.source]
-    chosen = load_recipe(recipe or base, overrides or [], base=base)
-    from mptctl.data.sheet import training_sheet
-    from mptctl.recipe.picture_words import training_words
-    from mptctl.report.documents.class_names import class_name
-    from mptctl.report.figures.augment import draw_sheet
-    from mptctl.report.media.svg import save_figure
-
-    sheet = training_sheet(split, chosen, pictures, epoch)
-    known = split.file.class_labels or {}
-    captions = []
-    for labels in sheet.labels:
-        weights = [f" {weight:.2f}" if len(labels) > 1 else "" for weight in labels.values()]
-        names = [class_name(known, label) for label in labels]
-        captions.append("\n".join(map("".join, zip(names, weights, strict=True))))
-    save_figure(draw_sheet(sheet.pictures, captions), path)
-    typer.echo(training_words(chosen.data), err=True)
-    typer.echo(str(path))
+    draw_training_pictures(recipe, overrides, session, pictures, epoch, path)

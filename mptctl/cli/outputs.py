@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mptctl.errors import UsageError
+from mptctl.evaluation.reading.readers import find_parts, is_predictions_file, names_files
+from mptctl.files import output_file
 from mptctl.files.output_kinds import OutputKind, figure_kind, is_kept
 
 
@@ -90,8 +92,6 @@ class Outputs:
                 folder of its own, something that is there and is no earlier output of its kind, or a file
                 named as those of another kind.
         """
-        from mptctl.files import output_file
-
         read = [(path, os.stat(path)) for path in inputs if os.path.isfile(path)]
         printed = _standard_output()
         seen: list[tuple[str, Path, Path]] = []
@@ -135,8 +135,6 @@ def read_for_models(models: Iterable[str | None], run_root: Path) -> list[Path]:
         models: run names, run folders, checkpoints or predictions files; None for one that was not given.
         run_root: where runs and the split are.
     """
-    from mptctl.evaluation.reading.readers import find_parts, is_predictions_file, names_files
-
     roots, files = {run_root}, []
     for model in models:
         if model is None:

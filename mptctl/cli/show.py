@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 import typer
@@ -27,10 +28,6 @@ def show(result: Model, builder: str, *context: object, as_json: bool = False) -
 
 def show_document(content: object, builder: str, *context: object) -> None:
     """Print the document of a result that is no record of JSON by itself, such as a list of them."""
-    from pkgutil import resolve_name
-
-    from rich.console import Console
-
     from mptctl.report.media.terminal import print_document
 
-    print_document(resolve_name(f"mptctl.report.documents.{builder}")(content, *context), Console())
+    print_document(resolve_name(f"mptctl.report.documents.{builder}")(content, *context))

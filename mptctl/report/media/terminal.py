@@ -23,14 +23,14 @@ STYLES: dict[Tone, str] = {
 }  # fmt: skip
 
 
-def print_document(document: Document, console: Console) -> None:
+def print_document(document: Document, console: Console | None = None) -> None:
     """Print the parts in their order, with a blank line between a table and what stands beside it.
 
     Args:
         document: of any result.
-        console: its width is kept to.
+        console: its width is kept to; standard output where None.
     """
-    print_parts(document.shown_in("terminal"), console)
+    print_parts(document.shown_in("terminal"), console or Console())
 
 
 def print_parts(parts: Iterable[Note | Table], console: Console) -> None:

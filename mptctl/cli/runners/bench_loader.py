@@ -1,0 +1,47 @@
+"""The work of `mptctl bench loader`: measure each loader, then print a table or JSON."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import typer
+
+from mptctl.bench.loader import bench_loader
+from mptctl.bench.runners import ROWS
+from mptctl.bench.sources import SOURCES
+from mptctl.cli.runners.bench_tables import chosen_names, print_loader
+from mptctl.machine.device import choose_device
+from mptctl.recipe import load_recipe
+
+
+def measure_loader(
+    data_root: Path | None,
+    source: str,
+    recipe: str,
+    overrides: list[str] | None,
+    rows: str | None,
+    repeats: int,
+    seconds: float,
+    device: str | None,
+    *,
+    tune: bool,
+    as_json: bool,
+) -> None:
+    """Measure how fast pictures come and print the result; parameters are the flags."""
+    chosen = load_recipe(recipe, overrides or [])
+    found = bench_loader(
+        chosen,
+        data_root=data_root,
+        sources=chosen_names("--source", source, SOURCES),
+        rows=chosen_names("--rows", rows, ROWS),
+        repeats=repeats,
+        seconds=seconds,
+        device=choose_device(device or chosen.runtime.device),
+        tune=tune,
+        say=partial(typer.echo, err=True),
+    )
+    if as_json:
+        typer.echo(found.model_dump_json())
+    else:
+        print_loader(found)

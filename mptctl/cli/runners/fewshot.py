@@ -1,0 +1,104 @@
+"""The work of `mptctl fewshot`: episodes, features by the runs' margins, and classes that are added."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import typer
+
+from mptctl.cli.messages import warn
+from mptctl.cli.outputs import Outputs, read_for_models
+from mptctl.cli.show import show
+from mptctl.files import read_names
+from mptctl.inference.named_models import named_checkpoints
+from mptctl.models.run_folder import find_checkpoint
+from mptctl.names import Session
+from mptctl.report.media.progress_bars import showing_progress
+
+# Modules with torch, which takes seconds to import, come after the checks: that a model is not there is said
+# at once.
+
+
+def measure_episodes(
+    run: str, session: Session, episodes: Mapping[str, int], classes: Path | None, *, as_json: bool
+) -> None:
+    """Measure few-shot accuracy and print it.
+
+    Args:
+        run: its features are tested.
+        session: where runs are and where models compute.
+        episodes: the fields of `EpisodeRequest`.
+        classes: a file with the novel classes; None: all of the split that the run does not know.
+        as_json: print JSON.
+    """
+    chosen = None if classes is None else read_names(classes, "--classes")
+    checkpoints, split = named_checkpoints([run], session)
+    from mptctl.inference.few_shot import EpisodeRequest, few_shot
+
+    with showing_progress(session) as session:
+        report = few_shot(checkpoints[run], split, EpisodeRequest(**episodes), session, classes=chosen)
+    warn(report.warnings)
+    show(report, "few_shot:few_shot_document", as_json=as_json)
+
+
+def add_from_pictures(
+    run: str, session: Session, pictures: Path, name: str, *, overwrite: bool, as_json: bool
+) -> None:
+    """Write a run that knows more classes, and print what it cost.
+
+    Args:
+        run: the model without them.
+        session: where runs are and where models compute.
+        pictures: a folder of pictures for each new class.
+        name: of the new run's folder.
+        overwrite: throw away what is there.
+        as_json: print JSON.
+    """
+    find_checkpoint(run, session.run_root)
+    from mptctl.release.adding import AddRequest, add_classes
+
+    request = AddRequest(run, pictures, name, overwrite)
+    with showing_progress(session) as session:
+        report = add_classes(request, session)
+    warn(report.warnings)
+    if as_json:
+        typer.echo(report.model_dump_json())
+        return
+    for label, count in report.classes.items():
+        typer.echo(f"added {label} from {count} pictures")
+    typer.echo(
+        f"{report.constant:g} taken off their logits: {report.flips:,} of {report.right:,} right predictions "
+        "on validation pictures flip"
+    )
+    typer.echo(report.best)
+
+
+def analyse_features(
+    runs: list[str], session: Session, figure: Path, episodes: Mapping[str, int], *, as_json: bool
+) -> None:
+    """Measure accuracy and variance of features by the runs' margins, draw them and print them.
+
+    Args:
+        runs: trained with different margins.
+        session: where runs are and where models compute.
+        figure: the file that the figure is written to.
+        episodes: the fields of `EpisodeRequest`.
+        as_json: print JSON.
+    """
+    outputs = Outputs()
+    outputs.figure("--out", figure)
+    outputs.check(read_for_models(runs, session.run_root), prints=as_json)
+    checkpoints, split = named_checkpoints(runs, session)
+    from mptctl.inference.discriminability import DiscriminabilityReport, discriminability
+    from mptctl.inference.few_shot import EpisodeRequest
+    from mptctl.report.figures.few_shot import draw_discriminability
+    from mptctl.report.media.svg import save_figure
+
+    with showing_progress(session) as session:
+        found = discriminability(checkpoints, split, EpisodeRequest(**episodes), session)
+    save_figure(draw_discriminability(found), figure)
+    report = DiscriminabilityReport(runs=found, figure=str(figure))
+    show(report, "few_shot:discriminability_document", as_json=as_json)
+    if not as_json:
+        typer.echo(str(figure))

@@ -1,0 +1,86 @@
+"""The work of `mptctl figure`: what models have learnt, and what they see in training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import typer
+
+from mptctl.cli.outputs import Outputs, read_for_models
+from mptctl.data.held_split import relocate
+from mptctl.data.split import load_split
+from mptctl.inference.named_models import named_checkpoints
+from mptctl.names import Session
+from mptctl.recipe import DEFAULT_PRESET, load_recipe
+from mptctl.recipe.picture_words import training_words
+from mptctl.report.documents.class_names import class_name
+from mptctl.report.media.progress_bars import showing_progress
+
+# Modules with torch, which takes seconds to import, come after the checks: that a model or a split is not
+# there is said at once.
+
+
+def draw_embedding(runs: list[str], session: Session, path: Path) -> None:
+    """Draw test pictures in the embedding of each run, a panel each, and print the figure's path.
+
+    Args:
+        runs: of models with a 2-dimensional embedding.
+        session: where runs are and where models compute.
+        path: the file that the figure is written to.
+    """
+    outputs = Outputs()
+    outputs.figure("--out", path)
+    outputs.check(read_for_models(runs, session.run_root))
+    checkpoints, split = named_checkpoints(runs, session)
+    from mptctl.inference.embedding import embed
+    from mptctl.report.figures.embedding import draw_embeddings
+    from mptctl.report.media.svg import save_figure
+
+    with showing_progress(session) as session:
+        embeddings = embed(checkpoints, split, session)
+    # A panel has the name of the run's folder, where that says which one it is.
+    short = {name: Path(name).name for name in embeddings}
+    names = short if len(set(short.values())) == len(short) else {name: name for name in embeddings}
+    labels = split.file.class_labels or {}
+    panels = {
+        names[name]: replace(each, class_names=tuple(class_name(labels, label) for label in each.class_names))
+        for name, each in embeddings.items()
+    }
+    save_figure(draw_embeddings(panels), path)
+    typer.echo(str(path))
+
+
+def draw_training_pictures(
+    recipe: str | None, overrides: list[str] | None, session: Session, pictures: int, epoch: int, path: Path
+) -> None:
+    """Draw a sheet of training pictures with their labels, and print the steps and the figure's path.
+
+    Args:
+        recipe: a preset or a file; None: the default of the split's source.
+        overrides: ``group.key=value``, over the recipe.
+        session: where the split and its pictures are.
+        pictures: on the sheet.
+        epoch: the epoch whose first pictures are drawn, from 0.
+        path: the file that the figure is written to.
+    """
+    outputs = Outputs()
+    outputs.figure("--out", path)
+    outputs.check([])
+    split = relocate(load_split(session.run_root), session.data_root)
+    base = DEFAULT_PRESET[split.file.source]
+    chosen = load_recipe(recipe or base, overrides or [], base=base)
+    from mptctl.data.sheet import training_sheet
+    from mptctl.report.figures.augment import draw_sheet
+    from mptctl.report.media.svg import save_figure
+
+    sheet = training_sheet(split, chosen, pictures, epoch)
+    known = split.file.class_labels or {}
+    captions = []
+    for labels in sheet.labels:
+        weights = [f" {weight:.2f}" if len(labels) > 1 else "" for weight in labels.values()]
+        names = [class_name(known, label) for label in labels]
+        captions.append("\n".join(map("".join, zip(names, weights, strict=True))))
+    save_figure(draw_sheet(sheet.pictures, captions), path)
+    typer.echo(training_words(chosen.data), err=True)
+    typer.echo(str(path))

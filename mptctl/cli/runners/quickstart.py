@@ -1,0 +1,66 @@
+"""The work of `mptctl quickstart`: train, write the page, and print what each update breaks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from mptctl.errors import Stopped, UsageError
+from mptctl.files import write_atomically
+from mptctl.files.output_kinds import HTML
+from mptctl.inference.predict import image_reader
+from mptctl.report.documents.flips_page import render_html
+from mptctl.report.documents.quickstart import print_quickstart
+from mptctl.report.documents.study import watching
+from mptctl.report.media.progress_bars import plain_line
+from mptctl.report.media.provenance import Gathering
+from mptctl.studies.quickstart import PAGE_NAME, quickstart
+
+
+def show_quickstart(run_root: Path, seed: int, *, overwrite: bool, as_json: bool) -> None:
+    """Train four models on embedded pictures, write the page of the MPT update's flips, and print the result.
+
+    Args:
+        run_root: where split, runs and page go.
+        seed: of the split and of all runs.
+        overwrite: throw away what an earlier quickstart left there.
+        as_json: print JSON.
+
+    Raises:
+        UsageError: something is there that must not be written over. Stopped: by a signal.
+    """
+    page, console = run_root / PAGE_NAME, Console(stderr=True)
+    _refuse_page(page, overwrite=overwrite)
+    try:
+        with watching(console) as on_update:
+            done = quickstart(
+                run_root,
+                seed=seed,
+                overwrite=overwrite,
+                on_update=on_update,
+                log=partial(plain_line, console),
+            )
+    except Stopped as error:  # it has no --resume
+        message = f"{run_root}: the quickstart was stopped; start it anew with --overwrite"
+        raise Stopped(message, error.signum) from error
+    pictures, sources = image_reader(done.split, part="test"), Gathering(done.found, sys.argv).finish()
+    write_atomically(page, render_html(done.flips, pictures, provenance=sources).encode())
+    if as_json:
+        typer.echo(done.result.model_dump_json())
+    else:
+        print_quickstart(done.result, pictures, Console())
+
+
+def _refuse_page(page: Path, *, overwrite: bool) -> None:
+    """Refuse, before anything is trained, a page that must not be written over."""
+    if not os.path.lexists(page):
+        return
+    if not (page.is_file() and not page.is_symlink() and HTML.known(page)):
+        raise UsageError(f"{page}: was not written by quickstart; move it away, or use another --run-root")
+    if not overwrite:
+        raise UsageError(f"{page}: already there; start anew with --overwrite, or use another --run-root")
