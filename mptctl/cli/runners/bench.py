@@ -1,4 +1,4 @@
-"""The work of `mptctl bench evaluate`, `bench kernel` and `bench step`: measure, then print a table or JSON."""
+"""The work of `mptctl bench evaluate`, `kernel` and `step`: measure, then print a table or JSON."""
 
 from __future__ import annotations
 
