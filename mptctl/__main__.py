@@ -7,7 +7,8 @@ import signal
 import sys
 from types import FrameType
 
-_IMPORTING = "<frozen importlib._bootstrap>"
+from mptctl.machine.importing import is_importing
+
 _STOPPED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
@@ -35,15 +36,10 @@ def main() -> None:
 
 
 def _stop(signum: int, frame: FrameType | None) -> None:
-    """End at once while modules are imported, when nothing is written yet; else raise KeyboardInterrupt.
-
-    An exception in the import of an extension module can abort the process, or come out as another one.
-    """
-    while frame is not None:
-        if frame.f_code.co_filename == _IMPORTING:
-            os.write(2, b"mptctl: stopped\n")
-            os._exit(128 + signum)
-        frame = frame.f_back
+    """End at once while modules are imported, when nothing is written yet; else raise KeyboardInterrupt."""
+    if is_importing(frame):
+        os.write(2, b"mptctl: stopped\n")
+        os._exit(128 + signum)
     raise KeyboardInterrupt
 
 

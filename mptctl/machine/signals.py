@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from types import FrameType
 
 from mptctl.errors import MptctlError, Stopped
 from mptctl.machine.facts import world_size
+from mptctl.machine.importing import is_importing
 
 
 class StopRequest:
@@ -66,10 +68,15 @@ def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]
         yield asked
         return
 
+    is_import_itself = is_importing(sys._getframe())
+
     def handle(signum: int, frame: FrameType | None) -> None:
         if asked:
             os._exit(128 + signum)
-        asked.heard(signum)
+        if is_importing(frame) and not is_import_itself:  # comes again, until it can be heard
+            threading.Timer(0.05, os.kill, (os.getpid(), signum)).start()
+        else:
+            asked.heard(signum)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -77,6 +77,35 @@ def test_what_can_be_broken_off_is_also_after_an_inner_block_and_before_the_next
     assert (twice.returncode, twice.stdout) == (143, "broken off 15\n")
 
 
+IMPORTS = """
+import sys, time
+from mptctl.machine.signals import StopRequest, interruptible
+try:
+    with interruptible(StopRequest()):
+        import swallows
+        time.sleep(60)
+except KeyboardInterrupt:
+    print("broken off after", sys.modules["swallows"].came)
+"""
+# As a callback of a weak reference does, of which an import makes many.
+SWALLOWS = """
+import os, signal, time
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.2)
+    came = "the import"
+except KeyboardInterrupt:
+    came = "nothing"
+"""
+
+
+def test_what_is_broken_off_in_an_import_is_so_when_the_import_has_ended(tmp_path: Path) -> None:
+    (tmp_path / "swallows.py").write_text(SWALLOWS)
+    words = [sys.executable, "-c", IMPORTS]
+    out = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False)
+    assert (out.returncode, out.stdout) == (0, "broken off after the import\n"), out.stderr
+
+
 ENDS = """
 import os
 from mptctl.errors import MptctlError
