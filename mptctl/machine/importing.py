@@ -1,4 +1,4 @@
-"""Tells whether modules are being imported: an exception then can be lost, come out as another one, or abort."""
+"""Tells whether modules are being imported: an exception then may be lost, or come out as another."""
 
 from types import FrameType
 
