@@ -9,8 +9,6 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
-from mptctl.cli.show import show
-from mptctl.errors import CheckpointError
 from mptctl.names import Session
 
 
@@ -51,26 +49,7 @@ def chain(
 
         mptctl chain runs/chain --figure chain.png --markdown chain.md
     """
-    from mptctl.cli.outputs import Outputs
-    from mptctl.files.output_kinds import MARKDOWN
-    from mptctl.studies.run_folders import runs_of_chain
+    from mptctl.cli.runners.chain import show_chain
 
-    outputs = Outputs()
-    outputs.file("--markdown", markdown, MARKDOWN)
-    outputs.figure("--figure", figure)
-    runs = runs_of_chain(folder.expanduser())
-    if not runs:
-        what = "holds no run" if folder.is_dir() else "no such folder"
-        raise CheckpointError(f"{folder}: {what}; name the folder of a study, such as runs/chain")
-    read = {path for run in runs for path in (*run.iterdir(), *run.parent.iterdir()) if path.is_file()}
-    outputs.check(sorted(read), prints=as_json)
-    # Here, because they take seconds to import, and that a run is not there is to be said at once.
-    from mptctl.report.documents.chain import write_chain
-    from mptctl.report.media.progress_bars import showing_progress
-    from mptctl.studies.chain import report_chains
-
-    with showing_progress(Session(device=device, data_root=data_root)) as session:
-        report = report_chains(runs, session)
-    for path in write_chain(report, markdown, figure):
-        typer.echo(f"wrote {path}", err=True)
-    show(report, "chain:chain_document", as_json=as_json)
+    session = Session(device=device, data_root=data_root)
+    show_chain(folder, session, markdown=markdown, figure=figure, as_json=as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,7 +9,6 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
-from mptctl.cli.show import show
 from mptctl.names import Session
 
 
@@ -87,47 +85,16 @@ def compare(
 
         mptctl compare runs/cifar100-r18 --equal-error mpt-kl --against mpt-kl
     """
-    from mptctl.studies.run_folders import named_folder
+    from mptctl.cli.runners.compare import ComparedFiles, compare_and_show
 
-    folders = [named_folder(name, run_root) for name in studies_or_runs]
-    # Here, because they take a second to import, and that a study is not there is to be said at once.
-    from mptctl.cli.outputs import Outputs
-    from mptctl.files.output_kinds import HTML, LATEX, MARKDOWN, OutputKind, has_header
-    from mptctl.report.documents.comparison_files import FIRST_COLUMNS, write_comparison
-    from mptctl.report.media.progress_bars import showing_progress
-    from mptctl.studies.compare import compare_runs
-
-    outputs = Outputs()
-    outputs.file(
-        "--csv", csv, OutputKind("table of a comparison", lambda path: has_header(path, FIRST_COLUMNS))
+    compare_and_show(
+        studies_or_runs,
+        Session(run_root, device, data_root=data_root),
+        ComparedFiles(csv, latex, markdown, report),
+        old=None if old is None else Path(old).expanduser(),
+        by=by,
+        part=part,
+        equal_error=equal_error,
+        against=against,
+        as_json=as_json,
     )
-    outputs.file("--latex", latex, LATEX)
-    outputs.file("--markdown", markdown, MARKDOWN)
-    outputs.file("--report", report, HTML)
-    outputs.check([file for folder in folders for file in _inputs(folder)], prints=as_json)
-    with showing_progress(Session(run_root, device, data_root=data_root)) as session:
-        comparison = compare_runs(
-            folders,
-            session,
-            old=None if old is None else Path(old).expanduser(),
-            by=by,
-            part=part,
-            equal_error=equal_error,
-            against=against,
-        )
-    for path in write_comparison(
-        comparison, csv=csv, latex=latex, markdown=markdown, page=report, argv=sys.argv
-    ):
-        typer.echo(f"wrote {path}", err=True)
-    show(comparison, "comparison:comparison_document", as_json=as_json)
-
-
-def _inputs(folder: Path) -> list[Path]:
-    """Files that may be read for the runs in a folder."""
-    from mptctl.studies.run_folders import runs_below
-
-    files = []
-    for run in runs_below(folder):
-        files += [path for path in run.iterdir() if path.is_file()]
-        files += [path for path in run.parent.iterdir() if path.is_file()]
-    return files

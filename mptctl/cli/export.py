@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
 from mptctl.names import ExportFormat, Quantization, Session
-
-if TYPE_CHECKING:
-    from mptctl.release.exporting import ExportReport
 
 
 @prints({"--json": "mptctl.release.exporting:ExportReport"})
@@ -60,44 +57,11 @@ def export(
 
         mptctl export mpt-kl --format onnx --quantize int8 --out mpt-kl-int8.onnx
     """
-    from mptctl.cli.outputs import Outputs, read_for_models
     from mptctl.models.run_folder import find_checkpoint
 
-    checkpoint = find_checkpoint(run, run_root)  # said before torch is imported
-    from mptctl.models.export_meta import sidecar
-    from mptctl.release.export_formats import DESCRIPTION, export_kind
-    from mptctl.release.exporting import ExportRequest, refuse_contradictions
-    from mptctl.release.exporting import export as export_run
-    from mptctl.report.media.progress_bars import showing_progress
+    checkpoint = find_checkpoint(run, run_root)  # said before torch is imported, which takes seconds
+    from mptctl.cli.runners.export import export_and_show
+    from mptctl.release.exporting import ExportRequest
 
     request = ExportRequest(run, format_, out, with_preprocessing, tolerance, quantize)
-    refuse_contradictions(request)
-    file = request.file(checkpoint)
-    outputs = Outputs()
-    outputs.file("--out", file, export_kind(format_))
-    outputs.file("--out", sidecar(file), DESCRIPTION)
-    outputs.check(read_for_models([run], run_root), prints=as_json)
-    with showing_progress(Session(run_root, data_root=data_root)) as session:
-        report = export_run(request, session)
-    if as_json:
-        typer.echo(report.model_dump_json())
-        return
-    for line in _describe(report):
-        typer.echo(line)
-    typer.echo(report.file)
-
-
-def _describe(report: ExportReport) -> list[str]:
-    """The differences of the export from the checkpoint, for people."""
-    within = "" if report.tolerance is None else f" (tolerance {report.tolerance:g})"
-    lines = [
-        f"{report.pictures:,} validation pictures: logits differ by up to "
-        f"{report.max_difference:.3g}{within}, {report.answers_differ:,} predictions differ",
-    ]
-    if report.answers_differ or report.quantized:
-        lines.append(
-            f"{report.negative_flips:,} of {report.right_before:,} right predictions turned wrong, "
-            f"{report.positive_flips:,} wrong ones right; before a release: mptctl evaluate {report.run} "
-            f"{report.file} --max-nfr PCT"
-        )
-    return [*lines, f"{report.bytes / 1e6:.2f} MB, described by {report.described}"]
+    export_and_show(request, checkpoint, Session(run_root, data_root=data_root), as_json=as_json)

@@ -9,7 +9,6 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
-from mptctl.errors import DataError
 
 
 @prints({"--json": "mptctl.evaluation.gate.history:History"})
@@ -33,26 +32,6 @@ def history(
 
         mptctl history releases.jsonl --out releases.png
     """
-    from mptctl.cli.outputs import Outputs
-    from mptctl.evaluation.gate.history import History, read_history
+    from mptctl.cli.runners.history import show_history
 
-    outputs = Outputs()
-    outputs.figure("--out", out)
-    outputs.check([file], prints=as_json)
-    releases = read_history(file)
-    if not releases:
-        raise DataError(f"{file}: holds no release; evaluate --append-history adds one")
-    if out is not None:
-        from mptctl.report.figures.history import draw_history
-        from mptctl.report.media.svg import save_figure
-
-        save_figure(draw_history(releases), out)
-        typer.echo(f"wrote {out}", err=True)
-    if as_json:
-        typer.echo(History(releases=releases).model_dump_json())
-        return
-    from rich.console import Console
-
-    from mptctl.report.documents.history import print_history
-
-    print_history(releases, Console())
+    show_history(file, out, as_json=as_json)

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from mptctl.cli import options as opt
-from mptctl.cli.messages import warn
 from mptctl.names import OnBad, Session, Verify
 
 
@@ -41,30 +40,6 @@ def predict(
 
         mptctl predict mpt-kl ~/incoming --out answers.parquet --on-bad quarantine
     """
-    from mptctl.cli.outputs import Outputs, read_for_models
-    from mptctl.data.derived_splits import refuse_no_folder
-    from mptctl.data.picture_kinds import passed_over_at_any_depth
-    from mptctl.evaluation.reading.answers import ANSWERS, answers_writer
-    from mptctl.models.run_folder import find_checkpoint
-    from mptctl.report.media.progress_bars import progress_bars
+    from mptctl.cli.runners.predict import predict_folder
 
-    outputs = Outputs()
-    answers_writer(out)
-    outputs.file("--out", out, ANSWERS)
-    outputs.check(read_for_models([run], run_root))
-    # What is not there is said before torch is imported.
-    find_checkpoint(run, run_root)
-    refuse_no_folder(folder.expanduser())
-    from mptctl.inference.loaded import load_run
-
-    model = load_run(run, Session(run_root, device))
-    if model.unfinished is not None:
-        warn([model.unfinished])
-    with progress_bars() as progress:
-        found = model.predict_folder(folder, on_bad=on_bad, verify=verify, progress=progress)
-    for line in found.left_out:
-        typer.echo(f"left out: {line}", err=True)
-    for line in passed_over_at_any_depth(folder.expanduser()).lines():
-        typer.echo(line, err=True)
-    typer.echo(f"{len(found):,} pictures predicted, {len(found.left_out):,} left out", err=True)
-    typer.echo(str(found.save(out)))
+    predict_folder(run, folder, out, Session(run_root, device), verify=verify, on_bad=on_bad)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
-from mptctl.cli.show import show
-from mptctl.errors import UsageError
-
-if TYPE_CHECKING:
-    from mptctl.studies.study import StudyRequest
 
 
 @prints(
@@ -76,16 +70,10 @@ def study(
 
         mptctl study cifar100-r18 --data-root ~/data --results results
     """
-    from mptctl.cli.outputs import Outputs
-    from mptctl.files.output_kinds import HTML
-    from mptctl.studies.study_file import load_study
+    from mptctl.cli.runners.study import find_study, train_study
 
-    outputs = Outputs()
-    outputs.file("--report", report, HTML)
-    outputs.check([Path(name).expanduser()], prints=as_json)
-    found = load_study(name)
-    chosen = found.file.seeds if seeds is None else _seeds(seeds)
-    # Here, because it takes seconds to import.
+    found, chosen = find_study(name, seeds, report, as_json=as_json)
+    # After the checks, because it takes seconds to import.
     from mptctl.studies.study import StudyRequest
 
     request = StudyRequest(
@@ -98,49 +86,4 @@ def study(
         lockstep=lockstep,
         results=results,
     )
-    if dry_run:
-        _say_what_would_be_done(request, as_json)
-    else:
-        _train(request, as_json, report)
-
-
-def _seeds(text: str) -> list[int]:
-    from mptctl.studies.study_file import checked_seeds
-
-    try:
-        return checked_seeds([int(word) for word in text.split(",")])
-    except ValueError as error:
-        reason = str(error).removeprefix("seeds: ")
-        said = "write them as 1,2,3" if reason.startswith("invalid") else reason
-        raise UsageError(f"--seeds {text}: {said}") from error
-
-
-def _train(request: StudyRequest, as_json: bool, page: Path | None) -> None:
-    from functools import partial
-
-    from rich.console import Console
-
-    from mptctl.report.documents.study import watching
-    from mptctl.report.media.progress_bars import plain_line, throttled_log
-    from mptctl.studies.study import refuse_if_failed, run_study
-
-    console = Console(stderr=True)
-    say = partial(plain_line, console)
-    with watching(console) as on_update:
-        report = run_study(request, on_update, say, throttled_log(say))
-    if page is not None:
-        from mptctl.report.documents.study import save_study_page
-
-        save_study_page(report, page, sys.argv)
-        typer.echo(f"wrote {page}", err=True)
-    show(report, "study:study_document", as_json=as_json)
-    refuse_if_failed(report)
-
-
-def _say_what_would_be_done(request: StudyRequest, as_json: bool) -> None:
-    from mptctl.studies.study_dry_run import dry_run
-
-    plan = dry_run(request)
-    show(plan, "study:plan_document", as_json=as_json)
-    if not as_json:
-        typer.echo("nothing was written")
+    train_study(request, report, dry_run=dry_run, as_json=as_json)

@@ -1,0 +1,48 @@
+"""The work of `mptctl chain`: follow the updates, write table and figure, print the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from mptctl.cli.outputs import Outputs
+from mptctl.cli.show import show
+from mptctl.errors import CheckpointError
+from mptctl.files.output_kinds import MARKDOWN
+from mptctl.names import Session
+from mptctl.report.documents.chain import write_chain
+from mptctl.report.media.progress_bars import showing_progress
+from mptctl.studies.chain import report_chains
+from mptctl.studies.run_folders import runs_of_chain
+
+
+def show_chain(
+    folder: Path, session: Session, *, markdown: Path | None, figure: Path | None, as_json: bool
+) -> None:
+    """Print the flips of a chain of updates, and write them where that was asked for.
+
+    Args:
+        folder: holds the chain's runs.
+        session: where models compute and pictures are.
+        markdown, figure: files; None is one that nobody asked for.
+        as_json: print JSON.
+
+    Raises:
+        CheckpointError: there is no run.
+        UsageError: a file that cannot be written, or would destroy what is read.
+    """
+    outputs = Outputs()
+    outputs.file("--markdown", markdown, MARKDOWN)
+    outputs.figure("--figure", figure)
+    runs = runs_of_chain(folder.expanduser())
+    if not runs:
+        what = "holds no run" if folder.is_dir() else "no such folder"
+        raise CheckpointError(f"{folder}: {what}; name the folder of a study, such as runs/chain")
+    read = {path for run in runs for path in (*run.iterdir(), *run.parent.iterdir()) if path.is_file()}
+    outputs.check(sorted(read), prints=as_json)
+    with showing_progress(session) as session:
+        report = report_chains(runs, session)
+    for path in write_chain(report, markdown, figure):
+        typer.echo(f"wrote {path}", err=True)
+    show(report, "chain:chain_document", as_json=as_json)

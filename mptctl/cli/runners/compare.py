@@ -1,0 +1,81 @@
+"""The work of `mptctl compare`: compare the runs, write the files that were asked for, print the table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from mptctl.cli.outputs import Outputs
+from mptctl.cli.show import show
+from mptctl.files.output_kinds import HTML, LATEX, MARKDOWN, OutputKind, has_header
+from mptctl.names import Part, Session
+from mptctl.report.documents.comparison_files import FIRST_COLUMNS, write_comparison
+from mptctl.report.media.progress_bars import showing_progress
+from mptctl.studies.compare import compare_runs
+from mptctl.studies.comparison import By
+from mptctl.studies.run_folders import named_folder, runs_below
+
+
+@dataclass(frozen=True)
+class ComparedFiles:
+    """The files that a comparison is written to; None is one that nobody asked for."""
+
+    csv: Path | None
+    latex: Path | None
+    markdown: Path | None
+    page: Path | None
+
+
+def compare_and_show(
+    names: Sequence[str],
+    session: Session,
+    files: ComparedFiles,
+    *,
+    old: Path | None,
+    by: By,
+    part: Part,
+    equal_error: str | None,
+    against: str | None,
+    as_json: bool,
+) -> None:
+    """Compare runs, write the files and print the table.
+
+    Args:
+        names: studies, run roots or runs.
+        session: where runs are and where models compute.
+        files: that are written.
+        old, by, part, equal_error, against: as of `mptctl.studies.compare.compare_runs`.
+        as_json: print JSON.
+
+    Raises:
+        UsageError: a file that cannot be written, or would destroy what is read.
+        MptctlError: as `compare_runs`.
+    """
+    folders = [named_folder(name, session.run_root) for name in names]
+    outputs = Outputs()
+    csv_kind = OutputKind("table of a comparison", lambda path: has_header(path, FIRST_COLUMNS))
+    outputs.file("--csv", files.csv, csv_kind)
+    outputs.file("--latex", files.latex, LATEX)
+    outputs.file("--markdown", files.markdown, MARKDOWN)
+    outputs.file("--report", files.page, HTML)
+    outputs.check([file for folder in folders for file in _files_of_runs(folder)], prints=as_json)
+    with showing_progress(session) as session:
+        comparison = compare_runs(
+            folders, session, old=old, by=by, part=part, equal_error=equal_error, against=against
+        )
+    for path in write_comparison(comparison, **vars(files), argv=sys.argv):
+        typer.echo(f"wrote {path}", err=True)
+    show(comparison, "comparison:comparison_document", as_json=as_json)
+
+
+def _files_of_runs(folder: Path) -> list[Path]:
+    """Files that may be read for the runs in a folder."""
+    files = []
+    for run in runs_below(folder):
+        files += [path for path in run.iterdir() if path.is_file()]
+        files += [path for path in run.parent.iterdir() if path.is_file()]
+    return files

@@ -1,0 +1,59 @@
+"""The work of `mptctl export`: write the file, and print how it differs from the checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from mptctl.cli.outputs import Outputs, read_for_models
+from mptctl.models.export_meta import sidecar
+from mptctl.names import Session
+from mptctl.release.export_formats import DESCRIPTION, export_kind
+from mptctl.release.exporting import ExportReport, ExportRequest, export, refuse_contradictions
+from mptctl.report.media.progress_bars import showing_progress
+
+
+def export_and_show(request: ExportRequest, checkpoint: Path, session: Session, *, as_json: bool) -> None:
+    """Export a model and print how its predictions differ from the checkpoint's.
+
+    Args:
+        request: what was asked for.
+        checkpoint: of the run that it names.
+        session: where runs and the split are.
+        as_json: print JSON.
+
+    Raises:
+        UsageError: an output that would destroy something.
+        MptctlError: as `mptctl.release.exporting.export`.
+    """
+    refuse_contradictions(request)
+    file = request.file(checkpoint)
+    outputs = Outputs()
+    outputs.file("--out", file, export_kind(request.format))
+    outputs.file("--out", sidecar(file), DESCRIPTION)
+    outputs.check(read_for_models([request.run], session.run_root), prints=as_json)
+    with showing_progress(session) as session:
+        report = export(request, session)
+    if as_json:
+        typer.echo(report.model_dump_json())
+        return
+    for line in _describe(report):
+        typer.echo(line)
+    typer.echo(report.file)
+
+
+def _describe(report: ExportReport) -> list[str]:
+    """The differences of the export from the checkpoint, for people."""
+    within = "" if report.tolerance is None else f" (tolerance {report.tolerance:g})"
+    lines = [
+        f"{report.pictures:,} validation pictures: logits differ by up to "
+        f"{report.max_difference:.3g}{within}, {report.answers_differ:,} predictions differ",
+    ]
+    if report.answers_differ or report.quantized:
+        lines.append(
+            f"{report.negative_flips:,} of {report.right_before:,} right predictions turned wrong, "
+            f"{report.positive_flips:,} wrong ones right; before a release: mptctl evaluate {report.run} "
+            f"{report.file} --max-nfr PCT"
+        )
+    return [*lines, f"{report.bytes / 1e6:.2f} MB, described by {report.described}"]

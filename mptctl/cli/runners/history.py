@@ -1,0 +1,42 @@
+"""The work of `mptctl history`: read the releases, draw and print them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from mptctl.cli.outputs import Outputs
+from mptctl.errors import DataError
+from mptctl.evaluation.gate.history import History, read_history
+from mptctl.report.documents.history import print_history
+
+
+def show_history(file: Path, figure: Path | None, *, as_json: bool) -> None:
+    """Print the releases of a history file, and draw them where a figure is asked for.
+
+    Args:
+        file: with a release a line.
+        figure: the file that the figure is written to; None: none.
+        as_json: print JSON.
+
+    Raises:
+        DataError: the file holds no release, or is damaged. UsageError: the figure cannot be written.
+    """
+    outputs = Outputs()
+    outputs.figure("--out", figure)
+    outputs.check([file], prints=as_json)
+    releases = read_history(file)
+    if not releases:
+        raise DataError(f"{file}: holds no release; evaluate --append-history adds one")
+    if figure is not None:
+        from mptctl.report.figures.history import draw_history
+        from mptctl.report.media.svg import save_figure
+
+        save_figure(draw_history(releases), figure)
+        typer.echo(f"wrote {figure}", err=True)
+    if as_json:
+        typer.echo(History(releases=releases).model_dump_json())
+    else:
+        print_history(releases, Console())

@@ -1,0 +1,97 @@
+"""The work of `mptctl pack`: copy the pictures, and print the content and size of the copy."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import typer
+
+from mptctl.cli.messages import next_command
+from mptctl.cli.options import by_role
+from mptctl.data.listing.image_folder import BadPictures
+from mptctl.data.packing.columns import ROLES
+from mptctl.data.packing.pack import AGAIN, QUALITY, pack_pictures
+from mptctl.data.packing.records import PackReport, PackRequest
+from mptctl.data.packing.remote import is_remote
+from mptctl.errors import Stopped, StorageError, visible
+from mptctl.names import PackForm
+from mptctl.report.media.progress_bars import progress_bars
+
+
+def pack_and_show(
+    source: str,
+    out: Path,
+    *,
+    kind: str,
+    columns: list[str] | None,
+    to: PackForm,
+    short_side: int | None,
+    as_json: bool,
+) -> None:
+    """Copy the pictures of a source and print what the copy is.
+
+    Args:
+        source: a path or an address.
+        out: the copy's folder.
+        kind: of the source; empty: recognised.
+        columns: ``ROLE=NAME``, each.
+        to: folders of classes or shards.
+        short_side: pixels at most; None: each picture stays as it is.
+        as_json: print JSON.
+
+    Raises:
+        BadPictures: each is named on standard error first.
+        StorageError, Stopped: the message says that the same command goes on.
+    """
+    request = PackRequest(
+        source=source if is_remote(source) else str(Path(source).expanduser().resolve()),
+        kind=kind,
+        columns=by_role(columns, ROLES),
+        to=to,
+        short_side=short_side,
+        quality=QUALITY,
+    )
+    try:
+        with progress_bars() as progress:
+            report = pack_pictures(request, out, progress=progress)
+    except BadPictures as error:
+        for problem in error.problems:
+            typer.echo(visible(problem), err=True)
+        raise
+    except StorageError as error:
+        if error.full:
+            raise StorageError(f"{error}; {AGAIN}", full=True) from error
+        raise
+    except KeyboardInterrupt as error:
+        raise Stopped(f"{out}: stopped; {AGAIN}", signal.SIGINT) from error
+    for line in report.notes:
+        typer.echo(visible(line), err=True)
+    if as_json:
+        typer.echo(report.model_dump_json())
+        return
+    for line in _describe(report):
+        typer.echo(visible(line))
+
+
+def _describe(report: PackReport) -> list[str]:
+    """The content and size of the copy and the next command, for people."""
+    counts = {
+        "made smaller": report.resized,
+        "written anew as RGB": report.rewritten,
+        "copied as they are": report.copied,
+    }
+    said = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    said += f"; {report.found:,} of them were there already" if report.found else ""
+    share = report.packed_bytes / max(1, report.source_bytes)
+    new = report.pictures - report.found
+    speed = f"; {new / report.seconds:,.0f} pictures/s" if new and report.seconds else ""
+    side = report.request.short_side
+    return [
+        f"{report.pictures:,} pictures: {said}{speed}",
+        f"{report.source_bytes / 1e6:,.1f} MB became {report.packed_bytes / 1e6:,.1f} MB, {100 * share:.0f} %"
+        + (f" in {report.shards:,} shards" if report.shards else "")
+        + (f"; shorter side at most {side}" if side else "")
+        + f"; {report.path}/pack.json says from what",
+        next_command(["split", *report.next_place]),
+    ]

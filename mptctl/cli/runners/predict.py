@@ -1,0 +1,55 @@
+"""The work of `mptctl predict`: a model answers to a folder of pictures, and a file keeps what it said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from mptctl.cli.messages import warn
+from mptctl.cli.outputs import Outputs, read_for_models
+from mptctl.data.derived_splits import refuse_no_folder
+from mptctl.data.picture_kinds import passed_over_at_any_depth
+from mptctl.evaluation.reading.answers import ANSWERS, answers_writer
+from mptctl.models.run_folder import find_checkpoint
+from mptctl.names import OnBad, Session, Verify
+from mptctl.report.media.progress_bars import progress_bars
+
+
+def predict_folder(
+    run: str, folder: Path, out: Path, session: Session, *, verify: Verify, on_bad: OnBad
+) -> None:
+    """Write a model's predictions for the pictures below a folder, and print how many there are.
+
+    Args:
+        run: the model.
+        folder: of pictures, at any depth.
+        out: the predictions file.
+        session: where runs are and where the model computes.
+        verify: how each file is looked at.
+        on_bad: what becomes of bad files.
+
+    Raises:
+        UsageError: a file that cannot be written, or would destroy what is read.
+        CheckpointError, DataError: no such model, or no such folder.
+    """
+    outputs = Outputs()
+    answers_writer(out)
+    outputs.file("--out", out, ANSWERS)
+    outputs.check(read_for_models([run], session.run_root))
+    # What is not there is said before torch is imported, which takes seconds.
+    find_checkpoint(run, session.run_root)
+    refuse_no_folder(folder.expanduser())
+    from mptctl.inference.loaded import load_run
+
+    model = load_run(run, session)
+    if model.unfinished is not None:
+        warn([model.unfinished])
+    with progress_bars() as progress:
+        predictions = model.predict_folder(folder, on_bad=on_bad, verify=verify, progress=progress)
+    for line in predictions.left_out:
+        typer.echo(f"left out: {line}", err=True)
+    for line in passed_over_at_any_depth(folder.expanduser()).lines():
+        typer.echo(line, err=True)
+    typer.echo(f"{len(predictions):,} pictures predicted, {len(predictions.left_out):,} left out", err=True)
+    typer.echo(str(predictions.save(out)))
