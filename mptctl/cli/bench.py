@@ -90,7 +90,7 @@ def loader(
 
         mptctl bench loader --data-root ~/imagenet --tune
 
-        mptctl bench loader --data-root ~/imagenet --source imagefolder,table,webdataset
+        mptctl bench loader --data-root ~/imagenet --source table,webdataset
 
         mptctl bench loader --recipe cifar10 --rows resident,dataloader-torchcodec
     """

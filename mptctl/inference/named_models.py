@@ -147,9 +147,10 @@ class _Loaded:
                 notes.append(f"{model.name}: {count} {files} of other writers passed over")
         if self.split is None or not ours:
             return NamedModels(models, warnings=tuple(notes))
+        from mptctl.inference.own_models import find_doubts
         from mptctl.inference.predict import one_model
 
-        warnings, unfinished = _doubts(ours, self.split)
+        warnings, unfinished = find_doubts(ours, self.split, JUDGED)
         both_ours = all(role in ours for role in JUDGED)
         return NamedModels(
             models=models,
@@ -166,118 +167,17 @@ def _load(names: Mapping[str, str], session: Session, part: Part, renamed: froze
     run_root = session.run_root
     ours = {role: name for role, name in names.items() if not is_predictions_file(Path(name).expanduser())}
     if ours:
+        from mptctl.inference.own_models import predict_named, refuse_without_split
+
         _refuse_foreign(ours.values(), run_root)
-        _refuse_without_split(list(ours.values()), run_root)
+        refuse_without_split(list(ours.values()), run_root)
     files = {
         role: read_predictions(_file_of(name, run_root)) for role, name in names.items() if role not in ours
     }
     if not ours:
         return _Loaded(files, None, {})
-
-    from mptctl.models.run_folder import find_checkpoint
-
-    paths = {role: find_checkpoint(name, run_root) for role, name in ours.items()}
-    # torch is slow to import: files need none of it, nor does a name that is nobody's.
-    from mptctl.inference.predict import predict
-    from mptctl.models.checkpoint import load_checkpoint
-
-    checkpoints = {role: load_checkpoint(path) for role, path in paths.items()}
-    split = split_of(list(paths.values()), session)
-    if "old" in checkpoints and not renamed.intersection(checkpoints["old"].meta.class_names):
-        _refuse_other_old_classes(checkpoints["old"], split)
-    computed = predict(checkpoints, split, session, part=part, renamed=renamed)
+    checkpoints, split, computed = predict_named(ours, session, part=part, renamed=renamed)
     return _Loaded({role: (files | computed)[role] for role in names}, split, checkpoints)
-
-
-def named_checkpoints(names: Sequence[str], session: Session) -> tuple[dict[str, Checkpoint], Split]:
-    """Models of ours by what a person calls them, and the split that they are tested on.
-
-    Args:
-        names: runs' names, run folders, or ``.pt`` files of ours.
-        session: where runs, the split and its pictures are, as for `load_predictions`.
-
-    Raises:
-        CheckpointError: no such model, or a damaged one.
-        UsageError, DataError: there is no split, or a damaged one, or other pictures than its own.
-    """
-    run_root = session.run_root
-    _refuse_without_split(names, run_root)
-    from mptctl.models.run_folder import find_checkpoint
-
-    paths = {name: find_checkpoint(name, run_root) for name in names}
-    from mptctl.models.checkpoint import load_checkpoint
-
-    checkpoints = {name: load_checkpoint(path) for name, path in paths.items()}
-    return checkpoints, split_of(list(paths.values()), session)
-
-
-def split_of(paths: list[Path], session: Session) -> Split:
-    """The split of models: of the run root; of one other folder that all lie in; or the one that they hold.
-
-    Its pictures are where the session says.
-    """
-    from mptctl.data.held_split import relocate
-
-    return relocate(_split_of(paths, session.run_root), session.data_root)
-
-
-def _split_of(paths: list[Path], run_root: Path) -> Split:
-    from mptctl.data.derived_splits import own_split
-    from mptctl.data.held_split import find_split
-    from mptctl.data.split import load_split
-    from mptctl.data.split_file import SPLIT_NAME
-
-    own = own_split(paths, run_root)
-    if own is not None:
-        return own
-    run_roots = {path.resolve().parent.parent for path in paths}
-    if len(run_roots) == 1:
-        (common,) = run_roots
-        if common != run_root.resolve() and (common / SPLIT_NAME).is_file():
-            return load_split(common)
-    return find_split(run_root, [path.resolve().parent for path in paths])
-
-
-def _doubts(checkpoints: Mapping[str, Checkpoint], split: Split) -> tuple[list[str], list[str]]:
-    """Warnings on models of ours, and sentences on those that are judged and whose run is not finished."""
-    from mptctl.models.finished import unfinished
-
-    warnings = [
-        f"{c.path} was trained on another split than {split.run_root}: pictures tested here may have trained "
-        "it"
-        for c in checkpoints.values()
-        if c.meta.split_fingerprint not in (None, split.fingerprint, split.file.extends)
-    ]
-    ends = {role: end for role, c in checkpoints.items() if (end := unfinished(c.path, c.meta)) is not None}
-    warnings += [end.sentence for end in ends.values() if not end.certain]
-    warnings += [end.sentence for role, end in ends.items() if end.certain and role not in JUDGED]
-    return warnings, [ends[role].sentence for role in JUDGED if role in ends and ends[role].certain]
-
-
-def _refuse_other_old_classes(old: Checkpoint, split: Split) -> None:
-    """Refuse an old model that knows some of the new classes, or not all of the old ones.
-
-    One that knows every class of the split is a model like the new one, and may be compared with it. Names
-    that are not the split's are refused elsewhere, for every model.
-    """
-    from mptctl.data.classes import columns_for
-    from mptctl.errors import CheckpointError, DataError
-
-    known = set(old.meta.class_names)
-    knows_others = not known <= set(split.classes.names)
-    if knows_others or known == set(split.classes.old) or known == set(split.classes.names):
-        return
-    trained_on = old.meta.split_fingerprint
-    try:
-        # Raises, since the classes are not the old ones, and says which are missing or too many.
-        columns_for(old.meta.class_names, split.classes.old, str(old.path))
-    except CheckpointError as error:
-        if trained_on in (None, split.fingerprint):
-            raise
-        raise DataError(
-            f"{error}; it is of the split {trained_on[:12]}, that of {split.run_root} is "
-            f"{split.fingerprint[:12]}"
-        ) from error
 
 
 def _file_of(name: str, run_root: Path) -> Path:
@@ -312,38 +212,6 @@ def _refuse_foreign(names: Iterable[str], run_root: Path) -> None:
                 f"{path}: is neither a model nor predictions; name a run, a model ({', '.join(MODELS)}), or "
                 f"predictions ({SUFFIXES})"
             )
-
-
-def _refuse_without_split(names: Sequence[str], run_root: Path) -> None:
-    """Refuse at once, before torch is imported, where there is no split or the only one cannot be read.
-
-    A split is looked for in the run root, and in and beside each run folder that is named by its path or by
-    that of a checkpoint in it. Of several splits `split_of` chooses later, when it knows the checkpoints.
-
-    Raises:
-        UsageError, DataError: there is none, or it is damaged.
-    """
-    from mptctl.data.held_split import holds_split, refuse_no_split
-    from mptctl.data.split import load_split
-    from mptctl.data.split_file import SPLIT_NAME
-
-    # Not with pathlib, which raises at a loop of links and at a folder that cannot be read.
-    named = [Path(os.path.realpath(Path(name).expanduser())) for name in names]
-    if not all(
-        os.path.exists(path) or os.path.exists(run_root / name)
-        for path, name in zip(named, names, strict=True)
-    ):
-        return  # a model that is not there is said first
-    if_run_folders = {path.parent for path in named}
-    if_checkpoints = {path.parent.parent for path in named}
-    roots = {Path(os.path.realpath(run_root)), *if_run_folders, *if_checkpoints}
-    with_split = [root for root in roots if os.path.exists(root / SPLIT_NAME)]
-    below = {Path(os.path.realpath(run_root / name)) for name in names}
-    folders = [*below, *named]
-    if not with_split and not any(map(holds_split, folders)):
-        refuse_no_split(run_root, folders)
-    if len(with_split) == 1:
-        load_split(with_split[0])
 
 
 def _refuse_twice(news: Sequence[str], run_root: Path) -> None:

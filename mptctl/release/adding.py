@@ -19,7 +19,7 @@ from mptctl.data.split import Split
 from mptctl.errors import DataError, UsageError, some
 from mptctl.evaluation.rates import negative_flips
 from mptctl.files import Model
-from mptctl.inference.named_models import named_checkpoints
+from mptctl.inference.own_models import named_checkpoints
 from mptctl.inference.predict import compute_features
 from mptctl.machine.facts import git_commit, versions
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_model

@@ -18,7 +18,8 @@ from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import choose_old_classes, pair
 from mptctl.evaluation.pairing.sanity import IDENTICAL, same_content
 from mptctl.evaluation.reading.readers import is_predictions_file
-from mptctl.inference.named_models import NamedModels, load_predictions, split_of
+from mptctl.inference.named_models import NamedModels, load_predictions
+from mptctl.inference.own_models import split_of
 from mptctl.machine.facts import git_commit, versions
 from mptctl.methods.rows import first_best_epoch
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint, load_model

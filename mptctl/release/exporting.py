@@ -18,7 +18,7 @@ from mptctl.data.split import Split
 from mptctl.errors import DataError, GateFailed, NonFiniteError, UsageError
 from mptctl.evaluation.pairing.paired_answers import flip_counts
 from mptctl.files import Model, output_file, scratch_folder, write_atomically
-from mptctl.inference.named_models import named_checkpoints
+from mptctl.inference.own_models import named_checkpoints
 from mptctl.inference.predict import compute_outputs, load_onto
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
 from mptctl.models.export_meta import ExportMeta, Preprocessing, sidecar

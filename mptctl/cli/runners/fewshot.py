@@ -11,7 +11,7 @@ from mptctl.cli.messages import warn
 from mptctl.cli.outputs import Outputs, read_for_models
 from mptctl.cli.show import show
 from mptctl.files import read_names
-from mptctl.inference.named_models import named_checkpoints
+from mptctl.inference.own_models import named_checkpoints
 from mptctl.models.run_folder import find_checkpoint
 from mptctl.names import Session
 from mptctl.report.media.progress_bars import showing_progress

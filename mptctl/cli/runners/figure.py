@@ -10,7 +10,7 @@ import typer
 from mptctl.cli.outputs import Outputs, read_for_models
 from mptctl.data.held_split import relocate
 from mptctl.data.split import load_split
-from mptctl.inference.named_models import named_checkpoints
+from mptctl.inference.own_models import named_checkpoints
 from mptctl.names import Session
 from mptctl.recipe import DEFAULT_PRESET, load_recipe
 from mptctl.recipe.picture_words import training_words
