@@ -9,7 +9,7 @@ from pydantic import Field
 
 from mptctl.data.sources import count_source
 from mptctl.data.split import Split
-from mptctl.files import Model
+from mptctl.files import Model, scratch_folder
 from mptctl.machine.device import choose_device
 from mptctl.models.run_folder import RunDir
 from mptctl.studies.study import StudyRequest, plan_runs, refuse_unusable_root, shares
@@ -24,7 +24,7 @@ from mptctl.studies.study_estimate import (
 )
 from mptctl.studies.study_plan import PlannedRun, on_machine, place_of
 from mptctl.studies.study_report import last_line
-from mptctl.studies.study_state import Standing, existing_split
+from mptctl.studies.study_state import Standing, existing_split, make_splits
 from mptctl.training.estimate import Estimate
 
 # Of a run that has come to its end.
@@ -114,14 +114,20 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
 def _sizes(request: StudyRequest, splits: dict[str, Split]) -> dict[str, Sizes]:
     """Of each split, or of what it will be, by their places."""
     wanted = request.study.file.split
-    root = request.data_root or (Path(wanted.data_root) if wanted.data_root is not None else None)
     known = {place: sizes_of_split(split) for place, split in splits.items()}
     stages = request.study.file.splits
-    if len(known) < len(request.seeds) * len(stages):
-        source = count_source(wanted.source, root)
-        for stage, each in stages.items():
-            counted = sizes_of_source(each, source)
-            known = {place_of(seed, stage): counted for seed in request.seeds} | known
+    if len(known) == len(request.seeds) * len(stages):
+        return known
+    found = wanted.find(request.data_root)
+    if found.place is not None or wanted.old_classes is not None or wanted.test_fraction is not None:
+        with scratch_folder() as scratch:
+            made = make_splits(stages, scratch, request.seeds[:1], request.data_root)
+            counted = {stage: sizes_of_split(made[place_of(request.seeds[0], stage)]) for stage in stages}
+    else:
+        source = count_source(found.source, found.root)
+        counted = {stage: sizes_of_source(each, found.source, source) for stage, each in stages.items()}
+    for stage, sizes in counted.items():
+        known = {place_of(seed, stage): sizes for seed in request.seeds} | known
     return known
 
 

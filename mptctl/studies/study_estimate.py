@@ -15,9 +15,9 @@ from mptctl.data.classes import split_classes
 from mptctl.data.sources import SourceSize
 from mptctl.data.split import Split
 from mptctl.methods.rows import ROWS
-from mptctl.names import Role
-from mptctl.studies.study_file import StudySplit
+from mptctl.names import Role, Source
 from mptctl.studies.study_plan import PlannedRun, in_lockstep
+from mptctl.studies.study_split import StudySplit
 from mptctl.training.estimate import Estimate, Sized, estimate_run, lockstep_seconds, run_bytes
 from mptctl.training.torch_settings import torch_settings
 
@@ -63,7 +63,7 @@ def sizes_of_split(split: Split) -> Sizes:
     return Sizes(len(split.classes.names), split.classes.num_old, train, val, test, in_files)
 
 
-def sizes_of_source(wanted: StudySplit, source: SourceSize) -> Sizes:
+def sizes_of_source(wanted: StudySplit, kind: Source, source: SourceSize) -> Sizes:
     """The sizes of a split that is still to be made."""
     held_out = VAL_FRACTION if wanted.val_fraction is None else wanted.val_fraction
     names = [str(i) for i in range(source.classes)]
@@ -71,8 +71,7 @@ def sizes_of_source(wanted: StudySplit, source: SourceSize) -> Sizes:
     taken = len(classes.names)
     train, test = (pictures * taken // source.classes for pictures in (source.train, source.test))
     val = round(train * held_out)
-    in_files = wanted.source == "imagefolder"
-    return Sizes(taken, classes.num_old, train - val, val, test, in_files)
+    return Sizes(taken, classes.num_old, train - val, val, test, kind == "imagefolder")
 
 
 def estimate_planned(

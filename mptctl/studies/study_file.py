@@ -16,9 +16,10 @@ from mptctl.errors import UsageError
 from mptctl.files.explained import explain, nearest
 from mptctl.files.model import Typed
 from mptctl.methods.rows import ROWS
-from mptctl.names import MethodName, NamedSource, Order, Role
+from mptctl.names import MethodName, Role
 from mptctl.recipe import Recipe, load_recipe
 from mptctl.recipe.reading import LISTS, preset_folder, read_mapping
+from mptctl.studies.study_split import StudySplit
 from mptctl.training.request import MOST_MEMBERS
 
 # Keys of a recipe that a study decides in other ways.
@@ -33,24 +34,6 @@ MOST_SEEDS, MOST_ROWS = 1_000, 1_000
 # Runs that every seed of a study has, and what else lies beside them: no update may be called so.
 OLD, REF, ENSEMBLE = "old", "ref", "ensemble"
 TAKEN = (OLD, REF, ENSEMBLE, "cache")
-
-
-class StudySplit(Typed):
-    """The data of a study, and their division; each seed of the study makes its own split."""
-
-    source: NamedSource = Field(description="where the pictures come from")
-    data_root: str | None = Field(None, description="folder of the data; --data-root overrides it")
-    old_fraction: float = Field(0.5, gt=0, le=1, description="part of the classes that is old")
-    class_fraction: float = Field(
-        1.0, gt=0, le=1, description="part of the classes that is taken, the old ones among them"
-    )
-    val_fraction: float | None = Field(
-        None,
-        ge=0,
-        lt=1,
-        description="part of each class's training pictures to hold out; default: as mptctl split",
-    )
-    order: Order = Field("given", description="take the first classes as old, or random ones")
 
 
 class RecipeChange(Typed):
@@ -178,13 +161,12 @@ class StudyFile(Typed):
 
     @model_validator(mode="after")
     def _pieces_fit(self) -> StudyFile:
-        for key in ("old_fraction", "class_fraction"):
+        for key in ("old_fraction", "class_fraction", "old_classes"):
             # A study that is shown with all its defaults is a valid study.
             value, default = getattr(self.split, key), StudySplit.model_fields[key].default
             if self.generations is not None and value != default:
                 raise ValueError(
-                    f"split.{key}: {value:g}: generations say which classes are there; leave one of the two "
-                    "out"
+                    f"split.{key}: {value}: generations say which classes are there; leave one of the two out"
                 )
         _refuse_twice("updates", [update.name for update in self.updates])
         for update in self.updates:

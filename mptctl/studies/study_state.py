@@ -16,8 +16,8 @@ from mptctl.models.lock import wait_until_free
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Progress, Role, tell_nobody
 from mptctl.studies.answers_file import read_answers
-from mptctl.studies.study_file import StudySplit
 from mptctl.studies.study_plan import PlannedRun, place_of
+from mptctl.studies.study_split import StudySplit
 from mptctl.training.resume import newest_checkpoint, refuse_differences
 
 # Of a run: not there, interrupted, finished but not asked for its answers yet, or done.
@@ -42,17 +42,22 @@ def existing_split(wanted: StudySplit, folder: Path, seed: int, data_root: Path 
     if not (folder / SPLIT_NAME).exists():
         return None
     split = load_split(folder)
-    asked = wanted.model_dump(exclude_none=True) | {"seed": seed}
-    root = data_root or wanted.data_root
+    asked = wanted.request(seed, data_root)
+    root = asked.pop("data_root")
+    if data_root is None and wanted.data_root is None:
+        root = None  # wherever the split has found them
     if root is not None and split.file.request.data_root is not None:
-        asked["data_root"] = str(Path(root).expanduser().resolve())
+        asked["data_root"] = str(root)
         if asked["data_root"] != split.file.request.data_root:
             with suppress(DataError):  # no: other pictures, as is said below
-                split = relocate(split, Path(root))
-    there = split.file.request.model_dump() | {"old_names": None}
+                split = relocate(split, root)
+    there = split.file.request.model_dump()
+    if asked["val_fraction"] is None:
+        del asked["val_fraction"]
+    old_names = asked.pop("old_names")
     lines = [f"{key}: {there[key]} -> {value}" for key, value in asked.items() if there[key] != value]
-    if split.file.request.old_names is not None:
-        lines.append("its old classes were named")
+    if split.file.request.old_names != old_names:
+        lines.append("other old classes were named")
     if lines:
         raise CheckpointError(
             f"{folder / SPLIT_NAME}: is another split than the study's ({'; '.join(lines)}); use another "
@@ -83,20 +88,17 @@ def make_splits(
     for seed in seeds:
         for stage, wanted in stages.items():
             place = place_of(seed, stage, flat=flat)
-            root = data_root if data_root is not None else wanted.data_root
             existing = existing_split(wanted, run_root / place, seed, data_root)
             if existing is not None and existing.file != load_split(run_root / place).file:
                 save_split(existing)  # the processes of runs read it there
             splits[place] = existing or make_split(
-                wanted.source,
                 run_root=run_root / place,
-                data_root=None if root is None else Path(root),
-                old_fraction=wanted.old_fraction,
-                class_fraction=wanted.class_fraction,
-                order=wanted.order,
-                seed=seed,
-                val_fraction=wanted.val_fraction,
+                metadata=None if wanted.metadata is None else Path(wanted.metadata),
+                verify=wanted.verify,
+                on_bad=wanted.on_bad,
+                on_duplicates=wanted.on_duplicates,
                 progress=progress,
+                **wanted.request(seed, data_root),
             )
     return splits
 

@@ -146,6 +146,22 @@ def test_a_plan_reads_no_picture(mptctl: CommandLine, tmp_path: Path) -> None:
     assert mptctl("study", tmp_path / "tiny.yaml", *flags).returncode == 4
 
 
+def test_a_table_is_planned_by_the_rows_that_its_split_will_have(mptctl: CommandLine, tmp_path: Path) -> None:
+    root = make_folder(tmp_path / "pictures", classes=4, train=40, val=2, size=32)
+    lines = [f"{path.relative_to(root)},{path.parent.name}" for path in root.glob("train/*/*.jpg")]
+    (root / "photos.csv").write_text("\n".join(["path,label", *lines]))
+    place = f"{{source: {root / 'photos.csv'}, test_fraction: 0.5, val_fraction: 0}}"
+    text = STUDY.replace("{source: digits}", place).replace("recipe: digits", "recipe: tiny-imagenet")
+    (tmp_path / "tiny.yaml").write_text(
+        text.replace("set: {optim.max_steps: 2, ", "set: {optim.batch_size: 8, optim.epochs: 3, ")
+    )
+    done = mptctl("study", tmp_path / "tiny.yaml", "--run-root", tmp_path / "runs", "--dry-run", "--json")
+    assert done.returncode == 0, done.stderr
+    # Twenty pictures a class are left, and the old model knows two of the four classes.
+    assert [row["steps"] for row in json.loads(done.stdout)["runs"]] == [15, 30, 30, 30]
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_training_verb_says_what_its_run_will_take(mptctl: CommandLine, digits_root: Path) -> None:
     words = (
         "train-ref",

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
+from mptctl.cli.split_flags import SplitFlags
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.names import Session
 from mptctl.studies.answers import run_answers
 from mptctl.studies.study import cpu_shares, gpu_shares
 from mptctl.studies.study_estimate import makespan
-from mptctl.studies.study_file import Study, StudyFile, StudySplit, settle
+from mptctl.studies.study_file import Study, StudyFile, settle
 from mptctl.studies.study_plan import go_together, plan_study, refuse_runs_too_short
+from mptctl.studies.study_split import StudySplit
 from mptctl.studies.study_state import existing_split, make_splits, standings
 from mptctl.training.observer import Observer
 from mptctl.training.train import train
@@ -298,3 +304,48 @@ def test_a_study_goes_on_where_its_pictures_have_moved(own_folder: Path, tmp_pat
     min(moved.rglob("*.jpg")).unlink()
     with pytest.raises(CheckpointError, match=r"is another split than the study's \(data_root: "):
         make_splits(wanted, root, [1], Path(shutil.move(moved, tmp_path / "third")))
+
+
+def test_a_study_takes_a_table_with_old_classes_by_file_and_groups(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    lines = ["path,class,patient"]
+    for number in range(60):
+        picture = Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8))
+        picture.save(tmp_path / f"{number}.png")
+        lines.append(f"{number}.png,{'abc'[number % 3]},p{number // 6}")
+    (tmp_path / "photos.csv").write_text("\n".join(lines))
+    (tmp_path / "old.txt").write_text("c\nb\n")
+    wanted = StudySplit(
+        source=str(tmp_path / "photos.csv"),
+        column={"label": "class"},
+        old_classes=str(tmp_path / "old.txt"),
+        test_fraction=0.2,
+        val_fraction=0.2,
+        group="patient",
+    )
+    made = make_splits({"": wanted}, tmp_path / "runs", [1, 2], None)
+    for seed, split in zip((1, 2), made.values(), strict=True):
+        assert (split.classes.names, split.classes.num_old) == (("c", "b", "a"), 2)
+        parts = [
+            {int(split.manifest.relative_path(i)[:-4]) // 6 for i in split.indices(part).tolist()}
+            for part in ("train", "val", "test")
+        ]
+        assert all(parts) and not parts[0] & parts[1] and not (parts[0] | parts[1]) & parts[2]
+        assert split.file.request.seed == seed
+    assert made["1"].fingerprint != made["2"].fingerprint
+    again = make_splits({"": wanted}, tmp_path / "runs", [1], None)
+    assert again["1"].fingerprint == made["1"].fingerprint
+    for change, said in (
+        ({"group": None}, "group: patient -> None"),
+        ({"column": {"label": "patient"}}, "columns: {'label': 'class'} -> {'label': 'patient'}"),
+        ({"old_classes": None}, "other old classes were named"),
+    ):
+        with pytest.raises(CheckpointError, match=re.escape(said)):
+            existing_split(wanted.model_copy(update=change), tmp_path / "runs" / "1", 1, None)
+
+
+def test_a_study_says_of_its_data_what_split_says_of_them() -> None:
+    flags = {field.name for field in fields(SplitFlags)}
+    # A study decides these itself, or shows nothing of them.
+    flags -= {"seed", "class_labels", "download", "report", "run_root", "overwrite", "as_json"}
+    assert flags | {"class_fraction"} == set(StudySplit.model_fields)

@@ -7,13 +7,14 @@ import os
 import posixpath
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from mptctl.data.listing.labelled_rows import LabelledRows
 from mptctl.errors import DataError, UsageError, did_you_mean, one_line, some
+from mptctl.names import ColumnRole
 
 # The columns that a table has, or may have; `--column ROLE=NAME` says which is which under other names.
-ROLES = ("path", "label", "split", "id", "group")
+ROLES = get_args(ColumnRole)
 _NEEDED = ("path", "label")
 
 

@@ -1,0 +1,78 @@
+"""The data of a study: where its pictures lie, and how they are divided."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from mptctl.data.places import NAMES, Place, find_place
+from mptctl.files import read_names
+from mptctl.files.explained import nearest
+from mptctl.files.model import Typed
+from mptctl.names import ColumnRole, OnBad, OnDuplicates, Order, PlaceKind, Verify
+
+
+class StudySplit(Typed):
+    """The data of a study and their division, as flags of ``mptctl split``; each seed makes its own split."""
+
+    source: str = Field(description="a source by name, or a place of pictures")
+    kind: PlaceKind | None = Field(None, description="of the place, where it is not recognised")
+    data_root: str | None = Field(None, description="folder of the data; --data-root overrides it")
+    column: dict[ColumnRole, str] = Field({}, description="columns of a table by their roles")
+    label_key: str | None = Field(None, description="key of the label in the .json of shards, or .txt")
+    old_fraction: float = Field(0.5, gt=0, le=1, description="part of the classes that is old")
+    old_classes: str | None = Field(None, description="file of the old classes by name, one a line")
+    class_fraction: float = Field(
+        1.0, gt=0, le=1, description="part of the classes that is taken, the old ones among them"
+    )
+    test_fraction: float | None = Field(
+        None, gt=0, lt=1, description="part of each class to hold out as the test part, where there is none"
+    )
+    val_fraction: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
+        description="part of each class's training pictures to hold out; default: as mptctl split",
+    )
+    group: str | None = Field(None, description="column whose groups lie in one part each")
+    metadata: str | None = Field(None, description="file that has this column, where the source has not")
+    order: Order = Field("given", description="take the first classes as old, or random ones")
+    verify: Verify = Field("header", description="look at each file's header and ends, or decode it all")
+    on_bad: OnBad = Field("fail", description="refuse bad files, or keep them out of every part")
+    on_duplicates: OnDuplicates = Field(
+        "keep",
+        description="keep identical pictures, or keep out training copies of those across parts or labels",
+    )
+
+    @field_validator("source")
+    @classmethod
+    def _is_a_name_or_a_place(cls, source: str) -> str:
+        if source not in NAMES and re.fullmatch(r"[\w-]+", source) and not Path(source).is_dir():
+            raise ValueError(f"{source!r} is neither a source nor a folder{nearest(source, NAMES)}")
+        return source
+
+    def find(self, data_root: Path | None = None) -> Place:
+        """The place of the pictures; ``data_root`` says where they are now. Errors as of `find_place`."""
+        named = None if self.data_root is None else Path(self.data_root)
+        root = data_root or named
+        found = find_place(self.source, root, self.kind)
+        return found if root is None else replace(found, root=root.expanduser().resolve())
+
+    def request(self, seed: int, data_root: Path | None) -> dict[str, Any]:
+        """The arguments of `make_split` that the split's request keeps."""
+        found = self.find(data_root)
+        kept = {"old_fraction", "class_fraction", "order", "val_fraction"}
+        kept |= {"label_key", "test_fraction", "group"}
+        old = self.old_classes
+        return self.model_dump(include=kept) | {
+            "source": found.source,
+            "data_root": found.root,
+            "place": found.place,
+            "columns": dict(self.column),
+            "old_names": None if old is None else read_names(Path(old), "split.old_classes"),
+            "seed": seed,
+        }
