@@ -53,9 +53,16 @@ def compare(
         typer.Option(
             "--equal-error",
             metavar="ROW",
-            help="Shift each update, by the validation part, to the validation error of ROW.",
+            help="Shift updates, by the validation part, to the validation error of ROW. (default: the plain "
+            "update alone, to the MPT row of the lowest validation NFR)",
         ),
     ] = None,
+    shift: Annotated[
+        Literal["all", "plain"],
+        typer.Option(
+            "--shift", help="With --equal-error: all updates, or the plain one alone, in a row of its own."
+        ),
+    ] = "all",
     against: Annotated[
         str | None,
         typer.Option(
@@ -95,6 +102,7 @@ def compare(
         by=by,
         part=part,
         equal_error=equal_error,
+        shift=shift,
         against=against,
         as_json=as_json,
     )

@@ -39,7 +39,7 @@ from mptctl.studies.groups import (
     row_of_name,
     several_old_models,
 )
-from mptctl.studies.post_hoc_bias import add_shifted_plain, at_equal_error, at_test_error_of
+from mptctl.studies.post_hoc_bias import Shift, at_test_error_of, shift_updates
 from mptctl.studies.updates import Update, find_updates
 
 # Figures of an old model's calibration that have a mean over seeds.
@@ -65,6 +65,7 @@ def compare_runs(
     by: By = "seed",
     part: Part = "test",
     equal_error: str | None = None,
+    shift: Shift = "all",
     against: str | None = None,
 ) -> Comparison:
     """Compares runs: a row for each method, over its seeds.
@@ -78,7 +79,8 @@ def compare_runs(
             each old model apart; or each split apart.
         part: on which updates are compared: test, or val, where something is to be chosen.
         equal_error: the row at whose validation error all are compared, each with a bias of its own; None: as
-            they are.
+            they are, beside the plain update at the error of the best MPT row.
+        shift: to that row all updates, or the plain one alone.
         against: the row that every other one's difference is to; None: no differences.
 
     Raises:
@@ -98,15 +100,15 @@ def compare_runs(
     names = [group.name for group in groups]
     if equal_error is not None:
         refuse_unknown_row("--equal-error", equal_error, names)
+    all_moved = equal_error is not None and shift == "all"
     if against is not None:
-        refuse_unknown_row("--against", against, names if equal_error is not None else [*names, BIAS_ROW])
+        refuse_unknown_row("--against", against, names if all_moved else [*names, BIAS_ROW])
     notes = [*found.notes, *again, *several_old_models(groups)]
     held_against = {}
     rows: list[ComparisonRow] = []
     seeds = 1
     for section in dict.fromkeys(group.section for group in groups):
-        inside = [group for group in groups if group.section == section]
-        shifted = add_shifted_plain(inside) if equal_error is None else at_equal_error(inside, equal_error)
+        shifted = shift_updates([g for g in groups if g.section == section], equal_error, shift)
         inside = shifted.groups
         notes += [*missing_seeds(inside), *_other_units(inside), *shifted.notes]
         if not inside:
@@ -117,12 +119,12 @@ def compare_runs(
         base = None if against is None else row_of_name("--against", inside, against)
         if against is not None and base is None:
             notes.append(f"{section or 'the table'}: no differences: it has no row {against}")
-        rows += _rows(inside, by, base, moved=equal_error is not None)
+        rows += _rows(inside, by, base, moved=all_moved)
     return Comparison(
         rows=rows,
         by=by,
         part=part,
-        equal_error=equal_error,
+        equal_error=equal_error if all_moved else None,
         against=against,
         old=_old_models(groups, by),
         calibration=_calibration(found.old_models) if by == "old" and part == "test" else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from mptctl.studies.answers_file import PartAnswers
 from mptctl.studies.comparison import BIAS_ROW
 from mptctl.studies.groups import Group, row_of_name
 from mptctl.studies.updates import Update
+
+Shift = Literal["all", "plain"]
 
 
 class ShiftedRows(NamedTuple):
@@ -30,24 +32,45 @@ class ShiftedRows(NamedTuple):
     rival: str | None = None
 
 
-def add_shifted_plain(groups: Sequence[Group]) -> ShiftedRows:
-    """Adds the plain update with a constant taken off its new classes' logits, after the row of that update.
-
-    The constant is chosen for each seed at the validation error of the best MPT row, that of the lowest mean
-    NFR on validation: the test part chooses nothing.
+def shift_updates(groups: Sequence[Group], name: str | None, shift: Shift) -> ShiftedRows:
+    """Shifts updates to the validation error of one row.
 
     Args:
         groups: of one section of the table.
+        name: of the row; None: the plain update is shifted to the best MPT row.
+        shift: all updates in place, or the plain one alone, in a row of its own.
+
+    Raises:
+        UsageError, DataError: see `at_equal_error`.
+    """
+    if name is None or shift == "plain":
+        return add_shifted_plain(groups, name)
+    return at_equal_error(groups, name)
+
+
+def add_shifted_plain(groups: Sequence[Group], name: str | None) -> ShiftedRows:
+    """Adds the plain update with a constant taken off its new classes' logits, after the row of that update.
+
+    The constant is chosen for each seed at the validation error of one row: the test part chooses nothing.
+
+    Args:
+        groups: of one section of the table.
+        name: of the row; None: the MPT row of the lowest mean NFR on validation.
     """
     rows = list(groups)
     plain = next((group for group in groups if group.is_plain), None)
-    rivals = [group for group in groups if group.method.startswith("mpt")]
+    if name is None:
+        rivals = [group for group in groups if group.method.startswith("mpt")]
+    else:
+        named = row_of_name("--equal-error", groups, name)
+        rivals = [named] if named is not None else []
     if (
         plain is None
         or not rivals
         or all(u.run.head.num_old == len(u.run.head.class_names) for u in plain.updates)
     ):
-        return ShiftedRows(rows, [])
+        missing = f"no row “{BIAS_ROW}”: it needs new classes, a plain update and the row {name}"
+        return ShiftedRows(rows, [missing] if name is not None else [])
     # A row of fewer seeds is no measure for the others.
     plain_seeds = {update.replicate for update in plain.updates}
     shared = [len(plain_seeds.intersection(u.replicate for u in group.updates)) for group in rivals]

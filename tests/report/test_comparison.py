@@ -46,20 +46,28 @@ def printed(comparison: Comparison, terminal: bool = False) -> str:
     return out.getvalue()
 
 
-def test_at_40_columns_rows_are_stacked_and_the_least_nfr_is_said_last(comparison: Comparison) -> None:
+def test_at_40_columns_rows_are_stacked_and_results_stand_before_the_meaning_of_marks(
+    comparison: Comparison,
+) -> None:
     rows = [row.model_copy(update={"name": "odd"}) if row.name == ODD else row for row in comparison.rows]
     found = comparison.model_copy(update={"rows": rows})
     lines = check_layout("compare", lambda console: print_comparison(found, console))
-    assert any(line.startswith("Least NFR: ") for line in lines[120][-2:])
+    # The result stands right below the table, the meaning of marks in the last two lines.
+    for width in (80, 120):
+        assert lines[width][lines[width].index("") + 1].startswith("Least NFR: ")
+        assert lines[width][-3] == ""
+        assert " ".join(lines[width][-2:]) == marks_sentence(found)
+    assert "parameters" in lines[120][0]
+    assert "seeds" not in " ".join(lines[120][: lines[120].index("")])
 
 
 def test_in_a_terminal_it_keeps_to_80_columns_and_says_what_the_marks_mean(comparison: Comparison) -> None:
     text = printed(comparison)
     # The conclusion is one line in a pipe.
-    assert max(map(len, text.splitlines()[:-1])) <= 80
+    assert max(len(line) for line in text.splitlines() if not line.startswith("Least NFR")) <= 80
     flat = " ".join(text.split())
     assert marks_sentence(comparison) in flat
-    assert "Student's over seeds" in flat
+    assert "mean ± SD of 2 seeds, on test samples" in flat
     for row in comparison.rows:
         if row.name in (BIAS_ROW, ODD):  # folded
             continue
@@ -77,7 +85,7 @@ def test_with_one_seed_it_says_that_samples_alone_were_drawn(tmp_path: Path) -> 
     made_seed(tmp_path, 1, {"no-treatment": 2.0, "mpt-kl": 3.0})
     comparison = compare_runs([tmp_path])
     assert comparison.noise.over == "samples"
-    assert "the test draw only, since each row has one seed" in marks_sentence(comparison)
+    assert "within sampling noise (95 %; one seed a row)" in marks_sentence(comparison)
     assert "±" not in printed(comparison).split("\n\n")[0]
 
 
@@ -112,18 +120,18 @@ def test_latex_is_parsed_and_holds_a_cell_for_each_rate(comparison: Comparison) 
     cells = [
         [LatexNodes2Text().latex_to_text(c).strip() for c in re.split(r"(?<!\\)&", line)] for line in lines
     ]
-    assert all(len(line) == 6 for line in cells)
+    assert all(len(line) == 7 for line in cells)
     for line, row in zip(cells[1:], comparison.rows, strict=True):
         assert line[0].replace("ˆ", "^") == row.name
         assert line[1].rstrip("^∼~ ") == spread_text(row.nfr)
     plain = LatexNodes2Text().latex_to_text(text)
-    assert "Bold is the best of its column and ~ differs" in " ".join(plain.split())
+    assert "Bold is the best of its column, ~ is within noise" in " ".join(plain.split())
 
 
 def test_markdown_is_read_back(comparison: Comparison) -> None:
     lines = [line for line in comparison_markdown(comparison).splitlines() if line.startswith("| ")]
     cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines]
-    assert {len(line) for line in cells} == {6}
+    assert {len(line) for line in cells} == {7}
     for line, row in zip(cells[1:], comparison.rows, strict=True):
         nfr, counted = line[1].strip().removesuffix(")").split(" (")
         assert nfr.replace("**", "").replace("\\~", "") == spread_text(row.nfr)
@@ -131,7 +139,6 @@ def test_markdown_is_read_back(comparison: Comparison) -> None:
         assert nfr.endswith("~") == ("nfr" in row.within_noise_of_best)
         counts = [sum(pair[i] for pair in row.flips.values) for i in (0, 1)]
         assert counted == f"{counts[0]:,} / {counts[1]:,}"
-        assert f"{len(row.seeds)} seeds" in line[0]
     assert "Bold is the best" in comparison_markdown(comparison)
 
 
@@ -245,10 +252,10 @@ def test_differences_stand_in_every_form(held_against: Comparison) -> None:
     assert {line["against"] for line in lines.values()} == {"no-treatment"}
 
 
-def test_differences_at_40_columns_and_which_rows_have_fewer_flips_is_said_last(
+def test_differences_at_40_columns_and_which_rows_have_fewer_flips_is_said(
     held_against: Comparison,
 ) -> None:
     rows = [row.model_copy(update={"name": "odd"}) if row.name == ODD else row for row in held_against.rows]
     found = held_against.model_copy(update={"rows": rows})
     lines = check_layout("compare-against", lambda console: print_comparison(found, console))
-    assert "Fewer flips than no-treatment: mpt-kl; apart by no more than noise:" in " ".join(lines[80][-2:])
+    assert "Fewer flips than no-treatment: mpt-kl; apart by no more than noise:" in " ".join(lines[80])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,31 @@ def test_every_update_has_the_largest_bias_at_the_error_of_the_row(tmp_path: Pat
     assert mpt.bias is not None
     assert mpt.bias.values == [4.0]
     assert (mpt.flips.values, mpt.errors.values) == ([(0, 4)], [(3, 8)])
+
+
+def test_the_plain_update_alone_is_shifted_to_the_row_that_is_named(
+    tmp_path: Path, mptctl: CommandLine
+) -> None:
+    by_hand(tmp_path)
+    # One error, a flip: no MPT row, to which the plain update would not be shifted of itself.
+    made_update(tmp_path, "pct-kl", [1, -2, -2, -2, 4, 5, 6, 7])
+    whole, found = (compare_runs([tmp_path], equal_error="pct-kl", shift=each) for each in ("all", "plain"))
+    assert found.bias_held_against == {"all": "pct-kl"}
+    assert found.equal_error is None
+    rows = {row.name: row for row in found.rows}
+    shifted = next(row for row in whole.rows if row.name == "no-treatment")
+    # Both ways shift it by as much; the other rows stay as they are.
+    assert (rows[BIAS_ROW].bias, rows[BIAS_ROW].flips) == (shifted.bias, shifted.flips)
+    assert rows["no-treatment"].flips.values == [(3, 4)]
+    assert rows["pct-kl"].bias is None
+    own = compare_runs([tmp_path])
+    assert own.bias_held_against == {"all": "mpt-nodistill"}
+    done = mptctl("compare", tmp_path, "--equal-error", "pct-kl", "--shift", "plain")
+    assert "shifted to the validation error of pct-kl (" in " ".join(done.stdout.split())
+    shutil.rmtree(tmp_path / "no-treatment")
+    assert compare_runs([tmp_path], equal_error="pct-kl", shift="plain").notes[-1:] == [
+        f"no row “{BIAS_ROW}”: it needs new classes, a plain update and the row pct-kl"
+    ]
 
 
 def test_a_bias_may_be_put_on_and_where_no_bias_is_enough_that_is_said(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from mptctl.report.documents.comparison_files import FIRST_COLUMNS, write_compar
 from mptctl.report.media.progress_bars import showing_progress
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.comparison import By
+from mptctl.studies.post_hoc_bias import Shift
 from mptctl.studies.run_folders import named_folder, runs_below
 
 
@@ -39,6 +40,7 @@ def compare_and_show(
     by: By,
     part: Part,
     equal_error: str | None,
+    shift: Shift,
     against: str | None,
     as_json: bool,
 ) -> None:
@@ -48,7 +50,7 @@ def compare_and_show(
         names: studies, run roots or runs.
         session: where runs are and where models compute.
         files: that are written.
-        old, by, part, equal_error, against: as of `mptctl.studies.compare.compare_runs`.
+        old, by, part, equal_error, shift, against: as of `mptctl.studies.compare.compare_runs`.
         as_json: print JSON.
 
     Raises:
@@ -65,7 +67,14 @@ def compare_and_show(
     outputs.check([file for folder in folders for file in _files_of_runs(folder)], prints=as_json)
     with showing_progress(session) as session:
         comparison = compare_runs(
-            folders, session, old=old, by=by, part=part, equal_error=equal_error, against=against
+            folders,
+            session,
+            old=old,
+            by=by,
+            part=part,
+            equal_error=equal_error,
+            shift=shift,
+            against=against,
         )
     for path in write_comparison(comparison, **vars(files), argv=sys.argv):
         typer.echo(f"wrote {path}", err=True)

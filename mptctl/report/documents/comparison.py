@@ -62,12 +62,12 @@ def comparison_document(comparison: Comparison) -> Document:
             tables.append(_differences(comparison, name, apart))
     if comparison.calibration:
         tables.append(_old_models(comparison.calibration))
-    last = conclusion(comparison)
+    result = conclusion(comparison)
     return Document(
         [
             *tables,
+            *([Note(result, "strong", whole=True, media=ON_SCREEN)] if result else []),
             *notes(remarks(comparison)),
-            *([Note(last, "strong", whole=True, media=ON_SCREEN)] if last else []),
         ],
         title=_title(comparison),
         drawings=lambda: [_trade_off(i, name, rows) for i, (name, rows) in enumerate(groups)],
@@ -84,12 +84,13 @@ def _updates(comparison: Comparison, section: str | None, rows: list[ComparisonR
         )
     columns = [Column(title, "%", marked=True) for title in TITLES.values()]
     return Table(
-        [Column("method"), *columns, Column("cost", notes_in_latex=True)],
+        [Column("method"), *columns, Column("cost"), Column("parameters", spare=1)],
         [
             [
-                Cell(row.name, (seeds_text(row),)),
+                Cell(row.name, _row_notes(comparison, row)),
                 *(_rate(row, rate) for rate in TITLES),
-                Cell(number(row.cost, ".2f"), (parameters_text(row),)),
+                number(row.cost, ".2f"),
+                parameters_text(row),
             ]
             for row in rows
         ],
@@ -188,10 +189,22 @@ def spread_text(spread: Spread, digits: int = 2) -> str:
     return mean if spread.std is None else f"{mean} ± {100 * spread.std:.{digits}f}"
 
 
-def seeds_text(row: ComparisonRow) -> str:
-    """The number of seeds, and the method where the name does not say it."""
-    seeds = f"{len(row.seeds)} seed{'s' if len(row.seeds) > 1 else ''}"
-    return seeds if row.name == row.method else f"{row.method}, {seeds}"
+def _row_notes(comparison: Comparison, row: ComparisonRow) -> tuple[str, ...]:
+    """The method where the name does not say it, and the seeds where other rows have more."""
+    said = [] if row.name == row.method else [row.method]
+    if len(row.seeds) < _seed_count(comparison):
+        said.append(seeds_text(len(row.seeds)))
+    return tuple(said)
+
+
+def _seed_count(comparison: Comparison) -> int:
+    """Of the rows with most seeds."""
+    return max((len(row.seeds) for row in comparison.rows), default=0)
+
+
+def seeds_text(count: int) -> str:
+    """A number of seeds."""
+    return f"{count} seed{'' if count == 1 else 's'}"
 
 
 def parameters_text(row: ComparisonRow) -> str:
@@ -201,20 +214,16 @@ def parameters_text(row: ComparisonRow) -> str:
 
 
 def marks_sentence(comparison: Comparison) -> str:
-    """The meaning of marks and columns, in one sentence."""
-    noise = comparison.noise
-    draws = (
-        f"{noise.resamples:,} paired draws of the samples, and of the validation samples that chose a shift"
-    )
-    if noise.over == "samples":
-        how = f"{draws}: the test draw only, since each row has one seed"
-    else:
-        how = f"Student's over seeds, or that of {draws}, where it is wider"
+    """The meaning of marks and columns, in two lines of 80 characters."""
+    seeds, level = _seed_count(comparison), f"{100 * comparison.noise.level:g} %"
+    noise = f"noise ({level} interval contains zero)"
+    rates = f"mean ± SD of {seeds_text(seeds)}"
+    if comparison.noise.over == "samples":
+        noise = f"sampling noise ({level}; one seed a row)"
+        rates = "of one seed"
     return (
-        f"{BEST} is the best of its column and {NOISE} differs from it by no more than noise (the "
-        f"{100 * noise.level:g} % interval of the difference contains zero; {how}); rates are in percent, "
-        f"mean ± standard deviation over seeds, on {PART_NAMES[comparison.part]} samples; training "
-        "cost 1 is one plain training; with it, the number of parameters."
+        f"{BEST} is the best of its column, {NOISE} is within {noise}. In %, {rates}, on "
+        f"{PART_NAMES[comparison.part]} samples; cost 1 is one plain training."
     )
 
 
@@ -298,7 +307,7 @@ def remarks(comparison: Comparison) -> list[str]:
     for section, row in comparison.bias_held_against.items():
         where = "" if section == "all" else f" of {section}"
         lines.append(
-            f"“{BIAS_ROW}”{where}: the plain update, shifted by the largest constant that keeps its "
-            f"validation error at or below that of {row}; it costs no training."
+            f"“{BIAS_ROW}”{where}: the plain update, shifted to the validation error of {row} "
+            "(--equal-error ROW --shift plain sets another row), without training."
         )
     return [*lines, *(f"Note: {note}." for note in comparison.notes)]

@@ -100,6 +100,11 @@ class Table:
     ruled: bool = True
     media: frozenset[Medium] = EVERYWHERE
 
+    @property
+    def has_marks(self) -> bool:
+        """Its legend then says what the marks of all tables of the document mean."""
+        return any(column.marked for column in self.columns)
+
     def cells(self) -> list[list[Cell]]:
         """The rows as cells."""
         return [[Cell(cell) if isinstance(cell, str) else cell for cell in row] for row in self.rows]

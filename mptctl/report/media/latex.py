@@ -31,7 +31,7 @@ def document_latex(document: Document) -> str:
 
 
 def _table(table: Table, marks: str) -> list[str]:
-    legend = bold_legend(marks if any(column.marked for column in table.columns) else table.legend)
+    legend = bold_legend(marks if table.has_marks else table.legend)
     caption = " ".join(text for text in (table.title and f"{table.title}.", table.sentence, legend) if text)
     rows = [
         [_cell(column, cell) for column, cell in zip(table.columns, row, strict=True)]

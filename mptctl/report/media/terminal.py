@@ -34,27 +34,31 @@ def print_document(document: Document, console: Console | None = None) -> None:
 
 
 def print_parts(parts: Iterable[Note | Table], console: Console) -> None:
-    """Print parts of a document.
+    """Print parts of a document; the meaning of marks stands below all of them.
 
     Args:
         parts: in their order.
         console: its width is kept to.
     """
     before: Note | Table | None = None
+    marks = ""
     for part in parts:
-        if before is not None and (
-            isinstance(part, Table) or (isinstance(before, Table) and not before.legend)
-        ):
+        below_table = isinstance(before, Table) and (before.has_marks or not before.legend)
+        if before is not None and (isinstance(part, Table) or below_table):
             console.print()
         if isinstance(part, Note):
             say(words(part.text, STYLES[part.tone]), console, whole=part.whole)
         else:
             print_table(part, console)
+            marks = part.legend if part.has_marks else marks
         before = part
+    if marks:
+        console.print()
+        console.print(words(marks, STYLES["quiet"]), highlight=False)
 
 
 def print_table(table: Table, console: Console) -> None:
-    """Print a table with its title, its sentence and its legend."""
+    """Print a table with its title, its sentence and a legend that is no meaning of marks."""
     if table.title:
         more = ""
         if len(table.rows) < table.total:
@@ -64,7 +68,7 @@ def print_table(table: Table, console: Console) -> None:
         console.print(words(table.sentence), highlight=False)
     if table.rows:
         console.print(drawn(table, console))
-    if table.legend:
+    if table.legend and not table.has_marks:
         console.print()
         console.print(words(table.legend), highlight=False)
 
