@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import torch
 from pydantic import Field
 
+from mpt_kernels.types import LossSettings
 from mptctl.bench.loss_timing import DTYPES, least_bytes
 from mptctl.files import Model
 
@@ -107,7 +108,6 @@ def bound_row(n: int, c: int, dtype: str, arch: str) -> KernelRow:
         FileNotFoundError: Triton came without its disassembler.
     """
     from mpt_kernels.machine_code import access_bytes, compile_launch  # needs Triton
-    from mpt_kernels.types import LossSettings
 
     gpu, c_old, of_type = GPUS[arch], c // 2, DTYPES[dtype]
 

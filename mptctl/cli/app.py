@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -174,8 +175,6 @@ def _can_resume(words: list[str]) -> bool:
 
 def _fail(message: str, code: int, error: BaseException) -> int:
     if os.environ.get("MPTCTL_DEBUG"):
-        import traceback
-
         traceback.print_exception(error)
     # Names in it may hold anything; white space is one line's.
     typer.echo(f"mptctl: {visible(' '.join(message.split()))}", err=True)

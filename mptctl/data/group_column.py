@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from mptctl.data.manifest import BAD, Manifest
 from mptctl.errors import DataError, some
+from mptctl.evaluation.reading.side_table import SideTable, no_such_column, side_headers
+from mptctl.evaluation.reading.workspace import current, workspace
 
 
 def as_groups(cells: Sequence[object]) -> NDArray[np.str_]:
@@ -29,9 +31,6 @@ def read_groups(path: Path, column: str, manifest: Manifest) -> NDArray[np.str_]
         DataError: it cannot be read, has no such column, an id twice, or no row for a picture.
     """
     # Here, because they import DuckDB.
-    from mptctl.evaluation.reading.side_table import SideTable, no_such_column, side_headers
-    from mptctl.evaluation.reading.workspace import current, workspace
-
     with workspace():
         if column not in (headers := side_headers(path)):
             raise no_such_column("--group", {path: headers}, column)

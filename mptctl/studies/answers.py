@@ -13,6 +13,8 @@ from mptctl.data.held_split import find_split, relocate
 from mptctl.data.split import Split, load_split
 from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import CheckpointError, StorageError
+from mptctl.evaluation.pairing.pairs import pair
+from mptctl.evaluation.pairing.scores import score
 from mptctl.names import Part, Session
 from mptctl.studies.answers_file import (
     PARTS,
@@ -27,7 +29,7 @@ from mptctl.studies.answers_file import (
     write_answers,
 )
 from mptctl.studies.run_folders import find_by_digest, kept_answers
-from mptctl.studies.training_cost import RunWork, count_run, steps_of
+from mptctl.studies.training_cost import RunWork, steps_of
 
 if TYPE_CHECKING:
     from mptctl.evaluation.reading.predictions import Predictions
@@ -92,6 +94,8 @@ def _counted_again(kept: RunAnswers, checkpoint: Checkpoint) -> RunAnswers:
 
 
 def _count_work(folder: Path, checkpoint: Checkpoint) -> RunWork:
+    from mptctl.studies.cost_of_run import count_run
+
     teachers = checkpoint.meta.teachers
     return count_run(
         folder, checkpoint.meta, {name: find_by_digest(digest, folder) for name, digest in teachers.items()}
@@ -113,8 +117,6 @@ def split_above(folder: Path) -> Split | None:
 
 def _ask(folder: Path, checkpoint: Checkpoint, split: Split, session: Session) -> RunAnswers:
     """Answers of a checkpoint on the validation and the test part."""
-    from mptctl.evaluation.pairing.pairs import pair
-    from mptctl.evaluation.pairing.scores import score
     from mptctl.inference.predict import predict
 
     names, old = split.classes.names, frozenset(split.classes.old)

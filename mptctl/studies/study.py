@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+
 from mptctl.data.split import Split
 from mptctl.errors import MptctlError, StorageError, UsageError, some
 from mptctl.machine.cluster import MAX_RESTARTS, quiet, ray_cluster, silence_stdout
@@ -272,8 +274,6 @@ def shares(parallel: int | None, on_gpu: bool, runs: int, *, cluster: bool = Fal
     cores = usable_cores()
     if not on_gpu:
         return *cpu_shares(parallel, cores, runs, cluster=cluster), 0.0
-    import torch
-
     return gpu_shares(parallel, torch.cuda.device_count(), cores, runs, cluster=cluster)
 
 

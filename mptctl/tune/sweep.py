@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,7 +16,7 @@ from mptctl.evaluation.rates import Counts, negative_flips
 from mptctl.evaluation.statistics import SIGNIFICANT, mcnemar
 from mptctl.files import write_atomically
 from mptctl.inference.forward import forward
-from mptctl.machine.cluster import MAX_RESTARTS, quiet, ray_cluster, silence_stdout
+from mptctl.machine.cluster import quiet, ray_cluster, silence_stdout
 from mptctl.machine.signals import StopRequest, stopped_with
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.lock import locked
@@ -26,7 +25,7 @@ from mptctl.models.run_folder import RunDir
 from mptctl.names import Progress, Role
 from mptctl.recipe import Recipe
 from mptctl.teachers.ensemble import Teacher
-from mptctl.tune.choice import choose, objective
+from mptctl.tune.choice import choose
 from mptctl.tune.prepare import Baseline, measure_baseline
 from mptctl.tune.request import TuneRequest, checked_points
 from mptctl.tune.space import TrialSettings, name_of, recipe_of
@@ -40,13 +39,6 @@ from mptctl.tune.tune_report import (
     TuneReport,
     write_report,
 )
-
-if TYPE_CHECKING:
-    from mptctl.tune.board import TrialTracker
-    from mptctl.tune.trial import TrialPlan
-
-# ASHA gives up all but every third trial at each of its looks (Li et al., MLSys 2020, use 3 or 4).
-ASHA_REDUCTION = 3
 
 
 def sweep(
@@ -153,7 +145,9 @@ def _run_trials(
     left = None if points is None else [point for point in points if name_of(point) not in done]
     count = len(left) if left is not None else request.trials - len(earlier)
     quiet(request.ray_address)
+    # After that, because they import Ray, which reads its settings then.
     from mptctl.tune.board import TrialTracker
+    from mptctl.tune.ray_search import run_search
     from mptctl.tune.trial import TrialPlan
 
     plan = TrialPlan(
@@ -177,98 +171,13 @@ def _run_trials(
         takes = (request.cpus_per_trial, request.gpus_per_trial)
         with silence_stdout(), ray_cluster(request.ray_address, *takes, stop):
             try:
-                _fit(request, plan, board, left, count, earlier)
+                run_search(request, plan, board, left, count, earlier)
             finally:
                 board.write()
                 with suppress(FileNotFoundError):
                     remove_own(request.folder / "ray", RAY)
                     (request.folder / "ray").rmdir()
     return board.report().model_copy(update={"seconds": round(time.monotonic() - begin, 3)})
-
-
-def _fit(
-    request: TuneRequest,
-    plan: TrialPlan,
-    board: TrialTracker,
-    left: list[TrialSettings] | None,
-    count: int,
-    earlier: list[Trial],
-) -> None:
-    """Hands the trials to Ray Tune, which runs and, without a list of them, chooses them."""
-    from ray import tune
-    from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
-
-    from mptctl.tune.trial import run_trials
-
-    space: dict[str, Any] = {}
-    searcher = None
-    if left is not None:
-        together = range(0, len(left), request.lockstep)
-        space = {"points": tune.grid_search([left[i : i + request.lockstep] for i in together])}
-    else:
-        searcher = _optuna(request, plan, earlier)
-    epochs = board.report().epochs
-    scheduler = FIFOScheduler()
-    if request.asha:
-        # One epoch more than there is: the end of a trial is its own to tell.
-        scheduler = ASHAScheduler(
-            time_attr="epoch",
-            metric="latest_nfr",
-            mode="min",
-            max_t=epochs + 1,
-            grace_period=max(1, epochs // ASHA_REDUCTION**2),
-            reduction_factor=ASHA_REDUCTION,
-        )
-    trainable = tune.with_resources(
-        tune.with_parameters(run_trials, plan=plan),
-        {"cpu": request.cpus_per_trial, "gpu": request.gpus_per_trial},
-    )
-    tune.Tuner(
-        trainable,
-        param_space=space,
-        tune_config=tune.TuneConfig(
-            search_alg=searcher,
-            scheduler=scheduler,
-            num_samples=1 if left is not None else count,
-            max_concurrent_trials=request.max_concurrent,
-            reuse_actors=True,
-        ),
-        run_config=tune.RunConfig(
-            name="search",
-            storage_path=str((request.folder / "ray").resolve()),
-            failure_config=tune.FailureConfig(max_failures=MAX_RESTARTS),
-            callbacks=[board],
-            verbose=0,
-        ),
-    ).fit()
-
-
-def _optuna(request: TuneRequest, plan: TrialPlan, earlier: list[Trial]) -> Any:
-    """Makes Optuna's search, which is told of earlier trials."""
-    import optuna
-    from ray.tune.search.optuna import OptunaSearch
-
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    space: dict[str, Any] = {
-        axis.name: optuna.distributions.FloatDistribution(*axis.range, log=axis.logarithmic)
-        if axis.range
-        else optuna.distributions.CategoricalDistribution(axis.values)
-        for axis in request.axes
-    }
-    known = [
-        (trial.settings, objective(trial.val_error, trial.val_nfr, plan.reference, plan.max_er_increase))
-        for trial in earlier
-        if trial.status == "done" and trial.val_error and trial.val_nfr and set(space) <= set(trial.settings)
-    ]
-    return OptunaSearch(
-        space=space,
-        metric="objective",
-        mode="min",
-        # Another seed where an earlier search is gone on with, which would propose its first points again.
-        seed=request.recipe.runtime.seed + len(earlier),
-        points_to_evaluate=[{name: settings[name] for name in space} for settings, _ in known] or None,
-        evaluated_rewards=[reward for _, reward in known] or None,
-    )
 
 
 def _headline(chosen: Trial, trials: int) -> str:

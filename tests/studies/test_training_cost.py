@@ -12,7 +12,8 @@ from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
 from mptctl.recipe import Recipe
 from mptctl.studies.answers import run_answers
 from mptctl.studies.compare import compare_runs
-from mptctl.studies.training_cost import count_model, steps_of
+from mptctl.studies.cost_of_run import count_model
+from mptctl.studies.training_cost import steps_of
 from tests.common import Train, short_recipe
 
 SHORT = "optim.max_steps=4"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mptctl.cli.evaluate_flags import ComparedFlags
+from mptctl.data.further_columns import columns_path
 from mptctl.evaluation.pairing.class_map import ClassMap, read_class_map
 from mptctl.evaluation.pairing.pairs import ALL, GivenClasses
 from mptctl.evaluation.reading.predictions import Predictions
@@ -42,8 +43,6 @@ class Question:
         """The slices of some models: by --metadata, the files of OLD and NEW, or the split's columns."""
         own = [Path(models[role].name) for role in ("old", "new") if models[role].origin == "file"]
         if split is not None:
-            from mptctl.data.further_columns import columns_path
-
             kept = columns_path(split.run_root, split.file.manifest_fingerprint)
             own += [kept] if kept.is_file() else []
         return replace(self.slicing, files=[*self.slicing.files, *own])

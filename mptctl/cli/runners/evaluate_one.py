@@ -17,7 +17,9 @@ from mptctl.files import writing
 from mptctl.files.output_kinds import HTML
 from mptctl.inference.named_models import load_predictions
 from mptctl.names import Session
+from mptctl.report.documents.calibration import calibration_document
 from mptctl.report.media.progress_bars import showing_progress
+from mptctl.report.media.provenance import Gathering
 
 
 def evaluate_one(model: str, flags: EvaluateFlags) -> None:
@@ -50,9 +52,7 @@ def evaluate_one(model: str, flags: EvaluateFlags) -> None:
             held_out = of_validation.models["model"]
     result = measure_calibration(found.models["model"], held_out, found.warnings)
     if report is not None:
-        from mptctl.report.documents.calibration import calibration_document
         from mptctl.report.media.page import render_document
-        from mptctl.report.media.provenance import Gathering
 
         with writing(report) as stream:
             sources = Gathering(found, sys.argv).finish()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from mptctl.cli.messages import next_command
+from mptctl.cli.runners.adjust import adjust_and_draw
 from mptctl.cli.runners.budget import adjusted_afterwards, refuse_without_budget, warn_of_chance
 from mptctl.cli.training_flags import TrainingFlags, UpdateFlags
 from mptctl.data.held_split import find_split, relocate
@@ -324,8 +325,6 @@ def _train(
         return
     summary, best, name = result.summary(), str(result.run.best), request.folder.name
     if adjusts is not None:
-        from mptctl.cli.runners.adjust import adjust_and_draw
-
         adjusted = adjust_and_draw(adjusts, session)
         best, name = adjusted.report.best, adjusted.folder.path.name
         summary = summary.model_copy(update={"adjusted": best})

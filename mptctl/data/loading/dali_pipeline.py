@@ -33,6 +33,13 @@ _INPUTS = {
 }
 
 
+def _dali() -> Any:
+    """NVIDIA's package, which takes a second to import and may not be installed."""
+    from nvidia import dali
+
+    return dali
+
+
 class Shape(ABC):
     """The steps of a pipeline between decoding and normalising.
 
@@ -60,14 +67,13 @@ class Shape(ABC):
         """
 
     def _resize(self, pictures: Any, target: Any, **region: Any) -> Any:
-        from nvidia.dali import fn, types
-
+        dali = _dali()
         cubic = self.plan.data.interpolation == "bicubic"
         # torchvision's scale is that of the rounded size, hence no sub-pixel scale.
-        return fn.resize(
+        return dali.fn.resize(
             pictures,
             size=target,
-            interp_type=types.INTERP_CUBIC if cubic else types.INTERP_LINEAR,
+            interp_type=dali.types.INTERP_CUBIC if cubic else dali.types.INTERP_LINEAR,
             antialias=True,
             subpixel_scale=False,
             **region,
@@ -92,9 +98,8 @@ class StoredCrops(Shape):
 
     def pictures(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
         """Decode the window, resize it."""
-        from nvidia.dali import fn
-
-        pictures = fn.decoders.image_slice(
+        dali = _dali()
+        pictures = dali.fn.decoders.image_slice(
             encoded,
             given["anchor"],
             given["shape"],
@@ -126,10 +131,9 @@ class CentreCrops(Shape):
 
     def pictures(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
         """Decode, resize, crop."""
-        from nvidia.dali import fn
-
-        pictures = self._resize(fn.decoders.image(encoded, **decoder), given["target"])
-        return self._window(fn.slice(pictures, start=given["crop"], **self._cut), given)
+        dali = _dali()
+        pictures = self._resize(dali.fn.decoders.image(encoded, **decoder), given["target"])
+        return self._window(dali.fn.slice(pictures, start=given["crop"], **self._cut), given)
 
     @property
     def _cut(self) -> dict[str, Any]:
@@ -141,11 +145,10 @@ class CentreCrops(Shape):
         return np.stack([manifest.heights[job.index], manifest.widths[job.index]], axis=1)
 
     def _window(self, pictures: Any, given: dict[str, Any]) -> Any:
-        from nvidia.dali import fn
-
+        dali = _dali()
         if not self._has_window:
             return pictures
-        return fn.slice(
+        return dali.fn.slice(
             pictures, start=given["window"], out_of_bounds_policy="pad", fill_values=0, **self._cut
         )
 
@@ -165,24 +168,23 @@ class CentreCropsWithEdges(CentreCrops):
 
     def pictures(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
         """Decode, put on a canvas, resize, crop, and make the outermost rows and columns right."""
-        from nvidia.dali import fn, types
-
-        pictures = fn.slice(
-            fn.decoders.image(encoded, **decoder),
+        dali = _dali()
+        pictures = dali.fn.slice(
+            dali.fn.decoders.image(encoded, **decoder),
             start=given["canvas"],
             shape=given["canvas_shape"],
             axes=[0, 1],
             out_of_bounds_policy="pad",
             fill_values=0,
         )
-        region = {"roi_start": given["picture"], "roi_end": given["picture_end"], "dtype": types.FLOAT}
-        pictures = fn.slice(
+        region = {"roi_start": given["picture"], "roi_end": given["picture_end"], "dtype": dali.types.FLOAT}
+        pictures = dali.fn.slice(
             self._resize(pictures, given["target"], **region), start=given["crop"], **self._cut
         )
         rows, columns = given["row_gain"], given["column_gain"]
         if self.plan.device.type == "cuda":  # DALI multiplies what is on one device
             rows, columns = rows.gpu(), columns.gpu()
-        return self._window(fn.cast(pictures * rows * columns, dtype=types.UINT8), given)
+        return self._window(dali.fn.cast(pictures * rows * columns, dtype=dali.types.UINT8), given)
 
 
 def shape_of(plan: LoadPlan) -> Shape:
@@ -201,37 +203,36 @@ def build_pipeline(plan: LoadPlan, shape: Shape, source: Callable[[], list[Any]]
         source: called for each batch; gives a list of what the shape's ``names`` say, or raises StopIteration
             at the end of a pass.
     """
-    from nvidia.dali import Pipeline, fn, types
-
+    dali = _dali()
     data = plan.data
     share = math.ceil(plan.batch_size / plan.world_size)
-    pipeline = Pipeline(
+    pipeline = dali.Pipeline(
         batch_size=max(1, min(share, plan.num_samples)),
         num_threads=data.threads or usable_cores(),
         device_id=(plan.device.index or 0) if plan.device.type == "cuda" else None,
         prefetch_queue_depth=data.prefetch,
     )
     with pipeline:
-        nodes = fn.external_source(
+        nodes = dali.fn.external_source(
             source=source,
             num_outputs=len(shape.names),
-            dtype=[getattr(types, _INPUTS[name][0]) for name in shape.names],
+            dtype=[getattr(dali.types, _INPUTS[name][0]) for name in shape.names],
             ndim=[_INPUTS[name][1] for name in shape.names],
         )
         given = dict(zip(shape.names, nodes, strict=True))
         encoded = given["file"]
         if not plan.split.manifest.shards:
             # A mapped file that shrinks while it is read kills the process; a file that is read does not.
-            encoded = fn.io.file.read(encoded, dont_use_mmap=True)
+            encoded = dali.fn.io.file.read(encoded, dont_use_mmap=True)
         if plan.transforms:  # which come before normalisation
-            normalised: dict[str, Any] = {"dtype": types.UINT8}
+            normalised: dict[str, Any] = {"dtype": dali.types.UINT8}
         else:
             normalised = {
                 "mean": [255 * value for value in data.mean],
                 "std": [255 * value for value in data.std],
-                "dtype": types.FLOAT16 if plan.dtype == torch.float16 else types.FLOAT,
+                "dtype": dali.types.FLOAT16 if plan.dtype == torch.float16 else dali.types.FLOAT,
             }
-        pictures = fn.crop_mirror_normalize(
+        pictures = dali.fn.crop_mirror_normalize(
             shape.pictures(encoded, given, decoder_settings(plan)),
             mirror=given["flip"],
             output_layout="HWC",
@@ -249,13 +250,12 @@ def can_decode(plan: LoadPlan, data: bytes) -> bool:
         plan: device and settings.
         data: its file.
     """
-    from nvidia.dali import Pipeline, fn
-
+    dali = _dali()
     device = (plan.device.index or 0) if plan.device.type == "cuda" else None
-    pipeline = Pipeline(batch_size=1, num_threads=1, device_id=device, prefetch_queue_depth=1)
+    pipeline = dali.Pipeline(batch_size=1, num_threads=1, device_id=device, prefetch_queue_depth=1)
     with pipeline:
-        encoded = fn.external_source(source=lambda: [np.frombuffer(data, dtype=np.uint8)])
-        pipeline.set_outputs(fn.decoders.image(encoded, **decoder_settings(plan)))
+        encoded = dali.fn.external_source(source=lambda: [np.frombuffer(data, dtype=np.uint8)])
+        pipeline.set_outputs(dali.fn.decoders.image(encoded, **decoder_settings(plan)))
     pipeline.build()
     try:
         pipeline.run()
@@ -266,12 +266,11 @@ def can_decode(plan: LoadPlan, data: bytes) -> bool:
 
 def decoder_settings(plan: LoadPlan) -> dict[str, Any]:
     """Settings of DALI's decoders, as keywords: where they decode, and how their pictures become Pillow's."""
-    from nvidia.dali import types
-
+    dali = _dali()
     on_gpu = plan.device.type == "cuda"
     settings: dict[str, Any] = {
         "device": "mixed" if on_gpu else "cpu",
-        "output_type": types.RGB,
+        "output_type": dali.types.RGB,
         "adjust_orientation": False,  # as Pillow: the EXIF rotation is not applied
         "jpeg_fancy_upsampling": True,  # as libjpeg, on the GPU as well
     }

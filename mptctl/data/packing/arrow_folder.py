@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from mptctl.data.listing.image_folder import PART_WORDS
 from mptctl.data.listing.recognise import PARTS_NAME, STATE_NAME
 from mptctl.data.packing.column_source import Batch, ColumnFile, ColumnSource, list_columns
@@ -30,8 +32,6 @@ class ArrowFile(ColumnFile):
     """
 
     def __init__(self, path: Path, part: str, features: Mapping[str, Any]) -> None:
-        import pyarrow as pa
-
         self.path, self.part = path, part
         try:
             # A file that is cut off has no end, and all of its batches are looked at here.

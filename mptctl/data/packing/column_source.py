@@ -10,17 +10,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from mptctl.data.listing.labelled_rows import LabelledRows
 from mptctl.data.packing.columns import PictureColumns, find_columns
 from mptctl.data.packing.source import CHUNK, ClassedRows, Original, PackSource, Reading, class_rows
 from mptctl.errors import DataError, some
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class Batch(NamedTuple):
@@ -206,8 +204,6 @@ def _name_rows(rows: ClassedRows, files: Sequence[str]) -> list[str]:
 
 
 def _join(batches: list[pa.RecordBatch]) -> pa.Table:
-    import pyarrow as pa
-
     return pa.Table.from_batches(batches)
 
 

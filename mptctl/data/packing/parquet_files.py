@@ -6,6 +6,8 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from mptctl.data.listing.patterns import find_files, parts_in_names, root_of
 from mptctl.data.packing.column_source import Batch, ColumnFile, ColumnSource, list_columns
 from mptctl.data.packing.columns import read_features
@@ -25,8 +27,6 @@ class ParquetFile(ColumnFile):
     """
 
     def __init__(self, path: Path, part: str) -> None:
-        import pyarrow.parquet as pq
-
         self.path, self.part = path, part
         try:
             # Mapped: else a column of a group of rows is read whole, and a data frame's is one group.

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+
 from mptctl.data.listing.labelled_rows import names_beside
 from mptctl.data.listing.table import Table, read_table
 from mptctl.data.packing.folder_source import read_file
@@ -66,8 +68,6 @@ def list_table(path: Path, named: Mapping[str, str]) -> TableSource:
     Raises:
         UsageError, DataError: as of `read_table` and `class_rows`.
     """
-    import pyarrow as pa
-
     table = read_table(path, None, named)
     found = class_rows(table.rows, names_beside([path.parent]), str(path), "correct these rows")
     return TableSource(

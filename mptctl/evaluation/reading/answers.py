@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,9 +95,6 @@ def _write_npz(found: Answers, stream: IO[Any]) -> None:
 
 
 def _write_csv(found: Answers, stream: IO[Any]) -> None:
-    import csv
-    import io
-
     text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["id", "pred", "confidence"])

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -114,8 +115,6 @@ def scan(name: str, parts: Sequence[Path]) -> Scanned | None:
 
 def _load(table: str, parts: Sequence[Path]) -> list[str]:
     """Reads our columns into a table; gives their names, or none where parts need a second look."""
-    import duckdb
-
     work, loaded = current(), list[str]()
     for part in parts:
         header = _plain_header(part)

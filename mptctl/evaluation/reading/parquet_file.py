@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -90,8 +91,6 @@ def headers(path: Path) -> list[str]:
 
 def memory_needed(path: Path) -> int:
     """Bytes that `read` takes; a value that is stored once may stand in very many rows."""
-    import duckdb
-
     # Not by pyarrow, which ends the whole program where the figures of a column's chunk do not fit its type.
     with duckdb.connect(":memory:", config={"autoinstall_known_extensions": False}) as database:
         chunks = database.execute(

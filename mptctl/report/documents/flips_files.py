@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mptctl.evaluation.reading.predictions import Predictions, save_predictions
 from mptctl.files import FilesTogether
 from mptctl.files.output_kinds import JUNIT_MARK, MARKDOWN_MARK
 from mptctl.report.documents.class_names import flips_for_people, for_people
 from mptctl.report.documents.flip_list import MOST_FLIPS, flips_csv
+from mptctl.report.documents.flips_markdown import render_markdown, render_markdown_error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
     from mptctl.data.split import Split
     from mptctl.evaluation.flip_report import FlippedSample, FlipReport
-    from mptctl.evaluation.reading.predictions import Predictions
     from mptctl.report.media.provenance import Gathering
 
 # The models whose predictions are kept, each in a file of its name.
@@ -56,8 +57,6 @@ class FlipFiles:
         """
         with FilesTogether() as files:
             if self.markdown is not None:
-                from mptctl.report.documents.flips_markdown import render_markdown_error
-
                 _write_text(files, self.markdown, f"{MARKDOWN_MARK}\n{render_markdown_error(message)}")
             if self.junit is not None:
                 from mptctl.report.documents.ci import render_junit_error
@@ -97,8 +96,6 @@ class FlipFiles:
         written: list[Path] = []
         with FilesTogether() as files:
             if self.predictions is not None:
-                from mptctl.evaluation.reading.predictions import save_predictions
-
                 for role, name in zip(KEPT, PREDICTIONS, strict=True):
                     save_predictions(models[role], self.predictions / name, files.open)
                     written.append(self.predictions / name)
@@ -125,8 +122,6 @@ class FlipFiles:
 
 def markdown_of_file(report: FlipReport) -> str:
     """Markdown as a file holds it: below the mark by which it is known as an earlier output."""
-    from mptctl.report.documents.flips_markdown import render_markdown
-
     return f"{MARKDOWN_MARK}\n{render_markdown(report)}"
 
 

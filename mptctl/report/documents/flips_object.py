@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -13,6 +14,9 @@ from mptctl.evaluation.gate.check import check_gate, stricter
 from mptctl.evaluation.limits import LIMITS, LimitArguments, Limits, LimitValues
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.verdict import Gate
+from mptctl.report.documents.flip_list import MOST_FLIPS
+from mptctl.report.documents.flips_files import FlipFiles, markdown_of_file
+from mptctl.report.documents.flips_markdown import render_markdown
 from mptctl.report.media.numbers import format_count, percent
 
 if TYPE_CHECKING:
@@ -163,9 +167,6 @@ class Report:
         Raises:
             StorageError, UsageError: it cannot be written.
         """
-        from mptctl.report.documents.flip_list import MOST_FLIPS
-        from mptctl.report.documents.flips_files import FlipFiles
-
         root = None if data_root is None else Path(data_root)
         (written,) = FlipFiles(page=Path(path)).write(self.result, {}, root, None, self._flips[:MOST_FLIPS])
         return written
@@ -180,9 +181,6 @@ class Report:
             The text; where a file is named all that is in it, which begins with a comment that tells it is of
             mptctl.
         """
-        from mptctl.report.documents.flips_files import FlipFiles, markdown_of_file
-        from mptctl.report.documents.flips_markdown import render_markdown
-
         if path is None:
             return render_markdown(self.result)
         FlipFiles(markdown=Path(path)).write(self.result, {}, None, None)
@@ -201,8 +199,6 @@ class Report:
         return f"<Report: NFR {percent(nfr.value)} ({format_count(nfr)}), {old} -> {new}>"
 
     def __str__(self) -> str:
-        import io
-
         from rich.console import Console
 
         from mptctl.report.documents.flips import print_report

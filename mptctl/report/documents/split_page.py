@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mptctl.data.sheet import training_sheet
 from mptctl.data.split import Split
 from mptctl.data.split_summary import SplitSummary, identical_pictures
 from mptctl.errors import DataError
@@ -69,8 +70,6 @@ def split_page(split: Split, summary: SplitSummary, argv: Sequence[str]) -> str:
 
 def _seen(split: Split, preset: str) -> list[tuple[str, str]]:
     """The first training pictures of an epoch by a preset, with their classes; none if one is damaged."""
-    from mptctl.data.sheet import training_sheet  # which needs torch
-
     count = min(SEEN, len(split.indices("train")))
     if count < 2:
         return []

@@ -17,6 +17,7 @@ from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.media.document import ON_PAGE, ON_SCREEN, TONES, Cell, Column, Document, Note, Row, Table
 from mptctl.report.media.numbers import duration
 from mptctl.report.media.progress_bars import ChangesLog, State, follow
+from mptctl.report.media.provenance import origins_of_runs, provenance
 from mptctl.report.media.terminal import drawn
 from mptctl.studies.study_dry_run import StudyDryRun
 from mptctl.studies.study_report import Board, RunProgress, StudyReport
@@ -72,7 +73,6 @@ def save_study_page(report: StudyReport, path: Path, argv: Sequence[str]) -> Non
         StorageError: it cannot be written.
     """
     from mptctl.report.media.page import render_document
-    from mptctl.report.media.provenance import origins_of_runs, provenance
 
     runs = [f"{report.run_root}/{row.seed}/{row.run}" for row in report.runs if row.status == "done"]
     page = render_document(study_document(report), provenance(argv, origins_of_runs(runs)))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 from rich.color import Color
 from rich.console import Console
 from rich.style import Style
@@ -31,8 +32,6 @@ def pictures_below(root: Path) -> PictureReader:
     base = root.resolve()
 
     def read(sample: str) -> NDArray[np.uint8] | None:
-        from PIL import Image
-
         try:
             path = (base / sample).resolve()
             if not path.is_relative_to(base) or not path.is_file():
@@ -51,8 +50,6 @@ def pictures_below(root: Path) -> PictureReader:
 
 def data_url(picture: NDArray[np.uint8], largest: int = LARGEST, form: str = "PNG") -> str:
     """A picture (H, W, 3) as a PNG or JPEG in a data URL, no side longer than some pixels."""
-    from PIL import Image
-
     image = Image.fromarray(picture)
     image.thumbnail((largest, largest))
     file = io.BytesIO()

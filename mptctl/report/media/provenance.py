@@ -15,7 +15,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from mptctl import __version__
-from mptctl.errors import MptctlError
+from mptctl.errors import CheckpointError, MptctlError
 from mptctl.evaluation.reading.readers import find_parts
 
 if TYPE_CHECKING:
@@ -168,7 +168,6 @@ def origin_of_checkpoint(role: str, name: str, digest: str, meta: CheckpointMeta
 
 def origins_of_runs(folders: Sequence[str]) -> list[Origin]:
     """The origins of runs, as their kept answers say; a run without them has its folder alone."""
-    from mptctl.errors import CheckpointError
     from mptctl.studies.answers_file import read_answers
 
     origins = []

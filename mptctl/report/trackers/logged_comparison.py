@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+from pyarrow import csv, types
+
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.reading.spreadsheet_cells import as_cell
 from mptctl.files import scratch_folder
@@ -59,9 +62,6 @@ def log_comparison(
 
 
 def _write(result: FlipReport, folder: Path) -> list[Path]:
-    import pyarrow as pa
-    from pyarrow import csv, types
-
     report = Report(result)
     columns = {
         name: pa.array([None if text is None else as_cell(text) for text in values.to_pylist()], values.type)

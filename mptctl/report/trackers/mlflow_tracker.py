@@ -21,11 +21,11 @@ class MlflowTracker:
     def __init__(self) -> None:
         # It would print a link where --json prints its object, and its database tells how it is made.
         os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
-        from mlflow import MlflowClient
+        from mlflow import MlflowClient, entities
 
         logging.getLogger("mlflow").setLevel(logging.ERROR)
         logging.getLogger("alembic").setLevel(logging.ERROR)
-        self._client_of = MlflowClient
+        self._client_of, self._entities = MlflowClient, entities
         self._run = ""
 
     def open(self, entry: Entry) -> str:
@@ -49,18 +49,14 @@ class MlflowTracker:
 
     def settings(self, values: Mapping[str, object]) -> None:
         """Params of the run."""
-        from mlflow.entities import Param
-
-        params = [Param(key, str(value)) for key, value in values.items()]
+        params = [self._entities.Param(key, str(value)) for key, value in values.items()]
         for first in range(0, len(params), AT_ONCE):
             self._client.log_batch(self._run, params=params[first : first + AT_ONCE])
 
     def progress(self, values: Mapping[str, float], step: int) -> None:
         """Metrics of the run."""
-        from mlflow.entities import Metric
-
         now = time.time_ns() // 1_000_000
-        metrics = [Metric(key, value, now, step) for key, value in values.items()]
+        metrics = [self._entities.Metric(key, value, now, step) for key, value in values.items()]
         self._client.log_batch(self._run, metrics=metrics)
 
     result = progress
