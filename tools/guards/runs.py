@@ -110,7 +110,7 @@ RUNS: dict[int, Guard] = {
         '    if existing != "replace":\n',
         "    if False:\n",
     ),
-    22: one("a trial goes on in another process", "tune/sweep.py", "max_failures=", "max_failures=0 and "),
+    22: one("a trial goes on in another process", "tune/ray_search.py", "max_failures=", "max_failures=0 and "),
     23: Guard(
         "the folder is locked",
         (
