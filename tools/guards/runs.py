@@ -110,7 +110,9 @@ RUNS: dict[int, Guard] = {
         '    if existing != "replace":\n',
         "    if False:\n",
     ),
-    22: one("a trial goes on in another process", "tune/ray_search.py", "max_failures=", "max_failures=0 and "),
+    22: one(
+        "a trial goes on in another process", "tune/ray_search.py", "max_failures=", "max_failures=0 and "
+    ),
     23: Guard(
         "the folder is locked",
         (
