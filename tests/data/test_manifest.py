@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import time
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,14 +81,24 @@ def test_the_fingerprint_does_not_change_with_the_place_or_the_time_of_a_copy() 
     assert moved.fingerprint == manifest.fingerprint
 
 
-@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "text"])
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "text", "bit", "bzip2"])
 def test_a_damaged_file_is_a_data_error_that_says_what_to_do(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "manifest.npz"
     files_manifest(["train/c0/a.jpg"] * 50, [0] * 50, 1).save(path)
     if damage == "missing":
         path.unlink()
     else:
-        path.write_bytes({"empty": b"", "cut": path.read_bytes()[:300], "text": b"hello"}[damage])
+        whole = path.read_bytes()
+        with zipfile.ZipFile(path) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        again = io.BytesIO()
+        with zipfile.ZipFile(again, "w", zipfile.ZIP_BZIP2) as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+        damaged = {"empty": b"", "cut": whole[:300], "text": b"hello", "bzip2": again.getvalue()}
+        damaged["bit"] = whole.replace(b"train/c0/a.jpg" * 2, b"train/c0/b.jpg" * 2, 1)
+        assert damaged["bit"] != whole
+        path.write_bytes(damaged[damage])
     with pytest.raises(DataError, match=r"manifest\.npz.*run mptctl split again"):
         load_manifest(path, None)
 
