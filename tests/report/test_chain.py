@@ -9,7 +9,7 @@ import pytest
 from matplotlib.patches import Rectangle
 from rich.console import Console
 
-from mptctl.report.documents.chain import TITLES, write_chain
+from mptctl.report.documents.chain import FLIPS, KINDS, write_chain
 from mptctl.report.figures.chain import draw_chain
 from mptctl.studies.chain import ChainReport, report_chains
 from mptctl.studies.run_folders import runs_of_chain
@@ -44,9 +44,12 @@ def test_in_a_terminal_it_keeps_to_80_columns_and_has_every_number(report: Chain
     lines = [" ".join(line.split()) for line in out.getvalue().splitlines()]
     assert max(map(len, out.getvalue().splitlines())) <= 80
     assert lines.count("seed 1") == lines.count("seed 2") == 1
-    place = lines.index("mpt-kl 50.00 37.50 33.33 16.67 16.67 16.67")
-    assert lines[place + 1].startswith("generation 2 18.7–81.3 8.5–75.5 4.3–77.7 0.4–64.1")
-    assert lines[place + 2] == "6 classes 5/10 3/8 2/6 1 1 1"
+    place = lines.index("mpt-kl 50.00 % 37.50 % 33.33 %")
+    assert lines[place + 1] == "generation 2 18.71 to 81.29 % 8.52 to 75.51 % 4.33 to 77.72 %"
+    assert lines[place + 2] == "6 classes 5 / 10 3 / 8 2 / 6"
+    place = lines.index("mpt-kl 16.67 % 16.67 % 16.67 %")
+    assert lines[place + 1] == "generation 2" + 3 * " 0.42 to 64.12 %"
+    assert lines[place + 2] == "6 classes 1 / 6 1 / 6 1 / 6"
     text = " ".join(lines)
     assert "Generation 0 of seed 2 knows 3 classes and errs on 16.67 % of their test samples" in text
     assert "Note: something was left out." in text
@@ -54,21 +57,23 @@ def test_in_a_terminal_it_keeps_to_80_columns_and_has_every_number(report: Chain
 
 def test_large_counts_fit_into_80_columns(report: ChainReport) -> None:
     large = report.rows[1].er_all.model_copy(update={"count": 12_345, "of": 50_000})
-    row = report.rows[1].model_copy(update=dict.fromkeys(TITLES, large) | {"name": "mpt-kl-nobias"})
+    row = report.rows[1].model_copy(update=dict.fromkeys((*FLIPS, *KINDS), large) | {"name": "mpt-kl-nobias"})
     out = io.StringIO()
     print_chain(report.model_copy(update={"rows": [row]}), Console(file=out, width=80))
     assert max(map(len, out.getvalue().splitlines())) <= 80
-    assert out.getvalue().count("12,345/50,000") == 3
-    assert "mpt-kl-nobias" in out.getvalue()
+    assert out.getvalue().count("12,345 / 50,000") == 6
+    assert out.getvalue().count("mpt-kl-nobias ") == 2
 
 
 def test_markdown_holds_every_rate_with_interval_and_count(report: ChainReport) -> None:
     text = chain_markdown(report)
     table = [line for line in text.splitlines() if line.startswith("| mpt-kl (generation 2; 6 classes)")]
-    assert len(table) == 2  # seeds
-    cells = [cell.strip() for cell in table[0].strip("|").split("|")]
-    assert cells[1:3] == ["50.00 (18.7–81.3; 5/10)", "37.50 (8.5–75.5; 3/8)"]
-    assert len(cells) == 1 + len(TITLES)
+    assert len(table) == 4  # two of each seed
+    flips, kinds = ([cell.strip() for cell in line.strip("|").split("|")][1:] for line in table[:2])
+    assert flips == [
+        "50.00 % (18.71 to 81.29 %; 5 / 10)", "37.50 % (8.52 to 75.51 %; 3 / 8)", "33.33 % (4.33 to 77.72 %; 2 / 6)"
+    ]  # fmt: skip
+    assert kinds == ["16.67 % (0.42 to 64.12 %; 1 / 6)"] * 3
     assert "#### seed 2" in text
     assert r"a\|b\_50%" in text
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from mptctl.cli.app import app
-from mptctl.report.documents.chain import TITLES, count_text, interval_text, value_text
+from mptctl.report.documents.chain import FLIPS, KINDS, rate_cell
 from mptctl.report.documents.comparison import spread_text
 from mptctl.report.documents.study import save_study_page
 from mptctl.report.media.numbers import format_count
@@ -60,9 +60,10 @@ def test_a_chain_has_every_rate_with_its_count(tmp_path: Path) -> None:
     save_study_page(study, tmp_path / "study.html", ARGV)
     page = (tmp_path / "study.html").read_text(encoding="utf-8")
     for row in chain.rows:
-        for column in TITLES:
-            assert value_text(getattr(row, column)) in cells(page)
-            assert f"{interval_text(getattr(row, column))}\n{count_text(row, column)}" in page
+        for column in (*FLIPS, *KINDS):
+            cell = rate_cell(getattr(row, column))
+            assert cell.text in cells(page)
+            assert "\n".join(cell.notes) in page
         assert f"{row.name}, generation {row.generation}: {format_count(row.flips_first)}" in page
 
 

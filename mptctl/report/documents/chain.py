@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,28 +12,21 @@ from mptctl.files import FilesTogether
 from mptctl.files.output_kinds import MARKDOWN_MARK
 from mptctl.report.media.document import Cell, Column, Document, Drawing, Table, notes
 from mptctl.report.media.markdown import document_markdown
-from mptctl.report.media.numbers import NOT_DEFINED, format_count, format_interval, percent
+from mptctl.report.media.numbers import format_count, format_interval, percent
 from mptctl.studies.chain import ChainReport, ChainRow
 
 RateName = Literal["er_all", "flips_before", "flips_first", "new", "lasting", "healed"]
-# How the columns are called, in percent.
-TITLES: dict[RateName, str] = {
-    "er_all": "error",
-    "flips_before": "vs before",
-    "flips_first": "vs first",
-    "new": "new",
-    "lasting": "lasting",
-    "healed": "healed",
-}
-# Columns whose denominator stands beside them, in the column of flips against the first.
-SHARED: tuple[RateName, ...] = ("new", "lasting", "healed")
+# How the columns of the two tables of a seed are called.
+FLIPS: dict[RateName, str] = {"er_all": "error", "flips_before": "vs before", "flips_first": "vs first"}
+KINDS: dict[RateName, str] = {"new": "new", "lasting": "lasting", "healed": "healed"}
 MEANING = (
     "vs before: flips against the generation before, over the classes that it knows. vs first: flips against "
     "generation 0, over its classes. Of these, new ones were right in the generation before and lasting ones "
     "were wrong there too; healed is what generation 0 got right, the one before got wrong and this one gets "
-    "right again. new, lasting and healed are parts of the same test samples as vs first. Rates are in "
-    "percent, with their 95 % intervals and counts; error is that on all classes that a generation knows."
+    "right again. Below each rate stand its 95 % interval and its counts; error is that on all classes "
+    "that a generation knows."
 )
+SENTENCE = "Flips against generation 0 by kind, and what was healed:"
 CAPTION = (
     "Flips against generation 0, new and lasting, and below zero what was healed; with 95\u00a0% intervals."
 )
@@ -62,18 +56,18 @@ def write_chain(report: ChainReport, markdown: Path | None = None, figure: Path 
 
 
 def chain_document(report: ChainReport) -> Document:
-    """A table for each seed, and sentences on generation 0."""
+    """Two tables for each seed, and sentences on generation 0."""
     seeds = list(dict.fromkeys(row.seed for row in report.rows))
-    tables = [
-        Table(
-            [Column("method"), *(Column(title, "%") for title in TITLES.values())],
-            [_generation(row) for row in report.rows if row.seed == seed],
-            title=f"seed {seed}" if len(seeds) > 1 else "",
-            name="Updates",
-            legend=MEANING if seed == seeds[-1] else "",
-        )
-        for seed in seeds
-    ]
+    tables = []
+    for seed in seeds:
+        rows = [row for row in report.rows if row.seed == seed]
+        flips, kinds = _table(rows, FLIPS), _table(rows, KINDS)
+        title = f"seed {seed}" if len(seeds) > 1 else ""
+        legend = MEANING if seed == seeds[-1] else ""
+        tables += [
+            replace(flips, title=title, name="Updates"),
+            replace(kinds, sentence=SENTENCE, name="Kinds of flips", legend=legend),
+        ]
     return Document(
         [*tables, *notes(remarks(report))],
         title="A chain of updates",
@@ -81,12 +75,22 @@ def chain_document(report: ChainReport) -> Document:
     )
 
 
-def _generation(row: ChainRow) -> Sequence[Cell]:
-    rates: list[tuple[RateName, Rate]] = [(name, getattr(row, name)) for name in TITLES]
-    return [
-        Cell(row.name, (f"generation {row.generation}", f"{row.classes:,} classes")),
-        *(Cell(value_text(rate), (interval_text(rate), count_text(row, name))) for name, rate in rates),
-    ]
+def _table(rows: Sequence[ChainRow], titles: Mapping[RateName, str]) -> Table:
+    return Table(
+        [Column("method"), *(Column(title) for title in titles.values())],
+        [
+            [
+                Cell(row.name, (f"generation {row.generation}", f"{row.classes:,} classes")),
+                *(rate_cell(getattr(row, name)) for name in titles),
+            ]
+            for row in rows
+        ],
+    )
+
+
+def rate_cell(rate: Rate) -> Cell:
+    """A rate, below it its interval and its counts."""
+    return Cell(percent(rate.value), (format_interval(rate.ci95), format_count(rate)))
 
 
 def _drawings(report: ChainReport) -> list[Drawing]:
@@ -98,24 +102,6 @@ def _drawings(report: ChainReport) -> list[Drawing]:
     )
     drawing = Drawing("chain", CAPTION, f"Flips of each generation. {words}.", lambda: draw_chain(report))
     return [drawing] if report.rows else []
-
-
-def value_text(rate: Rate) -> str:
-    """A rate in percent, without the sign."""
-    return percent(rate.value).removesuffix(" %")
-
-
-def interval_text(rate: Rate) -> str:
-    """The interval of a rate in percent; narrow, because six stand beside each other in 80 columns."""
-    if rate.ci95 is None:
-        return NOT_DEFINED
-    return f"{100 * rate.ci95[0]:.1f}–{100 * rate.ci95[1]:.1f}"
-
-
-def count_text(row: ChainRow, column: RateName) -> str:
-    """A count, and its denominator where it is not that of the column of flips against the first."""
-    rate: Rate = getattr(row, column)
-    return f"{rate.count:,}" if column in SHARED else f"{rate.count:,}/{rate.of:,}"
 
 
 def remarks(report: ChainReport) -> list[str]:
