@@ -125,6 +125,9 @@ def with_channels_turned(model: nn.Module, state: Mapping[str, Tensor], path: Pa
     """
     convolutions = [(name, module) for name, module in model.named_modules() if isinstance(module, nn.Conv2d)]
     if not convolutions or convolutions[0][1].in_channels != 3:
-        raise UsageError(f"{path}: --channels bgr: no convolution of three channels begins its network")
+        raise UsageError(
+            f"{path}: --channels bgr: no convolution of three channels begins its network; "
+            "export it to ONNX and import that"
+        )
     first = f"{convolutions[0][0]}.weight"
     return {**state, first: state[first].flip(1)}

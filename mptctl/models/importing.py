@@ -24,7 +24,7 @@ from mptctl.models.foreign_weights import (
 )
 from mptctl.models.networks import build_model, outline
 from mptctl.models.ownership import Existing, left_alone, refuse_own_inputs
-from mptctl.models.programs import load_program, read_onnx_state
+from mptctl.models.programs import TURNED, load_program, read_onnx_state
 from mptctl.models.run_folder import RunDir
 from mptctl.models.state_dict import load_weights, read_state_dict
 from mptctl.names import Channels
@@ -73,11 +73,7 @@ def prepare_import(  # noqa: PLR0913  # one for each flag of `import`
     if classes is not None:
         _refuse_strangers(class_names, classes)
     if recipe.model.arch == "onnx":
-        if channels != "rgb":
-            raise UsageError(
-                f"{weights}: --channels {channels}: an ONNX model is taken as it is; export it for RGB"
-            )
-        state = _asked_state(weights, class_names, recipe)
+        state = _asked_state(weights, class_names, recipe, channels)
     else:
         model, state = _fitting_state(weights, class_names, recipe, channels)
         other = differences(model, recipe.model, "model.")
@@ -145,13 +141,17 @@ def _refuse_strangers(class_names: Sequence[str], classes: Sequence[str]) -> Non
 
 
 @torch.no_grad()
-def _asked_state(weights: Path, class_names: Sequence[str], recipe: Recipe) -> dict[str, Tensor]:
+def _asked_state(
+    weights: Path, class_names: Sequence[str], recipe: Recipe, channels: Channels
+) -> dict[str, Tensor]:
     """An ONNX model as a state dict, when it has answered two pictures of nothing.
 
     Raises:
         CheckpointError: it takes no pictures of the recipe's size, or answers other classes.
     """
     state, _ = read_onnx_state(weights)
+    if channels == "bgr":
+        state[TURNED] = torch.ones(1)
     size = recipe.data.image_size
     logits = load_program("onnx", state, str(weights))(torch.zeros(2, 3, size, size))
     refuse_other_count(weights, logits.shape[1], len(class_names))

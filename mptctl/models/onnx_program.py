@@ -128,6 +128,7 @@ class OnnxProgram(nn.Module):
         program: the model, whole.
         meta: what it says of itself; None: it takes normalised pictures.
         where: what to call it in messages.
+        turned: it takes BGR.
 
     Raises:
         UsageError: onnxruntime is not installed.
@@ -135,7 +136,7 @@ class OnnxProgram(nn.Module):
             it asks for more than half of the memory of the machine, or of its container.
     """
 
-    def __init__(self, program: bytes, meta: ExportMeta | None, where: str) -> None:
+    def __init__(self, program: bytes, meta: ExportMeta | None, where: str, turned: bool = False) -> None:
         super().__init__()
         require_extra("onnxruntime", "export", where)
         import onnxruntime
@@ -157,6 +158,7 @@ class OnnxProgram(nn.Module):
             found = ", ".join(f"{each.name} {each.type} {each.shape}" for each in inputs)
             raise CheckpointError(f"{where}: takes {found[:160]}; it must take pictures alone, (B, 3, S, S)")
         self.where, self.name, self.dtype = where, inputs[0].name, types[inputs[0].type]
+        self.turned = turned
         fixed = inputs[0].shape[0]
         self.batch = fixed if isinstance(fixed, int) else None
         see = None if meta is None or not meta.preprocessing.inside else meta.preprocessing
@@ -169,6 +171,8 @@ class OnnxProgram(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """images: (B, 3, S, S), normalised -> (B, C) float32 on the same device."""
         pictures = images.detach().float().cpu()
+        if self.turned:
+            pictures = pictures.flip(1)
         if self.levels is not None:  # the graph normalises by itself
             mean, std = self.levels
             pictures = ((pictures.permute(0, 2, 3, 1) * std + mean) * 255).round().clamp(0, 255)

@@ -14,6 +14,8 @@ from mptctl.machine.facts import require_extra
 from mptctl.models.export_meta import KEY, ExportMeta, parse_export_meta, refuse_changed
 from mptctl.models.onnx_program import OnnxProgram, read_onnx
 
+# The tensor that a state dict has where its program takes BGR.
+TURNED = "turned"
 # Names that stand for a program in place of an architecture, and the networks that programs are.
 PROGRAMS = {"onnx": OnnxProgram}
 
@@ -97,4 +99,5 @@ def load_program(kind: str, state: dict[str, Tensor], where: str) -> nn.Module:
     if not {"program", "meta"} <= state.keys():
         raise CheckpointError(f"{where}: holds no {kind} program; export or import it again")
     program, text = (state[name].numpy().tobytes() for name in ("program", "meta"))
-    return PROGRAMS[kind](program, ExportMeta.model_validate_json(text) if text else None, where)
+    meta = ExportMeta.model_validate_json(text) if text else None
+    return PROGRAMS[kind](program, meta, where, turned=TURNED in state)

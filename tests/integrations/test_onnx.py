@@ -88,6 +88,19 @@ def test_it_serves_as_old_model_and_teacher_and_is_not_trained(
     assert "is a program already" in out.stderr
 
 
+def test_one_that_takes_bgr_answers_to_rgb_as_it_would_to_bgr(
+    mptctl: CommandLine, foreign: tuple[Path, Path], tmp_path: Path
+) -> None:
+    model, classes = foreign
+    flags = ("--run-root", tmp_path, "--recipe", "digits", "--channels", "bgr")
+    out = mptctl("import", model, "--class-names", classes, *flags)
+    assert out.returncode == 0, out.stderr
+    images = torch.randn(3, 3, 8, 8)
+    wanted = images.flip(1).reshape(3, -1).numpy() @ linear_model()[1]
+    found = load_model(load_checkpoint(tmp_path / "old" / "best.pt"))(images)
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-4)
+
+
 def test_other_classes_and_other_pictures_are_said(
     mptctl: CommandLine, foreign: tuple[Path, Path], tmp_path: Path
 ) -> None:
