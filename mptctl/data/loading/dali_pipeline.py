@@ -88,7 +88,6 @@ class StoredCrops(Shape):
     def inputs(self, job: BatchJob) -> dict[str, Any]:
         """The window of each picture."""
         views = job.views
-        assert views is not None
         return {
             "anchor": np.stack([views.top, views.left], axis=1).astype(np.int32),
             "shape": np.stack([views.height, views.width], axis=1).astype(np.int32),
@@ -121,12 +120,10 @@ class CentreCrops(Shape):
 
     def inputs(self, job: BatchJob) -> dict[str, Any]:
         """The size that each picture is resized to, and where it is cropped."""
-        views = job.views
         target, crop = fitted_size(self._stored(job), self.plan.resize, self.plan.data.image_size)
-        flip = np.zeros(len(job.index), dtype=np.bool_) if views is None else views.flip
-        inputs = {"target": target, "crop": crop, "flip": flip.astype(np.int32)}
-        if views is not None and self._has_window:
-            inputs["window"] = np.stack([views.top, views.left], axis=1).astype(np.int32)
+        inputs = {"target": target, "crop": crop, "flip": job.views.flip.astype(np.int32)}
+        if self._has_window:
+            inputs["window"] = np.stack([job.views.top, job.views.left], axis=1).astype(np.int32)
         return inputs
 
     def pictures(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:

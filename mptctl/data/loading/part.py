@@ -63,7 +63,7 @@ class BatchJob:
 
     Attributes:
         index: (b,) rows of the manifest.
-        views: training crops and flips, (b,) each; None in evaluation.
+        views: crops and flips, (b,) each; in evaluation the whole square as it is.
         epoch: of the plan, counted from 0.
         position: where the slice begins in the epoch's order, over all workers.
         transforms: operations after crop and flip, (b,) each; None without `data.transforms`, and in
@@ -72,7 +72,7 @@ class BatchJob:
     """
 
     index: NDArray[np.int64]
-    views: Views | None
+    views: Views
     epoch: int
     position: int
     transforms: Transforms | None = None
@@ -204,7 +204,8 @@ class LoadPlan:
 
     def jobs(self, epoch: int, start_step: int = 0) -> Iterator[BatchJob]:
         """This worker's slice of each global batch from ``start_step`` on."""
-        epoch_plan, manifest = EpochPlan(self.seed, self.data), self.split.manifest
+        judged = DataRecipe(image_size=self.data.image_size, augment="none", flip=False)
+        epoch_plan, manifest = EpochPlan(self.seed, self.data if self.train else judged), self.split.manifest
         draws = self.draws(epoch)
         for step in range(start_step, self.steps):
             whole = draws[step * self.batch_size : (step + 1) * self.batch_size]
@@ -213,11 +214,7 @@ class LoadPlan:
             position = step * self.batch_size + share.start
             if len(index) == 0:
                 continue
-            views = (
-                epoch_plan.views(epoch, index, manifest.heights[index], manifest.widths[index], copies)
-                if self.train
-                else None
-            )
-            transforms = epoch_plan.transforms(epoch, index, copies) if self.train else None
-            pairs = epoch_plan.pairs(epoch, position, len(index)) if self.train else None
+            views = epoch_plan.views(epoch, index, manifest.heights[index], manifest.widths[index], copies)
+            transforms = epoch_plan.transforms(epoch, index, copies)
+            pairs = epoch_plan.pairs(epoch, position, len(index))
             yield BatchJob(index, views, epoch, position, transforms, pairs)

@@ -105,10 +105,7 @@ class ResidentLoader(Loader):
 
     def _gather(self, job: BatchJob) -> Batch:
         row = self._row[job.index]
-        top = left = np.zeros(len(row), dtype=np.int64)
-        flip = np.zeros(len(row), dtype=np.bool_)
-        if job.views is not None:
-            top, left, flip = job.views.top + self._pad, job.views.left + self._pad, job.views.flip
+        top, left, flip = job.views.top + self._pad, job.views.left + self._pad, job.views.flip
         gather = self._on_cpu if self.plan.device.type == "cpu" else self._on_device
         return self.batch(job, self.start_preparing(gather(row, top, left, flip), job.transforms)())
 

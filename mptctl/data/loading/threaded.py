@@ -59,13 +59,13 @@ class ThreadedLoader(Loader):
         plan, manifest = self.plan, self.plan.split.manifest
         index = job.index[rows]
         manifest.check_unchanged(index)
-        views = None if job.views is None else job.views[rows]
+        views = job.views[rows]
         for row, i in enumerate(index.tolist()):
             picture = plan.picture(i)
-            if views is None:
-                picture = resize_and_crop(picture, plan.resize, plan.data.image_size, plan.data.interpolation)
-            else:
+            if plan.train:
                 picture = augment(picture, plan.data, views, row)
+            else:
+                picture = resize_and_crop(picture, plan.resize, plan.data.image_size, plan.data.interpolation)
             place = slice(rows.start + row, rows.start + row + 1)
             if out.dtype == torch.uint8:
                 out[place] = picture

@@ -30,7 +30,9 @@ def test_batches_follow_the_order_and_leave_a_short_one_out_in_training_only(spl
     judged = plan_of(split, train=False)
     assert (judged.num_samples, judged.steps, judged.left_out) == (16, 3, 0)
     assert np.concatenate([job.index for job in judged.jobs(0)]).tolist() == judged.indices.tolist()
-    assert all(job.views is None for job in judged.jobs(0))
+    for job in judged.jobs(0):
+        assert not any(part.any() for part in (job.views.top, job.views.left, job.views.flip))
+        assert (job.transforms, job.pairs) == (None, None)
 
 
 def test_the_workers_of_a_batch_say_where_each_of_their_slices_begins(split: Split) -> None:
