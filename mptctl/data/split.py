@@ -23,7 +23,7 @@ from mptctl.data.holding_out import (
     with_test_part,
 )
 from mptctl.data.listing.image_folder import list_pictures
-from mptctl.data.listing.listed_source import Checks, scan_shards, scan_table
+from mptctl.data.listing.listed_source import Checks, ListedSource, scan_shards, scan_table
 from mptctl.data.manifest import PART_CODES, VAL, Manifest, load_manifest
 from mptctl.data.moved import move
 from mptctl.data.sources import EMBEDDED, load_array, read_source
@@ -170,13 +170,8 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
     """
     root = None if source in EMBEDDED or data_root is None else data_root.expanduser().resolve()
     kept = load_split(run_root) if (run_root / SPLIT_NAME).exists() and not overwrite else None
-    listed = None
     checks: Checks = {"verify": verify, "on_bad": on_bad, "progress": progress}
-    if kept is None and place is not None and root is not None:
-        if source == "table":
-            listed = scan_table(Path(place), root, columns or {}, **checks)
-        else:
-            listed = scan_shards(place, root, label_key, **checks)
+    listed = None if kept else _scan_listed(source, place, root, columns or {}, label_key, checks)
     known = kept or listed
     has_own = place is not None and known is not None and VAL in known.manifest.parts
     has_own &= kept is None or (kept.file.request.place == place and not kept.file.request.val_fraction)
@@ -216,7 +211,8 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
     groups = None if own_groups is None else as_groups(own_groups)
     if group is not None and metadata is not None:
         groups = read_groups(metadata, group, manifest)
-    manifest, identical = with_test_part(manifest, test_fraction, seed, groups), None
+    manifest = with_test_part(manifest, test_fraction, seed, groups)
+    identical = None
     if source not in EMBEDDED:
         cache = run_root / CACHE_NAME
         array = load_array(manifest, seed=seed, cache_dir=cache) if manifest.is_array else None
@@ -235,6 +231,22 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
     save_split(split)
     keep_columns(listed.further if listed else {}, split.manifest, run_root)
     return split
+
+
+def _scan_listed(
+    source: Source,
+    place: str | None,
+    root: Path | None,
+    columns: Mapping[str, str],
+    label_key: str | None,
+    checks: Checks,
+) -> ListedSource | None:
+    """List and check the pictures of a table or of shards; None for a source that is neither."""
+    if place is None or root is None:
+        return None
+    if source == "table":
+        return scan_table(Path(place), root, columns, **checks)
+    return scan_shards(place, root, label_key, **checks)
 
 
 def _same(existing: Split, request: SplitRequest) -> Split:

@@ -44,8 +44,9 @@ from mptctl.training.validate import Validator
 class Loaders(NamedTuple):
     """The loaders of a run.
 
-    train: of the training part.
-    val: of the validation part; None where that has no picture of the run's classes.
+    Attributes:
+        train: of the training part.
+        val: of the validation part; None where that has no picture of the run's classes.
     """
 
     train: Loader
@@ -118,9 +119,7 @@ def assemble(
     teachers = build_teachers(request, plan, device, parts)
     student = build_student(request, plan, device, group)
     if parts.loaders is None:
-        loaders = build_loaders(request, plan, progress)
-        shared = loaders.train if parts.answers is None else SharedLoader(loaders.train, parts.answers)
-        parts.loaders = Loaders(shared, loaders.val)
+        parts.loaders = build_loaders(request, plan, progress, parts.answers)
     train, val = parts.loaders
     teachers = keep_answers(request, plan, teachers, train, val, parts)
     if teachers.method is not None and parts.answers is not None:
@@ -216,15 +215,24 @@ def keep_answers(
     return replace(teachers, method=method, validation=validation, notes=notes)
 
 
-def build_loaders(request: RunRequest, plan: RunPlan, progress: Progress = tell_nobody) -> Loaders:
-    """The loaders of a plan's training part and of its validation part; None where it has none.
+def build_loaders(
+    request: RunRequest, plan: RunPlan, progress: Progress = tell_nobody, answers: KnownAnswers | None = None
+) -> Loaders:
+    """Open the loaders of the training part and of the validation part.
+
+    Args:
+        request: says where decoded pictures are kept.
+        plan: of the run.
+        progress: told how many pictures are decoded.
+        answers: of teachers to the batch at hand, for runs in lock-step, which share the training loader too;
+            None for a run by itself.
 
     Raises:
         DataError: a picture is gone, changed or damaged.
     """
     train = make_loader(plan.train.plan, request.cache_dir, progress)
     val = None if plan.val is None else make_loader(plan.val.plan, request.cache_dir, progress)
-    return Loaders(train, val)
+    return Loaders(train if answers is None else SharedLoader(train, answers), val)
 
 
 def build_student(request: RunRequest, plan: RunPlan, device: torch.device, group: ProcessGroup) -> Student:

@@ -19,6 +19,7 @@ from mptctl.methods.class_weights import class_weights
 from mptctl.methods.method import Method
 from mptctl.methods.table import method_from_recipe
 from mptctl.names import Part, Role
+from mptctl.recipe import Recipe
 from mptctl.recipe.timm_pictures import network_notes
 from mptctl.training.bias_control import BiasControl, bias_control
 from mptctl.training.distributed import ProcessGroup
@@ -52,8 +53,8 @@ class RunPlan:
         val: of the validation part; None where there is none.
         val_samples: its samples, and those of old classes among them.
         total_steps: optimizer steps of the whole run.
-        notes: warnings of classes with few pictures, what of the pictures is a network's config, and that the
-            run may end sooner.
+        notes: warnings on classes with few pictures, data keys that a network's own config sets, and that the
+            run may end early.
         bias_control: moves k; None where it stays, or moves by itself.
     """
 
@@ -67,7 +68,7 @@ class RunPlan:
 
 
 def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | None = None) -> RunPlan:
-    """Look at a request as a whole.
+    """Check a request, and choose the method, the loaders and the length of its run.
 
     Args:
         request: what was asked for.
@@ -92,28 +93,10 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
         recipe.model.true_class_margin,
         None if weights is None else weights.to(device),
     )
-    for role, given, flag in ((Role.OLD, request.old, "--old"), (Role.REF, request.refs, "--ref")):
-        if role in method.teachers and not given:
-            raise UsageError(f"{method.name}: needs a teacher; name it with {flag} RUN")
-    if recipe.method.init == "old" and request.old is None:
-        raise UsageError("method.init old: begins with the old model; name it with --old RUN")
-    if recipe.method.init == "ref" and len(request.refs) != 1:
-        raise UsageError("method.init ref: begins with the reference; name one with --ref RUN")
+    _refuse_missing_teachers(request, method)
     group = group or ProcessGroup()
-    batch, pieces = recipe.optim.batch_size, recipe.optim.accumulate
-    if batch // group.size // pieces < 2 <= batch // group.size:
-        raise UsageError(
-            f"optim.accumulate {pieces}: leaves fewer than 2 pictures to a piece of a batch of {batch} on "
-            f"each of {group.size} workers, and batch normalisation needs 2; set at most "
-            f"{batch // group.size // 2}"
-        )
+    _refuse_batch_size(recipe, group.size)
     data = recipe.data
-    if data.mixes and batch % (2 * group.size * pieces):
-        raise UsageError(
-            f"optim.batch_size {batch}: data.mixup and data.cutmix mix pictures in pairs, which {group.size} "
-            f"workers with {pieces} pieces each (optim.accumulate) would part; take a multiple of "
-            f"{2 * group.size * pieces}"
-        )
     if recipe.runtime.deterministic:
         # The hardware decoder rounds in its own way, and which pictures it gets is not in the plan.
         data = data.model_copy(update={"hw_decoder_load": 0.0})
@@ -149,6 +132,34 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
         notes=[*notes, *network_notes(recipe)],
         bias_control=bias_control(recipe.method, samples_old, epochs, known_old=request.old is not None),
     )
+
+
+def _refuse_missing_teachers(request: RunRequest, method: Method) -> None:
+    """Raise UsageError where the method asks, or the run begins with, a model that is not given."""
+    for role, given, flag in ((Role.OLD, request.old, "--old"), (Role.REF, request.refs, "--ref")):
+        if role in method.teachers and not given:
+            raise UsageError(f"{method.name}: needs a teacher; name it with {flag} RUN")
+    init = request.recipe.method.init
+    if init == "old" and request.old is None:
+        raise UsageError("method.init old: begins with the old model; name it with --old RUN")
+    if init == "ref" and len(request.refs) != 1:
+        raise UsageError("method.init ref: begins with the reference; name one with --ref RUN")
+
+
+def _refuse_batch_size(recipe: Recipe, workers: int) -> None:
+    """Raise UsageError where workers and pieces cut a batch too small, or cut the pairs that are mixed."""
+    batch, pieces = recipe.optim.batch_size, recipe.optim.accumulate
+    if batch // workers // pieces < 2 <= batch // workers:
+        raise UsageError(
+            f"optim.accumulate {pieces}: leaves fewer than 2 pictures to a piece of a batch of {batch} on "
+            f"each of {workers} workers, and batch normalisation needs 2; set at most {batch // workers // 2}"
+        )
+    if recipe.data.mixes and batch % (2 * workers * pieces):
+        raise UsageError(
+            f"optim.batch_size {batch}: data.mixup and data.cutmix mix pictures in pairs, which {workers} "
+            f"workers with {pieces} pieces each (optim.accumulate) would part; take a multiple of "
+            f"{2 * workers * pieces}"
+        )
 
 
 def few_pictures(names: Sequence[str], counts: NDArray[np.int64]) -> list[str]:

@@ -73,8 +73,8 @@ def import_model(flags: ImportFlags, run_root: Path) -> None:
             f"{flags.weights}: nothing says which network these weights are of; name it with --arch, such as "
             "--arch resnet18"
         )
-    own_names = described.class_names
-    names = own_names if flags.class_names is None else read_class_names(flags.class_names)
+    named = flags.class_names
+    names = described.class_names if named is None else read_class_names(named)
     if names is None:
         raise UsageError(f"{flags.weights}: does not name its classes; give --class-names FILE, one a line")
     data = [f"data.{key}={json.dumps(value)}" for key, value in described.data.items()]
