@@ -23,7 +23,7 @@ from mptctl.data.holding_out import (
     with_test_part,
 )
 from mptctl.data.listing.image_folder import list_pictures
-from mptctl.data.listing.listed_source import Checks, ListedSource, scan_shards, scan_table
+from mptctl.data.listing.listed_source import Checks, scan_listed
 from mptctl.data.manifest import PART_CODES, VAL, Manifest, load_manifest
 from mptctl.data.moved import move
 from mptctl.data.sources import EMBEDDED, load_array, read_source
@@ -171,7 +171,7 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
     root = None if source in EMBEDDED or data_root is None else data_root.expanduser().resolve()
     kept = load_split(run_root) if (run_root / SPLIT_NAME).exists() and not overwrite else None
     checks: Checks = {"verify": verify, "on_bad": on_bad, "progress": progress}
-    listed = None if kept else _scan_listed(source, place, root, columns or {}, label_key, checks)
+    listed = None if kept else scan_listed(source, place, root, columns or {}, label_key, checks)
     known = kept or listed
     has_own = place is not None and known is not None and VAL in known.manifest.parts
     has_own &= kept is None or (kept.file.request.place == place and not kept.file.request.val_fraction)
@@ -231,22 +231,6 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
     save_split(split)
     keep_columns(listed.further if listed else {}, split.manifest, run_root)
     return split
-
-
-def _scan_listed(
-    source: Source,
-    place: str | None,
-    root: Path | None,
-    columns: Mapping[str, str],
-    label_key: str | None,
-    checks: Checks,
-) -> ListedSource | None:
-    """List and check the pictures of a table or of shards; None for a source that is neither."""
-    if place is None or root is None:
-        return None
-    if source == "table":
-        return scan_table(Path(place), root, columns, **checks)
-    return scan_shards(place, root, label_key, **checks)
 
 
 def _same(existing: Split, request: SplitRequest) -> Split:

@@ -17,7 +17,7 @@ from mptctl.data.listing.tar_members import Window
 from mptctl.data.manifest import Manifest, pack_paths
 from mptctl.data.verify import CheckedFile, CheckedFiles, check_pictures, look_at, look_into
 from mptctl.errors import DataError
-from mptctl.names import OnBad, Progress, Verify, tell_nobody
+from mptctl.names import OnBad, Progress, Source, Verify, tell_nobody
 
 
 class Checks(TypedDict):
@@ -41,6 +41,30 @@ class ListedSource:
     manifest: Manifest
     problems: list[str]
     further: Mapping[str, Sequence[Any]]
+
+
+def scan_listed(
+    source: Source,
+    place: str | None,
+    root: Path | None,
+    columns: Mapping[str, str],
+    label_key: str | None,
+    checks: Checks,
+) -> ListedSource | None:
+    """List and check the pictures of a table or of shards; None for a source that is neither.
+
+    Args:
+        source: its name.
+        place: the table, or a pattern or folder of shards.
+        root: folder that paths or shards are below.
+        columns, label_key: as of `scan_table` and `scan_shards`, whose errors it raises.
+        checks: of each picture.
+    """
+    if place is None or root is None:
+        return None
+    if source == "table":
+        return scan_table(Path(place), root, columns, **checks)
+    return scan_shards(place, root, label_key, **checks)
 
 
 def scan_table(
