@@ -30,12 +30,13 @@ OBJECT_STORE_BYTES = 80 * 2**20
 START_ATTEMPTS = 3
 # New processes that a run or trial gets at most, after its own has died.
 MAX_RESTARTS = 3
-# Read by Ray when it is imported or started: no reports of usage, no tables of its own, trials as urgent as
-# any other training, and Ctrl-C is ours.
+# Read by Ray when it is imported or started: no reports of usage, no tables of its own, no process for each
+# core before one is wanted, trials as urgent as any other training, and Ctrl-C is ours.
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_prestart_worker_first_driver": "0",
     "RAY_worker_niceness": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
@@ -112,7 +113,7 @@ def ray_cluster(
         address: of a cluster, or None for this machine.
         cpus, gpus: what one trial takes.
         stop: as of `interruptible`.
-        cores: of this machine that Ray may count on, for each of which it starts a process; None: all.
+        cores: of this machine that Ray may count on; None: all.
 
     Raises:
         UsageError: no trial fits into what is there, or there is no cluster at the address.

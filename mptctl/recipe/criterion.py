@@ -7,7 +7,7 @@ said.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from pydantic import (
     ConfigDict,
@@ -55,8 +55,9 @@ class Group(Typed):
     @model_serializer(mode="wrap")
     def _without_later_defaults(
         self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
-    ) -> dict[str, Any]:
-        content: dict[str, Any] = handler(self)
+    ) -> dict[str, object]:
+        # Builtin types alone: pydantic 2.10 looks these names up in the file of each subclass.
+        content: dict[str, object] = handler(self)
         if info.context == ALL_KEYS:
             return content
         fields = type(self).model_fields
