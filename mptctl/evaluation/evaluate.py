@@ -41,7 +41,7 @@ from mptctl.evaluation.slices.derived_columns import DerivedColumns
 from mptctl.evaluation.slices.ranking import SliceRequest, rank
 from mptctl.evaluation.slices.source import SliceSource
 from mptctl.evaluation.statistics import er_increase, error_difference, exact_interval, mcnemar, nfr
-from mptctl.evaluation.weights import find_weights, weighted_rates
+from mptctl.evaluation.weights import find_weights, mean_over_classes, weighted_rates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +164,7 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
     both = evaluate_both(answers, silent, gate, lambda narrow: verdict(_slices(narrow, request, ())).gate)
     causes = _causes(answers, request)
     pairs, more_pairs = flips_by_pair(answers)
+    classes = flips_by_class(answers)
     return FlipReport(
         n=len(answers.pairing),
         n_old=counts.total,
@@ -177,6 +178,7 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
         old=summarise(answers, "old"),
         new=summarise(answers, "new"),
         nfr_ci95=exact_interval(counts.negative_flips, counts.total),
+        macro_nfr=mean_over_classes(classes),
         mcnemar_p=mcnemar(counts),
         identical=request.identical,
         unfinished=list(request.unfinished),
@@ -189,7 +191,7 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
         destinations=destinations(answers),
         margins=margins_of(answers),
         bias_sweep=bias_curves(answers),
-        per_class=flips_by_class(answers),
+        per_class=classes,
         pairs=pairs,
         more_pairs=more_pairs,
         takers=flips_by_answer(answers),

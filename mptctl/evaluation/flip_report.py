@@ -287,6 +287,9 @@ class FlipReport(Model):
     old: ModelSummary = Field(description="the model in production")
     new: ModelSummary = Field(description="its replacement")
     nfr_ci95: Interval = Field(description="exact 95 % interval of NFR")
+    macro_nfr: WeightedRate = Field(
+        description="mean of the NFR of each old class: each sample weighs 1 / samples of its class"
+    )
     mcnemar_p: float = Field(description="exact two-sided McNemar test of equal error")
     identical: bool = Field(
         description="old and new are one model: one file, equal tensors, or predictions of equal content"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
-from mptctl.evaluation.flip_report import Weighted, WeightedRate
+from mptctl.evaluation.flip_report import ClassRow, Weighted, WeightedRate
 from mptctl.evaluation.pairing.join import Weights
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.rates import Interval, negative_flips
@@ -68,6 +68,21 @@ def weighted_rates(answers: PairedAnswers, column: str) -> Weighted:
         er_old=share(~old, every),
         er_new=share(~new, every),
     )
+
+
+def mean_over_classes(classes: Sequence[ClassRow]) -> WeightedRate:
+    """The mean of the classes' NFR: a weighted NFR, where each sample weighs 1 / samples of its class.
+
+    Args:
+        classes: at least one, each with samples.
+    """
+    n = np.array([row.n for row in classes], dtype=np.float64)
+    flips = np.array([row.negative_flips for row in classes], dtype=np.float64)
+    (inside, squares), (rest, others) = (
+        (float((count / n).sum()), float((count / n**2).sum())) for count in (flips, n - flips)
+    )
+    ends = bootstrap_interval((inside, squares), (rest, others), largest=float(1 / n.min()))
+    return WeightedRate(value=inside / len(n), ci95=ends)
 
 
 def bootstrap_interval(

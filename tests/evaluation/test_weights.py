@@ -127,3 +127,29 @@ def test_on_the_command_line(tmp_path: Path, mptctl: CommandLine, monkeypatch: p
     assert (
         "--weight costs: no such column (nearest: cost); old.csv has pred, cost, id and 1 more" in done.stderr
     )
+
+
+def test_the_mean_over_classes_is_nfr_where_each_sample_weighs_one_by_the_samples_of_its_class(
+    twenty: Pair, path: Path, mptctl: CommandLine, tmp_path: Path
+) -> None:
+    labels = twenty[0].labels.tolist()
+    # Two samples of class a are left out: of classes of one size it is the pooled rate.
+    kept = [i for i in range(20) if i not in [labels.index("a"), len(labels) - 1 - labels[::-1].index("a")]]
+    for name, model in zip(("old.csv", "new.csv"), twenty, strict=True):
+        columns = (IDS, labels, model.preds.tolist())
+        ids, truth, answers = ([column[i] for i in kept] for column in columns)
+        write(tmp_path / name, id=ids, label=truth, pred=answers)
+    (tmp_path / "classes.txt").write_text("a\nb\n")
+    sizes = {"a": 5, "b": 7}
+    write(path, id=IDS, cost=[1 / sizes.get(label, 1) for label in labels])
+    files = (tmp_path / "old.csv", tmp_path / "new.csv", "--old-classes", tmp_path / "classes.txt")
+    found = json.loads(mptctl("evaluate", *files, "--metadata", path, "--weight", "cost", "--json").stdout)
+    flips = {row["label"]: row["negative_flips"] for row in found["per_class"]}
+    by_hand = (flips["a"] / 5 + flips["b"] / 7) / 2
+    assert found["macro_nfr"]["value"] == pytest.approx(by_hand)
+    assert abs(by_hand - found["nfr"]) > 0.001
+    assert found["macro_nfr"]["value"] == pytest.approx(found["weighted"]["nfr"]["value"])
+    assert found["macro_nfr"]["ci95"] == pytest.approx(found["weighted"]["nfr"]["ci95"])
+    lines = [" ".join(line.split()) for line in mptctl("evaluate", *files, "--full").stdout.splitlines()]
+    place = next(i for i, line in enumerate(lines) if line.startswith("NFR right before"))
+    assert lines[place + 1].startswith(f"macro NFR mean over old classes {100 * by_hand:.2f} %")

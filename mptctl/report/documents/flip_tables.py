@@ -20,8 +20,13 @@ MEANINGS: Mapping[Cause, str] = {
 }
 
 
-def rates_table(report: FlipReport) -> Table:
-    """The flip rates with intervals and counts, over test samples of the old classes."""
+def rates_table(report: FlipReport, *, macro: bool = False) -> Table:
+    """The flip rates with intervals and counts, over test samples of the old classes.
+
+    Args:
+        report: the comparison.
+        macro: add the mean over classes below NFR.
+    """
     columns = [
         Column("rate"),
         Column("meaning", words=True, spare=1),
@@ -33,6 +38,10 @@ def rates_table(report: FlipReport) -> Table:
         [words.title, words.meaning, percent(rate.value), format_interval(rate.ci95), format_count(rate)]
         for words, rate in rate_lines(report)
     ]
+    if macro:
+        mean = report.macro_nfr
+        words = ["macro NFR", "mean over old classes"]
+        rows.insert(1, [*words, percent(mean.value), format_interval(mean.ci95), ""])
     return Table(columns, rows, name="Rates", ruled=False)
 
 

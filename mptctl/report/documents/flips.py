@@ -81,7 +81,7 @@ def flips_document(report: FlipReport, sort: SortKey = "flips", rows: int = FULL
             *_names(report),
             *notes(verdict(report).sentences),
             cells_table(report),
-            rates_table(report),
+            rates_table(report, macro=True),
             models_table(report),
             *notes([*_flip_sentences(report), *_confidence_sentence(report)]),
             *(table for table in tables if table is not None),
