@@ -157,7 +157,14 @@ def extend_split(split: Split, known: Sequence[str], added: Sequence[str]) -> Sp
     # Labels of -1, of classes that are not taken, find the last place.
     moved = np.append(label_map(split.classes.names, names), -1)
     labels = moved[split.labels]
-    return Split(file, manifest, ClassSplit(names, len(known)), labels, file.fingerprint, split.run_root)
+    return replace(
+        split,
+        file=file,
+        manifest=manifest,
+        classes=ClassSplit(names, len(known)),
+        labels=labels,
+        fingerprint=file.fingerprint,
+    )
 
 
 def own_split(paths: Iterable[Path], run_root: Path) -> Split | None:

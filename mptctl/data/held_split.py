@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
+from mptctl.data.further_columns import columns_path
 from mptctl.data.split import Split, load_split
 from mptctl.data.split_file import SPLIT_NAME, parse_split_file, remove_other_manifests
 from mptctl.errors import UsageError
@@ -16,6 +17,8 @@ from mptctl.files import link_or_copy
 
 def hold_manifest(split: Split, folder: Path) -> None:
     """Put a split's manifest into a run folder: a second name of the run root's file, or a new file.
+
+    Likewise its further columns, where it has some.
 
     Raises:
         StorageError: it cannot be written.
@@ -26,6 +29,9 @@ def hold_manifest(split: Split, folder: Path) -> None:
     except OSError:  # not there: of a split that a run holds, or whose pictures have moved
         split.manifest.save(folder / name)
     remove_other_manifests(folder, name)
+    columns = columns_path(split.folder, split.file.manifest_fingerprint)
+    if columns.is_file() and columns.parent != folder:
+        link_or_copy(columns, folder / columns.name)
 
 
 def holds_split(folder: Path) -> bool:

@@ -61,7 +61,7 @@ class Split:
         labels: (M,) int64 label of each row in class order; -1 for a class that it does not take, so of no
             part.
         fingerprint: digest that checkpoints carry.
-        run_root: the folder that holds ``split.json``.
+        run_root, folder: the run root, and the folder that holds ``split.json``: it, or that of a run.
     """
 
     file: SplitFile
@@ -70,6 +70,7 @@ class Split:
     labels: NDArray[np.int64]
     fingerprint: str
     run_root: Path
+    folder: Path
 
     def indices(self, part: Part, num_classes: int | None = None) -> NDArray[np.int64]:
         """Rows of one part, ascending; with ``num_classes`` only those of the first so many classes.
@@ -160,8 +161,7 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         verify: ``header``, or ``decode`` to decode every file as well.
         on_bad: ``fail`` on bad files, or ``quarantine`` to keep them out.
         on_duplicates: ``keep`` identical pictures, or ``quarantine`` training copies.
-        overwrite: replace an existing split.
-        download: fetch CIFAR where it is not there.
+        overwrite, download: replace an existing split; fetch CIFAR where it is not there.
         progress: told how many files are checked.
 
     Raises:
@@ -393,4 +393,4 @@ def _with_labels(file: SplitFile, manifest: Manifest, run_root: Path) -> Split:
     """The split whose labels number the classes in the order of its file, not of its manifest."""
     classes = ClassSplit(tuple(file.class_names), file.num_old)
     labels = label_map(manifest.class_names, classes.names)[manifest.labels]
-    return Split(file, manifest, classes, labels, file.fingerprint, run_root)
+    return Split(file, manifest, classes, labels, file.fingerprint, run_root, run_root)

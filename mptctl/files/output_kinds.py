@@ -73,9 +73,10 @@ def figure_kind(path: Path) -> OutputKind:
 RUN_FILES = (
     "best.pt", "last.pt", "previous.pt", "nonfinite.pt", "recipe.yaml", "split.json", "metrics.jsonl",
     "environment.json", "trackers.json", "answers.npz", "adjust.svg", "manifest.npz", "manifest-*.npz",
+    "columns-*.parquet",
 )  # fmt: skip
 SEARCH_FILES = ("best.yaml", "trials.json", "tune.png", "tune.html")
-SPLIT_FILES = ("split.json", "manifest.npz", "manifest-*.npz")
+SPLIT_FILES = ("split.json", "manifest.npz", "manifest-*.npz", "columns-*.parquet")
 # Of a run that `study --results` keeps, beside those that have the names of a run's.
 RESULT_FILES = ("metrics.jsonl.gz",)
 PACK_FILES = ("pack.json", "pack-files.jsonl")

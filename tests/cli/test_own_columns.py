@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 from pyarrow import parquet
 
 from mptctl.data.split import Split, make_split
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
 from tests.cli.test_evaluate_runs import run_folder
-from tests.common import CommandLine
+from tests.common import CommandLine, Log, short_recipe
 
 
 def table_split(folder: Path, out: Path, columns: list[str], *, overwrite: bool = False) -> Split:
@@ -37,6 +40,26 @@ def test_slices_and_weights_by_a_column_of_the_table(
     assert sum(row["n"] for row in page["slices"]) == len(split.indices("test", split.classes.num_old))
     done = mptctl(*words, "--by", "camra")
     assert "nearest: camera" in done.stderr
+
+
+def test_runs_without_their_run_root_bring_the_columns_of_the_table(
+    folder: Path, tmp_path: Path, mptctl: CommandLine
+) -> None:
+    split = table_split(folder, tmp_path, ["camera", "traffic"])
+    recipe = short_recipe("optim.epochs=1", "optim.batch_size=8", "data.loader=threaded")
+    alone = tmp_path / "alone"
+    for name in ("old", "new"):
+        run = tmp_path / "runs" / name
+        train(RunRequest(recipe, split, run, only_old_classes=name == "old"), Log())
+        shutil.copytree(run, alone / name)
+    shutil.rmtree(tmp_path / "runs")
+    (tmp_path / "gate.yaml").write_text("limits: {max_nfr: 100}\nmust_keep: {by: {camera: 0}}\n")
+    words = ("evaluate", "old", "new", "--device", "cpu", "--run-root", alone, "--min-slice", "1", "--json")
+    page = json.loads(mptctl(*words, "--by", "camera", "--weight", "traffic").stdout)
+    assert {row["by"]["camera"] for row in page["slices"]} == {"0", "1"}
+    assert page["weighted"]["column"] == "traffic"
+    page = json.loads(mptctl(*words, "--gate", tmp_path / "gate.yaml").stdout)
+    assert "must-keep" in [check["name"] for check in page["gate"]["checks"]]
 
 
 def test_columns_of_an_earlier_split_go_with_it(folder: Path, tmp_path: Path) -> None:

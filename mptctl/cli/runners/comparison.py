@@ -43,7 +43,7 @@ class Question:
         """The slices of some models: by --metadata, the files of OLD and NEW, or the split's columns."""
         own = [Path(models[role].name) for role in ("old", "new") if models[role].origin == "file"]
         if split is not None:
-            kept = columns_path(split.run_root, split.file.manifest_fingerprint)
+            kept = columns_path(split.folder, split.file.manifest_fingerprint)
             own += [kept] if kept.is_file() else []
         return replace(self.slicing, files=[*self.slicing.files, *own])
 
