@@ -210,6 +210,8 @@ def _how_to_make(run: str) -> str:
         "ref": "train-ref",
         "mpt-kl": "train-mpt --distance kl",
         "mpt-lm": "train-mpt --distance lm",
+        "mpt-kl-noref": "train-mpt --no-ref",
+        "mpt-lm-noref": "train-mpt --no-ref --distance lm",
     }
     verb = verbs.get(run) or (f"train-baseline {run}" if run in METHOD_NAMES else None)
     return f"make it with mptctl {verb}; " if verb else ""

@@ -11,12 +11,7 @@ from mptctl.errors import UsageError
 from mptctl.models.checkpoint import Checkpoint
 from mptctl.models.heads import find_classifier
 from mptctl.recipe import Recipe
-
-# Keys that decide which network the weights are of, and which pictures they know.
-SAME = (
-    "model.arch", "model.stem", "model.embedding_dim", "model.head", "model.head_scale", "data.image_size",
-    "data.mean", "data.std",
-)  # fmt: skip
+from mptctl.recipe.network import SAME_NETWORK
 
 
 @torch.no_grad()
@@ -47,7 +42,7 @@ def begin_with(model: nn.Module, source: Checkpoint, class_names: Sequence[str],
 
 def refuse_other_network(source: Checkpoint, recipe: Recipe) -> None:
     """Raise UsageError where a recipe's network cannot begin with a model; it names the key that differs."""
-    for key in SAME:
+    for key in SAME_NETWORK:
         group, _, field = key.partition(".")
         was, now = (getattr(getattr(one, group), field) for one in (source.meta.recipe, recipe))
         if was != now:

@@ -255,6 +255,23 @@ def test_an_update_without_a_reference_may_begin_with_the_old_model(distance: st
     assert found["method"]["init"] == "old"
 
 
+def test_an_update_that_begins_with_the_old_model_has_its_network(mptctl: CommandLine, digits: Split) -> None:
+    root = ("--run-root", digits.run_root)
+    old = ("--set", "model.embedding_dim=4", "--set", "data.mean=[0.1,0.2,0.3]", "--set", "optim.max_steps=1")
+    assert mptctl("train-old", *root, *old).returncode == 0
+    update = ("train-mpt", *root, "--no-ref", "--init", "old", "--print-recipe")
+
+    taken = mptctl(*update)
+    found = yaml.safe_load(taken.stdout)
+    assert (found["model"]["embedding_dim"], found["data"]["mean"]) == (4, [0.1, 0.2, 0.3])
+    assert "as old has it, whose weights it begins with: data.mean, model.embedding_dim" in taken.stderr
+
+    said = mptctl(*update, "--set", "model.embedding_dim=5")
+    assert yaml.safe_load(said.stdout)["model"]["embedding_dim"] == 5
+    named = mptctl(*update, "--recipe", "digits")
+    assert yaml.safe_load(named.stdout)["model"]["embedding_dim"] is None
+
+
 @pytest.mark.parametrize("other", [("--ref", "ref"), ("--init", "ref")])
 def test_no_reference_and_a_reference_contradict_each_other(
     other: tuple[str, str], mptctl: CommandLine, digits_root: Path

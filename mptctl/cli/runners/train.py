@@ -11,6 +11,7 @@ import typer
 
 from mptctl.cli.messages import next_command
 from mptctl.cli.runners.adjust import adjust_and_draw
+from mptctl.cli.runners.begun_with_old import with_network_of_old
 from mptctl.cli.runners.budget import adjusted_afterwards, refuse_without_budget, warn_of_chance
 from mptctl.cli.training_flags import TrainingFlags, UpdateFlags
 from mptctl.data.held_split import find_split, relocate
@@ -249,6 +250,8 @@ def _run(inputs: Inputs, training: Training) -> None:
     """Print the recipe, say what would be done, or train, and adjust to a budget of flips."""
     trackers = require_trackers(training.log)
     recipe = inputs.with_keys(training.keys, training.seed_offset)
+    if recipe.method.init == "old" and not inputs.resumes:
+        recipe = with_network_of_old(recipe, training.old or DEFAULT_OLD, inputs.flags)
     for note in _without_effect(inputs.flags, recipe):
         typer.echo(note, err=True)
     folder = run_folder(inputs.flags.run_root, inputs.flags.name or training.name)

@@ -21,7 +21,7 @@ from mptctl.evaluation.statistics import exact_interval, most_within, upper_boun
 # reached.
 OFTEN = 0.8
 # Remedy for flips between old classes, which no shift heals; k acts between old and new classes.
-FEWER_BETWEEN_OLD = "train an update by MPT that begins with the old model (--set method.init=old)"
+FEWER_BETWEEN_OLD = "train an update by MPT that begins with the old model (--init old)"
 
 # Costs of a choice: errors or flips, of one bias or of many.
 Price = TypeVar("Price", int, IntArray)
