@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from pathlib import Path
 
 from mptctl.recipe.fields import Recipe
+from mptctl.recipe.reading import change_recipe, load_recipe
 
 # Keys that must agree where a model begins with the weights of another one.
 SAME_NETWORK = (
@@ -15,19 +16,24 @@ SAME_NETWORK = (
 SEEN_IN_EVALUATION = ("data.interpolation", "data.eval_resize", "data.eval_crop")
 
 
-def network_keys(recipe: Recipe, but: Collection[str] = ()) -> dict[str, Any]:
-    """The values of these keys in a recipe, by dotted key.
+def with_network_of(recipe: Recipe, run_recipe: Path, said: Collection[str]) -> Recipe:
+    """Take the network and the preparation of pictures from the recipe of the run that a model begins with.
 
     Args:
-        recipe: of the model that another one begins with.
-        but: keys, or groups such as ``model``, that are decided elsewhere.
+        recipe: of the model; stays as it is.
+        run_recipe: the file of the run's recipe; where it is not there, nothing is taken.
+        said: dotted keys, or groups such as ``model``, that stand as they are.
 
-    >>> network_keys(Recipe(), but=("model", "data.mean", "data.std"))["data.image_size"]
-    32
+    Raises:
+        UsageError: the file is no recipe, or what it says does not go with what was said.
     """
-    keys = [key.partition(".") for key in (*SAME_NETWORK, *SEEN_IN_EVALUATION) if key not in but]
-    return {
-        f"{group}.{field}": getattr(getattr(recipe, group), field)
+    if not run_recipe.is_file():
+        return recipe
+    theirs = load_recipe(str(run_recipe), of_run=True)
+    keys = [key.partition(".") for key in (*SAME_NETWORK, *SEEN_IN_EVALUATION) if key not in said]
+    taken = {
+        f"{group}.{field}": getattr(getattr(theirs, group), field)
         for group, _, field in keys
-        if group not in but
+        if group not in said
     }
+    return change_recipe(recipe, taken, str(run_recipe))

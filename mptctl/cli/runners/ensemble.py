@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mptctl.cli.runners.train import Inputs, describe, read_inputs
+from mptctl.cli.runners.train import Inputs, read_inputs
 from mptctl.cli.training_flags import TrainingFlags
 from mptctl.errors import some
 from mptctl.machine.facts import rank
 from mptctl.models.ownership import run_folder
 from mptctl.names import TrackerName
+from mptctl.report.documents.dry_run import describe_dry_run
 from mptctl.report.trackers.tracker import require_trackers
 from mptctl.training.request import ENSEMBLE_SEED_OFFSET, RunRequest, refuse_too_short
 
@@ -99,5 +100,5 @@ def _say_what_would_be_done(inputs: Inputs, request: RunRequest, members: list[M
     states = "; ".join(f"{', '.join(names)} {state}" for state, names in by_state.items())
     typer.echo(f"{request.folder}: {states}")
     if first is not None:
-        typer.echo("\n".join(["the first that is not there:", *describe(first)]))
+        typer.echo("\n".join(["the first that is not there:", *describe_dry_run(first)]))
     typer.echo("nothing was written")

@@ -11,7 +11,6 @@ import typer
 
 from mptctl.cli.messages import next_command
 from mptctl.cli.runners.adjust import adjust_and_draw
-from mptctl.cli.runners.begun_with_old import with_network_of_old
 from mptctl.cli.runners.budget import adjusted_afterwards, refuse_without_budget, warn_of_chance
 from mptctl.cli.training_flags import TrainingFlags, UpdateFlags
 from mptctl.data.held_split import find_split, relocate
@@ -22,9 +21,18 @@ from mptctl.methods.rows import ROWS, distance_of, mpt_method
 from mptctl.models.ownership import refuse_own_inputs, run_folder
 from mptctl.models.run_folder import RunDir, find_checkpoint, find_references
 from mptctl.names import Distance, Init, MethodName, Role, Session, TrackerName
-from mptctl.recipe import DEFAULT_PRESET, Recipe, change_recipe, load_recipe, not_said, validate_method
+from mptctl.recipe import (
+    DEFAULT_PRESET,
+    Recipe,
+    change_recipe,
+    differences,
+    load_recipe,
+    not_said,
+    validate_method,
+)
+from mptctl.recipe.network import with_network_of
 from mptctl.release.adjust_report import AdjustRequest
-from mptctl.report.media.numbers import duration
+from mptctl.report.documents.dry_run import describe_dry_run
 from mptctl.report.trackers.tracker import require_trackers
 from mptctl.studies.run_folders import find_by_digest
 from mptctl.training.request import OLD_SEED_OFFSET, REF_SEED_OFFSET, RunRequest, refuse_too_short
@@ -250,8 +258,8 @@ def _run(inputs: Inputs, training: Training) -> None:
     """Print the recipe, say what would be done, or train, and adjust to a budget of flips."""
     trackers = require_trackers(training.log)
     recipe = inputs.with_keys(training.keys, training.seed_offset)
-    if recipe.method.init == "old" and not inputs.resumes:
-        recipe = with_network_of_old(recipe, training.old or DEFAULT_OLD, inputs.flags)
+    if recipe.method.init == "old" and inputs.flags.recipe is None and not inputs.resumes:
+        recipe = _with_network_of_old(recipe, training.old or DEFAULT_OLD, inputs.flags)
     for note in _without_effect(inputs.flags, recipe):
         typer.echo(note, err=True)
     folder = run_folder(inputs.flags.run_root, inputs.flags.name or training.name)
@@ -281,6 +289,19 @@ def _run(inputs: Inputs, training: Training) -> None:
         _train(inputs, training, request, adjusts, trackers)
 
 
+def _with_network_of_old(recipe: Recipe, old: str, flags: TrainingFlags) -> Recipe:
+    """The recipe with the network whose weights it begins with; says which keys that changes."""
+    try:
+        of_old = find_checkpoint(old, flags.run_root).parent / "recipe.yaml"
+    except CheckpointError:
+        return recipe  # said when the run is put together
+    said = {each.partition("=")[0].strip() for each in flags.overrides or ()}
+    changed = with_network_of(recipe, of_old, said)
+    if taken := [key for key, _, _ in differences(recipe, changed)]:
+        typer.echo(f"as {old} has it, whose weights it begins with: {', '.join(taken)}", err=True)
+    return changed
+
+
 def _with_teachers(inputs: Inputs, training: Training, folder: Path) -> Training:
     """The training without an old model that it can do without; one that goes on keeps its own teachers."""
     old, refs = training.old, training.refs
@@ -306,7 +327,7 @@ def _say_what_would_be_done(inputs: Inputs, request: RunRequest) -> None:
     if inputs.flags.as_json:
         typer.echo(plan.model_dump_json())
     else:
-        typer.echo("\n".join([*describe(plan), "nothing was written"]))
+        typer.echo("\n".join([*describe_dry_run(plan), "nothing was written"]))
 
 
 def _train(
@@ -359,32 +380,3 @@ def _own_teachers(folder: Path) -> dict[str, str]:
         return {}  # said when the run is put together
     found = {role: find_by_digest(digest, folder) for role, digest in teachers.items()}
     return {role: str(path / "best.pt") for role, path in found.items() if path is not None}
-
-
-def describe(plan: DryRun) -> list[str]:
-    """The plan of a run as lines of text."""
-    held = " (holds a run: needs --resume or --overwrite)" if plan.holds_run and not plan.from_step else ""
-    bias = f", k {plan.k:g}" if plan.k else ""
-    if plan.max_nfr is not None:
-        bias = f", k from {plan.k:g} on, moved to keep NFR within {plan.max_nfr:g} %"
-    begun = f", {plan.from_step:,} of them done" if plan.from_step else ""
-    named = {"recipe": plan.recipe, "not said": plan.not_said or ""}
-    lines = {
-        **{key: text for key, text in named.items() if text},
-        "run folder": f"{plan.run}{held}",
-        "method": f"{plan.method}{bias}, seed {plan.seed}",
-        "model": f"{plan.arch}, {plan.weights:,} trained weights, {plan.classes} classes ({plan.old_classes} "
-        f"old), pictures of {plan.image_size} x {plan.image_size}",
-        "teachers": ", ".join(plan.teachers) or "none",
-        "pictures": f"{plan.pictures['train']:,} for training, {plan.pictures['val']:,} for validation",
-        "trained on": plan.seen_in_training,
-        "judged on": plan.seen_in_evaluation,
-        "steps": f"{plan.total_steps:,} ({plan.steps_per_epoch:,} an epoch){begun}, {plan.epochs:,} "
-        f"{'epoch' if plan.epochs == 1 else 'epochs'}, batch size {plan.batch_size}, lr {plan.lr:g}",
-        "device": plan.device,
-        "loader": plan.loader,
-        "takes": f"about {duration(plan.estimate.seconds)} ({1000 * plan.estimate.step_seconds:.1f} ms a "
-        f"step, from a few on random tensors), {plan.estimate.memory_mb:,.0f} MB of memory without pictures, "
-        f"{plan.estimate.disk_mb:,.0f} MB of disk",
-    }
-    return [*(f"{key:<12}{value}" for key, value in lines.items()), *plan.notes]

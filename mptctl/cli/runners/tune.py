@@ -12,7 +12,7 @@ from rich.console import Console
 from mptctl.cli.messages import next_command
 from mptctl.cli.outputs import Outputs, read_for_models
 from mptctl.cli.runners.budget import budget_of_flags, refuse_without_budget, warn_of_chance
-from mptctl.cli.runners.train import Inputs, MptVariant, describe, method_keys, read_inputs
+from mptctl.cli.runners.train import Inputs, MptVariant, method_keys, read_inputs
 from mptctl.cli.show import show
 from mptctl.cli.training_flags import TrainingFlags
 from mptctl.cli.tune_flags import TuneFlags
@@ -23,6 +23,7 @@ from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import find_checkpoint, find_references
 from mptctl.names import Session
 from mptctl.recipe import Recipe
+from mptctl.report.documents.dry_run import describe_dry_run
 from mptctl.report.documents.tune import save_tune_figure, watching
 from mptctl.report.media.numbers import duration
 from mptctl.report.media.progress_bars import plain_line, throttled_log
@@ -156,4 +157,4 @@ def _say_what_would_be_done(inputs: Inputs, request: TuneRequest) -> None:
         f"each {each} takes {plan.cpus_per_trial} CPU and {plan.gpus_per_trial:g} GPU, for "
         f"{request.recipe.optim.epochs} epochs; the first of them:"
     )
-    typer.echo("\n".join([*describe(plan.first), "nothing was written"]))
+    typer.echo("\n".join([*describe_dry_run(plan.first), "nothing was written"]))

@@ -18,7 +18,7 @@ from mptctl.evaluation.statistics import upper_bounds
 from tests.evaluation.made_up import made_up
 
 # No shift heals a flip between old classes, and a larger k hardly does.
-BEGIN_WITH_OLD = "train an update by MPT that begins with the old model (--set method.init=old)"
+BEGIN_WITH_OLD = "train an update by MPT that begins with the old model (--init old)"
 
 
 def by_one_bias(samples: ValidationSamples, bias: float) -> tuple[int, int]:
