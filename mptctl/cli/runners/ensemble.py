@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from mptctl.cli.messages import describe_dry_run
 from mptctl.cli.runners.train import Inputs, read_inputs
 from mptctl.cli.training_flags import TrainingFlags
 from mptctl.errors import some
 from mptctl.machine.facts import rank
 from mptctl.models.ownership import run_folder
 from mptctl.names import TrackerName
-from mptctl.report.documents.dry_run import describe_dry_run
 from mptctl.report.trackers.tracker import require_trackers
 from mptctl.training.request import ENSEMBLE_SEED_OFFSET, RunRequest, refuse_too_short
 

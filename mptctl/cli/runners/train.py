@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from mptctl.cli.messages import next_command
+from mptctl.cli.messages import describe_dry_run, next_command
 from mptctl.cli.runners.adjust import adjust_and_draw
 from mptctl.cli.runners.budget import adjusted_afterwards, refuse_without_budget, warn_of_chance
 from mptctl.cli.training_flags import TrainingFlags, UpdateFlags
@@ -32,7 +32,6 @@ from mptctl.recipe import (
 )
 from mptctl.recipe.network import with_network_of
 from mptctl.release.adjust_report import AdjustRequest
-from mptctl.report.documents.dry_run import describe_dry_run
 from mptctl.report.trackers.tracker import require_trackers
 from mptctl.studies.run_folders import find_by_digest
 from mptctl.training.request import OLD_SEED_OFFSET, REF_SEED_OFFSET, RunRequest, refuse_too_short

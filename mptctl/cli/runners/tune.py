@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from mptctl.cli.messages import next_command
+from mptctl.cli.messages import describe_dry_run, next_command
 from mptctl.cli.outputs import Outputs, read_for_models
 from mptctl.cli.runners.budget import budget_of_flags, refuse_without_budget, warn_of_chance
 from mptctl.cli.runners.train import Inputs, MptVariant, method_keys, read_inputs
@@ -23,7 +23,6 @@ from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import find_checkpoint, find_references
 from mptctl.names import Session
 from mptctl.recipe import Recipe
-from mptctl.report.documents.dry_run import describe_dry_run
 from mptctl.report.documents.tune import save_tune_figure, watching
 from mptctl.report.media.numbers import duration
 from mptctl.report.media.progress_bars import plain_line, throttled_log
