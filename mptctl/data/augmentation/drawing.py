@@ -1,6 +1,6 @@
 """Draws the operations of `data.transforms`: which, how strong and where, by torchvision's distributions.
 
-Every number comes of a key of the plan, so a picture's operations are a function of (seed, epoch, row, step).
+Every number comes from a key of the plan, so a picture's operations depend on (seed, epoch, row, step) alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from mptctl.recipe.transforms import (
 )
 
 Keys = NDArray[np.uint64]
-# Gives (n,) random 64-bit numbers, one a picture; other numbers for each field of a step, below FIELDS.
+# From the number of a field, 0 to FIELDS - 1, to (n,) random 64-bit keys, one for each picture. A step reads
+# another field for each number that it draws.
 Draw = Callable[[int], Keys]
 FIELDS = 64
 
@@ -149,6 +150,7 @@ def draw_transforms(steps: tuple[Step, ...], size: int, draw: Callable[[int], Dr
 
 
 def _operations(step: PixelStep, size: int, draw: Draw) -> list[Operations]:
+    """Draw the operations of one step of a recipe, in the order in which they are done."""
     match step:
         case RandAugment():
             bins = np.int64(step.magnitude)
@@ -174,6 +176,15 @@ def _from_space(
     field: int,
     bins: NDArray[np.int64] | np.int64,
 ) -> Operations:
+    """Draw one of the first SPACE operations for each picture, and the sign of its magnitude.
+
+    Args:
+        step: says which magnitudes there are.
+        size: side of the pictures, in pixels.
+        draw: the keys of a field.
+        field: the first of two that are read.
+        bins: place of the magnitude, one for all or (n,).
+    """
     kinds = below(draw(field), np.int64(SPACE))
     wide = isinstance(step, TrivialAugment)
     table = amounts_of("wide" if wide else "usual", step.num_magnitude_bins, size)
@@ -181,21 +192,22 @@ def _from_space(
 
 
 def _learnt_pair(step: AutoAugment, size: int, draw: Draw) -> list[Operations]:
+    """Draw a pair of the learnt policy for each picture; each of the two is done with its probability."""
     pair = below(draw(0), np.int64(len(IMAGENET_POLICY)))
     table = amounts_of("usual", 10, size)
-    found = []
+    drawn = []
     for turn in range(2):
         kinds = np.array([_PLACE[both[turn][0]] for both in IMAGENET_POLICY])[pair]
         chances = np.array([both[turn][1] for both in IMAGENET_POLICY])[pair]
         bins = np.array([both[turn][2] for both in IMAGENET_POLICY])[pair]
         amounts = table[kinds, bins, _coin(draw(2 + 2 * turn))]
         taken = uniform(draw(1 + 2 * turn)) < chances
-        found.append(Operations(step, np.where(taken, kinds, _PLACE["Identity"]), amounts))
-    return found
+        drawn.append(Operations(step, np.where(taken, kinds, _PLACE["Identity"]), amounts))
+    return drawn
 
 
 def _jitter(step: ColorJitter, draw: Draw) -> list[Operations]:
-    """Four operations in an order of each picture's own; one whose factor is not given does nothing."""
+    """Draw the four operations of a jitter in a random order a picture; one without a factor is Identity."""
     factors = step.factors
     kinds = np.array([_PLACE[_JITTER[key] if factors[key] else "Identity"] for key in _JITTER])
     amounts = np.stack(
@@ -216,12 +228,13 @@ def _jitter(step: ColorJitter, draw: Draw) -> list[Operations]:
 def _sometimes(
     step: Grayscale | GaussianBlur | Rotation, name: str, amounts: NDArray[np.float64], draw: Draw
 ) -> Operations:
+    """Draw whether an operation is done on each picture, with the step's probability p."""
     taken = uniform(draw(0)) < step.p
     return Operations(step, np.where(taken, _PLACE[name], _PLACE["Identity"]), amounts)
 
 
 def _erasures(step: RandomErasing, size: int, draw: Draw) -> Erasures:
-    """Rectangles of random area and aspect, drawn as torchvision draws them."""
+    """Draw rectangles of random area and aspect as torchvision does: the first of ten tries that fits."""
     height = width = np.zeros(len(draw(0)), dtype=np.int64)
     wanted = uniform(draw(0)) < step.p
     low, high = np.log(step.ratio)

@@ -32,15 +32,15 @@ def operate(pictures: Tensor, transforms: Transforms) -> Tensor:
     for operations in transforms.operations:
         if images.device.type == "cpu":
             for row in np.flatnonzero(operations.kinds).tolist():  # all but Identity, the first
-                sooner = operation_on_cpu(OPERATIONS[operations.kinds[row]])
-                images[row] = sooner(images[row], float(operations.amounts[row]), operations.step)
+                operation = operation_on_cpu(OPERATIONS[operations.kinds[row]])
+                images[row] = operation(images[row], float(operations.amounts[row]), operations.step)
         else:
             operate_in_groups(images, operations)
     return images.permute(0, 2, 3, 1)
 
 
 def operate_in_groups(images: Tensor, operations: Operations) -> None:
-    """Do one operation on each picture, in place; together on those that share it and its amount.
+    """Do one operation on each picture, in place; pictures that share operation and amount go in one call.
 
     Args:
         images: (n, 3, S, S) uint8, on any device.

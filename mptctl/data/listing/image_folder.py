@@ -85,7 +85,7 @@ def scan_folder(
 
 
 class ListedRows(NamedTuple):
-    """Pictures before they are looked at: the class names, and label and part of each."""
+    """Class names, and label and part of each picture, before the files are checked."""
 
     class_names: tuple[str, ...]
     labels: NDArray[np.int32]
@@ -95,7 +95,15 @@ class ListedRows(NamedTuple):
 def manifest_of(
     source: Source, root: Path, rows: ListedRows, checked: CheckedFiles, names: Sequence[str]
 ) -> Manifest:
-    """The manifest of pictures by paths below the root, or names within shards; bad ones are of part BAD."""
+    """The manifest of checked pictures; those with a problem get the part BAD.
+
+    Args:
+        source: its name.
+        root: the folder that paths or shards are below.
+        rows: class names, labels and parts.
+        checked: sizes and kinds of the files, and problems by row.
+        names: paths below the root, or names within shards.
+    """
     path_bytes, path_offsets = pack_paths(names)
     parts = rows.parts.copy()
     parts[[row for row, _ in checked.problems]] = BAD
@@ -161,7 +169,7 @@ def list_pictures(root: Path, *, needs_test: bool = True) -> ListedPictures:
 
 
 def parts_of(root: Path) -> dict[str, int]:
-    """The part that each folder of an image folder is, training first and the test last.
+    """The part of each folder of an image folder, by name: training first, test last.
 
     A folder without parts is all training part. ``val/``, or as other programs call it ``validation``,
     ``valid``, ``dev`` or ``eval``, is the test part, as with ImageNet, whose ``test/`` has no labels; where

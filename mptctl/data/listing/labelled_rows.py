@@ -32,7 +32,7 @@ class LabelledRows:
         parts: `PART_WORDS` of each row; empty where the source has no parts.
         where: the place of a row, for messages.
         problems: by row, what is wrong with it.
-        ids_in_parts: whether one id may stand in two parts, as where shards of each part count from 0.
+        ids_in_parts: two parts may have the same id, as where the shards of each part count from 0.
     """
 
     ids: list[str]
@@ -62,7 +62,7 @@ class ArrangedRows(NamedTuple):
 
 
 def arrange(rows: LabelledRows, known: Sequence[str] | None, what: str) -> ArrangedRows:
-    """Find classes, parts and order of rows, and all that are bad: `LabelledRows.problems` gets them.
+    """Find classes, parts and order of rows; adds what is wrong with bad ones to `LabelledRows.problems`.
 
     Args:
         rows: of a table or of shards.
@@ -74,10 +74,10 @@ def arrange(rows: LabelledRows, known: Sequence[str] | None, what: str) -> Arran
     """
     if not rows.ids:
         raise DataError(f"{what}: holds no picture; name a source that has some")
-    _refuse_blank(rows)
-    _refuse_spellings(rows)
+    _mark_blank(rows)
+    _mark_other_spellings(rows)
     codes = _part_codes(rows)
-    _refuse_twice(rows, codes)
+    _mark_repeated_ids(rows, codes)
     counts = Counter(label for row, label in enumerate(rows.labels) if row not in rows.problems)
     # Of such classes not even half have a second picture, which the test part would need.
     if 2 * len(counts) > len(rows.ids):
@@ -119,7 +119,7 @@ def names_beside(folders: Iterable[Path]) -> list[str] | None:
 
 
 def _names_of_dataset(path: Path) -> list[str] | None:
-    """The names of the one feature of classes in what ``datasets`` writes beside its data."""
+    """Class names in the JSON that ``datasets`` writes beside its data; None unless one feature has them."""
     try:
         features = json.loads(path.read_text(encoding="utf-8")).get("features") or {}
         named = [each["names"] for each in features.values() if isinstance(each, dict) and each.get("names")]
@@ -128,7 +128,8 @@ def _names_of_dataset(path: Path) -> list[str] | None:
     return [str(name) for name in named[0]] if len(named) == 1 else None
 
 
-def _refuse_blank(rows: LabelledRows) -> None:
+def _mark_blank(rows: LabelledRows) -> None:
+    """Add a problem for each row whose label or id is empty."""
     for row, label in enumerate(rows.labels):
         if row not in rows.problems and not label.strip():
             rows.problems[row] = "its label is empty"
@@ -137,8 +138,8 @@ def _refuse_blank(rows: LabelledRows) -> None:
             rows.problems[row] = "its id is empty"
 
 
-def _refuse_spellings(rows: LabelledRows) -> None:
-    """Mark rows whose label differs from a more frequent one by case or blanks alone."""
+def _mark_other_spellings(rows: LabelledRows) -> None:
+    """Add a problem for each row whose label differs from a more frequent one by case or blanks alone."""
     counts = Counter(label for row, label in enumerate(rows.labels) if row not in rows.problems)
     alike: defaultdict[str, list[str]] = defaultdict(list)
     for label in counts:
@@ -157,9 +158,9 @@ def _refuse_spellings(rows: LabelledRows) -> None:
 
 
 def _part_codes(rows: LabelledRows) -> list[int]:
-    """The part of each row; TRAIN where the source has none or the word is none, which is a problem.
+    """The part of each row: TRAIN where the source has no parts. An unknown word adds a problem.
 
-    The validation part is the test where there is no other.
+    Without a test part the validation part becomes the test part.
     """
     if not rows.parts:
         return [TRAIN] * len(rows.ids)
@@ -172,7 +173,8 @@ def _part_codes(rows: LabelledRows) -> list[int]:
     return [codes.get(word, TRAIN) for word in rows.parts]
 
 
-def _refuse_twice(rows: LabelledRows, codes: Sequence[int]) -> None:
+def _mark_repeated_ids(rows: LabelledRows, codes: Sequence[int]) -> None:
+    """Add a problem for each row whose id an earlier row has, in the same part where ids are per part."""
     first: dict[tuple[int, str], int] = {}
     for row, sample in enumerate(rows.ids):
         if row in rows.problems:
@@ -185,7 +187,10 @@ def _refuse_twice(rows: LabelledRows, codes: Sequence[int]) -> None:
 def _classes(
     counts: Mapping[str, int], known: Sequence[str] | None
 ) -> tuple[tuple[str, ...], dict[str, int]]:
-    """Class names, and the place of each label among them; a label that is none of the known has none."""
+    """Class names, and the index of each label among them; a label that `known` does not name is left out.
+
+    Labels that are all whole numbers are sorted as numbers, or index into `known`.
+    """
     whole = [label for label in counts if label.removeprefix("-").isdecimal()]
     numbers = {label: int(label) for label in whole if str(int(label)) == label}
     are_numbers = len(numbers) == len(counts)

@@ -35,7 +35,7 @@ class ListedSource:
     Attributes:
         manifest: with parts TRAIN, BAD, and VAL and TEST where the source has them.
         problems: one line for each picture that is kept out.
-        further: by name, columns beside the known ones, one value a row of the manifest.
+        further: by name, columns without a role, one value for each row of the manifest.
     """
 
     manifest: Manifest
@@ -157,7 +157,7 @@ def scan_shards(
 
 
 def _unless_bad(arranged: ArrangedRows, look: Callable[[int], CheckedFile]) -> Callable[[int], CheckedFile]:
-    """Look at the pictures of rows with which nothing is wrong so far; DataError for all others."""
+    """A check of a row's picture that raises DataError at once where the row is known to be bad."""
 
     def looked(row: int) -> CheckedFile:
         if row in arranged.problems:

@@ -17,7 +17,7 @@ _WORD = re.compile("[a-z]+")
 
 
 def names_files(place: str, suffix: str) -> bool:
-    """True where a place names files of a suffix: by its ending, or as a folder of them without folders."""
+    """Tell whether a place ends in a suffix, or is a folder with such files and without class folders."""
     here = glob.glob(os.path.join(glob.escape(place), f"*{suffix}"))
     return place.endswith(suffix) or (bool(here) and not class_folders(Path(place)))
 
@@ -52,7 +52,7 @@ def find_files(place: str, suffix: str) -> list[Path]:
 
 
 def parts_in_names(names: Sequence[str], place: str) -> list[str]:
-    """The word for a part in each path, such as ``train-000.tar`` or ``val/000.tar``; "" in all for none.
+    """The word for a part in each path, such as ``train`` in ``train-000.tar``; "" where no path has one.
 
     Raises:
         DataError: some have one, and others do not.

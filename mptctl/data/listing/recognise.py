@@ -17,7 +17,7 @@ STATE_NAME, PARTS_NAME = "state.json", "dataset_dict.json"
 
 
 def recognise(place: str) -> PlaceKind | None:
-    """The kind of a place, by its name and by what lies there; None where it is none."""
+    """The kind of a place, by its name and its files; None where it is of no known kind."""
     return next((name for name, is_one in _KINDS.items() if is_one(place)), None)
 
 

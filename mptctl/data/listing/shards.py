@@ -30,8 +30,10 @@ class Shards:
         rows: ids, labels and parts.
         shards: paths below the root.
         sizes, mtimes: of the shards.
-        shard_rows, starts, lengths: by row, the shard and place of a picture.
-        further: by name, what else the .json files say, one value a row; None where one says nothing.
+        shard_rows: index into ``shards`` of each picture.
+        starts, lengths: of each picture within its shard, in bytes.
+        further: by name, the other fields of the .json files, one value for each picture, None where one has
+            none; shorter than the rows where the last ones have none.
     """
 
     rows: LabelledRows
@@ -45,10 +47,10 @@ class Shards:
 
 
 def read_shards(place: str, root: Path, label_key: str | None, progress: Progress = tell_nobody) -> Shards:
-    """List the pictures of shards with their labels; of a picture no byte is read.
+    """List the pictures of shards with their labels, without reading a picture.
 
-    A picture belongs with the members beside it whose names are the same up to the first dot. Its label is in
-    ``.cls``, else in ``.json`` under ``label``. ``.idx`` files beside shards save reading every header.
+    Members whose names are the same up to the first dot are one sample. Its label is in ``.cls``, else in
+    ``.json`` under ``label``. An ``.idx`` file beside a shard saves reading every header.
 
     Args:
         place: as for `find_files`.
@@ -77,7 +79,7 @@ def read_shards(place: str, root: Path, label_key: str | None, progress: Progres
 
 
 def _read_shard(path: Path, number: int, shards: Shards, places: list[str], label_key: str | None) -> None:
-    """Add the pictures of one shard, and a row without a picture for what is wrong with it as a whole."""
+    """Add the pictures of one shard; a sample or shard that is damaged becomes a row with a problem."""
 
     def add(name: str, label: str, start: int, size: int, problem: str | None) -> None:
         row = len(shards.rows.ids)
@@ -122,7 +124,7 @@ def _read_shard(path: Path, number: int, shards: Shards, places: list[str], labe
 
 
 def key_of(name: str) -> str:
-    """The key of a member, which those of one picture share: all before the first dot of the file's name.
+    """The key of a sample: a member's path up to the first dot of the file's name.
 
     >>> key_of("train/v1.0/cat.small.jpg")
     'train/v1.0/cat'
@@ -136,7 +138,7 @@ def _content(descriptor: int, member: Member) -> bytes:
 
 
 def _fields(descriptor: int, sample: Mapping[str, Member]) -> dict[str, Any]:
-    """The text and numbers in the .json of a picture; empty without one, or where it is no object."""
+    """The text and numbers in a sample's .json; empty where there is none, or it holds no object."""
     if _JSON not in sample:
         return {}
     try:
@@ -151,7 +153,7 @@ def _fields(descriptor: int, sample: Mapping[str, Member]) -> dict[str, Any]:
 def _label(
     descriptor: int, sample: Mapping[str, Member], fields: Mapping[str, Any], label_key: str | None
 ) -> tuple[str, str | None]:
-    """The label of a picture, and what is wrong with it."""
+    """The label of a picture and None, or "" and the problem with it."""
     text = TEXT_KEY if label_key == TEXT_KEY else _CLASS if label_key is None else ""
     if text in sample:
         try:

@@ -25,8 +25,8 @@ class Table(NamedTuple):
         rows: ids, labels and parts.
         paths: below the root, with ``/`` between folders; as they stand there where a row is bad, or without
             a root.
-        has_ids: whether the ids are a column's, and not the paths.
-        further: by name, every column but path, label, split and id, one value a row.
+        has_ids: the ids come from a column; else they are the paths.
+        further: by name, every column but path, label, split and id, one value for each row.
     """
 
     rows: LabelledRows
@@ -117,7 +117,7 @@ def _text(cell: Any) -> str:
 
 
 def _read_csv(path: Path) -> tuple[dict[str, Sequence[Any]], Sequence[int]]:
-    """The cells of each column, and the line on which each row ends."""
+    """The cells of each column by name, and the number of the line on which each row ends."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file, strict=True)
@@ -145,7 +145,7 @@ def _read_csv(path: Path) -> tuple[dict[str, Sequence[Any]], Sequence[int]]:
 
 
 def _read_parquet(path: Path) -> tuple[dict[str, Sequence[Any]], Sequence[int]]:
-    """The cells of each column, and the number of each row."""
+    """The cells of each column by name, and the number of each row, from 1."""
     from pyarrow import parquet
 
     try:

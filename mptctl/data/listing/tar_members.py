@@ -16,7 +16,8 @@ _BLOCK = 512
 _PIECE = 4 * _BLOCK
 # Kinds of members: files; what holds the name, or further facts, of the next one.
 _FILES, _LONG_NAME, _PAX, _GLOBAL_PAX = (b"0", b"\0", b"7"), b"L", b"x", b"g"
-# In an Adler-32 the lower half is one more than the sum of the bytes, modulo this (RFC 1950).
+# The lower half of an Adler-32 is one more than the sum of the bytes, modulo this (RFC 1950); zlib computes
+# it faster than Python adds up bytes.
 _ADLER_MODULUS = 65521
 _PLACE_OF_SUM = slice(148, 156)
 _PAX_RECORD = re.compile(rb"\d+ path=([^\n]*)\n")
@@ -127,7 +128,7 @@ def members(descriptor: int, size: int) -> Iterator[Member]:
 
 
 def indexed_members(descriptor: int, size: int, index: str) -> list[Member] | None:
-    """The files of a tar file by what ``wds2idx`` wrote beside it; None where that does not fit it.
+    """The files of a tar file by the index that ``wds2idx`` wrote; None where the two do not fit.
 
     Args:
         descriptor: of the open file.
@@ -155,7 +156,7 @@ def indexed_members(descriptor: int, size: int, index: str) -> list[Member] | No
 
 
 def _size_in(header: bytes, place: int) -> int:
-    """The size of the member that a header announces; Damage where it is none."""
+    """The size in bytes of the member after a header; raises Damage where the header is none or damaged."""
     field = header[124:136]
     try:
         # GNU's form of more than 8 GB, or digits in octal.
@@ -171,7 +172,7 @@ def _size_in(header: bytes, place: int) -> int:
 
 
 def _name(header: bytes) -> str:
-    """The name in a header, in POSIX's form in two parts."""
+    """The name of a member in its header; POSIX splits a long one into prefix and name."""
     name = header[:100].partition(b"\0")[0]
     prefix = header[345:500].partition(b"\0")[0] if header[257:263] == b"ustar\0" else b""
     return os.fsdecode(prefix + b"/" + name if prefix else name)

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 class WeightAverage:
     """Exponential moving average of weights and batch statistics (Polyak and Juditsky 1992).
 
-    After the first step it is the student; after each other one, decay * average + (1 - decay) * student.
-    Counters of batches are the student's. Not `torch.optim.swa_utils`, whose counter of steps goes to the
-    device in each of them, so that the host waits.
+    The first step copies the student; each later one makes it decay * average + (1 - decay) * student.
+    Integer buffers (counters of batches) are always copied. `torch.optim.swa_utils` is not used because its
+    step counter lies on the device, for which the host would wait in each step.
 
     Args:
         model: that is averaged, on its device.
@@ -44,12 +44,12 @@ class WeightAverage:
         self._steps += 1
 
     def state(self) -> dict[str, Any]:
-        """The part of a checkpoint from which `restore` puts it back."""
+        """The average as a part of a checkpoint, for `restore`."""
         weights = {f"module.{name}": tensor for name, tensor in self.model.state_dict().items()}
         return {"n_averaged": torch.tensor(self._steps)} | weights
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Put it where a run left off."""
+        """Load the average that `state` gave."""
         self._steps = int(state["n_averaged"])
         prefix = "module."
         self.model.load_state_dict(
@@ -58,4 +58,5 @@ class WeightAverage:
 
 
 def _tensors(model: nn.Module) -> list[Tensor]:
+    """All weights and buffers of a model, in a fixed order."""
     return [tensor.detach() for tensor in (*model.parameters(), *model.buffers())]

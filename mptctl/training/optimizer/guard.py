@@ -14,9 +14,9 @@ class Failure:
     """The first step that was not finite.
 
     Attributes:
-        step: how many steps the guard had looked at before it.
-        what: what was not finite in it: a term, the gradient of a weight, or the norm of all gradients.
-        terms: its scalars by name.
+        step: its number, counted from 0 at the guard's first step.
+        what: the term, the gradient or the norm that was not finite, for a message.
+        terms: scalars of its loss by name.
     """
 
     step: int
@@ -26,8 +26,13 @@ class Failure:
 
 @dataclass(frozen=True)
 class _Look:
-    """A step that was looked at: its number; on the device its scalars, the norms of its gradients, and 1
-    where weights stand still from it on.
+    """A checked step.
+
+    Attributes:
+        step: its number, from 0.
+        terms: scalars of its loss by name, on the device.
+        norms: (weights,) norms of its gradients.
+        skip: 1 where this step or an earlier one was not finite, else 0.
     """
 
     step: int
@@ -37,14 +42,14 @@ class _Look:
 
 
 class NonFiniteGuard:
-    """Watches each step, and from the first one that is not finite on lets no weight move.
+    """Checks each step; from the first one that is not finite on, no weight moves.
 
-    Everything stays on the device; only `failed` waits for it, so it is asked now and then. The scalars of
-    all steps since it was last asked are kept: to select those of the first bad step on the device would be a
-    launch for each.
+    Everything stays on the device; only `failed` waits for it, so it is called now and then. The scalars of
+    all steps since its last call are kept, because selecting those of the first bad step on the device would
+    take a launch for each.
 
     Args:
-        model: whose buffers (batch statistics), which change in the forward pass, are kept aside.
+        model: its buffers (batch statistics) are kept aside, since the forward pass changes them.
         device: of the model.
     """
 
@@ -72,7 +77,7 @@ class NonFiniteGuard:
         self._kept = [torch.where(failed, kept, now) for kept, now in pairs]
 
     def check(self, terms: dict[str, Tensor], gradients: dict[str, Tensor]) -> None:
-        """Look at one step before its update and before clipping, which spreads a NaN to all gradients.
+        """Check one step before its update, and before clipping, which spreads a NaN to all gradients.
 
         Args:
             terms: scalars of the loss; kept for the message.
@@ -103,7 +108,7 @@ class NonFiniteGuard:
         return Failure(first.step, self._what(terms, first.norms.tolist()), terms)
 
     def _what(self, terms: dict[str, float], norms: list[float]) -> str:
-        """The cause before its consequences: a term makes the loss not finite, and the loss the gradients."""
+        """Name the cause, not its consequences: a bad term spoils the loss, and a bad loss the gradients."""
         broken = [name for name, value in terms.items() if not math.isfinite(value)]
         if parts := [name for name in broken if name != "loss"]:
             return f"the term {' and the term '.join(parts)}"
@@ -119,14 +124,14 @@ class NonFiniteGuard:
         return "a loss on another worker"
 
     def restore(self) -> None:
-        """Put the buffers back to what they were before the step that failed."""
+        """Set the buffers to what they were before the step that failed."""
         for whole, group in zip(self._kept, self._groups, strict=True):
             parts = torch.split(whole, [buffer.numel() for buffer in group])
             for kept, buffer in zip(parts, group, strict=True):
                 buffer.copy_(kept.view_as(buffer))
 
     def _flat(self) -> list[Tensor]:
-        """All buffers of a type in one tensor, copied."""
+        """A copy of all buffers, in one flat tensor for each type."""
         return [torch.cat([b.detach().reshape(-1) for b in group]) for group in self._groups]
 
 

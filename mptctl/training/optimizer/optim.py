@@ -14,9 +14,9 @@ from mptctl.training.optimizer.parameter_groups import parameter_groups
 
 
 def build_optimizer(recipe: OptimRecipe, model: nn.Module, arch: str) -> torch.optim.Optimizer:
-    """Make the optimizer over what the model trains.
+    """Make the optimizer of a model's trained weights.
 
-    The fused variants are used everywhere: they take a flag on the device that skips the update.
+    It is a fused one, which can skip an update by a flag on the device.
 
     Args:
         recipe: its name and settings.
@@ -51,11 +51,11 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
 
 @contextlib.contextmanager
 def in_memory_order(optimizer: torch.optim.Optimizer) -> Iterator[None]:
-    """For one step on a CPU, show channels-last weights as the contiguous tensors that they are in memory.
+    """For one step on a CPU, view channels-last weights as the contiguous tensors that they are in memory.
 
-    torch's fused steps go through memory from its beginning to its end. A gradient that is not contiguous
-    they copy first, for nothing; and where it lies in another order than its weights, they are wrong. So
-    gradients and state are brought into the order of their weights, and all of them are seen as (O, H, W, I).
+    torch's fused steps run through memory from beginning to end. They copy a gradient that is not contiguous,
+    for nothing, and give wrong results where its order in memory is not that of its weight. So gradients and
+    state are brought into the order of their weight, and all are viewed as (O, H, W, I).
 
     Args:
         optimizer: fused; its weights are as they were when the block ends.
@@ -80,7 +80,7 @@ def _is_channels_last(p: Tensor) -> bool:
 
 
 def _turn(p: Tensor, optimizer: torch.optim.Optimizer, order: tuple[int, ...]) -> None:
-    """Reorder the dimensions of a weight, its gradient and its state, which lie in memory as it does."""
+    """Permute the dimensions of a weight, its gradient and its state, all in the weight's memory order."""
 
     def turn(tensor: Tensor) -> Tensor:
         same = tensor if tensor.stride() == p.stride() else torch.empty_like(p).copy_(tensor)
@@ -100,18 +100,18 @@ def _turn(p: Tensor, optimizer: torch.optim.Optimizer, order: tuple[int, ...]) -
 
 
 def learning_rate(recipe: OptimRecipe, step: int, steps_per_epoch: int, total_steps: int) -> float:
-    """Learning rate of one step, as a pure function, so that a resumed run needs no scheduler state.
+    """The learning rate of one step, a pure function, so that a resumed run needs no state of a scheduler.
 
     Args:
-        recipe: height, shape, warm-up.
+        recipe: peak, schedule, warm-up.
         step: optimizer steps done before this one.
         steps_per_epoch: of the training part.
-        total_steps: the run's own length, which the cosine spans.
+        total_steps: of the run, which the cosine spans.
 
     Returns:
         The rate: linear from 0 in the warm-up; then half a cosine, or drops by gamma, or constant.
 
-    Half of a cosine's steps leave half of its height:
+    After half of a cosine's steps half of the peak is left:
 
     >>> recipe = OptimRecipe(lr=0.2, epochs=1, schedule="cosine", warmup_epochs=0)
     >>> round(learning_rate(recipe, step=5, steps_per_epoch=10, total_steps=10), 6)

@@ -1,4 +1,4 @@
-"""Groups of weights that the optimizer treats alike: by layer, by classifier, and with or without decay."""
+"""Groups of weights that the optimizer treats alike: of one learning rate factor and one weight decay."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ WITHOUT_DECAY = ("*class_token", "*pos_embedding", "*relative_position_bias_tabl
 
 
 class Layers(NamedTuple):
-    """The layers of a network by the names of its weights; whatever is left is of the classifier's layer.
+    """Patterns by which the names of a network's weights say their layer; the rest is the classifier's.
 
     Attributes:
-        stem: pattern of the first layer.
-        block: pattern of the others; its numbers are their order.
-        end: pattern of what stands behind the last block, and is of its layer.
+        stem: of the first layer.
+        block: of the layers after it; the numbers in its groups order them.
+        end: of weights behind the last block, which count as its layer; the default matches none.
     """
 
     stem: str
@@ -33,7 +33,7 @@ class Layers(NamedTuple):
 
 
 IN_STAGES = Layers(r"features\.0\.", r"features\.(?:([1357])\.(\d+)|([246]))\.")
-# By class; the blocks are those of timm's networks of the same name.
+# By the class of the network; blocks are cut as timm cuts its networks of the same name.
 LAYERS = {
     "ConvNeXt": IN_STAGES,
     "ResNet": Layers(r"(?:conv1|bn1)\.", r"layer(\d+)\.(\d+)\."),
@@ -48,16 +48,16 @@ LAYERS = {
 
 
 def parameter_groups(recipe: OptimRecipe, model: nn.Module, arch: str) -> list[Any]:
-    """Sort what a model trains into groups of one decay and one factor of the learning rate.
+    """Sort the trained weights of a model into groups of one weight decay and one learning rate factor.
 
     Args:
-        recipe: decay, and rates by layer and of the classifier.
+        recipe: weight decay, decay of the rate by layer, and rate of the classifier.
         model: the network.
         arch: its name.
 
     Returns:
-        The weights themselves where all are treated alike, or else groups as torch's optimizers take them,
-        with `lr_scale`, the factor.
+        The weights themselves where all are treated alike; else groups as torch's optimizers take them, with
+        the factor as `lr_scale`.
 
     Raises:
         UsageError: the recipe has a rate for each layer, and the order of the network's layers is not known.
@@ -81,7 +81,7 @@ def parameter_groups(recipe: OptimRecipe, model: nn.Module, arch: str) -> list[A
 
 
 def _learning_rate_factors(recipe: OptimRecipe, model: nn.Module, arch: str) -> dict[str, float]:
-    """The factor of each weight whose learning rate may be another one than the recipe's."""
+    """The learning rate factor of weights by name; a weight that is missing has 1."""
     factors: dict[str, float] = {}
     if recipe.layer_decay is not None:
         layers = layer_numbers(model, arch)
@@ -94,7 +94,7 @@ def _learning_rate_factors(recipe: OptimRecipe, model: nn.Module, arch: str) -> 
 
 
 def layer_numbers(model: nn.Module, arch: str) -> dict[str, int]:
-    """The layer of each weight, counted from the picture on; the classifier is the last one.
+    """The number of each weight's layer by its name, 0 nearest the picture; the classifier's is the largest.
 
     Raises:
         UsageError: the order of the network's layers is not known.
@@ -113,6 +113,8 @@ def layer_numbers(model: nn.Module, arch: str) -> dict[str, int]:
 
 
 def _numbered(names: list[str], layers: Layers) -> dict[str, int]:
+    """The number of each weight's layer by the patterns of its name."""
+    # Keys that sort in the order of the layers: stem (0,), blocks (1, stage, block), classifier (2,).
     places: dict[str, tuple[int, ...]] = {}
     for name in names:
         if re.match(layers.stem, name):
