@@ -218,6 +218,39 @@ def test_a_hundred_thousand_flips_are_listed_as_they_are_asked_for(chrome: Any, 
         assert shown(found)[0] == "test/099999"
 
 
+def test_a_table_that_is_wider_than_the_screen_says_so_and_keeps_its_first_column(
+    chrome: Any, tmp_path: Path, tables: dict[str, str]
+) -> None:
+    path = tmp_path / "compare.html"
+    path.write_text(tables["compare"], encoding="utf-8")
+    for width in (400, 1280):
+        with opened(chrome, path, width=width) as found:
+            box = found.locator(".scroll").first
+            wide = box.evaluate("box => box.scrollWidth > box.clientWidth")
+            assert wide == (width == 400)
+            assert (box.locator(".hint").bounding_box()["height"] > 0) == wide
+            first = box.locator("tbody td").first
+            before = first.bounding_box()["x"]
+            box.evaluate("box => box.scrollLeft = 1000")
+            assert first.bounding_box()["x"] == before
+
+
+@pytest.mark.parametrize("name", ["flips", "tune", "compare", "study", "calibration"])
+def test_labels_of_charts_are_ten_pixels_on_a_telephone(
+    chrome: Any, page: Path, tmp_path: Path, tables: dict[str, str], name: str
+) -> None:
+    path = tmp_path / f"{name}.html"
+    path.write_text(page.read_text("utf-8") if name == "flips" else tables[name], encoding="utf-8")
+    with opened(chrome, path, width=400) as found:
+        sizes = found.evaluate(
+            "[...document.querySelectorAll('figure svg')].flatMap(svg => [...svg.querySelectorAll('text')].map("
+            "text => parseFloat(getComputedStyle(text).fontSize) * svg.getBoundingClientRect().width /"
+            " svg.viewBox.baseVal.width))"
+        )
+        assert sizes
+        assert min(sizes) > 10
+
+
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Pages of tables, by name."""

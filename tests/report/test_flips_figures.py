@@ -48,7 +48,7 @@ def test_the_flow_keeps_other_old_and_other_new_answers_apart() -> None:
     pairs += [PairRow(label="a", answer=f"n{i}", new_class=True, flips=1) for i in range(3)]
     figure = draw_figures(example().model_copy(update={"pairs": pairs}))["flow"]
     texts = [text.get_text() for text in figure.axes[0].texts]
-    assert texts[-2:] == ["other old classes (7)", "other new classes (3)"]
+    assert texts[-2:] == ["other old (7)", "other new (3)"]
 
 
 def test_a_name_in_another_script_gives_no_warning() -> None:

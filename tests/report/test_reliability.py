@@ -35,7 +35,12 @@ def test_bars_are_accuracies_and_below_them_stand_the_counts() -> None:
 def test_two_models_have_two_panels_on_the_page() -> None:
     report = example()
     figure = draw_figures(report)["reliability"]
-    assert [axes.get_title() for axes in figure.axes] == ["old model", "new model", "", ""]
+    assert [axes.get_title() for axes in figure.axes] == [
+        "old model, accuracy",
+        "new model, accuracy",
+        "samples",
+        "samples",
+    ]
     assert report.old.reliability is not None and report.new.reliability is not None
     shown = [[text.get_text() for text in axes.texts] for axes in figure.axes[2:]]
     assert shown == [[str(b.n) for b in m.reliability or [] if b.n] for m in (report.old, report.new)]

@@ -74,7 +74,7 @@ def trials_table(report: TuneReport) -> Table:
 
 
 def _drawings(report: TuneReport) -> list[Drawing]:
-    from mptctl.report.figures.tune import draw_against, draw_over_k, draw_panel, measured_trials
+    from mptctl.report.figures.tune import draw_against, draw_over_k, measured_trials
 
     points = [
         f"{trial.name}: error {percent(trial.val_error.value)}, NFR {percent(trial.val_nfr.value)}"
@@ -87,15 +87,15 @@ def _drawings(report: TuneReport) -> list[Drawing]:
     return [
         Drawing(
             "over-k",
-            "Bars: error on all classes. Lines: NFR with its 95 % interval.",
+            "NFR and error on all classes over k, with 95 % intervals.",
             f"Error and NFR of each trial. {said}",
-            lambda: draw_panel(draw_over_k, report),
+            lambda: draw_over_k(report),
         ),
         Drawing(
             "against",
             "Every whole trial; the line joins those that no other one beats.",
             f"NFR against error of each trial. {said}",
-            lambda: draw_panel(draw_against, report),
+            lambda: draw_against(report),
         ),
     ]
 

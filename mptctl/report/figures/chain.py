@@ -8,12 +8,12 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from mptctl.evaluation.rates import Rate
-from mptctl.report.media.svg import INK, LOST, NEW, OLD, style
+from mptctl.report.media.svg import INK, LOST, NEW, OLD, SIZE, style
 from mptctl.studies.chain import ChainReport, ChainRow
 
-PANELS_A_ROW = 4
-# Inches of a panel, and of what stands beside the panels.
-WIDTH, HEIGHT, BESIDE = 1.75, 2.6, 0.5
+PANELS_A_ROW = 2
+# Inches of a panel, and of what stands beside and above the panels.
+WIDTH, HEIGHT, BESIDE, ABOVE = 1.65, 2.1, 0.5, 1.1
 # Part of the room of a generation that its bars take.
 BARS = 0.7
 
@@ -25,7 +25,7 @@ def draw_chain(report: ChainReport) -> Figure:
     rows, columns = -(-len(names) // PANELS_A_ROW), min(len(names), PANELS_A_ROW)
     with style():
         # The legend has a width of its own, also above a single panel.
-        figure = Figure(figsize=(max(4.6, columns * WIDTH + BESIDE), rows * HEIGHT + BESIDE))
+        figure = Figure(figsize=(max(SIZE[0], columns * WIDTH + BESIDE), rows * HEIGHT + ABOVE))
         places = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
         for axes, name in zip(places, names, strict=False):
             _draw(axes, name, [row for row in report.rows if row.name == name], seeds)
@@ -34,7 +34,7 @@ def draw_chain(report: ChainReport) -> Figure:
         for axes in places[: len(names) : PANELS_A_ROW]:
             axes.set_ylabel("test samples, %")
         figure.supxlabel("generation", fontsize=9)
-        figure.legend(handles=_looks(), loc="outside upper center", ncols=2)
+        figure.legend(handles=_looks(), loc="outside upper center")
     return figure
 
 

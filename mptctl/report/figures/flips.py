@@ -23,8 +23,8 @@ from mptctl.report.media.svg import FRESH, INK, LOST, NEW, OLD, SIZE, save_figur
 
 # Classes on each side of the flow; other answers to them are put together, old and new ones apart.
 FLOW_CLASSES = 8
-REST = ("other old classes", "other new classes")
-LABEL_LENGTH = 17
+REST = ("other old", "other new")
+LABEL_LENGTH = 15
 # The largest of a list that are named one by one.
 NAMED = 5
 
@@ -120,16 +120,16 @@ def _confidence(report: FlipReport) -> Figure | None:
         axes.bar(i, 100 * value, color=LOST, width=0.6)
         axes.plot([i, i], [100 * low, 100 * high], color=INK, linewidth=1)
         axes.annotate(
-            f"{row.flips.count:,} / {row.flips.of:,}",
+            f"{row.flips.count:,}\nof {row.flips.of:,}",
             (i, 100 * high),
             xytext=(0, 3),
             textcoords="offset points",
             ha="center",
             fontsize=8,
         )
-    axes.set_xticks(range(len(rows)), [f"{row.low:g} to {row.high:g}" for row in rows])
+    axes.set_xticks(range(len(rows)), [f"{row.low:g} to\n{row.high:g}" for row in rows])
     axes.set(xlabel="old model's confidence in its right prediction", ylabel="flipped, %", ylim=(0, None))
-    axes.margins(y=0.15)
+    axes.margins(y=0.25)
     axes.grid(axis="x", visible=False)
     return figure
 
@@ -187,7 +187,7 @@ def _flow(report: FlipReport) -> Figure | None:
             tops[1][target] += flips
             axes.add_patch(_band(start, end, flips, colour))
     bottom = max(float(np.asarray(line.get_ydata(), dtype=float).max()) for line in axes.lines)
-    axes.set(xlim=(-0.75, 1.75), ylim=(bottom + gap, -gap))
+    axes.set(xlim=(-1, 2), ylim=(bottom + gap, -gap))
     axes.plot([], [], color=OLD, linewidth=5, alpha=0.6, label="to an old class")
     if any(fresh.values()):
         axes.plot([], [], color=FRESH, linewidth=5, alpha=0.6, label="to a new class")

@@ -59,13 +59,16 @@ def reliability_words(panels: Sequence[Panel]) -> str:
 def draw_reliability(panels: list[Panel]) -> Figure:
     """Diagrams side by side, on the same axes."""
     with style():
-        figure = Figure(figsize=(SIZE[0], 1.2 * SIZE[1]))
-        axes = figure.subplots(2, len(panels), sharex=True, squeeze=False, sharey="row", height_ratios=(2, 1))
+        figure = Figure(figsize=(SIZE[0], 1.35 * SIZE[1]))
+        # Fifteen numbers beside each other need the width.
+        axes = figure.subplots(
+            2, len(panels), sharex=True, squeeze=False, sharey="row", height_ratios=(2, 1),
+            gridspec_kw={"wspace": 0.02},
+        )  # fmt: skip
         for above, below, panel in zip(*axes, panels, strict=True):
             _accuracies(above, panel)
             _counts(below, panel)
-        axes[0][0].set(ylabel="accuracy")
-        axes[1][0].set(ylabel="samples")
+        axes[1][0].set_yticks([])
     return figure
 
 
@@ -83,7 +86,7 @@ def _accuracies(axes: Axes, panel: Panel) -> None:
     axes.hlines(confidence, middle - width / 2, middle + width / 2, color=LOST, linewidth=1)
     axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8)
     axes.set(xlim=(0, 1), ylim=(0, 1.03))
-    axes.set_title(panel.title, fontsize=9)
+    axes.set_title(f"{panel.title}, accuracy", fontsize=9)
 
 
 def _counts(axes: Axes, panel: Panel) -> None:
@@ -99,9 +102,10 @@ def _counts(axes: Axes, panel: Panel) -> None:
                 ha="center",
                 va="bottom",
                 rotation=90,
-                fontsize=7,
+                fontsize=8,
             )
-    axes.margins(y=0.6)
+    axes.margins(y=0.9)
+    axes.set_title("samples", fontsize=9)
     axes.set(xlabel="confidence", xticks=(0, 0.5, 1))
     axes.grid(axis="x", visible=False)
 

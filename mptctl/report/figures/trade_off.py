@@ -3,55 +3,191 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import product
+from typing import NamedTuple
 
-from matplotlib.collections import PathCollection
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Annotation
+from matplotlib.transforms import Bbox, BboxBase
 
 from mptctl.report.media.svg import FRESH, INK, LOST, NEW, OLD, SIZE, short, style
 from mptctl.studies.comparison import BIAS_ROW, ComparisonRow
 
 # Twenty looks: the colour changes first, the mark with every fifth row.
 COLOURS, MARKS = (OLD, NEW, LOST, FRESH, INK), ("o", "s", "^", "D")
-# Columns of the legend, letters of its labels, and inches of one of its rows.
-LEGEND_COLUMNS, LEGEND_LETTERS, LEGEND_ROW = 2, 24, 0.17
-# Points squared of a seed's mark, of a legend's, and of the mean's mark by plain training's cost.
-SEED_AREA, LEGEND_AREA, COST_AREA = 12, 50, 40
+# Letters of a name.
+LETTERS = 24
+# Points squared of a seed's mark, of a mark in the inset, and of the mean's mark by plain training's cost.
+SEED_AREA, SMALL_AREA, COST_AREA = 12, 12, 40
+# An outlier is a mark without which the others take less than this part of the axis; at most one of four is.
+CROWDED, OUTLIERS = 0.6, 4
+# Parts of the axes that an inset takes.
+INSET = (0.38, 0.3)
+# Points between a mark and its name: beside it, or where a line leads to it.
+DISTANCES = (2, 12, 24, 38)
+LEADER = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
+
+
+class _Mark(NamedTuple):
+    """One row of the table: its look, its mean, and its seeds."""
+
+    row: ComparisonRow
+    colour: str
+    marker: str
+    mean: tuple[float, float]
+    seeds: list[tuple[float, float]]
+
+    @property
+    def area(self) -> float:
+        """Points squared, as the cost of training."""
+        return COST_AREA * (1.0 if self.row.cost is None else self.row.cost)
+
+    @property
+    def fill(self) -> str:
+        """The colour within; what is free stands hollow."""
+        return "none" if self.row.method == BIAS_ROW else self.colour
 
 
 def draw_trade_off(rows: list[ComparisonRow]) -> Figure:
-    """NFR over error on all classes, for every method and seed."""
+    """NFR over error on all classes, for every method and seed; each is named beside its mark.
+
+    Rows far above all others in either rate stand in an inset, so that the others have room.
+    """
+    marks = _marks(rows)
+    far = _outliers(marks)
+    near = [mark for mark in marks if mark not in far]
     with style():
-        figure = Figure(figsize=(SIZE[0], SIZE[1] + LEGEND_ROW * math.ceil(len(rows) / LEGEND_COLUMNS)))
+        figure = Figure(figsize=(SIZE[0], SIZE[1] + 0.1 * len(rows)))
         axes = figure.subplots()
-        looks = {row.name: (COLOURS[i % len(COLOURS)], MARKS[i // len(COLOURS) % len(MARKS)])
-                 for i, row in enumerate(row for row in rows if row.method != BIAS_ROW)}  # fmt: skip
-        for row in rows:
-            means = row.er_all.mean, row.nfr.mean
-            if means[0] is None or means[1] is None:
-                continue
-            # What is free stands hollow, in the look of the plain update that it was made from.
-            colour, marker = looks.get(row.name) or next(iter(looks.values()))
-            fill = "none" if row.method == BIAS_ROW else colour
-            x, y = 100 * means[0], 100 * means[1]
-            for error, nfr in zip(row.er_all.values, row.nfr.values, strict=True):
-                if error is not None and nfr is not None:
-                    axes.plot([x, 100 * error], [y, 100 * nfr], color=colour, linewidth=0.6, alpha=0.6)
-                    axes.scatter(
-                        [100 * error], [100 * nfr], s=SEED_AREA, facecolors=fill, edgecolors=colour,
-                        marker=marker, linewidths=0.8, clip_on=False, zorder=4,
-                    )  # fmt: skip
-            # Cheap ones above costly ones, so that none lies hidden.
-            area = COST_AREA * (1.0 if row.cost is None else row.cost)
-            axes.scatter(
-                [x], [y], s=area, facecolors=fill, edgecolors=colour, marker=marker, clip_on=False,
-                label=short(row.name, LEGEND_LETTERS), alpha=0.6, zorder=3 - area / 10**6,
-            )  # fmt: skip
+        for mark in near:
+            _draw(axes, mark)
         axes.set(xlabel="error on all classes, %", ylabel="NFR, %")
-        axes.margins(x=0.1, y=0.1)
+        axes.margins(x=0.15, y=0.1)
         axes.set_ylim(bottom=0)
-        legend = axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=LEGEND_COLUMNS, borderaxespad=0.2)
-        for handle in legend.legend_handles:
-            if isinstance(handle, PathCollection):
-                handle.set_sizes([LEGEND_AREA])
-                handle.set_alpha(1.0)
+        figure.draw_without_rendering()  # the layout says where marks are
+        taken = [_around(axes, place, 4) for mark in near for place in (mark.mean, *mark.seeds)]
+        if far:
+            taken.append(_inset(axes, marks, far, taken))
+        _name(axes, near, taken, figure.bbox)
     return figure
+
+
+def _marks(rows: list[ComparisonRow]) -> list[_Mark]:
+    """The rows that have both rates; that of the bias has the look of the plain update it was made from."""
+    looks = {row.name: (COLOURS[i % len(COLOURS)], MARKS[i // len(COLOURS) % len(MARKS)])
+             for i, row in enumerate(row for row in rows if row.method != BIAS_ROW)}  # fmt: skip
+    found = []
+    for row in rows:
+        if row.er_all.mean is not None and row.nfr.mean is not None:
+            seeds = [
+                (100 * error, 100 * nfr)
+                for error, nfr in zip(row.er_all.values, row.nfr.values, strict=True)
+                if error is not None and nfr is not None
+            ]
+            mean = 100 * row.er_all.mean, 100 * row.nfr.mean
+            found.append(_Mark(row, *(looks.get(row.name) or next(iter(looks.values()))), mean, seeds))
+    return found
+
+
+def _outliers(marks: Sequence[_Mark]) -> list[_Mark]:
+    """Marks without which the others take much less of an axis; NFR begins at zero."""
+    for axis, number in product((0, 1), range(1, len(marks) // OUTLIERS + 1)):
+        ordered = sorted(marks, key=lambda mark: mark.mean[axis])
+        low = 0.0 if axis else ordered[0].mean[0]
+        if ordered[-1 - number].mean[axis] - low < CROWDED * (ordered[-number].mean[axis] - low):
+            return ordered[-number:]
+    return []
+
+
+def _draw(axes: Axes, mark: _Mark) -> None:
+    """A mark for the mean, its area as the cost, joined to a small one for each seed."""
+    x, y = mark.mean
+    for error, nfr in mark.seeds:
+        axes.plot([x, error], [y, nfr], color=mark.colour, linewidth=0.6, alpha=0.6)
+        axes.scatter(
+            [error], [nfr], s=SEED_AREA, facecolors=mark.fill, edgecolors=mark.colour, marker=mark.marker,
+            linewidths=0.8, clip_on=False, zorder=4,
+        )  # fmt: skip
+    # Cheap ones above costly ones, so that none lies hidden.
+    axes.scatter(
+        [x], [y], s=mark.area, facecolors=mark.fill, edgecolors=mark.colour, marker=mark.marker,
+        clip_on=False, label=mark.row.name, alpha=0.6, zorder=3 - mark.area / 10**6,
+    )  # fmt: skip
+
+
+def _inset(axes: Axes, marks: Sequence[_Mark], far: Sequence[_Mark], taken: Sequence[Bbox]) -> Bbox:
+    """Draw all means small, in the corner that holds least, and name those that stand there alone."""
+    width, height = INSET
+    corners = [(x, y) for y in (1 - height, 0.12) for x in (1 - width, 0.12)]
+    boxes = [Bbox.from_bounds(x, y, width, height).transformed(axes.transAxes) for x, y in corners]
+    best = min(range(len(corners)), key=lambda i: _overlap(boxes[i], taken))
+    inset = axes.inset_axes((*corners[best], width, height))
+    inset.set_title("all rows", fontsize=8, pad=2)
+    inset.tick_params(labelsize=8, pad=1, length=2)
+    for mark in marks:
+        inset.scatter(
+            *mark.mean, s=SMALL_AREA, facecolors=mark.fill, edgecolors=mark.colour, marker=mark.marker,
+            linewidths=0.8,
+        )  # fmt: skip
+    inset.margins(0.15)
+    inset.set_ylim(bottom=0)
+    _figure(axes).draw_without_rendering()
+    _name(inset, far, [_around(inset, mark.mean, 3) for mark in marks], inset.bbox)
+    return inset.get_tightbbox() or boxes[best]
+
+
+def _name(axes: Axes, marks: Sequence[_Mark], taken: list[Bbox], room: BboxBase) -> None:
+    """Write each name where it hides least; a line leads to one that stands apart.
+
+    Args:
+        axes: laid out.
+        marks: of the names.
+        taken: boxes, in pixels, that are to stay free; those of the names are added.
+        room: that names are to keep to.
+    """
+    points = _figure(axes).dpi / 72
+    for mark in sorted(marks, key=lambda mark: -mark.mean[1]):
+        found = list[tuple[float, int, Annotation, Bbox]]()
+        for distance, across, up in product(DISTANCES, (1, -1, 0), (0, 1, -1)):
+            if (across, up) == (0, 0):
+                continue
+            away = distance + 0.5 * math.sqrt(mark.area if room is not axes.bbox else SMALL_AREA)
+            text = axes.annotate(
+                short(mark.row.name, LETTERS), mark.mean, xytext=(away * across, away * up),
+                textcoords="offset points", fontsize=8, zorder=5,
+                ha=("center", "left", "right")[across], va=("center", "bottom", "top")[up],
+                arrowprops=None if distance == DISTANCES[0] else LEADER | {"color": mark.colour},
+            )  # fmt: skip
+            box = text.get_window_extent()
+            cost = _overlap(box, taken) + 4 * _outside(box, room) + 3 * points * distance
+            found.append((cost, len(found), text, box))
+        _, _, kept, box = min(found)
+        for _, _, text, _ in found:
+            if text is not kept:
+                text.remove()
+        taken.append(box)
+
+
+def _figure(axes: Axes) -> Figure:
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return figure
+
+
+def _around(axes: Axes, place: tuple[float, float], radius: float) -> Bbox:
+    """The box of a mark in pixels."""
+    x, y = axes.transData.transform(place)
+    return Bbox.from_extents(x - radius, y - radius, x + radius, y + radius)
+
+
+def _overlap(box: Bbox, taken: Sequence[Bbox]) -> float:
+    """Pixels of a box that are taken already."""
+    shared = (Bbox.intersection(box, other) for other in taken)
+    return sum(each.width * each.height for each in shared if each is not None)
+
+
+def _outside(box: Bbox, whole: BboxBase) -> float:
+    inside = Bbox.intersection(box, whole)
+    return box.width * box.height - (0.0 if inside is None else inside.width * inside.height)

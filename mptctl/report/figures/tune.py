@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
 
+from mptctl.evaluation.rates import Rate
 from mptctl.report.media.svg import FAINT, FRESH, INK, LOST, NEW, OLD, SIZE, style
 from mptctl.tune.tune_report import Trial, TuneReport
 
@@ -21,26 +21,34 @@ def measured_trials(report: TuneReport) -> list[Trial]:
     return [t for t in report.trials if t.status == "done" and t.val_error and t.val_nfr]
 
 
-def draw_panel(draw: Callable[[Axes, TuneReport], None], report: TuneReport) -> Figure:
-    """One of the two figures by itself."""
+def draw_over_k(report: TuneReport) -> Figure:
+    """NFR and error over k, one above the other."""
+    with style():
+        figure = Figure(figsize=(SIZE[0], 1.5 * SIZE[1]))
+        _over_k(figure, report)
+    return figure
+
+
+def draw_against(report: TuneReport) -> Figure:
+    """NFR against error, with the Pareto front, the bound and the choice."""
     with style():
         figure = Figure(figsize=SIZE)
-        draw(figure.subplots(), report)
+        _against(figure, report)
     return figure
 
 
 def draw_both(report: TuneReport) -> Figure:
     """The two figures beside each other."""
     with style():
-        figure = Figure(figsize=(2 * SIZE[0], SIZE[1]))
-        left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.08})
-        draw_over_k(left, report)
-        draw_against(right, report)
+        figure = Figure(figsize=(2 * SIZE[0], 1.5 * SIZE[1]))
+        grid = figure.add_gridspec(1, 2)
+        _over_k(figure.add_subfigure(grid[0, 0]), report)
+        _against(figure.add_subfigure(grid[0, 1]), report)
     return figure
 
 
-def draw_over_k(axes: Axes, report: TuneReport) -> None:
-    """Bars for error, lines for NFR, KL and LM; where more than k was searched, the best trial of each k."""
+def _over_k(figure: FigureBase, report: TuneReport) -> None:
+    """NFR above, error below, KL and LM; where more than k was searched, the best trial of each k."""
     best: dict[tuple[str, float], Trial] = {}
     order = {trial.name: _rank(trial, report) for trial in measured_trials(report)}
     for trial in measured_trials(report):
@@ -49,43 +57,40 @@ def draw_over_k(axes: Axes, report: TuneReport) -> None:
             best[at] = trial
     ks = sorted({k for _, k in best})
     distances = [d for d in COLOURS if any(distance == d for distance, _ in best)]
-    width = 0.8 / len(distances)
-    rates = axes.twinx()
+    above, below = figure.subplots(2, 1, sharex=True)
     for i, distance in enumerate(distances):
-        trials = [(x, best[distance, k]) for x, k in enumerate(ks) if (distance, k) in best]
-        places = [x + (i - (len(distances) - 1) / 2) * width for x, _ in trials]
-        errors = [100 * (t.val_error.value or 0.0) for _, t in trials if t.val_error]
-        nfrs = [100 * (t.val_nfr.value or 0.0) for _, t in trials if t.val_nfr]
-        axes.bar(places, errors, width * 0.9, color=COLOURS[distance], alpha=0.3)
-        ends = [t.val_nfr.ci95 or (0.0, 0.0) for _, t in trials if t.val_nfr]
-        low = [max(0.0, n - 100 * e[0]) for n, e in zip(nfrs, ends, strict=True)]
-        high = [max(0.0, 100 * e[1] - n) for n, e in zip(nfrs, ends, strict=True)]
-        rates.errorbar(
-            places, nfrs, yerr=[low, high], color=COLOURS[distance], marker=MARKS[distance], markersize=4,
-            linewidth=1.5, elinewidth=0.7, capsize=2, label=f"NFR, {distance.upper()}",
-        )  # fmt: skip
+        trials = [best[distance, k] for k in ks if (distance, k) in best]
+        beside = 0.12 * (i - (len(distances) - 1) / 2)
+        places = [ks.index(float(trial.settings["k"])) + beside for trial in trials]
+        _whiskers(above, places, [trial.val_nfr for trial in trials if trial.val_nfr], distance)
+        _whiskers(below, places, [trial.val_error for trial in trials if trial.val_error], distance)
     if report.max_nfr is not None:
-        rates.axhline(100 * report.max_nfr, color=OLD, linewidth=1, linestyle="--", label="budget of NFR")
+        above.axhline(100 * report.max_nfr, color=OLD, linewidth=1, linestyle="--", label="budget")
     elif report.error_bound is not None:
-        axes.axhline(
-            100 * report.error_bound, color=OLD, linewidth=1, linestyle="--", label="bound on the error"
-        )
-    axes.set_xticks(range(len(ks)), [f"{k:g}" for k in ks])
-    axes.set_xlabel("k, added to the new classes' logits in training")
-    axes.set_ylabel("error, % (bars)")
-    axes.grid(axis="x", visible=False)
-    rates.set_ylabel("NFR, % (lines)")
-    rates.set_ylim(bottom=0)
-    rates.grid(visible=False)
-    rates.spines["right"].set_visible(True)
-    handles = [*rates.get_legend_handles_labels()[0], *axes.get_legend_handles_labels()[0]]
-    labels = [*rates.get_legend_handles_labels()[1], *axes.get_legend_handles_labels()[1]]
-    # Above the axes, where neither bars nor lines are.
-    axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
+        below.axhline(100 * report.error_bound, color=OLD, linewidth=1, linestyle="--", label="bound")
+    below.set_xticks(range(len(ks)), [f"{k:g}" for k in ks])
+    below.set_xlabel("k, added to the new classes' logits in training")
+    above.set_ylabel("NFR, %")
+    above.set_ylim(bottom=0)
+    below.set_ylabel("error on all classes, %")
+    for axes in (above, below):
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
 
 
-def draw_against(axes: Axes, report: TuneReport) -> None:
-    """NFR against error, with the Pareto front, the bound and the choice."""
+def _whiskers(axes: Axes, places: list[float], rates: list[Rate], distance: str) -> None:
+    """Rates in percent, joined, with their intervals."""
+    values = [100 * (rate.value or 0.0) for rate in rates]
+    ends = [rate.ci95 or (0.0, 0.0) for rate in rates]
+    low = [max(0.0, value - 100 * end[0]) for value, end in zip(values, ends, strict=True)]
+    high = [max(0.0, 100 * end[1] - value) for value, end in zip(values, ends, strict=True)]
+    axes.errorbar(
+        places, values, yerr=[low, high], color=COLOURS[distance], marker=MARKS[distance], markersize=4,
+        linewidth=1.5, elinewidth=0.7, capsize=2, label=distance.upper(),
+    )  # fmt: skip
+
+
+def _against(figure: FigureBase, report: TuneReport) -> None:
+    axes = figure.subplots()
     trials = measured_trials(report)
     front = [_point(report.trial(name)) for name in report.front]
     axes.plot([x for x, _ in front], [y for _, y in front], color=FAINT, linewidth=1.5, zorder=1)
@@ -109,7 +114,7 @@ def draw_against(axes: Axes, report: TuneReport) -> None:
         for trial in trials:
             axes.annotate(
                 f"{float(trial.settings['k']):g}", _point(trial), textcoords="offset points", xytext=(5, 4),
-                fontsize=7, color=INK,
+                fontsize=8, color=INK,
             )  # fmt: skip
     axes.set_xlabel("error on all classes, %")
     axes.set_ylabel("NFR, %")

@@ -52,7 +52,7 @@ def anchor(sample: str) -> str:
 
 
 def render_document(document: Document, provenance: Provenance | None = None) -> str:
-    """The page of a document: sentences, then figures, then tables.
+    """The page of a document: sentences, then tables, then figures.
 
     Args:
         document: of any result.

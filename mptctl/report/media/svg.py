@@ -23,8 +23,8 @@ OLD, NEW, LOST, FRESH, INK, FAINT = "#7f7f7f", "#0072b2", "#d55e00", "#e69f00", 
 THEMED = {OLD: "old", NEW: "new", LOST: "lost", FRESH: "fresh", INK: "ink", FAINT: "faint"}
 
 
-# Inches. Small, so that nine points are still readable where the page is as wide as a phone.
-SIZE = (4.6, 3.1)
+# Inches. Small, so that the smallest letters, of eight points, are ten pixels where a page is 400 wide.
+SIZE = (3.8, 2.8)
 
 
 _STYLE = {
