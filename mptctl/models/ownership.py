@@ -18,8 +18,10 @@ from mptctl.files import PARTIAL
 from mptctl.files.output_kinds import RUN_FILES
 
 LOCK = "lock"
-# Beside the runs, the run root holds this folder of decoded pictures and teacher logits.
-NOT_A_RUN = "cache"
+# Beside the runs, the run root holds this folder of decoded pictures and teacher logits,
+CACHE = "cache"
+# and those in which MLflow and Weights & Biases keep copies of files of runs.
+NOT_RUNS = (CACHE, "mlflow-files", "wandb")
 # No file that is read as a mark is longer; `environment.json` has under 1 kB.
 MARK_BYTES = 10**6
 # The name of a file while `replacing` or `link_or_copy` writes it.
@@ -114,10 +116,9 @@ def run_folder(run_root: Path, name: str) -> Path:
         raise UsageError(
             f"--name {name!r}: names no folder below the run root {run_root}; give a name such as old"
         )
-    if path.parts[0] == NOT_A_RUN:
-        raise UsageError(
-            f"--name {name!r}: {NOT_A_RUN} is where decoded pictures are kept; use another --name"
-        )
+    if path.parts[0] in NOT_RUNS:
+        kept = "decoded pictures are kept" if path.parts[0] == CACHE else "--log keeps its files"
+        raise UsageError(f"--name {name!r}: {path.parts[0]} is where {kept}; use another --name")
     folder = run_root
     for part in path.parts:
         folder = folder / part

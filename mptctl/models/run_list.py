@@ -16,7 +16,7 @@ from mptctl.files import Model
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.lock import is_free
 from mptctl.models.metrics_log import read_metrics
-from mptctl.models.ownership import NOT_A_RUN, is_run
+from mptctl.models.ownership import LOCK, NOT_RUNS, is_run
 from mptctl.models.run_folder import RunDir
 from mptctl.names import MethodName
 from mptctl.recipe import load_recipe
@@ -80,11 +80,13 @@ def _run_folders(run_root: Path) -> Iterator[Path]:
     """Folders of runs at any depth, in the order of their names, without links and hidden ones."""
     for folder, inside, _ in os.walk(run_root):
         inside[:] = sorted(
-            (name for name in inside if name != NOT_A_RUN and not name.startswith(".")), key=_by_number
+            (name for name in inside if name not in NOT_RUNS and not name.startswith(".")), key=_by_number
         )
         run = RunDir(Path(folder))
-        files = (run.best, run.last, run.previous, run.metrics)
-        if any(path.is_file() for path in files) or (run.environment.is_file() and is_run(run.path)):
+        written = any(path.is_file() for path in (run.best, run.last, run.previous, run.metrics))
+        # A broken run may be told by its lock alone; a checkpoint or metrics of other programs have none.
+        broken = written and (run.path / LOCK).is_file()
+        if broken or ((written or run.environment.is_file()) and is_run(run.path)):
             yield run.path
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from mptctl.errors import CheckpointError, did_you_mean, some
-from mptctl.models.ownership import NOT_A_RUN
+from mptctl.models.ownership import NOT_RUNS
 from mptctl.studies.answers_file import ANSWERS_NAME, RunAnswers, read_answers
 
 
@@ -140,7 +140,7 @@ def _folders_in(where: Path) -> list[Path]:
     """The folders in a folder, numbers in their names in the order of numbers."""
     if not where.is_dir():
         return []
-    folders = [path for path in where.iterdir() if path.is_dir() and path.name != NOT_A_RUN]
+    folders = [path for path in where.iterdir() if path.is_dir() and path.name not in NOT_RUNS]
     return sorted(
         folders, key=lambda path: [(int(n or 0), text) for n, text in re.findall(r"(\d*)(\D*)", path.name)]
     )

@@ -199,6 +199,20 @@ def test_a_broken_run_is_named_and_the_others_are_listed(
     assert max(map(len, out.stdout.splitlines())) <= 80
 
 
+def test_folders_of_logs_and_of_other_programs_are_no_runs(mptctl: CommandLine, root: Path) -> None:
+    before = listed(mptctl, root)
+    for copy in ("mlflow-files/0123/artifacts", "wandb/offline-run-1/files"):
+        (root / copy).mkdir(parents=True)
+        for name in ("metrics.jsonl", "environment.json", "recipe.yaml"):
+            shutil.copy(root / "old" / name, root / copy)
+    (root / "yolo").mkdir()
+    (root / "yolo" / "best.pt").write_bytes(b"not a checkpoint")
+    (root / "yolo" / "metrics.jsonl").write_text('{"loss": 1.0}\n')
+    assert listed(mptctl, root) == before
+    refused = mptctl("train-old", "--run-root", root, "--name", "wandb")
+    assert (refused.returncode, "wandb is where --log keeps its files" in refused.stderr) == (2, True)
+
+
 def test_an_imported_model_is_a_run_too(mptctl: CommandLine, root: Path) -> None:
     import torch
     import torchvision

@@ -16,6 +16,7 @@ import pytest
 
 from mptctl.cli.app import main
 from mptctl.data.split import make_split
+from mptctl.models.run_list import list_runs
 from mptctl.names import TrackerName
 from mptctl.report.trackers.background import Background
 from mptctl.report.trackers.tracker import Entry
@@ -91,13 +92,20 @@ def test_mlflow_has_recipe_curves_result_and_report(logged: Logged) -> None:
     _, new = runs["no-treatment"]
     assert new.data.metrics["evaluate/negative_flips"] == logged.flips > 0
     folder = Path(new.info.artifact_uri.removeprefix("file://"))
-    names = {"recipe.yaml", "metrics.jsonl", "environment.json", "report.html", "report.md", "flips.csv"}
-    assert names <= {path.name for path in folder.iterdir()}
+    of_run = {"recipe.yaml", "metrics.jsonl", "environment.json"}
+    of_comparison = {"report.html", "report.md", "report.json", "flips.csv"}
+    assert {path.name for path in folder.iterdir()} == of_run | of_comparison
     assert (folder / "recipe.yaml").read_bytes() == (logged.root / "no-treatment/recipe.yaml").read_bytes()
     with open(folder / "flips.csv", newline="", encoding="utf-8") as file:
         flips = list(csv.DictReader(file))
     assert len(flips) == logged.flips
     assert {"id", "label", "old", "new", "cause"} <= flips[0].keys()
+
+
+def test_what_trackers_keep_is_no_run(logged: Logged) -> None:
+    assert list(logged.root.glob("mlflow-files/**/metrics.jsonl"))
+    assert list(logged.root.glob("wandb/**/metrics.jsonl"))
+    assert [run.run for run in list_runs(logged.root).runs] == ["no-treatment", "old"]
 
 
 def test_wandb_has_them_in_folders_that_can_be_sent(logged: Logged) -> None:

@@ -7,8 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import mptctl
+from mptctl.files import scratch_folder
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.names import TrackerName
+from mptctl.report.trackers.logged_comparison import write_attachments
 from mptctl.report.trackers.logged_run import figures, known_as
 from mptctl.report.trackers.tracker import require_trackers
 from tests.common import CommandLine
@@ -30,6 +33,15 @@ def test_a_comparison_of_files_is_an_entry_of_its_own(answers: Path, mptctl: Com
     (file,) = (answers / "runs" / "tensorboard").iterdir()
     assert b"evaluate/negative_flips" in file.read_bytes()
     assert b"| 25.00 %" in file.read_bytes()  # the report as Markdown
+
+
+def test_the_report_and_the_flips_are_attached_and_nothing_else() -> None:
+    labels = np.array(["cat", "cat", "dog", "dog"])
+    report = mptctl.evaluate(labels, old=labels, new=np.array(["cat", "dog", "dog", "dog"]))
+    with scratch_folder() as folder:
+        names = [path.name for path in write_attachments(report.result, folder)]
+        assert names == ["flips.csv", "report.html", "report.json", "report.md"]
+        assert len(names) < len(list(folder.iterdir()))  # a lock of ours lies there too
 
 
 def test_a_tracker_that_fails_is_one_warning(answers: Path, mptctl: CommandLine) -> None:

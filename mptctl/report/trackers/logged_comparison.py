@@ -53,7 +53,7 @@ def log_comparison(
     values = {f"evaluate/{key}": value for key, value in flip_metrics(result).items()}
     # Kept until all trackers have read it.
     with scratch_folder() as folder:
-        files = _write(result, folder)
+        files = write_attachments(result, folder)
         for tracker in trackers:
             tracker.do(lambda to: to.result(values, step))
             attach(tracker, *files)
@@ -61,7 +61,13 @@ def log_comparison(
             tracker.close(finished=True)
 
 
-def _write(result: FlipReport, folder: Path) -> list[Path]:
+def write_attachments(result: FlipReport, folder: Path) -> list[Path]:
+    """Write the report and every flip; the paths written.
+
+    Args:
+        result: with all flips.
+        folder: may hold other files, which are not attached.
+    """
     report = Report(result)
     columns = {
         name: pa.array([None if text is None else as_cell(text) for text in values.to_pylist()], values.type)
@@ -69,8 +75,10 @@ def _write(result: FlipReport, folder: Path) -> list[Path]:
         else values
         for name, values in zip(report.flips.column_names, report.flips.columns, strict=True)
     }
-    report.to_html(folder / "report.html")
-    report.to_markdown(folder / "report.md")
-    (folder / "report.json").write_text(report.model_dump_json(), encoding="utf-8")
-    csv.write_csv(pa.table(columns), folder / "flips.csv")
-    return sorted(folder.iterdir())
+    names = ("flips.csv", "report.html", "report.json", "report.md")
+    flips, page, data, markdown = files = [folder / name for name in names]
+    report.to_html(page)
+    report.to_markdown(markdown)
+    data.write_text(report.model_dump_json(), encoding="utf-8")
+    csv.write_csv(pa.table(columns), flips)
+    return files
