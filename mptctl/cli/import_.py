@@ -66,7 +66,16 @@ def import_(
 
         mptctl import production.onnx --class-names classes.txt
     """
-    from mptctl.cli.runners.import_ import ImportFlags, import_model
+    from mptctl.cli.runners.import_ import import_model
 
-    flags = ImportFlags(weights, arch, class_names, channels, name, recipe, overrides or [], overwrite)
-    import_model(flags, run_root)
+    import_model(
+        weights,
+        run_root,
+        arch=arch,
+        class_names=class_names,
+        channels=channels,
+        name=name,
+        recipe=recipe,
+        overrides=overrides or [],
+        overwrite=overwrite,
+    )

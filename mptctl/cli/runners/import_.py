@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import typer
@@ -18,12 +17,23 @@ from mptctl.recipe import DEFAULT_PRESET, load_recipe
 from mptctl.report.media.progress_bars import showing_progress
 
 
-@dataclass(frozen=True)
-class ImportFlags:
-    """The model that somebody brings, and the run that it becomes.
+def import_model(
+    weights: Path,
+    run_root: Path,
+    *,
+    arch: str | None,
+    class_names: Path | None,
+    channels: Channels,
+    name: str,
+    recipe: str | None,
+    overrides: list[str],
+    overwrite: bool,
+) -> None:
+    """Write a run of a model that was trained elsewhere, and print its path and how well it does.
 
-    Attributes:
+    Args:
         weights: a file, or a folder that describes the model.
+        run_root: where the run goes, and the split is.
         arch: the network; None: what the folder says.
         class_names: a file in the order of the logits; None: what the model says.
         channels: the order in which the model takes them.
@@ -31,31 +41,13 @@ class ImportFlags:
         recipe: a preset or a file; None: the default of the split's source.
         overrides: ``group.key=value``, over the recipe.
         overwrite: throw away what is there.
-    """
-
-    weights: Path
-    arch: str | None
-    class_names: Path | None
-    channels: Channels
-    name: str
-    recipe: str | None
-    overrides: list[str]
-    overwrite: bool
-
-
-def import_model(flags: ImportFlags, run_root: Path) -> None:
-    """Write a run of a model that was trained elsewhere, and print its path and how well it does.
-
-    Args:
-        flags: the model and its run.
-        run_root: where the run goes, and the split is.
 
     Raises:
         UsageError: nothing says how the model sees pictures, which network it is, or its classes.
         MptctlError: weights, classes or pictures that cannot be read, or do not go together.
     """
     split = load_split(run_root) if (run_root / SPLIT_NAME).exists() else None
-    if split is None and flags.recipe is None:
+    if split is None and recipe is None:
         raise UsageError(
             f"no {SPLIT_NAME} in {run_root}: nothing says how the model sees pictures; name a recipe with "
             "--recipe, or run mptctl split SOURCE first"
@@ -65,41 +57,40 @@ def import_model(flags: ImportFlags, run_root: Path) -> None:
     from mptctl.models.importing import prepare_import, read_class_names, write_import
     from mptctl.models.published import find_described
 
-    folder = run_folder(run_root, flags.name)
-    refuse_own_inputs(folder, () if flags.class_names is None else (flags.class_names,))
-    described = find_described(flags.weights.expanduser(), flags.arch)
+    folder = run_folder(run_root, name)
+    refuse_own_inputs(folder, () if class_names is None else (class_names,))
+    described = find_described(weights.expanduser(), arch)
     if described is None:
         raise UsageError(
-            f"{flags.weights}: nothing says which network these weights are of; name it with --arch, such as "
+            f"{weights}: nothing says which network these weights are of; name it with --arch, such as "
             "--arch resnet18"
         )
-    named = flags.class_names
-    names = described.class_names if named is None else read_class_names(named)
+    names = described.class_names if class_names is None else read_class_names(class_names)
     if names is None:
-        raise UsageError(f"{flags.weights}: does not name its classes; give --class-names FILE, one a line")
+        raise UsageError(f"{weights}: does not name its classes; give --class-names FILE, one a line")
     data = [f"data.{key}={json.dumps(value)}" for key, value in described.data.items()]
 
     def say(text: str) -> None:
-        typer.echo(f"{flags.name}: {text}", err=True)
+        typer.echo(f"{name}: {text}", err=True)
 
-    preset = flags.recipe or (DEFAULT_PRESET[split.file.source] if split else "")
+    preset = recipe or (DEFAULT_PRESET[split.file.source] if split else "")
     fixed = {"model.arch": described.arch, "model.pretrained": None, "method.name": "no-treatment"}
     checkpoint = prepare_import(
         described.weights,
         class_names=names,
-        recipe=load_recipe(preset, [*data, *flags.overrides], fixed),
+        recipe=load_recipe(preset, [*data, *overrides], fixed),
         folder=folder,
         classes=split.classes.names if split else None,
         num_old=split.classes.num_old if split else 0,
-        channels=flags.channels,
-        overwrite=flags.overwrite,
+        channels=channels,
+        overwrite=overwrite,
         log=say,
     )
     # Before anything is written: what cannot be measured leaves no run.
     with showing_progress(Session(run_root, checkpoint.meta.recipe.runtime.device)) as session:
-        look = look_at_imported(checkpoint, flags.channels, split, session)
+        look = look_at_imported(checkpoint, channels, split, session)
     split_json = split.file.model_dump_json(indent=2) if split else None
-    path = write_import(checkpoint, split_json, overwrite=flags.overwrite, log=say)
+    path = write_import(checkpoint, split_json, overwrite=overwrite, log=say)
     if split is not None:
         hold_manifest(split, folder)
     for line in [*described.notes, *look.lines, *([look.warning] if look.warning else [])]:
