@@ -17,7 +17,7 @@ Answers = Future[dict[Role, Tensor]]
 
 
 def has_spare_core(device: torch.device, workers: int) -> bool:
-    """Says if a CPU computes, and not with all of its cores: then another thread can take one.
+    """Tell whether a run computes on a CPU and leaves a core to another thread.
 
     Args:
         device: of the run.
@@ -29,12 +29,11 @@ def has_spare_core(device: torch.device, workers: int) -> bool:
 class TeachersAhead:
     """A `TeacherSource` that computes its answers to the next batch while the student learns from this one.
 
-    It computes what the teachers would compute when they are asked, with as many threads, so that no number
-    changes.
+    The answers are the same bits: it computes them with as many threads as the student's thread would.
 
     Args:
-        teachers: who answer.
-        accumulate: parts of a batch that are asked for one by one.
+        teachers: that answer.
+        accumulate: parts of a batch, each answered by itself.
 
     Attributes:
         digests: of the teachers.
@@ -45,21 +44,21 @@ class TeachersAhead:
         self._teachers = teachers
         self._accumulate = accumulate
         self._answers: dict[int, Answers] = {}
-        # One thread: a cache of answers is not made for several. What torch computes there takes as many as
-        # here.
+        # One thread, since caches of answers are not made for several; torch computes in it with as many
+        # threads as here.
         self._pool = ThreadPoolExecutor(
             1, "mptctl-teachers", initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)
         )
 
     def open(self) -> None:
-        """They are, when a run begins."""
+        """Do nothing: the run has opened the teachers."""
 
     def close(self) -> None:
         """End the thread, also where not all batches were taken."""
         self._pool.shutdown(cancel_futures=True)
 
     def over(self, batches: Iterator[Batch], roles: Collection[Role]) -> Iterator[Batch]:
-        """The same batches, to the next of which these teachers begin to answer before one is given."""
+        """The same batches; before one is given, the teachers begin to answer the next one."""
         batch = next(batches, None)
         self._answers = self._begin(batch, roles)
         while batch is not None:
@@ -69,11 +68,11 @@ class TeachersAhead:
             batch, self._answers = following, answers
 
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
-        """Answers to a part of the batch that was given last; see `TeacherSource.logits`."""
+        """Answers to a part of the batch that `over` gave last; see `TeacherSource.logits`."""
         answers = self._answers.pop(batch.position).result()
         return {role: logits for role, logits in answers.items() if role in roles}
 
     def _begin(self, batch: Batch | None, roles: Collection[Role]) -> dict[int, Answers]:
-        """Answers to each part of a batch, by its position, as they come to be computed."""
+        """Start the answers to each part of a batch; they are kept by the part's position."""
         parts = [] if batch is None else batch.parts(self._accumulate)
         return {part.position: self._pool.submit(self._teachers.logits, part, roles) for part in parts}

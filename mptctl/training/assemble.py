@@ -55,14 +55,14 @@ class Loaders(NamedTuple):
 
 @dataclass
 class RunParts:
-    """The parts of a run; of runs in lock-step the first makes them, and the others find them here.
+    """Parts that runs in lock-step share: the first run makes them and fills them in here for the others.
 
     Attributes:
-        answers: of teachers to the batch at hand, which runs in lock-step share; None for a run by itself.
+        answers: of teachers to the batch at hand; None for a run by itself.
         teachers: as models, by the paths of the old model and of the references.
         loaders: of training and validation.
-        budget: of the disk that kept answers take; one for all, since a process claims room in one piece.
-        validator: looks at a model after each epoch; knows the old model's answers from its first pass on.
+        budget: of disk space for kept answers; one for all runs, since a process claims its space as a whole.
+        validator: measures a model after each epoch; keeps the old model's answers from its first pass on.
     """
 
     answers: KnownAnswers | None = None
@@ -74,14 +74,14 @@ class RunParts:
 
 @dataclass(frozen=True)
 class RunTeachers:
-    """The teachers of a run, by who asks them.
+    """The teachers of a run, by use.
 
     Attributes:
         computed: all of them, as models; None where there is none.
-        method: asked by the method; None where it needs nobody.
-        validation: the old model, asked by validation; None where none is given.
+        method: what the method asks; None where it needs no teacher.
+        validation: what validation asks, the old model; None where none is given.
         digests: role to digest of each teacher's checkpoint.
-        notes: warnings about them, and what was chosen.
+        notes: warnings about them, and choices made for them.
     """
 
     computed: Teachers | None
@@ -101,14 +101,14 @@ def assemble(
     progress: Progress = tell_nobody,
     parts: RunParts | None = None,
 ) -> Run:
-    """Make everything that a run needs, and put it where the last checkpoint left off.
+    """Make everything that a run needs, and load the last checkpoint of one that is resumed.
 
     Args:
-        request: what was asked for.
+        request: the run.
         device: where it computes.
-        group: who computes it.
+        group: the workers that compute it.
         progress: told how many pictures are decoded while a part is read into memory.
-        parts: of the runs that it goes in lock-step with; None: it goes by itself.
+        parts: shared with the runs of its lock-step; None: it trains by itself.
 
     Raises:
         UsageError: see `plan_run`; or what a model, a loader or the cache refuses.
@@ -194,7 +194,7 @@ def keep_answers(
     val: Loader | None,
     parts: RunParts | None = None,
 ) -> RunTeachers:
-    """The same teachers with their answers kept on disk, where the recipe asks for it.
+    """Keep the teachers' answers on disk where the recipe asks for it; the teachers that do so.
 
     Raises:
         UsageError: the run would keep more than ``runtime.cache_limit_gb``, or than other runs leave of it.
@@ -236,7 +236,7 @@ def build_loaders(
 
 
 def build_student(request: RunRequest, plan: RunPlan, device: torch.device, group: ProcessGroup) -> Student:
-    """The model as it begins, on the device, its optimizer and guard; without teachers as yet.
+    """Make the model before its first step, on the device, with optimizer and guard; its teachers are None.
 
     Raises:
         UsageError: an unknown architecture, or one that does not fit the recipe.
@@ -269,7 +269,7 @@ def build_student(request: RunRequest, plan: RunPlan, device: torch.device, grou
 
 
 def _initial_model(request: RunRequest) -> tuple[nn.Module, list[str]]:
-    """The model before its first step, on the CPU, and what it begins with."""
+    """The model before its first step, on the CPU, and notes on the weights that it begins with."""
     recipe = request.recipe
     names = request.split.classes.names[: request.num_classes]
     first = {"fresh": None, "old": request.old, "ref": next(iter(request.refs), None)}[recipe.method.init]
@@ -278,14 +278,14 @@ def _initial_model(request: RunRequest) -> tuple[nn.Module, list[str]]:
         refuse_other_network(source, recipe)
     model = build_model(recipe.model, request.num_classes, recipe.data.image_size)
     if source is not None:
-        begin_with(model, source, names, recipe)  # all but unknown rows comes from that model
+        begin_with(model, source, names, recipe)
     elif recipe.model.pretrained is not None:
         return model, begin_with_pretrained(model, recipe, recipe.model.pretrained, names)
     return model, []
 
 
 def build_meta(request: RunRequest, teachers: RunTeachers, plan: RunPlan | None = None) -> CheckpointMeta:
-    """The head of the run's checkpoints, before its first step; without a plan it names no decoder."""
+    """The meta of the run's checkpoints before its first step; without a plan it names no JPEG decoder."""
     classes = request.split.classes
     return CheckpointMeta(
         recipe=request.recipe,
@@ -300,7 +300,7 @@ def build_meta(request: RunRequest, teachers: RunTeachers, plan: RunPlan | None 
 
 
 def _warnings(request: RunRequest, teachers: Teachers, refs: Sequence[Path]) -> list[str]:
-    """Warnings of teachers that are not independent of the run, of another split, unfinished, or too few."""
+    """Warnings on teachers: of the run's seed, of another split, unfinished, or too few."""
     recipe = request.recipe
     warnings = [
         f"warning: {path}: began with this run's seed {recipe.runtime.seed}, so the two are not independent; "

@@ -25,12 +25,13 @@ from mptctl.recipe import MethodRecipe
 
 # Largest k that a run is moved to: the figures of the paper end at 8.
 LARGEST_K = 8.0
-# The fall of the logarithm of NFR for each 1 of k before a run has shown it, the bounds between which one is
-# believed, and the longest move: on drawn characters it fell by 0.6 to 1.1.
+# Steepness is the fall of log NFR when k rises by 1; on drawn characters it was 0.6 to 1.1. A run takes the
+# median of STEEPNESS and of those that its moves have shown, clipped to BELIEVED. LONGEST_MOVE is the largest
+# change of k in an epoch.
 STEEPNESS = 0.8
 BELIEVED = (0.25, 1.5)
 LONGEST_MOVE = 1.0
-# Moves shorter than this say nothing of the steepness.
+# A smaller change of k tells nothing of the steepness.
 TELLING_MOVE = 0.1
 # Fewer epochs have no quarter in which k could be moved.
 LEAST_EPOCHS = 4
@@ -38,11 +39,12 @@ LEAST_EPOCHS = 4
 
 @dataclass(frozen=True)
 class BiasControl:
-    """The rule by which k moves; the path so far is an argument, so that a resumed run goes on to the bit.
+    """The rule by which k moves: a pure function of the path, so that a resumed run is the same to the bit.
 
     Attributes:
         first: k until it is moved.
-        most_flips: on the validation part that keep to the budget with the confidence that is asked for.
+        most_flips: largest number of flips on the validation part that shows the budget kept, at the
+            confidence that was asked for.
         epochs: of the whole run.
     """
 
@@ -56,7 +58,7 @@ class BiasControl:
         return last_quarter(self.epochs)
 
     def k(self, path: BiasPath) -> float:
-        """Bias on the logits of new classes in the epoch that follows a path."""
+        """The bias on the logits of new classes in the epoch after a path."""
         done = len(path.epochs)
         if not done:
             return self.first
@@ -68,15 +70,15 @@ class BiasControl:
         return min(LARGEST_K, max(0.0, last + max(-LONGEST_MOVE, min(LONGEST_MOVE, move))))
 
     def after(self, path: BiasPath, flips: int) -> BiasPath:
-        """The path with one more epoch, after which the validation part shows so many flips."""
+        """The path with one more epoch, after which the validation part has so many flips."""
         return path.model_copy(update={"epochs": (*path.epochs, BiasEpoch(k=self.k(path), flips=flips))})
 
     def _log_flips(self, path: BiasPath, epoch: int) -> float:
-        """Logarithm of the flips that are expected at the end, as one epoch foretells them."""
+        """The logarithm of the flips at the run's end that one epoch predicts."""
         return math.log(max(path.epochs[epoch].flips, 0.5) * path.left[epoch])
 
     def _steepness(self, path: BiasPath) -> float:
-        """The fall of the logarithm of the flips for each 1 of k: the median of what the moves showed."""
+        """The fall of log flips when k rises by 1: the median over this run's moves and `STEEPNESS`."""
         shown = [STEEPNESS]
         for epoch in range(self.epochs // 2, len(path.epochs)):
             moved = path.epochs[epoch].k - path.epochs[epoch - 1].k
@@ -125,11 +127,14 @@ def bias_control(
 
 
 def expected_decline(references: Sequence[Path], epochs: int) -> tuple[BiasPath, list[str]]:
-    """Foretells which part of each epoch's flips the end leaves: an empty path, and notes.
+    """Predict the part of each epoch's flips that will be left at the end of a run, from the reference's log.
 
     Args:
-        references: checkpoints of the reference; the first one's run has a log beside it.
+        references: checkpoints of the references; the log beside the first is read.
         epochs: of the run to come.
+
+    Returns:
+        A path without epochs that holds these parts, and warnings.
     """
     lines = read_metrics(RunDir(references[0].resolve().parent).metrics) if references else []
     validated = [line for line in lines if line.event == "epoch" and line.val_errors_old is not None]

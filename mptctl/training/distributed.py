@@ -36,11 +36,11 @@ class ProcessGroup:
 
     @property
     def is_main(self) -> bool:
-        """True of the worker that writes files and reports."""
+        """Tell whether this worker writes files and reports."""
         return self.rank == 0
 
     def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
-        """The model with gradients averaged over the workers in the backward pass."""
+        """Wrap a model so that its backward pass averages gradients over the workers."""
         if self.size == 1:
             return model
         devices = [device] if device.type == "cuda" else None
@@ -49,18 +49,17 @@ class ProcessGroup:
         return wrapped
 
     def release(self) -> None:
-        """Let go of the group in what was wrapped, which cannot be trained any more.
+        """Take the group out of the wrapped models, which cannot be trained any more, to prevent a deadlock.
 
-        What averages gradients is freed with Python's lock held. Where it is the last that knows a gloo
-        group, it waits for the group's thread, and that thread, if it has just ended a collective, for the
-        lock: for ever.
+        A wrapped model is freed with Python's lock held. If it holds the last reference to a gloo group, it
+        waits for the group's thread; that thread waits for the lock if it has just ended a collective.
         """
         for wrapped in self._wrapped:
             wrapped.logger = wrapped.reducer = wrapped.process_group = None  # type: ignore[assignment]
         self._wrapped.clear()
 
     def sync_gradients(self, student: nn.Module, now: bool) -> AbstractContextManager[None]:
-        """Around a forward and backward pass: average the gradients ``now``, or only add them up."""
+        """A context for a forward and backward pass: gradients are averaged ``now``, or only added up."""
         if self.size == 1 or now:
             return nullcontext()
         # Of DistributedDataParallel.
@@ -68,7 +67,7 @@ class ProcessGroup:
         return apart
 
     def any(self, flag: bool, device: torch.device) -> bool:
-        """Say if the flag is set on any worker; all workers must ask."""
+        """Tell whether the flag is set on any worker; all workers must call this."""
         return flag if self.size == 1 else bool(self.maximum(torch.tensor(float(flag), device=device)) > 0)
 
     def sum(self, value: Tensor) -> Tensor:
@@ -93,7 +92,7 @@ class ProcessGroup:
 
     @contextmanager
     def checked(self) -> Iterator[None]:
-        """Around what needs the other workers: say plainly when one is gone.
+        """A context for what needs the other workers, whose errors become one plain error.
 
         Raises:
             MptctlError: another worker died or did not answer in time.

@@ -59,17 +59,17 @@ class DryRun(Model):
 
 
 def dry_run(request: RunRequest) -> DryRun:
-    """Look at everything that a run needs but its pictures.
+    """Assemble a run without its pictures, and describe it; nothing is written.
 
     Args:
-        request: what was asked for.
+        request: the run.
 
     Raises:
         MptctlError: what keeps the run from starting; see `assemble`.
     """
     recipe, folder = request.recipe, RunDir(request.folder)
-    # A run that is there is said (`holds_run`), since a flag decides about it; all else is refused as `train`
-    # would.
+    # An existing run is reported as `holds_run`, since a flag decides about it; all else is refused as by
+    # `train`.
     holds_run = is_run(request.folder)
     folder.refuse_unusable("keep" if holds_run and request.existing == "refuse" else request.existing)
     # The run is put together on the CPU; only the estimate computes where the run would.

@@ -18,13 +18,13 @@ from mptctl.training.dry_run import DryRun
 from mptctl.training.request import MOST_MEMBERS, RunRequest
 from mptctl.training.resume import newest_checkpoint, refuse_differences
 
-# The fate of a member: it is there and finished, it goes on, or it is trained from the beginning.
+# Kept: it is finished already. Resumed: it goes on. Trained: it starts from the beginning.
 MemberState = Literal["kept", "resumed", "trained"]
 
 
 @dataclass(frozen=True)
 class Member:
-    """A model of an ensemble: the request for its run, and what is done with it."""
+    """A member of an ensemble: the request for its run, and how it comes about."""
 
     request: RunRequest
     state: MemberState
@@ -81,7 +81,7 @@ def plan_ensemble(request: RunRequest, size: int) -> list[Member]:
 
 
 def members_beyond(folder: Path, size: int) -> list[str]:
-    """Names of members that are there beside the first ones, and that ``--ref FOLDER`` takes too."""
+    """Names of the members with a number of ``size`` or more, which ``--ref FOLDER`` takes too."""
     return [member.path.name for member in members_of(folder) if int(member.path.name) >= size]
 
 
@@ -109,6 +109,7 @@ def summarize(members: list[Member], *, trained: bool) -> list[MemberSummary]:
 
 
 def _plan_member(request: RunRequest) -> Member:
+    """Plan one member; the errors of `plan_ensemble`."""
     folder, meta = RunDir(request.folder), build_meta(request, NO_TEACHERS)
     if request.overwrite or not folder.holds_run():
         request = replace(request, resume=False)

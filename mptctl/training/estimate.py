@@ -22,13 +22,13 @@ from mptctl.training.optimizer.optim import build_optimizer
 from mptctl.training.run import Student
 from mptctl.training.step import train_step
 
-# Pictures of the first step that is timed; where it is short, more pictures make the figure a better one.
+# Pictures of the first timed call; while calls are short, the number is doubled.
 FEW_PICTURES = 8
-# Seconds: a call that takes longer is not timed with more pictures, nor again.
+# Seconds. A longer call is not timed again, nor with more pictures.
 LONG_CALL = 0.5
-# Calls that are timed after the first, which is slower than the others.
+# Timed calls with a whole batch, of which the shortest counts.
 TIMED_CALLS = 3
-# Keys that are about other things than how fast a step is; models that differ in them alone are timed once.
+# Keys that do not change how long a step is; models that differ only in them are timed once.
 NOT_TIMED = {
     "runtime.seed": 0, "optim.lr": 0.1, "optim.epochs": 1, "optim.max_steps": None,
     "method.name": "no-treatment", "model.pretrained": None,
@@ -101,12 +101,12 @@ def estimate_run(
 
 
 def step_seconds(recipe: Recipe, num_classes: int, device: torch.device) -> float:
-    """Seconds of a training step on random pictures without teachers; like models are timed once."""
+    """Seconds of a training step on random pictures without teachers; timed once for like models."""
     return _seconds_of_batch(change_recipe(recipe, NOT_TIMED, "estimate"), num_classes, device, trains=True)
 
 
 def answer_seconds(recipe: Recipe, num_classes: int, device: torch.device) -> float:
-    """Seconds of a forward pass as a teacher does it, a picture; timed once for models that are alike."""
+    """Seconds of a teacher's forward pass for each picture; timed once for models that are alike."""
     alike = change_recipe(recipe, NOT_TIMED, "estimate")
     return _seconds_of_batch(alike, num_classes, device, trains=False) / recipe.optim.batch_size
 
@@ -115,8 +115,8 @@ def answer_seconds(recipe: Recipe, num_classes: int, device: torch.device) -> fl
 def _seconds_of_batch(recipe: Recipe, num_classes: int, device: torch.device, *, trains: bool) -> float:
     """Seconds of a training step, or of a forward pass, with a whole batch.
 
-    Where that is long, from the two largest parts of a batch that are not: a part that is the same for any
-    number of pictures, such as moving the weights, and a part a picture.
+    A long one is extrapolated from the two largest timed numbers of pictures: a constant, such as moving the
+    weights, plus a time for each picture.
     """
     with torch.random.fork_rng(devices=[]):
         model = build_model(recipe.model, num_classes, recipe.data.image_size)
@@ -132,7 +132,7 @@ def _seconds_of_batch(recipe: Recipe, num_classes: int, device: torch.device, *,
 
         whole = recipe.optim.batch_size
         few, count = 2, min(whole, FEW_PICTURES)
-        seconds_of(few)  # what is made at the first call
+        seconds_of(few)  # warm-up
         before, seconds = seconds_of(few), seconds_of(count)
         while seconds < LONG_CALL and count < whole:
             few, before, count = count, seconds, min(whole, 2 * count)
@@ -215,7 +215,7 @@ def run_bytes(recipe: Recipe, num_classes: int) -> int:
 
 
 def student_bytes(recipe: Recipe, num_classes: int) -> int:
-    """Bytes of weights, gradients and the optimizer's state: what a run keeps while another has its turn.
+    """Bytes of weights, gradients and the optimizer's state, which a run keeps while another has its turn.
 
     Args:
         recipe: of the model that is trained.

@@ -1,4 +1,4 @@
-"""The one training loop: every method, every verb, every trial of a sweep."""
+"""The training loop of every method, command and trial."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Trainer:
         self._end_epoch()
 
     def result(self) -> FitResult:
-        """Write what stands at the end of a run that is done, and say what came of it; to be called once."""
+        """Write the last line of a run that is done, and ``best.pt`` without validation; call it once."""
         context, state = self._context, self._state
         if context.validator is None and context.group.is_main:
             self._save_best()
@@ -122,7 +122,7 @@ class Trainer:
         return result
 
     def _begin_epoch(self) -> Iterator[Batch]:
-        """Set the student up for its epoch; the batches that are left of it, and of the run."""
+        """Set the student up for its epoch, and return the batches that are left of it."""
         context, state = self._context, self._state
         set_training_mode(self._student.model, context.recipe.model)
         method = self._method.for_epoch(state.epoch, context.epochs)
@@ -186,7 +186,7 @@ class Trainer:
             self._batches = self._begin_epoch()
 
     def _is_over(self) -> bool:
-        """Tell whether all steps are done, or the validation error has not fallen for too long."""
+        """Tell whether all steps are done, or the recipe's patience with the validation error is over."""
         context, state = self._context, self._state
         patience = context.recipe.optim.patience
         if patience is None or state.global_step >= context.total_steps:
@@ -198,7 +198,7 @@ class Trainer:
         return context.group.any(out_of_patience, context.device)
 
     def _validate(self) -> Validation:
-        """Figures of the epoch just trained. A signal breaks it off; the run is saved as before it."""
+        """Measure the validation part. A signal ends that: the run is saved as not validated, and stops."""
         validation, context = NOT_VALIDATED, self._context
         if context.validator is None:
             return validation
@@ -214,6 +214,7 @@ class Trainer:
         return validation
 
     def _stop_on_non_finite(self) -> None:
+        """Raise NonFiniteError where a step was not finite; first save the weights before that step."""
         context, state, guard = self._context, self._state, self._student.guard
         failed = guard.failed()
         if failed is None:
@@ -258,7 +259,7 @@ class Trainer:
         return learning_rate(context.recipe.optim, step, context.train.steps_per_epoch, context.total_steps)
 
     def _meta(self, validation: Validation) -> CheckpointMeta:
-        """The head of a checkpoint of where the run stands now."""
+        """The meta of a checkpoint of the run as it stands now."""
         state = self._state
         return self._context.meta.model_copy(
             update={

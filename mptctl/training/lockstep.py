@@ -27,7 +27,7 @@ Ended = FitResult | Exception
 
 @dataclass
 class _Turn:
-    """A run that takes turns, with the state of torch's random numbers that it would have alone."""
+    """A run that takes turns, with its own state of torch's random numbers, as if it were alone."""
 
     place: int
     trainer: Trainer
@@ -45,15 +45,15 @@ class _Turn:
 def train_in_lockstep(requests: Sequence[RunRequest], observers: Sequence[Observer]) -> list[Ended]:
     """Train several runs in turn: each batch is loaded once, and each teacher answers it once.
 
-    Every run does what `train` would do with it alone, down to the bit. The run that is furthest behind goes
-    next, so that runs that begin at different steps come together. One that fails leaves the others alone.
+    Every run comes out as `train` would train it alone, to the bit. The run with the fewest steps is next, so
+    that runs which begin at different steps come together. A run that fails does not stop the others.
 
     Args:
         requests: runs that differ in method, optimizer, model and length alone.
         observers: one for each run.
 
     Returns:
-        For each run what came of it, or why it has ended early.
+        The result of each run, or the error that ended it.
 
     Raises:
         UsageError: runs that see other batches, have another old model or another folder of teachers' answers

@@ -11,19 +11,19 @@ from mptctl.data.loading.part import Batch, BatchJob
 from mptctl.names import Role
 from mptctl.teachers.source import TeacherSource, role_of
 
-# Answers of teachers to parts of a batch, by role, digests of the teachers, and place and length of the part.
+# Answers of teachers to parts of a batch, by role, digests of the teachers, and position and length of the
+# part.
 KnownAnswers = dict[tuple[Role, tuple[str, ...], int, int], Tensor]
 
 
 class SharedLoader(Loader):
-    """A loader that holds the batch it is at, so that each of several runs gets it when its turn comes.
+    """A loader that keeps its current batch, so that each of several runs gets it in its turn.
 
-    A run that asks for another batch moves it there: to the next one as a rule, and anywhere else by a pass
-    begun anew.
+    A run that asks for another batch moves the loader to it; for any but the next batch the pass begins anew.
 
     Args:
-        loader: which brings the pictures.
-        answers: of teachers to parts of the batch that it is at; it empties them when it goes on.
+        loader: loads the batches.
+        answers: of teachers to parts of the current batch; emptied when the loader moves.
     """
 
     def __init__(self, loader: Loader, answers: KnownAnswers) -> None:
@@ -42,11 +42,11 @@ class SharedLoader(Loader):
 
     # Never closed halfway, so an iterator will do.
     def batches(self, jobs: Iterator[BatchJob]) -> Iterator[Batch]:  # type: ignore[override]
-        """Batches as the loader makes them, not held."""
+        """The loader's own batches, which are not shared."""
         return self._loader.batches(jobs)
 
     def bottleneck(self) -> str:
-        """Of the loader."""
+        """See `Loader.bottleneck`."""
         return self._loader.bottleneck()
 
     def close(self) -> None:
@@ -56,7 +56,7 @@ class SharedLoader(Loader):
         self._loader.close()
 
     def _shared_batch(self, epoch: int, step: int) -> Batch:
-        """The batch of a step: the one held, which other runs may have asked for, or the next one."""
+        """The batch of a step: the kept one where another run has asked for it, else loaded now."""
         if self._held is None or self._at != (epoch, step):
             self._answers.clear()
             if self._at != (epoch, step - 1):
@@ -66,11 +66,11 @@ class SharedLoader(Loader):
 
 
 class SharedTeachers:
-    """A `TeacherSource` that answers from what other runs have been told about the same batch.
+    """A `TeacherSource` that gives the answers which other runs have asked for on the same batch.
 
     Args:
-        teachers: who answer, where nobody has asked yet.
-        known: answers to the batch at hand, of all who share them; whoever brings the next batch empties it.
+        teachers: asked where no run has asked yet.
+        known: answers to the current batch, shared by all runs; `SharedLoader` empties it.
 
     Attributes:
         digests: of the teachers.
@@ -90,7 +90,7 @@ class SharedTeachers:
         self._teachers.open()
 
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
-        """See `TeacherSource.logits`; of a part of the batch that the loader is at."""
+        """See `TeacherSource.logits`; ``batch`` is a part of the loader's current batch."""
         keys = {
             role: (role, names, batch.position, len(batch.labels))
             for role, names in self._names.items()

@@ -30,7 +30,16 @@ NOT_DRAWN = ("event", "epoch", "step", "terms", "seconds_left", "total_steps")
 
 @dataclass
 class _Steps:
-    """Steps since the last line: sums of terms on the device, pictures, last rate, seconds without data."""
+    """Steps since the last line.
+
+    Attributes:
+        sums: of each term, on the device.
+        count: steps.
+        rows: pictures.
+        rate: learning rate of the last step.
+        waited: seconds without a batch.
+        since: monotonic time of the last line.
+    """
 
     sums: dict[str, Tensor] = field(default_factory=dict)
     count: int = 0
@@ -41,11 +50,17 @@ class _Steps:
 
 
 class MetricsLogger:
-    """Sums up steps on the device and writes a line now and then."""
+    """Sums up the terms of steps on the device, and writes a line of progress every second.
+
+    Args:
+        context: of the run.
+        state: the trainer's own, which it keeps up to date.
+        observer: told each line.
+    """
 
     def __init__(self, context: RunContext, state: RunState, observer: Observer) -> None:
         self.context = context
-        self.state = state  # the loop's own, which it keeps up to date
+        self.state = state
         self.observer = observer
         self.writer: TensorBoardFile | None = None
         if context.group.is_main:
@@ -54,7 +69,7 @@ class MetricsLogger:
         self._taken = _Steps()
 
     def step(self, terms: dict[str, Tensor], rate: float, rows: int, waited: float) -> bool:
-        """Take one step in; True when it is time for a line."""
+        """Add one step; tell whether a line is due."""
         taken = self._taken
         taken.sums = {n: taken.sums[n] + t for n, t in terms.items()} if taken.sums else dict(terms)
         taken.count += 1
@@ -64,12 +79,12 @@ class MetricsLogger:
         return time.monotonic() - taken.since >= PROGRESS_SECONDS
 
     def flush(self) -> None:
-        """Write a line of what was taken in since the last one; waits for the device."""
+        """Write a line on the steps since the last one; waits for the device."""
         taken = self._taken
         if not taken.count:
             return
         names = sorted(taken.sums)
-        # Added up where they are: workers on GPUs cannot add what lies on the host.
+        # Added up on the device: NCCL cannot add what lies on the host.
         sums = self.context.group.sum(torch.stack([taken.sums[n].double() for n in names]).float())
         values = dict(zip(names, sums.tolist(), strict=True))
         seconds = max(time.monotonic() - taken.since, 1e-9)

@@ -41,12 +41,12 @@ class FitResult:
         run: its folder.
         steps: optimizer steps done in all.
         validation: of the last epoch.
-        trained: those of this process.
+        trained: steps of this process.
         epochs: of the whole run.
         best: the epoch of ``best.pt``; None without a validation part.
         best_error: validation error of ``best.pt``; None without a validation part.
         seconds: of this process.
-        data: what held the pictures up, and which setting moves it; None where that is not worth a word.
+        data: the bottleneck of loading and the setting that moves it; None where training hardly waited.
         ended_after: epochs after which the recipe's patience ended it; None where it went its whole length.
     """
 
@@ -62,7 +62,7 @@ class FitResult:
     ended_after: int | None = None
 
     def summary(self) -> TrainSummary:
-        """The same as plain values."""
+        """The result as plain values, for ``--json``."""
         return TrainSummary(
             run=str(self.run.path),
             best=str(self.run.best),

@@ -30,7 +30,7 @@ FEW = 10
 
 
 class UnreadLoader(Loader):
-    """The loader that would be chosen, without its pictures."""
+    """The loader that `choose_loader` chooses, which gives no batch: for sizes and names alone."""
 
     def __init__(self, plan: LoadPlan) -> None:
         choice = choose_loader(plan)
@@ -51,11 +51,11 @@ class RunPlan:
         method: its loss.
         train: of the training part.
         val: of the validation part; None where there is none.
-        val_samples: its samples, and those of old classes among them.
+        val_samples: number of validation samples, and of those of old classes.
         total_steps: optimizer steps of the whole run.
         notes: warnings on classes with few pictures, data keys that a network's own config sets, and that the
             run may end early.
-        bias_control: moves k; None where it stays, or moves by itself.
+        bias_control: moves k to keep a budget of flips; None without one.
     """
 
     method: Method

@@ -11,13 +11,12 @@ from mptctl.models.ownership import Existing, existing_by_flags
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
 
-# The seeds of the old model, of the reference and of an ensemble's first member lie so far above that of an
-# update: far from any seed that a person types, so that none begins with the weights that the update begins
-# with.
+# Added to an update's seed for the old model, the reference and an ensemble's first member, so that none of
+# them begins with the update's weights. Larger than seeds that people type.
 OLD_SEED_OFFSET = 2000
 REF_SEED_OFFSET = 1000
 ENSEMBLE_SEED_OFFSET = 3000
-# Of one ensemble: more members would have the seeds of a chain's next generation.
+# More members of an ensemble would reach the seeds of a chain's next generation.
 MOST_MEMBERS = 1000
 
 
@@ -63,7 +62,7 @@ class RunRequest:
         return self.split.classes.num_old if self.only_old_classes else len(self.split.classes.names)
 
     def continued(self) -> RunRequest:
-        """The same run, gone on with where its folder holds its beginning, else begun anew."""
+        """The request that resumes this run where its folder has a checkpoint, and else starts it anew."""
         folder = RunDir(self.folder)
         begun = folder.last.exists() or folder.previous.exists()
         return replace(self, resume=begun, overwrite=not begun)

@@ -1,4 +1,4 @@
-"""Going on with a run from its last checkpoint, down to the bit, and refusing what would be another run."""
+"""Resumes a run from its last checkpoint, to the bit, and refuses a request that would be another run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe, differences, may_change_between_starts
 from mptctl.training.run import RunState, Student
 
-# Keys by which a run may be made longer where nothing that is done depends on them.
+# Keys that may grow, where no step that was done depends on the run's length.
 LENGTH = ("optim.epochs", "optim.max_steps")
 # Decoders of runs whose checkpoints name none.
 OF_EARLIER_VERSIONS = "torchvision or DALI"
@@ -25,12 +25,12 @@ OF_TEACHERS = {"runtime.cache_teachers", "runtime.teacher_precision"}
 
 
 class Resumed(NamedTuple):
-    """The place where a run goes on.
+    """A run that was loaded from a checkpoint.
 
     Attributes:
-        path: the checkpoint that it goes on from.
-        state: where that stands.
-        notes: what the user should know.
+        path: of the checkpoint.
+        state: the progress of the run in it.
+        notes: for the user.
     """
 
     path: Path
@@ -39,13 +39,13 @@ class Resumed(NamedTuple):
 
 
 def resume(folder: RunDir, meta: CheckpointMeta, student: Student, samples: tuple[int, int]) -> Resumed:
-    """Put a student where the newest checkpoint that can be used left off.
+    """Load the newest usable checkpoint into a student: weights, optimizer, average, random numbers.
 
     Args:
         folder: of the run.
-        meta: what the run's checkpoints would say of themselves.
+        meta: of the checkpoints that the requested run would write.
         student: as it starts.
-        samples: of the validation part, and those of old classes among them.
+        samples: number of validation samples, and of those of old classes.
 
     Raises:
         CheckpointError: there is none, or it is of a run that differs from what is asked for.
@@ -84,7 +84,7 @@ def resume(folder: RunDir, meta: CheckpointMeta, student: Student, samples: tupl
 
 
 def training_state(student: Student) -> dict[str, Any]:
-    """The state that a resumed run needs beside weights and progress: optimizer, random numbers, average."""
+    """The part of a checkpoint that only a resumed run needs: optimizer, random numbers, average."""
     state: dict[str, Any] = {"optimizer": student.optimizer.state_dict(), "rng": torch.get_rng_state()}
     if student.average is not None:
         state["average"] = student.average.state()
@@ -95,7 +95,7 @@ def training_state(student: Student) -> dict[str, Any]:
 
 
 class Newest(NamedTuple):
-    """The newest checkpoint that can be resumed from, its training state, and what had to be passed over."""
+    """The newest checkpoint that can be resumed from, its training state, and notes on newer ones."""
 
     checkpoint: Checkpoint
     training: dict[str, Any]
@@ -134,7 +134,7 @@ def newest_checkpoint(folder: RunDir) -> Newest:
 
 
 def was_never_saved(folder: RunDir) -> bool:
-    """Says if a run began in a folder and ended before its first checkpoint: starting anew loses nothing."""
+    """Tell whether a run ended before its first checkpoint, so that a new start loses nothing."""
     if not folder.environment.is_file() or folder.last.exists() or folder.previous.exists():
         return False
     saved = any(line.event == "checkpoint" for line in read_metrics(folder.metrics))
@@ -142,16 +142,16 @@ def was_never_saved(folder: RunDir) -> bool:
 
 
 def refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) -> None:
-    """Refuse to take one run for another.
+    """Refuse to resume a checkpoint as a run that differs from its own.
 
     Args:
-        before: what a checkpoint says of itself.
-        now: what the checkpoints of the run that is asked for would say.
+        before: meta of the checkpoint.
+        now: meta of the checkpoints that the requested run would write.
         path: of the checkpoint.
 
     Raises:
-        CheckpointError: names what differs, of all that changes more than rounding.
-        UsageError: it is longer than it was, and what was trained so far would have been trained otherwise.
+        CheckpointError: names the keys that differ and change more than rounding.
+        UsageError: the run was made longer, and its first steps would have been others.
     """
     changes = differences(before.recipe, now.recipe)
     longer = {

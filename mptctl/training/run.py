@@ -38,9 +38,9 @@ class RunContext:
         validator: None without a validation part.
         total_steps: optimizer steps of the whole run, which the learning rate spans.
         notes: what was chosen and why.
-        bias_control: moves k; None where it stays, or moves by itself.
-        resumed_from: the checkpoint that it goes on from; None where it starts.
-        in_lockstep: other runs take turns with it, on the same batches.
+        bias_control: moves k to keep a budget of flips; None without one.
+        resumed_from: checkpoint that the run continues; None where it starts.
+        in_lockstep: the run takes turns with others on the same batches.
     """
 
     recipe: Recipe
@@ -68,7 +68,7 @@ class Student:
 
     Attributes:
         model: on the device.
-        wrapped: the model as it is called: with averaged gradients, compiled, or itself.
+        wrapped: what is called in a step: the model, wrapped to average gradients over workers or compiled.
         optimizer: over the model's weights.
         method: its loss.
         teachers: its teachers, or None where the method has none.
@@ -76,8 +76,8 @@ class Student:
         accumulate: micro-batches of a batch.
         clip_grad_norm: largest norm of the gradient; None: any.
         precision: of the forward pass.
-        group: over whose gradients the mean is taken.
-        average: of its weights over the steps; None where none is kept.
+        group: workers over which gradients are averaged.
+        average: moving average of the weights; None where none is kept.
         notes: what the model began with.
     """
 
@@ -102,16 +102,16 @@ class Student:
 
 @dataclass
 class RunState:
-    """The place where a run stands, as its checkpoints hold it; the trainer alone changes it.
+    """The progress of a run, as its checkpoints hold it; only the trainer changes it.
 
     Attributes:
         epoch: finished epochs.
         step_in_epoch: optimizer steps done in the epoch after those.
         global_step: optimizer steps done in all.
-        best_error: lowest validation error so far, of epochs in which the method is on.
+        best_error: lowest validation error so far, of epochs that may be the best.
         validation: of the last epoch so far; n/a before the first.
-        validation_pending: whether the run goes on from a checkpoint that was saved in mid-epoch, before the
-            validation that follows it, or is a run without a step.
+        validation_pending: the run has no step, or continues a checkpoint that was saved in mid-epoch, before
+            the epoch's validation.
         bias_path: k so far, where it is moved.
     """
 

@@ -1,4 +1,4 @@
-"""Batch normalisation by the statistics of the global batch: torch's on GPUs, and ours over gloo."""
+"""Batch normalisation by the statistics of the global batch: torch's on GPUs, our own over gloo on CPUs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def convert_sync_batchnorm(model: nn.Module, device: torch.device) -> nn.Module:
     if device.type == "cpu":
         return _converted(model)
     if any(isinstance(module, _BatchNorm) and hasattr(module, "act") for module in model.modules()):
-        # It keeps the activation that is part of them.
+        # timm's conversion keeps the activation that is part of its batch norms; torch's loses it.
         from timm.layers import convert_sync_batchnorm as convert_timm
 
         timms: nn.Module = convert_timm(model)
@@ -36,10 +36,10 @@ def convert_sync_batchnorm(model: nn.Module, device: torch.device) -> nn.Module:
 
 
 class GlooBatchNorm(_BatchNorm):
-    """Batch normalisation over all workers of a gloo group; in evaluation, as every other one.
+    """Batch normalisation over all workers of a gloo group; in evaluation the same as the plain one.
 
     Args:
-        plain: whose weights, running statistics and mode it takes over, and the activation of timm's.
+        plain: gives its weights, running statistics and mode, and the activation that timm's has.
     """
 
     def __init__(self, plain: _BatchNorm) -> None:
@@ -64,7 +64,7 @@ class GlooBatchNorm(_BatchNorm):
         return y
 
     def _check_input_dim(self, input: Tensor) -> None:
-        """Any: (B, C) and (B, C, H, W) are normalised alike."""
+        """Accept any number of dimensions: (B, C) and (B, C, H, W) are normalised alike."""
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # a sum over workers ends a graph anyway
     def _over_all_workers(self, x: Tensor) -> Tensor:

@@ -23,9 +23,9 @@ from mptctl.training.request import RunRequest
 
 @contextlib.contextmanager
 def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
-    """Threads, memory and determinism of a run; what was set before comes back afterwards.
+    """Set threads, memory and determinism for a run; the settings before it are restored afterwards.
 
-    The device is one of `choose_device`, which has made room for matrix products that repeat themselves.
+    The device is one of `choose_device`, which has set what deterministic matrix products need.
     """
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     benchmark = torch.backends.cudnn.benchmark
@@ -45,12 +45,12 @@ def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
         torch.backends.cudnn.benchmark = benchmark
 
 
-# All cores are taken unless another number is faster by more than this part, which timings differ by anyway.
+# All cores are taken unless another number of threads is faster by more than this part: timings vary so much.
 WORTH_IT = 0.05
-# Load average by core above which something else computes: what is found then is not kept, and what is kept
-# not taken.
+# Load average for each core above which the machine is busy: then timings are not kept, and kept ones not
+# used.
 BUSY = 0.25
-# Parts of a recipe that decide how long a step is.
+# Keys of a recipe that decide how long a step is.
 _DECISIVE: dict[str, Any] = {
     "data": {"image_size"},
     "model": True,
@@ -62,19 +62,19 @@ _DECISIVE: dict[str, Any] = {
 
 
 def choose_threads(request: RunRequest, device: torch.device) -> tuple[RunRequest, list[str]]:
-    """Choose a number of threads where nobody has said one; torch takes it from here on.
+    """Choose the number of torch's threads by timing steps, unless it is set, and set it.
 
-    Of more threads than there are cores, as when a run goes on on a smaller machine, torch takes as many as
-    there are. Somebody has said one with ``runtime.threads``, ``runtime.tune=false``, or ``OMP_NUM_THREADS``,
-    as `torchrun` and Ray do for their workers.
+    It is set by ``runtime.threads``, by ``runtime.tune=false``, or by ``OMP_NUM_THREADS``, as `torchrun` and
+    Ray do for their workers. More threads than cores, as when a run is resumed on a smaller machine, become
+    as many as there are cores.
 
     Args:
-        request: what was asked for.
+        request: the run.
         device: where it computes.
 
     Returns:
-        The request with that number in its recipe, and a note that says what was found; none where nothing
-        was to be found.
+        The request with the number in its recipe, and a note on the timings; the request as it is and no note
+        where nothing was timed.
     """
     runtime, cores = request.recipe.runtime, usable_cores()
     if device.type == "cpu" and runtime.threads > (here := max(1, cores // world_size())):
@@ -113,14 +113,17 @@ def _with_threads(request: RunRequest, threads: int) -> RunRequest:
 
 
 def time_threads(request: RunRequest, device: torch.device, cores: int) -> Iterator[tuple[int, float]]:
-    """Numbers of threads with the seconds of a step: all cores, half of them, and so on, until one is slower.
+    """Time a step with all cores, with half of them, and so on, until it is slower.
 
     Teachers are taken to be models like the student. Where cores are left, they answer while it learns.
 
     Args:
-        request: what is to be trained.
+        request: the run.
         device: the CPU.
         cores: that this process may use.
+
+    Yields:
+        A number of threads, and the seconds of a step.
     """
     before = torch.get_num_threads()
     roles = ROWS[request.recipe.method.name].teachers

@@ -26,14 +26,14 @@ from mptctl.training.torch_settings import choose_threads, torch_settings
 
 
 def train(request: RunRequest, observer: Observer) -> FitResult:
-    """Do what was asked for: assemble the run, hold its folder, train.
+    """Train a run: hold its folder, assemble it, take every step.
 
     Raises:
         MptctlError: every kind; see `Trainer.step`, `RunDir.locked`, `assemble`.
         Stopped: a signal came before the first step, or asked the loop to stop.
     """
     device = choose_device(request.recipe.runtime.device)
-    # Asked before workers meet, so that all of them are told the same.
+    # Before the workers meet and one of them writes to the folder, so that all see the same.
     anew = request.resume and was_never_saved(RunDir(request.folder))
     if anew:
         request = replace(request, resume=False, overwrite=True)
@@ -72,7 +72,7 @@ def begin_run(
     stack: contextlib.ExitStack,
     parts: RunParts | None = None,
 ) -> Run:
-    """Assemble a run whose folder is held, and make the folder ready; what it opens is closed with the stack.
+    """Assemble a run whose folder is held, and make the folder ready; the stack closes what is opened.
 
     Raises:
         MptctlError: see `assemble`.
@@ -104,7 +104,7 @@ def begin_run(
 
 
 def _write_start(request: RunRequest, run: Run) -> None:
-    """Make the folder ready; only now that all else is known to be in order is anything thrown away."""
+    """Make the folder ready. Files of an earlier run go only now, when everything else is in order."""
     context, folder = run.context, run.context.folder
     if request.overwrite:
         context.notes.extend(left_alone(folder.empty()))

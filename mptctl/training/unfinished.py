@@ -1,4 +1,4 @@
-"""The unfinished runs of a study or search, trained in one process; an error that stops one is kept."""
+"""Trains the unfinished runs of a study or search in one process, and keeps the error that stops one."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def train_unfinished(
 ) -> dict[Path, Exception]:
     """Train those of some runs that are not finished: one alone, several in lock-step.
 
-    A process that holds one of the folders is waited for: it may be dying, and its run is then gone on with.
+    Waits for another process that holds one of the folders: it may be dying, and its run is then resumed.
 
     Args:
         folders: of the runs.
         request_of: the request for a run, made once its folder is free.
-        observer_of: who is told how a run goes.
+        observer_of: the observer of a run.
 
     Returns:
-        By folder, what kept a run from its end: `Stopped`, where a signal did.
+        By folder, the error that ended a run early; `Stopped` after a signal.
     """
     left = list(folders)
     try:
@@ -48,6 +48,6 @@ def train_unfinished(
 
 
 def write_traceback(path: Path, error: Exception) -> None:
-    """Write down where in the program an unexpected error came from."""
+    """Write the traceback of an unexpected error to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")

@@ -16,12 +16,12 @@ from mptctl.teachers.source import TeacherSource
 
 
 class Validator:
-    """Runs a model over the validation loader; the old model's answers are computed once.
+    """Measures models on the validation part; the old model's answers are computed once.
 
     Args:
         loader: of the validation part, in its fixed order.
         num_old: number of old classes.
-        teachers: where the old model's answers come from; None where there is no old model.
+        teachers: gives the old model's answers; None without an old model.
         precision: of the model's forward pass.
     """
 
@@ -36,7 +36,7 @@ class Validator:
 
     @torch.no_grad()
     def run(self, model: nn.Module, progress: Progress = tell_nobody) -> Validation:
-        """Figures of one model, which comes out in evaluation mode.
+        """Count errors and flips of a model, and leave it in evaluation mode.
 
         Args:
             model: on the loader's device.
