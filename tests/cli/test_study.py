@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.cli.runners.train import describe
+from mptctl.cli.messages import describe_dry_run
 from mptctl.data.split import make_split
 from mptctl.training.dry_run import DryRun
 from mptctl.training.observer import Observer
@@ -178,4 +178,4 @@ def test_a_training_verb_says_what_its_run_will_take(mptctl: CommandLine, digits
     plan = DryRun.model_validate_json(done.stdout)
     assert plan.estimate.seconds >= plan.estimate.step_seconds * plan.total_steps > 0
     assert 1.5 < plan.estimate.disk_mb < 3
-    assert any(line.startswith("takes       about ") for line in describe(plan))
+    assert any(line.startswith("takes       about ") for line in describe_dry_run(plan))
