@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import tarfile
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from mptctl.data.listing.image_folder import BadPictures
+from mptctl.data.listing.shards import read_shards
 from mptctl.data.packing import shard_writer
 from mptctl.errors import DataError
+from mptctl.names import PackForm
 from tests.data.test_pack import pack_folder, whole
 from tests.data.test_pack_tables import pack
 
@@ -53,6 +56,26 @@ def test_img2datasets_layout_has_labels_in_its_json_and_captions_in_its_txt(
     pack(tmp_path / "00000.tar", tmp_path / "out", columns={"label": "kind"})
     for i, path in enumerate(paths):
         assert (tmp_path / "out" / path.parent.name / f"{i:09d}.jpg").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("to", ["folder", "shards"])
+def test_what_else_a_json_says_is_kept(folder: Path, tmp_path: Path, to: PackForm) -> None:
+    members, said = {}, [{"camera": "c1", "iso": 100}, {"camera": "c2"}, {"iso": "auto", "size": 2**70}]
+    for i, (path, further) in enumerate(zip(sorted(folder.glob("train/*/*.jpg")), said, strict=False)):
+        members[f"{i}.jpg"] = path.read_bytes()
+        members[f"{i}.json"] = json.dumps({"label": "a", **further}).encode()
+    write_tar(tmp_path / "0.tar", members)
+    pack(tmp_path / "0.tar", tmp_path / "out", to=to)
+    expected = [("c1", "100", None), ("c2", None, None), (None, "auto", str(2**70))]
+    if to == "folder":
+        with open(tmp_path / "out" / "pictures.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        found = [tuple(row[name] or None for name in ("camera", "iso", "size")) for row in rows]
+    else:
+        shards = read_shards(str(tmp_path / "out"), tmp_path / "out", None)
+        assert set(shards.further) == {"camera", "iso", "size"}
+        found = [*zip(*(shards.further[name] for name in ("camera", "iso", "size")), strict=True)]
+    assert found == expected
 
 
 def test_what_is_wrong_with_shards_is_named(folder: Path, tmp_path: Path) -> None:

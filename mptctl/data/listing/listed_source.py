@@ -149,10 +149,7 @@ def scan_shards(
         shard_rows=shard_rows,
         starts=starts,
     )
-    further = {
-        name: [*values, *[None] * (len(order) - len(values))] for name, values in found.further.items()
-    }
-    further = {name: [values[row] for row in order] for name, values in further.items()}
+    further = {name: [values[row] for row in order] for name, values in found.further.items()}
     return _kept(manifest, checked, [found.rows.where(row) for row in order], further, on_bad)
 
 

@@ -75,6 +75,8 @@ def read_shards(place: str, root: Path, label_key: str | None, progress: Progres
         if any(parts):
             rows.parts += [parts[number]] * (len(rows.ids) - len(rows.parts))
         progress("listing shards", number + 1, len(paths))
+    for column in shards.further.values():
+        column += [None] * (len(rows.ids) - len(column))
     return shards
 
 

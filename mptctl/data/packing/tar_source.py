@@ -8,6 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from mptctl.data.listing.labelled_rows import names_beside
 from mptctl.data.listing.patterns import root_of
@@ -64,11 +67,21 @@ def list_tars(place: str, named: Mapping[str, str]) -> TarSource:
     ids = shards.rows.ids
     if len(set(ids)) < len(ids):  # the shards of each part count from 0
         ids = ["/".join(pair) for pair in zip(found.parts, ids, strict=True)]
+    further = shards.further
     facts = [*zip(shards.shards, shards.sizes, shards.mtimes, strict=True)]
     return TarSource(
         **found._asdict(),
         ids=ids,
+        further=pa.table({name: _column(cells) for name, cells in further.items()}) if further else None,
         digest=hashlib.blake2b(repr(facts).encode(), digest_size=16).hexdigest(),
         root=root,
         shards=shards,
     )
+
+
+def _column(cells: Sequence[Any]) -> pa.Array:
+    """What the .json files say under one name; as text where they hold values of several kinds."""
+    try:
+        return pa.array(cells)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([None if cell is None else str(cell) for cell in cells])
