@@ -29,7 +29,7 @@ class _Pool:
             torch.cuda.current_stream(device).synchronize()
 
     def take(self) -> Tensor | None:
-        """A counter that nobody has; None where all are taken."""
+        """Take a free counter; None where there is none."""
         i = next(self._free)
         return self.counters[i, :1] if i < COUNTERS else None
 
@@ -38,12 +38,14 @@ _POOLS: dict[torch.device, _Pool] = {}
 
 
 def arrival_counter(device: torch.device) -> Tensor | None:
-    """(1,) int32, 0 whenever the next launch on the current stream begins; None where there is none.
+    """Get a counter, (1,) int32, that is 0 whenever the next launch on the current stream begins.
 
-    The device is the current one.
+    Args:
+        device: the current one.
 
-    There is none where all are taken, or where a graph is captured on a device on which nothing ran before:
-    what is written during a capture is not written before its replay.
+    Returns:
+        None where all counters are taken, or where a graph is captured on a device on which nothing ran
+        before: zeros that are written during a capture are not there before its replay.
     """
     capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
     if device not in _POOLS and not capturing:

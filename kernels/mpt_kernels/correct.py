@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def is_top1_correct(logits: Tensor, target: Tensor) -> Tensor:
-    """Says of each row if the first of its largest logits is the target's; with a NaN in it, it never is.
+    """Tell for each row whether the first of its largest logits is the target's; never in a row with a NaN.
 
     Args:
         logits: (N, C), any float type. C may be 0.
@@ -30,7 +30,7 @@ def is_top1_correct(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def is_unbeaten(logits: Tensor, target: Tensor) -> Tensor:
-    """The same by comparisons alone: not every device promises which of several maxima it names."""
+    """Compute `is_top1_correct` by comparisons alone, where a maximum may be any of several equal ones."""
     width = logits.shape[1]
     known = (target >= 0) & (target < width)
     column = torch.arange(width, device=logits.device)
@@ -43,7 +43,7 @@ def is_unbeaten(logits: Tensor, target: Tensor) -> Tensor:
 def count_correct(
     logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None, ignore_index: int
 ) -> dict[str, Tensor]:
-    """Counts the valid rows that each model gets right: int64 "student" and, where given, "old", "ref"."""
+    """Count the valid rows that each model gets right: int64 "student", and "old" and "ref" where given."""
     valid = target != ignore_index
     answers = {"student": logits, "old": old_logits, "ref": ref_logits}
     return {

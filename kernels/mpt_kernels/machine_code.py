@@ -1,4 +1,4 @@
-"""Compiles the row kernels for GPUs that need not be here, and counts the instructions of a warp."""
+"""Compiles the row kernels for any GPU, without one, and counts the instructions of a warp."""
 
 import re
 import subprocess
@@ -29,8 +29,13 @@ _LINE = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+ +)?([A-Z][\w.]*)([^;]
 
 
 class MachineCode(NamedTuple):
-    """A compiled kernel: registers a thread, bytes of stack and local memory, its instructions as they stand,
-    and as a warp executes them, each as often as its loop goes round.
+    """A compiled kernel.
+
+    Attributes:
+        registers: of a thread.
+        stack, local: bytes of a thread.
+        instructions: number of each in the code, by name.
+        executed: number of each that a warp executes: those in a loop count once a round.
     """
 
     registers: int
@@ -47,12 +52,19 @@ class MachineCode(NamedTuple):
 
     @property
     def spills(self) -> bool:
-        """True where a thread keeps something in local memory."""
+        """Tell whether a thread keeps something in local memory."""
         return self.stack > 0 or self.local > 0 or self.count(r"(LDL|STL)\b.*") > 0
 
 
 class Instruction(NamedTuple):
-    """A line of a disassembly; `target` is where a branch goes to, `conditional` a predicate before it."""
+    """A line of a disassembly.
+
+    Attributes:
+        address: in the code.
+        conditional: a predicate stands before it.
+        name: with its suffixes, such as ``LDG.E.128``.
+        target: address that a branch goes to; None of other instructions.
+    """
 
     address: int
     conditional: bool

@@ -36,8 +36,12 @@ VECTOR_BYTES = 16
 
 
 class Loop(NamedTuple):
-    """A loop over tiles: how often it goes round, the bytes that a thread loads and stores each time, and
-    whether it is there only for rows that are ignored or in which a model rules classes out.
+    """A loop over tiles.
+
+    Attributes:
+        trips: rounds of it.
+        loaded, stored: bytes of a thread in each round.
+        rare: it runs only for ignored rows, or rows in which a model rules classes out.
     """
 
     trips: int
@@ -47,9 +51,15 @@ class Loop(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """A launch of a row kernel: how many programs, how they are compiled, the compile-time arguments,
-    whether the last program adds up the rows, and the loops of the kernel in the order in which they
-    stand.
+    """A launch of a row kernel.
+
+    Attributes:
+        kernel: a function of Triton.
+        programs: their number.
+        options: of the compiler.
+        constants: compile-time arguments by name.
+        sums_rows: the last program adds up the rows.
+        loops: of the kernel, in the order of its code.
     """
 
     kernel: Any
@@ -70,9 +80,9 @@ def mpt_loss(
     grad_scale: float | Tensor | None,
     row_weight: Tensor | None = None,
 ) -> MptLossOutput:
-    """`mpt_kernels.mpt_loss` on arguments that it has checked."""
+    """Compute `mpt_kernels.mpt_loss`, which has checked the arguments."""
     if logits.shape[1] == 1:
-        # The only class has probability 1, which exponents of two that are rounded only come close to.
+        # The only class has probability 1, which rounded powers of two only come close to.
         return loss_by_reference(
             logits, target, old_logits, ref_logits, s, normalizer, grad_scale, row_weight
         )
@@ -107,8 +117,7 @@ def mpt_loss(
 
 
 def _as_arguments(s: LossSettings) -> list[Any]:
-    # The operator's schema has no string that may be None, and has k, the last field, as a number and as a
-    # tensor.
+    # A string in the operator's schema cannot be None. k, the last field, is passed apart.
     return [s.num_old, s.distance or "none", *s[2:-1]]
 
 
@@ -141,8 +150,7 @@ def _fused(
     n = logits.shape[0]
     values, grad, counts = empty_outputs(logits)
     rows = torch.empty((4, n), dtype=torch.float32, device=logits.device)
-    # Without columns there is nothing to read: an old model without classes is never right, and its distance
-    # is 0.
+    # An old model without classes has nothing to read: it is never right, and its distance is 0.
     old_logits = old_logits if s.num_old else None
     launch = plan(logits, target, old_logits, ref_logits, k_rows, grad, s, row_weight)
     old_value, old_slope = _factors(s.lam_old, s.num_old, s)
@@ -193,7 +201,7 @@ def plan(
     s: LossSettings,
     row_weight: Tensor | None = None,
 ) -> Launch:
-    """Chooses the row kernel for these tensors, and its arguments; reads shapes, strides and storages."""
+    """Choose the row kernel and its arguments for these tensors, by shapes, strides and storages alone."""
     n, c = logits.shape
     distance = s.distance if s.distance in ("kl", "lm") else "none"
     constants: dict[str, Any] = {
@@ -249,7 +257,7 @@ def plan(
 
 
 def _options(warps: int) -> dict[str, Any]:
-    # Fused multiply-adds are said out loud because Triton 3.10 turns them off where nothing is said.
+    # Triton 3.10 turns fused multiply-adds off by default.
     return {"num_warps": warps, "enable_fp_fusion": True}
 
 

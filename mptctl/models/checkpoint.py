@@ -63,7 +63,7 @@ class Checkpoint:
 
     Attributes:
         path: where it came from.
-        meta: what it says of itself.
+        meta: the description in it.
         model: the model's state dict, on the CPU.
         training: optimizer and random state, for resuming; None in a checkpoint that is only for use.
         digest: SHA-256 over meta and tensors, in hexadecimal.
@@ -87,10 +87,10 @@ def save_checkpoint(
 
     Args:
         path: the file.
-        meta: what it says of itself.
+        meta: the description in it.
         model: the model's state dict.
         training: optimizer and random state, of tensors and plain values.
-        keep_previous: where the file that ``path`` held before goes.
+        keep_previous: new path of the file that lay at ``path``; None: it is replaced.
 
     Returns:
         The digest.
@@ -138,12 +138,12 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def is_checkpoint(content: object) -> bool:
-    """Tell whether what a file of torch holds is a checkpoint of ours, sound or not."""
+    """Tell whether the content of a file of torch is a checkpoint of ours, damaged or not."""
     return isinstance(content, dict) and content.get("format") == FORMAT
 
 
 def checkpoint_in(content: dict[str, Any], path: Path) -> Checkpoint:
-    """Verify what was read of a checkpoint of ours.
+    """Verify the content of a checkpoint file, and make a `Checkpoint` of it.
 
     Args:
         content: of the file.
@@ -201,7 +201,7 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
 
 
 def _refuse_odd(model: object, training: object) -> None:
-    """TypeError where a checkpoint does not hold what its format says."""
+    """Raise TypeError where the parts of a checkpoint are not of their types."""
     if not isinstance(model, dict) or not model:
         raise TypeError("its model is no state dict")
     for name, value in model.items():
@@ -212,7 +212,7 @@ def _refuse_odd(model: object, training: object) -> None:
 
 
 def _valid_beside(path: Path) -> str:
-    """Name the newest checkpoint in the same folder that loads, for a message."""
+    """Words for a message: the newest checkpoint in the same folder that is whole, or that there is none."""
     beside: list[tuple[int, Path]] = []
     for other in path.parent.glob("*.pt"):
         with contextlib.suppress(OSError):  # a link to nothing, or in a circle
@@ -227,13 +227,14 @@ def _valid_beside(path: Path) -> str:
 
 
 def _digest(meta_json: str, model: dict[str, Tensor], training: dict[str, Any] | None) -> str:
+    """SHA-256 of a checkpoint's content, in hexadecimal."""
     state = hashlib.sha256(meta_json.encode())
     _hash_into(state, {"model": model, "training": training})
     return state.hexdigest()
 
 
 def _hash_into(state: Any, value: Any) -> None:
-    """Feed nested plain values and tensors to a hash, with type and shape: none can pass as another."""
+    """Feed nested plain values and tensors to a hash, with types and shapes, so that no two look alike."""
     if isinstance(value, Tensor):
         tensor = value.detach().cpu().contiguous()
         state.update(f"T{tensor.dtype}{tuple(tensor.shape)}".encode())

@@ -14,7 +14,7 @@ from mptctl.recipe import Recipe
 from mptctl.recipe.data import Interpolation
 from mptctl.recipe.validation import validate_recipe
 
-# Under which name each format keeps it: a key of the metadata, or a file in the archive.
+# The key of a file's metadata, or the name in its archive, that holds the description.
 KEY = "mptctl"
 
 
@@ -62,18 +62,18 @@ class ExportMeta(Model):
     content: str = Field(description="SHA-256 of the rest of the file, in hexadecimal")
 
     def recipe(self, arch: str | None = None) -> Recipe:
-        """A recipe with its pictures and its network, or with another architecture."""
+        """A recipe with this model's pictures, and its network or another architecture."""
         data = self.preprocessing.recipe_keys()
         model = self.model if arch is None else {"arch": arch}
         return validate_recipe({"data": data, "model": model}, "an exported model")
 
 
 def parse_export_meta(text: str | None, path: Path) -> ExportMeta | None:
-    """Read what a file says of itself; None where it says nothing.
+    """Parse the description in an exported file; None where there is none.
 
     Args:
         text: JSON from inside the file; None where there is none.
-        path: of the file. Where the JSON file beside it says something else, one of the two was changed.
+        path: of the file; the JSON file beside it must say the same.
 
     Raises:
         CheckpointError: it is damaged, or the file beside it differs.

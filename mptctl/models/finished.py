@@ -1,4 +1,4 @@
-"""The end of a checkpoint's run: whether it was reached, by its folder, or else by the checkpoint."""
+"""Tells from the run folder, or else from the checkpoint alone, whether a checkpoint's run was finished."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mptctl.models.run_folder import RunDir
 
 
 class Unfinished(NamedTuple):
-    """A run that did not come to its end, or may not have.
+    """A run that is not finished, or may not be.
 
     Attributes:
-        certain: false where neither the folder nor the checkpoint can say.
-        sentence: which run, and how far it came.
+        certain: False where neither the folder nor the checkpoint tells.
+        sentence: names the run, and says how far it came.
     """
 
     certain: bool
@@ -24,15 +24,15 @@ class Unfinished(NamedTuple):
 
 
 def unfinished(path: Path, meta: CheckpointMeta) -> Unfinished | None:
-    """Say what is known against the end of a checkpoint's run; None where it was finished or imported.
+    """Find out whether the run of a checkpoint is unfinished; None where it was finished or imported.
 
-    The ``done`` line of ``metrics.jsonl`` beside the checkpoint decides; resuming takes it out again. A
-    checkpoint outside its run folder is finished where it holds the recipe's last step. ``best.pt`` is mostly
-    of an epoch before, and does not say whether another one followed.
+    The ``done`` line of ``metrics.jsonl`` beside the checkpoint decides; a resumed run takes it out again. A
+    checkpoint outside its run folder is finished where it is of the recipe's last step. ``best.pt`` is mostly
+    of an earlier epoch, and cannot tell whether the run went on.
 
     Args:
         path: of the checkpoint; links are followed.
-        meta: what it says of itself.
+        meta: of the checkpoint.
     """
     if meta.origin == "imported":
         return None
@@ -63,6 +63,7 @@ def unfinished(path: Path, meta: CheckpointMeta) -> Unfinished | None:
 
 
 def _log_or_nothing(run: RunDir) -> list[MetricsLine]:
+    """The lines of a run's log; none where it cannot be read."""
     try:
         return read_metrics(run.metrics)
     except (OSError, CheckpointError):

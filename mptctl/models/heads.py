@@ -21,13 +21,13 @@ class Head(nn.Sequential):
 
 
 class ScaledHead(nn.Linear):
-    """A classifier with a fixed scale s, and a bias that is not trained: 0, or folded in after training.
+    """A classifier with a fixed scale s and an untrained bias, which is 0 until `fold_into_head` changes it.
 
-    The margin is no part of it: training takes it off the true class's logit, before the criterion.
+    The margin is not in it: the criterion subtracts it from the true class's logit.
 
     Args:
-        in_features: numbers of an embedding.
-        out_features: classes.
+        in_features: size of an embedding.
+        out_features: number of classes.
         scale: s.
     """
 
@@ -73,12 +73,12 @@ class Classifier(NamedTuple):
 
 
 def find_head(model: nn.Module, arch: str) -> tuple[str, nn.Module]:
-    """Name and module of the last linear layer, or of the embedding and it together.
+    """Name and module of the last linear layer, or of the `Head` that holds it and an embedding.
 
     Raises:
         UsageError: the network does not end in a linear layer.
     """
-    # timm's networks know their classifier; after it may stand layers that are none.
+    # timm's networks name their classifier; linear layers of other purpose may follow it.
     modules = timm_classifier(model) if arch.startswith(TIMM) else list(model.named_modules())
     linear = [(name, module) for name, module in modules if isinstance(module, nn.Linear | Head)]
     if not linear:
@@ -93,7 +93,7 @@ def find_head(model: nn.Module, arch: str) -> tuple[str, nn.Module]:
 
 
 def find_classifier(model: nn.Module, arch: str) -> Classifier:
-    """The layer that makes the logits, which is the end of a head with an embedding.
+    """The linear layer that makes the logits; with an embedding, the last of its `Head`.
 
     Raises:
         UsageError: the network does not end in a linear layer.
@@ -106,37 +106,37 @@ def find_classifier(model: nn.Module, arch: str) -> Classifier:
 
 
 def insert_embedding(model: nn.Module, arch: str, embedding_dim: int) -> None:
-    """Put a linear layer of so many outputs before the classifier, in place."""
+    """Insert a linear layer with ``embedding_dim`` outputs before the classifier, in place."""
     name, linear = find_classifier(model, arch)
     embedding = nn.Linear(linear.in_features, embedding_dim)
     model.set_submodule(name, Head(embedding, nn.Linear(embedding_dim, linear.out_features)))
 
 
 def use_scaled_head(model: nn.Module, recipe: ModelRecipe) -> None:
-    """Put the recipe's head, ``cosine`` or ``linear-margin``, in place of the classifier."""
+    """Replace the classifier, in place, by the recipe's head: ``cosine`` or ``linear-margin``."""
     name, linear = find_classifier(model, recipe.arch)
     head = HEADS[recipe.head](linear.in_features, linear.out_features, recipe.scale_of_head)
     model.set_submodule(name, head)
 
 
 def directions(classifier: nn.Linear) -> Tensor:
-    """(C, features) rows whose products with an embedding, plus the bias, order the classes as the logits do.
+    """(C, features) rows whose products with an embedding, plus the bias, order classes as the logits do.
 
-    Of a cosine head that is so where the bias is 0, as training leaves it.
+    For a cosine head this holds only with a bias of 0, as it is after training.
     """
     return F.normalize(classifier.weight) if isinstance(classifier, CosineHead) else classifier.weight
 
 
 @torch.no_grad()
 def fold_into_head(model: nn.Module, arch: str, biases: Tensor, temperature: float = 1.0) -> None:
-    """Change a classifier so that its logits z become (z - biases) / temperature; nothing else is changed.
+    """Change a classifier, in place, so that its logits z become (z - biases) / temperature.
 
     Computed in double precision and rounded once.
 
     Args:
         model: in place.
         arch: its name, for the message.
-        biases: (C,) what is taken off each logit.
+        biases: (C,) subtracted from each logit.
         temperature: above 0.
 
     Raises:
@@ -154,13 +154,13 @@ def fold_into_head(model: nn.Module, arch: str, biases: Tensor, temperature: flo
 
 @torch.no_grad()
 def add_rows(model: nn.Module, arch: str, rows: Tensor, constant: float) -> None:
-    """Give the layer that makes the logits further classes; those that it has keep their logits.
+    """Add classes to a classifier, in place; the logits of its present classes stay.
 
     Args:
         model: in place.
         arch: its name, for the message.
         rows: (new classes, features).
-        constant: taken off the new classes' logits.
+        constant: subtracted from the new classes' logits.
 
     Raises:
         UsageError: the classifier has no bias, or the network does not end in a linear layer.
@@ -172,6 +172,6 @@ def add_rows(model: nn.Module, arch: str, rows: Tensor, constant: float) -> None
     more = torch.full((len(rows),), -constant, dtype=bias.dtype, device=bias.device)
     linear.weight = nn.Parameter(torch.cat([weight, rows.to(weight)]), weight.requires_grad)
     longer = torch.cat([bias, more])
-    # Of a scaled head it is a buffer.
+    # A scaled head has its bias as a buffer.
     linear.bias = nn.Parameter(longer, bias.requires_grad) if isinstance(bias, nn.Parameter) else longer
     linear.out_features = len(longer)

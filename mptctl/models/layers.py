@@ -1,4 +1,4 @@
-"""Layers of our own in networks of others: DropBlock, and convolutions without what meets padding alone."""
+"""Layers of our own in other networks: DropBlock, and convolutions that skip weights on padding."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from torch.nn import functional as F
 
 from mptctl.errors import UsageError
 
-# Steps in which the rate rises to its height (bl0/negative-margin.few-shot, as in MetaOptNet).
+# Steps in which the rate rises to its full value (bl0/negative-margin.few-shot, as in MetaOptNet).
 RAMP_STEPS = 20 * 2000
-# The stages whose every block is followed by one, in that code.
+# The stages in which that code puts a DropBlock behind every block.
 STAGES = ("layer3", "layer4")
 
 
 class _Part(torch.autograd.Function):
-    """Some rows and columns of a convolution's weights, (O, I, H, W).
+    """A slice of a convolution's weights, (O, I, H, W), whose gradient has the memory order of the weights.
 
-    torch's own gradient of a slice does not lie in memory as weights in channels-last do, so that each step
-    would have to copy all of it once more.
+    The gradient of torch's own slice has another order for channels-last weights; each step would copy it.
     """
 
     @staticmethod
@@ -43,11 +42,11 @@ def _cut(weight: Tensor, rows: range, columns: range) -> Tensor:
 
 
 class TrimmedConv2d(nn.Conv2d):
-    """A convolution that, on a CPU, leaves out rows and columns of its weights that never meet the picture.
+    """A convolution that, on a CPU, skips rows and columns of its weights which never meet the picture.
 
-    A ResNet with its ImageNet stem brings 32 pixels down to maps of 1x1, where eight of the nine weights of a
-    3x3 convolution meet padding alone. They change no sum and get a gradient of zero. What is left is a
-    smaller convolution. State and hooks are those of `nn.Conv2d`.
+    A ResNet with its ImageNet stem reduces 32 pixels to maps of 1x1, where eight of the nine weights of a 3x3
+    convolution meet only padding: they change no sum, and their gradient is zero. The rest is a smaller
+    convolution. State and hooks are those of `nn.Conv2d`.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -71,11 +70,10 @@ class TrimmedConv2d(nn.Conv2d):
 
 
 def trim_convolutions(model: nn.Module) -> None:
-    """Make a network's convolutions with padding `TrimmedConv2d`, in place; weights, names and hooks stay.
+    """Turn a network's padded convolutions into `TrimmedConv2d`, in place; weights, names and hooks stay.
 
     Args:
-        model: any network. Convolutions with dilation or padding of another kind, or of a class of their own,
-            stay.
+        model: any network. Convolutions with dilation, with padding other than zeros, or of a subclass stay.
     """
     for module in model.modules():
         if type(module) is not nn.Conv2d or module.padding_mode != "zeros" or module.dilation != (1, 1):
@@ -93,14 +91,14 @@ def restore_convolutions(model: nn.Module) -> None:
 
 @lru_cache(maxsize=1024)
 def rows_that_meet(side: int, kernel: int, stride: int, padding: int) -> range:
-    """The rows of a convolution's weights that meet the picture at some place, from the first to the last.
+    """The rows of a convolution's kernel that meet the picture at some place, from the first to the last.
 
     Args:
         side: rows of the picture.
         kernel, stride, padding: of the convolution, in rows.
 
     Returns:
-        Rows of the kernel; all of them where a kernel of fewer would not come to as many places.
+        Rows of the kernel; all of them where a smaller kernel would give an output of another size.
 
     >>> rows_that_meet(1, 3, 1, 1)  # one row of a picture between two of padding
     range(1, 2)
@@ -116,8 +114,8 @@ class DropBlock(nn.Module):
     """Ghiasi et al. (NeurIPS 2018): squares at random places are set to 0, and the rest is scaled up.
 
     Args:
-        rate: part that is left out at the height, 0 to 1; it rises on a line from 0.
-        size: side of a square; at most that of the map counts.
+        rate: part of a map that is set to 0, from 0 to 1; it rises linearly from 0 in `RAMP_STEPS` steps.
+        size: side of a square in places of the map; larger than the map counts as the map's.
     """
 
     steps: Tensor
@@ -129,7 +127,7 @@ class DropBlock(nn.Module):
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: (B, C, H, W), and the same out; unchanged in evaluation."""
+        """x: (B, C, H, W) -> the same shape; unchanged in evaluation."""
         if not self.training:
             return x
         self.steps += 1
@@ -144,7 +142,7 @@ class DropBlock(nn.Module):
 
 
 def insert_drop_block(model: nn.Module, arch: str, rate: float, size: int) -> None:
-    """Follow every block of the late stages by a `DropBlock`.
+    """Put a `DropBlock` behind every block of the late stages, in place.
 
     Raises:
         UsageError: the network is not a ResNet of torchvision.

@@ -19,7 +19,7 @@ from mptctl.models.ownership import LOCK, Existing, Kind, refuse_foreign, remove
 
 # A lock holds the number of the process that took it.
 CONTENT = re.compile(rb"\d{0,10}\n?")
-# Whatever lies there is neither followed, nor waited for, nor cut off.
+# A link is not followed, a FIFO not waited for, and a file not truncated.
 CAREFULLY = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # Seconds between two looks at a folder that another process, which may be dying, still holds.
 LOOK_EVERY = 0.5
@@ -34,7 +34,7 @@ def locked(folder: Path, kind: Kind, existing: Existing) -> Iterator[None]:
     Args:
         folder: that will be written.
         kind: what will be in it.
-        existing: what becomes of what it holds already.
+        existing: the fate of its present content.
 
     Raises:
         UsageError: another process writes it, or what it holds forbids it, see `refuse_foreign`; nothing was

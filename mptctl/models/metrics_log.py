@@ -1,4 +1,4 @@
-"""``metrics.jsonl``: the course of a run, a line at a time, written while it goes on."""
+"""``metrics.jsonl``: the log of a run, to which it appends lines while it goes on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mptctl.models.records import Adjustment
 
 
 class MetricsLine(Model):
-    """One line of ``metrics.jsonl``; what does not apply is left out."""
+    """One line of ``metrics.jsonl``; fields that do not apply are left out."""
 
     event: Literal["step", "epoch", "checkpoint", "adjust", "done"] = Field(
         description="step: means since the line before; epoch: validation; checkpoint; adjust: validation; "
@@ -65,10 +65,10 @@ def append_metrics(path: Path, line: MetricsLine) -> None:
 
 
 def read_metrics(path: Path) -> list[MetricsLine]:
-    """All lines; none where there is no file. A last line that a kill cut short is left out.
+    """Read all lines of a log; none where there is no file. A last line that a kill cut short is left out.
 
     Raises:
-        CheckpointError: it is no text, or another line cannot be read.
+        CheckpointError: it is no UTF-8, or a line cannot be read.
     """
     if not path.exists():
         return []
@@ -83,12 +83,12 @@ def read_metrics(path: Path) -> list[MetricsLine]:
 
 
 def came_to_end(lines: Sequence[MetricsLine]) -> bool:
-    """Tell whether a log ends as that of a finished run; resuming takes its last line out again."""
+    """Tell whether a log ends with the line of a finished run, which a resumed run takes out again."""
     return bool(lines) and lines[-1].event == "done"
 
 
 def best_epoch(lines: Sequence[MetricsLine], first: int = 0) -> MetricsLine | None:
-    """The epoch that ``best.pt`` is of: that of the lowest validation error, the latest of several.
+    """The line of ``best.pt``'s epoch: the lowest validation error, and of equal ones the latest.
 
     Args:
         lines: of the log.
@@ -101,7 +101,7 @@ def best_epoch(lines: Sequence[MetricsLine], first: int = 0) -> MetricsLine | No
 
 
 def epochs_without_gain(lines: Sequence[MetricsLine], first: int = 0) -> int:
-    """The epochs after the first one with the lowest validation error; ``first`` is that of `best_epoch`."""
+    """Number of epochs since the first one with the lowest validation error; ``first`` as in `best_epoch`."""
     epochs = _validated(lines, first)
     if not epochs:
         return 0
@@ -109,13 +109,14 @@ def epochs_without_gain(lines: Sequence[MetricsLine], first: int = 0) -> int:
 
 
 def _validated(lines: Sequence[MetricsLine], first: int) -> list[MetricsLine]:
+    """The lines of validated epochs, from epoch ``first`` on, counted from 0."""
     return [
         line for line in lines if line.event == "epoch" and line.epoch > first and line.val_error is not None
     ]
 
 
 def parse_metrics(content: str, path: Path) -> list[MetricsLine]:
-    """The lines of a log that was read; what stands after the last line break was cut short by a kill.
+    """Parse the lines of a log; text after the last line break, which a kill cut short, is left out.
 
     Args:
         content: of the file.
@@ -138,17 +139,17 @@ def parse_metrics(content: str, path: Path) -> list[MetricsLine]:
 
 
 def steps_logged_after(path: Path, step: int) -> int:
-    """The number of steps that were logged past a step; negative where fewer were."""
+    """The last logged step minus ``step``; 0 where nothing is logged."""
     return max((line.step for line in read_metrics(path)), default=step) - step
 
 
 def truncate_metrics(path: Path, step: int, *, validated: bool) -> None:
-    """Take out what a run that is resumed from a step writes again.
+    """Remove the lines that a run which is resumed from a step writes again.
 
     Args:
         path: of the file.
-        step: lines past it go.
-        validated: whether the checkpoint of that step was saved after its validation; if not, that goes too.
+        step: lines of later steps are removed.
+        validated: the checkpoint of that step was saved after its validation; else that line is removed too.
     """
     kept = [
         line

@@ -36,7 +36,7 @@ class Kind:
         what: what messages call it.
         files: names of our files in it, as patterns.
         folders: names of our folders in it, as patterns, and what those hold.
-        marked: whether such a folder was written by us.
+        marked: tells whether a folder of this kind was written by us.
         whole: everything in it is ours.
     """
 
@@ -55,7 +55,7 @@ class Kind:
         return next((kind for pattern, kind in self.folders.items() if fnmatchcase(name, pattern)), None)
 
     def contents(self, folder: Path) -> list[Path]:
-        """The contents of a folder but its lock and what a kill left half written; none of no folder."""
+        """Everything in a folder but its lock and half-written files; empty where it is no folder."""
         if not folder.is_dir():
             return []
         return [
@@ -65,7 +65,7 @@ class Kind:
         ]
 
     def is_half_of_ours(self, name: str) -> bool:
-        """Tell whether a file of that name is what a kill left of one of ours that was being written."""
+        """Tell whether a name is that of a file of ours which a kill left half written."""
         half = HALF.fullmatch(name)
         return half is not None and any(fnmatchcase(half[1], pattern) for pattern in self.files)
 
@@ -227,7 +227,7 @@ def remove_own(folder: Path, kind: Kind, but: Path | None = None) -> list[str]:
 
 
 def left_alone(names: list[str]) -> list[str]:
-    """A note that names what was found beside our own files; none where there was nothing."""
+    """A note that names files which are not ours and stay; empty where there are none."""
     if not names:
         return []
     return [f"left alone, since mptctl did not write it: {some(names)}"]
@@ -258,7 +258,7 @@ def _refuse_in_the_way(folder: Path, kind: Kind) -> None:
 
 
 def _json(path: Path, *, first_line: bool = False) -> dict[str, Any]:
-    """The object in a file, or in its first line; an empty one where there is none."""
+    """The JSON object in a file, or in its first line; empty where there is none."""
     if not path.is_file():
         return {}
     try:

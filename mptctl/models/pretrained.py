@@ -1,4 +1,4 @@
-"""A model that begins with weights from elsewhere: `model.pretrained`."""
+"""Starts a model with weights from elsewhere: `model.pretrained`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Source(NamedTuple):
     """Weights to begin with.
 
     Attributes:
-        where: what to call them in messages.
-        state: the weights.
-        class_names: in the order of their logits; None where nothing says so.
-        pictures: keys of the recipe's group `data` that they know pictures by, as far as it is said.
+        where: their name in messages.
+        state: by the names of the program that saved them.
+        class_names: in the order of their logits; None where they are not known.
+        pictures: keys of the recipe's group `data` that they were trained with, as far as they are known.
     """
 
     where: str
@@ -41,7 +41,7 @@ class Source(NamedTuple):
 def begin_with_pretrained(
     model: nn.Module, recipe: Recipe, pretrained: str, class_names: Sequence[str]
 ) -> list[str]:
-    """Load what fits of weights from elsewhere; a classifier of other classes stays as it is.
+    """Load the weights from elsewhere that fit; a classifier of other classes keeps its fresh weights.
 
     Args:
         model: in place, with fresh weights.
@@ -50,7 +50,7 @@ def begin_with_pretrained(
         class_names: of the model, in the order of its logits.
 
     Returns:
-        Lines on what was taken and what was not, and a warning where the weights know other pictures.
+        Notes on the tensors taken and left, and a warning where the weights know another normalisation.
 
     Raises:
         UsageError: weights that are not there, or no weights.
@@ -114,7 +114,7 @@ def _read(path: Path) -> Source:
 
 
 def _warnings(source: Source, recipe: Recipe) -> list[str]:
-    """A warning where weights know pictures of another normalisation."""
+    """A warning where the weights were trained with another normalisation than the recipe's."""
     other = [
         f"data.{key}={list(source.pictures[key])}"
         for key in ("mean", "std")

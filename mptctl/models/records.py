@@ -1,4 +1,4 @@
-"""Records that checkpoints and ``metrics.jsonl`` hold: validation counts, adjustments, the path of a k."""
+"""Records in checkpoints and ``metrics.jsonl``: validation counts, adjustments, k by epoch."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ class Validation(Model):
 
     @property
     def error(self) -> float | None:
-        """Over the classes that the model knows, a fraction."""
+        """Error over the classes that the model knows, a fraction; None without samples."""
         return self.errors / self.samples if self.samples else None
 
     @property
     def error_old(self) -> float | None:
-        """Over the old classes, a fraction."""
+        """Error over the old classes, a fraction; None without samples of them."""
         return self.errors_old / self.samples_old if self.samples_old else None
 
     @property
@@ -89,10 +89,10 @@ class Validation(Model):
     def from_figures(
         cls, figures: Mapping[str, float | int | None], samples: int, samples_old: int
     ) -> Validation:
-        """The counts that `figures` wrote.
+        """The record of which `figures` made these.
 
-        An earlier version wrote rates alone. Each of them was a count divided by its samples in double
-        precision, so that the product with the samples is that count again.
+        An earlier version wrote rates only. Each was a count over its samples in double precision, so rate
+        times samples, rounded, is the count.
 
         Args:
             figures: as a checkpoint or a line of ``metrics.jsonl`` has them.

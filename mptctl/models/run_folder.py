@@ -74,7 +74,7 @@ class RunDir:
         return any(path.is_file() for path in (self.environment, self.last, self.best))
 
     def is_finished(self) -> bool:
-        """Tell whether the run came to its end; an imported model, which has no metrics, is at its end.
+        """Tell whether the run is finished; an imported model, which has no metrics, counts as finished.
 
         Raises:
             CheckpointError: its metrics cannot be read.
@@ -94,7 +94,7 @@ class RunDir:
         refuse_unusable(self.path, RUN, existing)
 
     def write_start(self, recipe_yaml: str, split_json: str | None, device: torch.device) -> None:
-        """Write what the run is made of: recipe, split (an imported model may have none) and environment."""
+        """Write environment, recipe and split; an imported model may have no split."""
         import torch  # here, since it takes seconds, and that a model is not there is to be said at once
 
         name = torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name()
@@ -113,7 +113,7 @@ class RunDir:
             write_atomically(self.split, split_json.encode())
 
     def replace_last_by_previous(self) -> None:
-        """For a ``last.pt`` that is damaged: the next save would keep it as the previous one."""
+        """Replace a damaged ``last.pt``, which the next save would keep as ``previous.pt``."""
         link_or_copy(self.previous, self.last)
 
     def empty(self, but: Path | None = None) -> list[str]:
@@ -123,13 +123,13 @@ class RunDir:
             but: a file of it that stays.
 
         Returns:
-            What is left, since no run wrote it: paths below the folder.
+            Paths below the folder of files that stay, since no run wrote them.
         """
         return remove_own(self.path, RUN, but)
 
 
 def find_checkpoint(run: str, run_root: Path) -> Path:
-    """The checkpoint that a run's name, its folder or a file stands for.
+    """Find the checkpoint of a run's name, a run folder or a file.
 
     Args:
         run: a name below ``run_root``, a run folder, or a ``.pt`` file.
@@ -155,7 +155,7 @@ def find_checkpoint(run: str, run_root: Path) -> Path:
 
 
 def find_references(runs: Iterable[str], run_root: Path) -> tuple[Path, ...]:
-    """The checkpoints of references: a run's own, and of a folder of an ensemble's members all of theirs.
+    """Find the checkpoints of references: one of each run, and all members' of an ensemble's folder.
 
     Args:
         runs: as for `find_checkpoint`, or folders of members by name or path.
@@ -181,13 +181,14 @@ def find_references(runs: Iterable[str], run_root: Path) -> tuple[Path, ...]:
 
 
 def members_of(folder: Path) -> list[RunDir]:
-    """The members of an ensemble in its folder: the runs that are named by a number, in their order."""
+    """The members of an ensemble: the runs in its folder that are named by a number, in order."""
     numbered = [path for path in folder.iterdir() if path.name.isdecimal()] if folder.is_dir() else []
     members = [RunDir(path) for path in sorted(numbered, key=lambda path: int(path.name))]
     return [member for member in members if member.holds_run()]
 
 
 def _finished_members(folder: Path) -> list[Path]:
+    """The checkpoints of an ensemble's members; the errors of `find_references`."""
     members = members_of(folder)
     unfinished = [member for member in members if not member.is_finished()]
     if len(unfinished) == len(members):
@@ -204,7 +205,7 @@ def _finished_members(folder: Path) -> list[Path]:
 
 
 def _how_to_make(run: str) -> str:
-    """``make it with mptctl train-old; ``, where the name says which verb makes it."""
+    """Words such as ``make it with mptctl train-old; ``; empty where no command has this name for its run."""
     verbs = {
         "old": "train-old",
         "ref": "train-ref",

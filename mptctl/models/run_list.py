@@ -53,7 +53,7 @@ class RunList(Model):
 
 
 class _Found(NamedTuple):
-    """A run before it is known whom it taught: its digest, and those of its own teachers."""
+    """A run of the list: its entry without ``teacher_of``, its digest, and the digests of its teachers."""
 
     entry: RunEntry
     digest: str | None
@@ -61,7 +61,7 @@ class _Found(NamedTuple):
 
 
 def list_runs(run_root: Path) -> RunList:
-    """Look at every run below a folder; each checkpoint is read and verified.
+    """List every run below a folder; each checkpoint is read and verified.
 
     Args:
         run_root: where runs and folders of runs are; links are not followed.
@@ -91,12 +91,12 @@ def _run_folders(run_root: Path) -> Iterator[Path]:
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:
-    """Sorts numbers by their value, before other names."""
+    """A sort key that orders numbers in names by value, and before other text."""
     return [(int(digits) if digits else 10**9, rest) for digits, rest in re.findall(r"(\d*)(\D*)", name)]
 
 
 def _describe_run(folder: Path, name: str) -> _Found:
-    """A run as its folder shows it, or the problem that keeps it from being read."""
+    """Describe a run by its folder, or name the problem that keeps it from being read."""
     run = RunDir(folder)
     files = [run.metrics, run.last, run.best, run.environment]
     written = max(path.stat().st_mtime for path in files if path.is_file())

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from mptctl.errors import CheckpointError, one_line, some
 from mptctl.models.programs import read_safetensors
 
-# Chosen: members that are many times larger than their archive would only serve to fill the memory.
+# Unpacked size over the size of an archive; torch packs nothing, so a larger ratio can only fill the memory.
 LARGEST_RATIO = 10
 
 
@@ -37,7 +37,7 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
 
 
 def state_dict_in(content: Any, path: Path) -> dict[str, Tensor]:
-    """The weights in what was read of a file, as of `read_state_dict`.
+    """The weights in the content of a file, as of `read_state_dict`.
 
     Raises:
         CheckpointError: it holds no state dict.
@@ -60,11 +60,11 @@ def state_dict_in(content: Any, path: Path) -> dict[str, Tensor]:
 def load_weights(model: nn.Module, state: Mapping[str, Tensor], strict: bool = True) -> None:
     """Put tensors into a model by name.
 
-    Some networks of torchvision ask which version of themselves wrote a state dict, which only torch's own
-    files say. Where that is not said, and names and shapes are those of the model, it was this one.
+    Some networks of torchvision convert a state dict by the version of the module that wrote it, which only
+    torch's own files hold. Without it the model's own version is taken.
 
     Args:
-        model: that takes them.
+        model: in place.
         state: by the names of its parameters and buffers.
         strict: refuse names that are missing or too many.
 
@@ -78,11 +78,11 @@ def load_weights(model: nn.Module, state: Mapping[str, Tensor], strict: bool = T
 
 
 def load_safely(path: Path, advice: Callable[[Path], str] = lambda path: "") -> Any:
-    """Read what `torch.save` wrote, where it is tensors and plain values alone; no code in it is run.
+    """Read a file of `torch.save` that holds only tensors and plain values; no code in it is run.
 
     Args:
         path: of the file.
-        advice: what the message about a damaged file ends with.
+        advice: makes the end of the message about a damaged file.
 
     Raises:
         CheckpointError: the file is missing, cut short, damaged, foreign, or would run code.
@@ -136,7 +136,7 @@ def load_safely(path: Path, advice: Callable[[Path], str] = lambda path: "") -> 
 
 
 def refuse_packed(path: Path) -> None:
-    """CheckpointError where an archive unpacks to far more than it has bytes: torch packs nothing."""
+    """Raise CheckpointError where an archive unpacks to far more bytes than it has."""
     try:
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(info.file_size for info in archive.infolist())
@@ -158,14 +158,13 @@ def _ends_too_early(path: Path) -> bool:
 
 
 def _odd_tensor(value: Any) -> str | None:
-    """Say what is odd about the first tensor in nested values that is no plain array; None where all are."""
+    """Describe the first tensor in nested values that is no plain dense array; None where there is none."""
     if isinstance(value, Tensor):
         if value.layout != torch.strided or value.is_quantized:
             return f"holds a tensor of layout {value.layout}, or a quantized one"
         if value.is_meta:
             return "holds a tensor without numbers (of the device meta)"
-        # An expanded tensor says of one number that it is many; a copy of it would take the memory of all of
-        # them.
+        # An expanded tensor repeats few stored numbers; a copy of it would take memory for all of them.
         if value.numel() * value.itemsize > value.untyped_storage().nbytes():
             return f"holds a tensor of {value.numel():,} numbers that stores fewer"
         return None

@@ -59,13 +59,13 @@ def build_timm(arch: str, num_classes: int, image_size: int, drop_path: float | 
 
 
 def timm_classifier(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """Name and module of what makes a timm network's logits; empty where it is several modules or none."""
+    """Name and module of a timm network's classifier; empty where it has none or several."""
     found = model.get_classifier()  # type: ignore[operator]  # timm has no types
     return [(name, module) for name, module in model.named_modules() if module is found]
 
 
 def timm_layers(model: nn.Module) -> dict[str, int]:
-    """The layer of each weight of a timm network, from the picture on, as its layer decay has it."""
+    """The layer number of each weight of a timm network, by timm's layer decay; empty where unknown."""
     from timm.models import group_parameters
 
     matcher = getattr(model, "group_matcher", None)

@@ -1,4 +1,4 @@
-"""A model that begins with the weights of the old one or of the reference, of the same architecture."""
+"""Starts a model with the weights of the old model or of the reference, of the same architecture."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mptctl.recipe.network import SAME_NETWORK
 
 @torch.no_grad()
 def begin_with(model: nn.Module, source: Checkpoint, class_names: Sequence[str], recipe: Recipe) -> None:
-    """Take over a model's weights and batch statistics; rows of classes that it does not know stay.
+    """Copy a model's weights and batch statistics; classifier rows of classes unknown to it stay as they are.
 
     Args:
-        model: in place, with the weights that it would begin with by itself.
-        source: what it is to begin with.
+        model: in place, with fresh weights.
+        source: the model that is copied.
         class_names: of the model, in the order of its logits.
         recipe: of the model.
 
