@@ -23,7 +23,7 @@ MACHINE = this_machine()
 
 def loaders(rates: dict[str, float], tuned: dict[str, float] | None = None) -> LoaderBench:
     rows = [
-        LoaderRow(name=name, images_per_s=rate, runs=[rate], workers=None, augment="x")
+        LoaderRow(name=name, source="imagefolder", images_per_s=rate, runs=[rate], workers=None, augment="x")
         for name, rate in rates.items()
     ]
     return LoaderBench(
@@ -35,8 +35,8 @@ def loaders(rates: dict[str, float], tuned: dict[str, float] | None = None) -> L
 def test_the_fastest_loader_is_named_with_what_takes_it() -> None:
     rates = {"dali-cpu": 900.0, "threaded": 700.0, "dataloader-torchcodec": 600.0}
     assert loader_sentence(loaders(rates, {"threads": 4, "prefetch": 2})) == (
-        "Fastest here: dali-cpu brings 900 images/s, 1.50 times dataloader-torchcodec. To take it: "
-        "--set data.loader=dali --set data.threads=4 --set data.prefetch=2."
+        "Fastest here: dali-cpu brings 900 images/s, 1.29 times threaded and 1.50 times dataloader-torchcodec. "
+        "To take it: --set data.loader=dali --set data.threads=4 --set data.prefetch=2."
     )
     assert "--set data.loader=threaded." in loader_sentence(loaders({"threaded": 700.0, "dali-cpu": 500.0}))
     assert loader_sentence(loaders({"dataloader-pil": 5.0})) == "No loader of ours was measured."

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.cli.messages import describe_dry_run
+from mptctl.cli.dry_run_lines import describe_dry_run
 from mptctl.data.split import make_split
 from mptctl.training.dry_run import DryRun
 from mptctl.training.observer import Observer

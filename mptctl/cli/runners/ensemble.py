@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mptctl.cli.messages import describe_dry_run
+from mptctl.cli.dry_run_lines import describe_dry_run
 from mptctl.cli.runners.train import Inputs, read_inputs
 from mptctl.cli.training_flags import TrainingFlags
 from mptctl.errors import some

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from mptctl.cli.messages import describe_dry_run, next_command
+from mptctl.cli.dry_run_lines import describe_dry_run
+from mptctl.cli.messages import next_command
 from mptctl.cli.runners.adjust import adjust_and_draw
 from mptctl.cli.runners.budget import adjusted_afterwards, refuse_without_budget, warn_of_chance
 from mptctl.cli.training_flags import TrainingFlags, UpdateFlags

@@ -9,7 +9,8 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from mptctl.cli.messages import describe_dry_run, next_command
+from mptctl.cli.dry_run_lines import describe_dry_run
+from mptctl.cli.messages import next_command
 from mptctl.cli.outputs import Outputs, read_for_models
 from mptctl.cli.runners.budget import budget_of_flags, refuse_without_budget, warn_of_chance
 from mptctl.cli.runners.train import Inputs, MptVariant, method_keys, read_inputs

@@ -1,0 +1,39 @@
+"""The lines that a dry run of a training prints for a person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mptctl.report.media.numbers import duration
+
+if TYPE_CHECKING:
+    from mptctl.training.dry_run import DryRun
+
+
+def describe_dry_run(plan: DryRun) -> list[str]:
+    """The plan of a run as lines of text."""
+    held = " (holds a run: needs --resume or --overwrite)" if plan.holds_run and not plan.from_step else ""
+    bias = f", k {plan.k:g}" if plan.k else ""
+    if plan.max_nfr is not None:
+        bias = f", k from {plan.k:g} on, moved to keep NFR within {plan.max_nfr:g} %"
+    begun = f", {plan.from_step:,} of them done" if plan.from_step else ""
+    named = {"recipe": plan.recipe, "not said": plan.not_said or ""}
+    lines = {
+        **{key: text for key, text in named.items() if text},
+        "run folder": f"{plan.run}{held}",
+        "method": f"{plan.method}{bias}, seed {plan.seed}",
+        "model": f"{plan.arch}, {plan.weights:,} trained weights, {plan.classes} classes ({plan.old_classes} "
+        f"old), pictures of {plan.image_size} x {plan.image_size}",
+        "teachers": ", ".join(plan.teachers) or "none",
+        "pictures": f"{plan.pictures['train']:,} for training, {plan.pictures['val']:,} for validation",
+        "trained on": plan.seen_in_training,
+        "judged on": plan.seen_in_evaluation,
+        "steps": f"{plan.total_steps:,} ({plan.steps_per_epoch:,} an epoch){begun}, {plan.epochs:,} "
+        f"{'epoch' if plan.epochs == 1 else 'epochs'}, batch size {plan.batch_size}, lr {plan.lr:g}",
+        "device": plan.device,
+        "loader": plan.loader,
+        "takes": f"about {duration(plan.estimate.seconds)} ({1000 * plan.estimate.step_seconds:.1f} ms a "
+        f"step, from a few on random tensors), {plan.estimate.memory_mb:,.0f} MB of memory without pictures, "
+        f"{plan.estimate.disk_mb:,.0f} MB of disk",
+    }
+    return [*(f"{key:<12}{value}" for key, value in lines.items()), *plan.notes]
