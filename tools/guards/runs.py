@@ -339,4 +339,31 @@ RUNS: dict[int, Guard] = {
         "        if owner != recipe.name and owner not in names:\n",
         "        if False:\n",
     ),
+    77: one(
+        "groups that lie in several parts are looked for",
+        "data/holding_out.py",
+        'torn = np.flatnonzero(refuse_torn_groups(parts, groups, column, quarantine=on_bad == "quarantine"))',
+        "torn = np.flatnonzero(parts == BAD)",
+    ),
+    78: one(
+        "identical pictures are looked for",
+        "data/split.py",
+        "        identical = find_identical(manifest, verify=verify, array=array, progress=progress)\n",
+        "        identical = None\n",
+    ),
+    79: Guard(
+        "a tar file has to end with its end marker, and each header to be one",
+        (
+            Patch(
+                "mptctl/data/listing/tar_members.py",
+                '            raise Damage(place, "cut off: the end marker of the tar file is missing")\n',
+                "            return\n",
+            ),
+            Patch(
+                "mptctl/data/listing/tar_members.py",
+                "        if start + count > size:\n",
+                "        if False:\n",
+            ),
+        ),
+    ),
 }
