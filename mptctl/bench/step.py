@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -134,7 +134,6 @@ def bench_step(
             skipped |= not_made
         seconds = _measure(ways, steps, repeats, lambda way, of_turn: _time(way, of_turn, device, now))
         threads = torch.get_num_threads()
-    pictures = steps * recipe.optim.batch_size
     return StepBench(
         machine=this_machine(),
         threads=threads,
@@ -149,18 +148,31 @@ def bench_step(
         steps=steps,
         repeats=repeats,
         rows=[
-            StepRow(
-                name=name,
-                precision=precision,
-                images_per_s=round(pictures / statistics.median(times), 1),
-                slowest=round(pictures / max(times), 1),
-                fastest=round(pictures / min(times), 1),
-                ms=round(1e3 * statistics.median(times) / steps, 3),
-            )
+            _row(name, precision, times, steps, recipe.optim.batch_size)
             for (precision, name), times in seconds.items()
         ],
         skipped=skipped,
         ratios=step_ratios(seconds),
+    )
+
+
+def _row(name: str, precision: Precision, times: Sequence[float], steps: int, batch_size: int) -> StepRow:
+    """The row of a way to train.
+
+    Args:
+        name, precision: of the way.
+        times: seconds of each repeat.
+        steps: of a repeat.
+        batch_size: pictures of a step.
+    """
+    pictures = steps * batch_size
+    return StepRow(
+        name=name,
+        precision=precision,
+        images_per_s=round(pictures / statistics.median(times), 1),
+        slowest=round(pictures / max(times), 1),
+        fastest=round(pictures / min(times), 1),
+        ms=round(1e3 * statistics.median(times) / steps, 3),
     )
 
 

@@ -83,18 +83,7 @@ def load_recipe(
     # Each under its present names, so that an override wins whichever name of a key it and the file have.
     content = _with_present_names(_read_file(name_or_file))
     written = content.get("criterion") or {}
-    changes: dict[Any, Any] = {}
-    known = recipe_keys()
-    for override in overrides:
-        key, equals, value = override.partition("=")
-        if not equals or not key.strip():
-            raise UsageError(f"--set {override}: not of the form key.sub=value, such as optim.lr=0.1")
-        field = known.get(key.strip())
-        if field is not None and is_list(field.annotation) and value.strip() not in NOTHING:
-            # Brackets are a shell's, so that a list may go without them: 0.5,0.5,0.5.
-            value = value if value.lstrip().startswith("[") else f"[{value}]"
-        change = _nested(key, _read_yaml(value, f"--set {key}"))
-        changes = _merge(changes, _with_present_names(change))
+    changes = _read_overrides(overrides)
     decided: dict[Any, Any] = {}
     for key, value in (fixed or {}).items():
         decided = _merge(decided, _nested(key, value))
@@ -121,6 +110,23 @@ def load_recipe(
     said = [override.partition("=")[0].strip() for override in overrides]
     refuse_idle(recipe.criterion, _of_criterion([*said, *(fixed or {})]), where)
     return recipe
+
+
+def _read_overrides(overrides: Sequence[str]) -> dict[Any, Any]:
+    """The nested keys and values of ``key.sub=value`` strings, under their present names."""
+    changes: dict[Any, Any] = {}
+    known = recipe_keys()
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not key.strip():
+            raise UsageError(f"--set {override}: not of the form key.sub=value, such as optim.lr=0.1")
+        field = known.get(key.strip())
+        if field is not None and is_list(field.annotation) and value.strip() not in NOTHING:
+            # Brackets are a shell's, so that a list may go without them: 0.5,0.5,0.5.
+            value = value if value.lstrip().startswith("[") else f"[{value}]"
+        change = _nested(key, _read_yaml(value, f"--set {key}"))
+        changes = _merge(changes, _with_present_names(change))
+    return changes
 
 
 def _of_criterion(keys: Iterable[str]) -> list[str]:

@@ -112,14 +112,7 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     train = UnreadLoader(load_plan("train", train=True, rank=group.rank, world_size=group.size))
     held_out = split.indices("val", request.num_classes)
     val = UnreadLoader(load_plan("val", train=False)) if len(held_out) else None
-    notes, patience = few_pictures(names, counts), recipe.optim.patience
-    if patience is not None:
-        if val is None:
-            raise UsageError(
-                f"optim.patience {patience}: looks at the validation part, and this split has none; split "
-                "with --val-fraction above 0, or set it to null"
-            )
-        notes.append(f"ends sooner after {patience} epochs without a lower validation error (optim.patience)")
+    notes = [*few_pictures(names, counts), *_notes_on_patience(recipe.optim.patience, val)]
     total_steps = recipe.optim.total_steps(train.steps_per_epoch)
     samples_old = int((split.labels[held_out] < split.classes.num_old).sum())
     epochs = math.ceil(total_steps / train.steps_per_epoch)
@@ -160,6 +153,18 @@ def _refuse_batch_size(recipe: Recipe, workers: int) -> None:
             f"workers with {pieces} pieces each (optim.accumulate) would part; take a multiple of "
             f"{2 * workers * pieces}"
         )
+
+
+def _notes_on_patience(patience: int | None, val: UnreadLoader | None) -> list[str]:
+    """A note that a run may end early; raises UsageError where it has no validation part to do so by."""
+    if patience is None:
+        return []
+    if val is None:
+        raise UsageError(
+            f"optim.patience {patience}: looks at the validation part, and this split has none; split with "
+            "--val-fraction above 0, or set it to null"
+        )
+    return [f"ends sooner after {patience} epochs without a lower validation error (optim.patience)"]
 
 
 def few_pictures(names: Sequence[str], counts: NDArray[np.int64]) -> list[str]:

@@ -29,18 +29,7 @@ def import_model(
     overrides: list[str],
     overwrite: bool,
 ) -> None:
-    """Write a run of a model that was trained elsewhere, and print its path and how well it does.
-
-    Args:
-        weights: a file, or a folder that describes the model.
-        run_root: where the run goes, and the split is.
-        arch: the network; None: what the folder says.
-        class_names: a file in the order of the logits; None: what the model says.
-        channels: the order in which the model takes them.
-        name: of the run's folder.
-        recipe: a preset or a file; None: the default of the split's source.
-        overrides: ``group.key=value``, over the recipe.
-        overwrite: throw away what is there.
+    """Write a run of a model that was trained elsewhere; print its path and error. Parameters are the flags.
 
     Raises:
         UsageError: nothing says how the model sees pictures, which network it is, or its classes.
