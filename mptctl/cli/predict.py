@@ -15,7 +15,11 @@ def predict(
     run: Annotated[str, typer.Argument(metavar="RUN", help="The model: run name, run folder or .pt file.")],
     folder: Annotated[
         Path,
-        typer.Argument(metavar="DIR", help="Folder of pictures, at any depth; ids are paths below it."),
+        typer.Argument(
+            metavar="DIR",
+            help="Folder of pictures, at any depth; ids are paths below it. Or a table of paths, or tar "
+            "shards ('DIR/*.tar').",
+        ),
     ],
     out: Annotated[
         Path, typer.Option("--out", metavar="FILE", help="Where predictions go: .npz, .csv or .parquet.")

@@ -1,4 +1,4 @@
-"""Splits that `split` does not write: of a folder without labels, and of a run that knows further classes."""
+"""Splits that `split` does not write: of pictures without labels, and of a run that knows further classes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 
 from mptctl.data.classes import ClassSplit, label_map
 from mptctl.data.held_split import holds_split
 from mptctl.data.listing.image_folder import BadPictures
-from mptctl.data.manifest import TEST, Manifest, pack_paths
+from mptctl.data.listing.listed_source import Checks, scan_shards, scan_table
+from mptctl.data.listing.patterns import root_of
+from mptctl.data.listing.recognise import recognise
+from mptctl.data.manifest import BAD, TEST, Manifest, pack_paths
 from mptctl.data.picture_kinds import EXTENSIONS, is_read, is_unread_picture, walk_visible
 from mptctl.data.split import Split, load_split, split_of
 from mptctl.data.split_file import (
@@ -26,7 +30,7 @@ from mptctl.data.split_file import (
 )
 from mptctl.data.verify import CheckedFiles, check_files
 from mptctl.errors import DataError, UsageError, some
-from mptctl.names import OnBad, Progress, Verify, tell_nobody
+from mptctl.names import OnBad, PlaceKind, Progress, Verify, tell_nobody
 
 # The way in which Python shows a byte of a file's name that is not UTF-8.
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -40,23 +44,25 @@ def unlabelled_split(
     on_bad: OnBad = "fail",
     progress: Progress = tell_nobody,
 ) -> tuple[Split, list[str]]:
-    """List and check the pictures of a folder, so that every loader can read them; nothing is written.
+    """List and check pictures, so that every loader can read them; nothing is written.
 
     Args:
-        root: the folder; pictures in its folders count too, hidden files do not. Pictures of kinds that are
-            not read are bad files.
+        root: a folder; pictures in its folders count too, hidden files do not. Pictures of kinds that are
+            not read are bad files. Or a table of paths below its folder, or a pattern of tar shards.
         class_names: what a model can answer. Every label of the split is 0 and means nothing.
         verify: ``header``, or ``decode`` to decode every file as well.
         on_bad: ``fail`` on bad files, or ``quarantine`` to leave them out.
         progress: told how many files are checked.
 
     Returns:
-        The split, whose ids are paths below the folder, and one line for each file that is left out.
+        The split, whose ids are paths below the folder, or as of `split`, and one line for each picture that
+        is left out.
 
     Raises:
         DataError: no folder, no picture in it, none that can be used, or bad files, which are named.
     """
-    refuse_no_folder(root)
+    if place_of_pictures(root) != "imagefolder":
+        return _listed_split(root, class_names, verify=verify, on_bad=on_bad, progress=progress)
     # Links to folders are followed, each folder once.
     paths = sorted(
         (folder / name).relative_to(root).as_posix()
@@ -125,10 +131,42 @@ def _request(root: Path) -> SplitRequest:
     )
 
 
-def refuse_no_folder(root: Path) -> None:
-    """Raise DataError where there is no such folder, which can be said before torch is imported."""
-    if not root.is_dir():
-        raise DataError(f"{root}: not a folder; name one that holds pictures")
+def _listed_split(
+    place: Path, class_names: tuple[str, ...], **checks: Unpack[Checks]
+) -> tuple[Split, list[str]]:
+    """As `unlabelled_split`, of a table or of shards."""
+    if place_of_pictures(place) == "table":
+        listed = scan_table(place, place.resolve().parent, {}, labelled=False, **checks)
+    else:
+        listed = scan_shards(str(place), root_of(str(place)), None, labelled=False, **checks)
+    was = listed.manifest
+    parts = np.where(was.parts == BAD, was.parts, np.uint8(TEST))
+    if not np.any(parts == TEST):
+        raise DataError(f"{place}: none of its {len(was)} pictures can be used: {some(listed.problems)}")
+    manifest = replace(was, class_names=class_names, labels=np.zeros_like(was.labels), parts=parts)
+    classes = ClassSplit(class_names, len(class_names))
+    request = _request(place).model_copy(update={"source": was.source, "data_root": str(was.root)})
+    split = split_of(
+        manifest, classes, request, place.parent, verify=checks["verify"], quarantined=listed.problems
+    )
+    return split, listed.problems
+
+
+def place_of_pictures(root: Path) -> PlaceKind:
+    """The kind of a place without labels, which needs no torch to be known.
+
+    Raises:
+        DataError: neither a folder, nor a table or shards.
+    """
+    if root.is_dir():
+        return "imagefolder"
+    kind = recognise(str(root))
+    if kind not in ("table", "webdataset"):
+        raise DataError(
+            f"{root}: not a folder; name one that holds pictures, a table of their paths (.csv, .parquet), "
+            "or tar shards ('DIR/*.tar')"
+        )
+    return kind
 
 
 def extend_split(split: Split, known: Sequence[str], added: Sequence[str]) -> Split:

@@ -137,7 +137,7 @@ class LoadedRun:
         """Answers to every picture in a folder, at any depth, read in threads as in evaluation.
 
         Args:
-            folder: ids are paths below it.
+            folder: ids are paths below it. Or a table of paths, or tar shards, with ids as `split` has them.
             on_bad: ``fail`` on files that are no readable picture, or ``quarantine`` to leave them out.
             verify: look at each file's ``header`` and end, or ``decode`` it all, before the first answer.
             progress: told how many pictures are done.
@@ -157,12 +157,12 @@ class LoadedRun:
             LoadPlan(split, data, "test", batch_size, seed=0, train=False, device=self.device)
         )
         logits = np.empty((len(split.labels), len(self.class_names)), dtype=np.float32)
-        done = 0
+        rows, done = split.indices("test"), 0
         try:
             for batch, (found,) in forward([self.model], loader):
                 logits[batch.index.numpy()] = found.cpu().numpy()
                 done += len(batch.index)
-                progress("pictures", done, len(logits))
+                progress("pictures", done, len(rows))
         except DataError as error:
             what = str(error).partition("; ")[0].replace(" since split", " since it was checked")
             raise DataError(
@@ -170,8 +170,8 @@ class LoadedRun:
             ) from error
         finally:
             loader.close()
-        ids = split.ids(split.indices("test"))
-        return answers_from_logits(str(self.path), ids, logits, self.class_names, tuple(left_out))
+        ids = split.ids(rows)
+        return answers_from_logits(str(self.path), ids, logits[rows], self.class_names, tuple(left_out))
 
 
 def load_run(run: str, session: Session) -> LoadedRun:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,36 @@ def test_answers_go_into_a_file(mptctl: CommandLine, runs: Path, pictures: Path,
     )
     assert {row["pred"] for row in rows} <= {"cat", "dog"}
     assert all(0.5 <= float(row["confidence"]) <= 1 for row in rows)
+
+
+def test_pictures_in_tables_and_shards_are_predicted_as_those_in_folders(
+    mptctl: CommandLine, runs: Path, pictures: Path, tmp_path: Path
+) -> None:
+    paths = sorted(pictures.rglob("*.jpg"))
+    ids = [str(path.relative_to(pictures)) for path in paths]
+    (pictures / "gone.jpg").write_bytes(b"no picture")
+    (pictures / "table.csv").write_text(
+        "path,split\n" + "".join(f"{name},train\n" for name in ["gone.jpg", *ids])
+    )
+    with tarfile.open(tmp_path / "train-0.tar", "w") as tar:
+        for path, name in zip([pictures / "gone.jpg", *paths], ["gone.jpg", *ids], strict=True):
+            tar.add(path, name)
+    answers = {}
+    for kind, place in {
+        "folder": pictures,
+        "table": pictures / "table.csv",
+        "shards": tmp_path / "*.tar",
+    }.items():
+        words = ("predict", "mine", place, "--out", tmp_path / f"{kind}.npz", "--run-root", runs)
+        refused = mptctl(*words)
+        assert (refused.returncode, "gone.jpg" in refused.stderr) == (4, True)
+        done = mptctl(*words, "--on-bad", "quarantine")
+        assert done.returncode == 0, done.stderr
+        assert "16 pictures predicted, 1 left out" in done.stderr
+        answers[kind] = np.load(tmp_path / f"{kind}.npz")
+    for kind in ("table", "shards"):
+        assert answers[kind]["id"].tolist() == answers["folder"]["id"].tolist() == ids
+        assert np.array_equal(answers[kind]["logits"], answers["folder"]["logits"])
 
 
 def test_with_labels_evaluate_takes_them(

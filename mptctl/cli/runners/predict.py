@@ -8,7 +8,7 @@ import typer
 
 from mptctl.cli.messages import warn
 from mptctl.cli.outputs import Outputs, read_for_models
-from mptctl.data.derived_splits import refuse_no_folder
+from mptctl.data.derived_splits import place_of_pictures
 from mptctl.data.picture_kinds import passed_over_at_any_depth
 from mptctl.evaluation.reading.answers import ANSWERS, answers_writer
 from mptctl.models.run_folder import find_checkpoint
@@ -19,11 +19,11 @@ from mptctl.report.media.progress_bars import progress_bars
 def predict_folder(
     run: str, folder: Path, out: Path, session: Session, *, verify: Verify, on_bad: OnBad
 ) -> None:
-    """Write a model's predictions for the pictures below a folder, and print how many there are.
+    """Write a model's predictions for pictures, and print how many there are.
 
     Args:
         run: the model.
-        folder: of pictures, at any depth.
+        folder: of pictures, at any depth; or a table, or a pattern of shards.
         out: the predictions file.
         session: where runs are and where the model computes.
         verify: how each file is looked at.
@@ -39,7 +39,7 @@ def predict_folder(
     outputs.check(read_for_models([run], session.run_root))
     # What is not there is said before torch is imported, which takes seconds.
     find_checkpoint(run, session.run_root)
-    refuse_no_folder(folder.expanduser())
+    kind = place_of_pictures(folder.expanduser())
     from mptctl.inference.loaded import load_run
 
     model = load_run(run, session)
@@ -49,7 +49,8 @@ def predict_folder(
         predictions = model.predict_folder(folder, on_bad=on_bad, verify=verify, progress=progress)
     for line in predictions.left_out:
         typer.echo(f"left out: {line}", err=True)
-    for line in passed_over_at_any_depth(folder.expanduser()).lines():
-        typer.echo(line, err=True)
+    if kind == "imagefolder":
+        for line in passed_over_at_any_depth(folder.expanduser()).lines():
+            typer.echo(line, err=True)
     typer.echo(f"{len(predictions):,} pictures predicted, {len(predictions.left_out):,} left out", err=True)
     typer.echo(str(predictions.save(out)))

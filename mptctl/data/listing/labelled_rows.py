@@ -20,6 +20,8 @@ from mptctl.files import read_names
 # Files beside shards or a table that name the classes, in the order of their numbers.
 _NAME_FILES = ("classes.txt", "classnames.txt")
 _DATASET_INFO = "dataset_info.json"
+# The label of all rows where labels are not looked at.
+ANY = "any"
 
 
 @dataclass

@@ -72,6 +72,7 @@ def scan_table(
     root: Path,
     columns: Mapping[str, str],
     *,
+    labelled: bool = True,
     verify: Verify = "header",
     on_bad: OnBad = "fail",
     progress: Progress = tell_nobody,
@@ -82,13 +83,14 @@ def scan_table(
         place: the table, a CSV or Parquet file.
         root: folder that its paths are below.
         columns: names of columns by their roles, where they are other ones.
+        labelled: as of `read_table`.
         verify, on_bad, progress: as of `read_source`.
 
     Raises:
         UsageError, DataError: as of `read_table` and `arrange`; `BadPictures`: rows that cannot be used.
     """
-    table = read_table(place, root, columns)
-    arranged = arrange(table.rows, names_beside([place.parent]), str(place))
+    table = read_table(place, root, columns, labelled=labelled)
+    arranged = arrange(table.rows, names_beside([place.parent]) if labelled else None, str(place))
     order = arranged.order.tolist()
     paths = [table.paths[row] for row in order]
 
@@ -110,6 +112,7 @@ def scan_shards(
     root: Path,
     label_key: str | None,
     *,
+    labelled: bool = True,
     verify: Verify = "header",
     on_bad: OnBad = "fail",
     progress: Progress = tell_nobody,
@@ -119,14 +122,14 @@ def scan_shards(
     Args:
         place: a pattern of tar files, or a folder of them.
         root: folder that the shards are below.
-        label_key: as of `read_shards`.
+        label_key, labelled: as of `read_shards`.
         verify, on_bad, progress: as of `read_source`.
 
     Raises:
         DataError: as of `read_shards` and `arrange`; `BadPictures`: pictures that cannot be used.
     """
-    found = read_shards(place, root, label_key, progress)
-    arranged = arrange(found.rows, names_beside([root]), place)
+    found = read_shards(place, root, label_key, progress, labelled=labelled)
+    arranged = arrange(found.rows, names_beside([root]) if labelled else None, place)
     order = arranged.order.tolist()
     names = [found.rows.ids[row] for row in order]
     shard_rows = np.array(found.shard_rows, dtype=np.int32)[arranged.order]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mptctl.data.listing.labelled_rows import LabelledRows
+from mptctl.data.listing.labelled_rows import ANY, LabelledRows
 from mptctl.data.listing.patterns import find_files, parts_in_names
 from mptctl.data.listing.tar_members import Damage, Member, indexed_members, members
 from mptctl.data.picture_kinds import EXTENSIONS
@@ -46,7 +46,14 @@ class Shards:
     further: dict[str, list[Any]] = field(default_factory=dict)
 
 
-def read_shards(place: str, root: Path, label_key: str | None, progress: Progress = tell_nobody) -> Shards:
+def read_shards(
+    place: str,
+    root: Path,
+    label_key: str | None,
+    progress: Progress = tell_nobody,
+    *,
+    labelled: bool = True,
+) -> Shards:
     """List the pictures of shards with their labels, without reading a picture.
 
     Members whose names are the same up to the first dot are one sample. Its label is in ``.cls``, else in
@@ -57,19 +64,20 @@ def read_shards(place: str, root: Path, label_key: str | None, progress: Progres
         root: folder that the shards are below.
         label_key: key of the label in each ``.json``, or `TEXT_KEY`; None for the default.
         progress: told how many shards are done.
+        labelled: without it labels and parts are not looked at, and all pictures are of one class.
 
     Raises:
         DataError: as of `find_files` and `parts_in_names`, or a shard that cannot be read.
     """
     paths = find_files(place, ".tar")
     names = [os.path.relpath(path, root) for path in paths]
-    parts = parts_in_names(names, place)
+    parts = parts_in_names(names, place) if labelled else []
     places: list[str] = []
-    rows = LabelledRows([], [], [], places.__getitem__, ids_in_parts=True)
+    rows = LabelledRows([], [], [], places.__getitem__, ids_in_parts=labelled)
     shards = Shards(rows, names)
     for number, path in enumerate(paths):
         try:
-            _read_shard(path, number, shards, places, label_key)
+            _read_shard(path, number, shards, places, label_key, labelled)
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
         if any(parts):
@@ -80,7 +88,9 @@ def read_shards(place: str, root: Path, label_key: str | None, progress: Progres
     return shards
 
 
-def _read_shard(path: Path, number: int, shards: Shards, places: list[str], label_key: str | None) -> None:
+def _read_shard(
+    path: Path, number: int, shards: Shards, places: list[str], label_key: str | None, labelled: bool
+) -> None:
     """Add the pictures of one shard; a sample or shard that is damaged becomes a row with a problem."""
 
     def add(name: str, label: str, start: int, size: int, problem: str | None) -> None:
@@ -115,7 +125,7 @@ def _read_shard(path: Path, number: int, shards: Shards, places: list[str], labe
                 add(first.name, "", first.start, 0, problem)
                 continue
             fields = _fields(descriptor, sample)
-            label, missing = _label(descriptor, sample, fields, label_key)
+            label, missing = _label(descriptor, sample, fields, label_key) if labelled else (ANY, None)
             (place,) = pictures
             for name in {*shards.further, *fields} - {label_key or _DEFAULT_KEY}:
                 column = shards.further.setdefault(name, [])

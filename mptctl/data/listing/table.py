@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from mptctl.data.listing.labelled_rows import LabelledRows
+from mptctl.data.listing.labelled_rows import ANY, LabelledRows
 from mptctl.errors import DataError, UsageError, did_you_mean, one_line, some
 from mptctl.names import ColumnRole
 
 # The columns that a table has, or may have; `--column ROLE=NAME` says which is which under other names.
 ROLES = get_args(ColumnRole)
-_NEEDED = ("path", "label")
 
 
 class Table(NamedTuple):
@@ -35,13 +34,14 @@ class Table(NamedTuple):
     further: dict[str, Sequence[Any]]
 
 
-def read_table(path: Path, root: Path | None, columns: Mapping[str, str]) -> Table:
+def read_table(path: Path, root: Path | None, columns: Mapping[str, str], *, labelled: bool = True) -> Table:
     """Read all rows of a table; no picture is looked for.
 
     Args:
         path: of the table.
         root: folder that paths are below; None: they lie anywhere, and stay as they are.
         columns: names of columns by their roles, where they are other ones.
+        labelled: without it labels and parts are not looked at, and all rows are of one class.
 
     Raises:
         UsageError: a column that is named and is not there.
@@ -49,7 +49,7 @@ def read_table(path: Path, root: Path | None, columns: Mapping[str, str]) -> Tab
     """
     cells, lines = _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
     unit = "row" if isinstance(lines, range) else "line"
-    named = name_roles(columns, list(cells), path)
+    named = name_roles(columns, list(cells), path, ("path", "label") if labelled else ("path",))
     paths = [_text(cell) for cell in cells[named["path"]]]
     problems: dict[int, str] = {}
     for row, text in enumerate(paths):
@@ -60,25 +60,31 @@ def read_table(path: Path, root: Path | None, columns: Mapping[str, str]) -> Tab
             problems[row] = f"{text}: lies outside {root}; name a folder above it with --data-root"
         else:
             paths[row] = below
-    has_ids = "id" in named
+    has_ids, has_parts = "id" in named, labelled and "split" in named
     taken = {named[role] for role in ("path", "label", "split", "id") if role in named}
     rows = LabelledRows(
         ids=[_text(cell) for cell in cells[named["id"]]] if has_ids else paths,
-        labels=[_text(cell) for cell in cells[named["label"]]],
-        parts=[_text(cell).strip().lower() for cell in cells[named["split"]]] if "split" in named else [],
+        labels=[_text(cell) for cell in cells[named["label"]]] if labelled else [ANY] * len(paths),
+        parts=[_text(cell).strip().lower() for cell in cells[named["split"]]] if has_parts else [],
         where=lambda row: f"{path}: {unit} {lines[row]}",
         problems=problems,
     )
     return Table(rows, paths, has_ids, {name: column for name, column in cells.items() if name not in taken})
 
 
-def name_roles(columns: Mapping[str, str], there: Sequence[str], what: object) -> dict[str, str]:
+def name_roles(
+    columns: Mapping[str, str],
+    there: Sequence[str],
+    what: object,
+    needed: Sequence[str] = ("path", "label"),
+) -> dict[str, str]:
     """The column of each role that a table has.
 
     Args:
         columns: names by roles, as they were asked for.
         there: the columns.
         what: the table, for messages.
+        needed: roles without which it is no table of pictures.
     """
     for role, name in columns.items():
         if name not in there:
@@ -87,7 +93,7 @@ def name_roles(columns: Mapping[str, str], there: Sequence[str], what: object) -
                 f"it has {some(there, 8)}"
             )
     named = {role: columns.get(role, role) for role in ROLES if columns.get(role, role) in there}
-    if missing := [role for role in _NEEDED if role not in named]:
+    if missing := [role for role in needed if role not in named]:
         raise DataError(
             f"{what}: has no column called {missing[0]}; it has {some(there, 8)}; name the one that is it "
             f"with --column {missing[0]}=NAME"
