@@ -21,12 +21,12 @@ DistanceFunction = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class AutogradMethod(Method):
-    """A method whose criterion or distance is its own; weights, bias and lambdas are those of its settings.
+    """A method with a criterion or distance of its own; weights, bias and lambdas come from its settings.
 
     Attributes:
-        criterion: on the biased logits, in place of the cross-entropy.
-        distance: to each teacher, in place of the settings' distance; None: that one.
-        gate: which rows are distilled from which teacher.
+        criterion: of the biased logits, in place of the cross-entropy.
+        distance: to each teacher; None: the settings' distance.
+        gate: the rule that says which rows are distilled from which teacher.
     """
 
     criterion: RowCriterion
@@ -64,13 +64,13 @@ class AutogradMethod(Method):
 
 
 def _gate_by_student(rows: RowLosses, right: Tensor) -> RowLosses:
-    """The old model teaches where the student is wrong, and the reference where it is right.
+    """Keep the old model's distance where the student is wrong, and the reference's where it is right.
 
-    Echterhoff et al., MUSCLE (EMNLP 2024), mask each token so; here a row is a picture.
+    Echterhoff et al., MUSCLE (EMNLP 2024), mask tokens so; here a row is a picture.
 
     Args:
         rows: (N,) each.
-        right: (N,) rows whose answer, without bias, is right.
+        right: (N,) bool: the student's answer, without bias, is right.
     """
     old = None if rows.fd_old is None else rows.fd_old.where(~right, 0.0)
     ref = None if rows.fd_ref is None else rows.fd_ref.where(right, 0.0)

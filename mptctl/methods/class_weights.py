@@ -18,11 +18,11 @@ from mptctl.recipe.criterion import EFFECTIVE_BETA
 def class_weights(recipe: CriterionRecipe, names: Sequence[str], counts: NDArray[np.int64]) -> Tensor | None:
     """The weight of each class in the criterion; None where the recipe has none.
 
-    Weights that are computed are 1 in the mean over training pictures, so that the criterion keeps its size
-    beside distillation. Those that are given are taken as they are.
+    Computed weights have a mean of 1 over the training pictures, so that the criterion keeps its size beside
+    distillation. Given weights are taken as they are.
 
     Args:
-        recipe: says which.
+        recipe: gives weights by name, or the rule that computes them.
         names: (C,) classes that the model knows, in the order of its logits.
         counts: (C,) their training pictures; a class without one counts as one with one.
 
@@ -32,7 +32,7 @@ def class_weights(recipe: CriterionRecipe, names: Sequence[str], counts: NDArray
     Raises:
         UsageError: the recipe gives weights, and none of a class.
 
-    One class has 1 picture, the other 3, and both weigh as much in all:
+    One class has 1 picture, the other 3; the sums of their weights over pictures are equal:
 
     >>> recipe = CriterionRecipe(class_weights="inverse")
     >>> class_weights(recipe, ["a", "b"], np.array([1, 3])).tolist()  # 2 and 2/3

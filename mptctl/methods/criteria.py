@@ -1,4 +1,4 @@
-"""Criteria: the cost of a student's own answers, beside distillation. A new one is a function and a row here.
+"""Criteria: the loss of a student's own answers, beside distillation. A new one is a function and a row here.
 
 A function takes (N, C) logits, with the bias where a method has one, and (N,) labels 0..C-1, and gives one
 loss per row, (N,). Its keyword arguments are keys of the recipe's ``criterion`` group. p is softmax(logits),
@@ -25,8 +25,8 @@ from mptctl.recipe.criterion import CriterionName
 # (N, C) logits and (N,) labels 0..C-1 -> (N,), one loss per row.
 RowCriterion = Callable[[Tensor, Tensor], Tensor]
 
-# Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss" (NeurIPS 2020), FLSD-53: gamma where the
-# true class is as probable as the threshold or more, below it, and the threshold.
+# Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss" (NeurIPS 2020), FLSD-53: gamma where p_y
+# is at least the threshold, gamma where it is below, and the threshold.
 FLSD_GAMMA, FLSD_GAMMA_BELOW, FLSD_THRESHOLD = 3.0, 5.0, 0.2
 
 
@@ -36,7 +36,7 @@ def label_smoothing(logits: Tensor, target: Tensor, *, smoothing: float) -> Tens
     Args:
         logits: (N, C).
         target: (N,).
-        smoothing: s, part of the target that all classes share.
+        smoothing: s, the part of the target that is spread over all classes.
 
     With p = (3/4, 1/4) and label 0, 0.8 * 0.2877 + 0.2 * (0.2877 + 1.3863) / 2:
 
@@ -62,7 +62,7 @@ def focal(logits: Tensor, target: Tensor, *, gamma: float | Tensor) -> Tensor:
     0.018
     """
     ce = cross_entropy(logits, target)
-    # 1 - p without its rounding. Held above 0, where a gamma below 1 would have an infinite derivative.
+    # 1 - p_y without cancellation. Kept above 0, where a gamma below 1 would have an infinite derivative.
     wrong = -torch.expm1(-ce)
     return wrong.clamp(min=torch.finfo(wrong.dtype).tiny) ** gamma * ce
 
@@ -116,8 +116,8 @@ def margin_label_smoothing(
     Args:
         logits: (N, C).
         target: (N,).
-        margin: distance from the largest logit that costs nothing.
-        alpha: weight of what lies beyond it.
+        margin: distance from the largest logit up to which a logit costs nothing.
+        alpha: weight of the distance beyond it.
         reduction: over classes, "mean" as the published code, or "sum" as the paper.
 
     >>> logits, label = torch.tensor([[4.0, 0.0]]), torch.tensor([0])
@@ -131,15 +131,15 @@ def margin_label_smoothing(
 
 
 def with_margin(logits: Tensor, target: Tensor, *, criterion: RowCriterion, margin: float) -> Tensor:
-    """A criterion of logits whose true class has a margin taken off (Liu et al., ECCV 2020, Eq. 2 and 4).
+    """A criterion with a margin subtracted from the true class's logit (Liu et al., ECCV 2020, Eq. 2, 4).
 
     Args:
         logits: (N, C).
         target: (N,).
         criterion: of logits and labels.
-        margin: s * m; below 0 it is added.
+        margin: s * m, which may be negative.
 
-    Of two equal logits the true one has log 3 taken off, so that its probability is 1/4: log 4.
+    Of two equal logits the true one loses log 3, so that its probability is 1/4 and the loss log 4:
 
     >>> margin = torch.tensor(3.0).log().item()
     >>> loss = with_margin(torch.zeros(1, 2), torch.tensor([0]), criterion=cross_entropy, margin=margin)

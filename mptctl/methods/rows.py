@@ -1,4 +1,4 @@
-"""Methods: name -> distance, teachers, bias; without torch, so that the command line can ask at once."""
+"""The table of methods: distance, teachers and bias by name; read without torch."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from mptctl.recipe import MethodRecipe, Recipe
 class MethodRow(NamedTuple):
     """A method's row in the table.
 
-    distance: to its teachers; None where it does not distil.
-    teachers: whose logits it wants.
-    bias: whether the recipe's k is added to the logits of new classes.
-    starts_late: whether it is on only from the recipe's ``elodi_start_epoch``.
-    fixed: settings that belong to the method; they hold whatever the recipe says.
+    Attributes:
+        distance: to its teachers; None where it does not distil.
+        teachers: roles of the models whose logits it needs.
+        bias: the recipe's k is added to the logits of new classes.
+        starts_late: it is on only from the recipe's ``elodi_start_epoch``.
+        fixed: settings of the method that override the recipe.
     """
 
     distance: Distance | None
@@ -52,12 +53,12 @@ ROWS: dict[MethodName, MethodRow] = {
 
 
 def distance_of(name: MethodName) -> Distance | None:
-    """The distance by which a method compares the student with its teachers; None where it does not."""
+    """The distance between student and teachers in a method; None where it does not distil."""
     return ROWS[name].distance
 
 
 def mpt_method(distance: Distance, with_ref: bool = True) -> MethodName:
-    """The name of the method of the paper, with its bias, that has a distance; also without a reference."""
+    """The name of the paper's method with bias and a distance, with or without a reference."""
     wanted = MethodRow(distance, _BOTH if with_ref else _OLD, bias=True)
     return next(name for name, row in ROWS.items() if row == wanted)
 
@@ -73,7 +74,7 @@ def first_best_epoch(recipe: MethodRecipe, epochs: int) -> int:
 
 
 def last_quarter(epochs: int) -> int:
-    """First epoch, counted from 0, of those in which k stays where a budget of flips has moved it before.
+    """First epoch, counted from 0, of the last quarter, in which a budget of flips no longer moves k.
 
     >>> last_quarter(18)  # epochs 14 to 18, counted from 1
     13
@@ -82,7 +83,7 @@ def last_quarter(epochs: int) -> int:
 
 
 def budget_of(recipe: MethodRecipe) -> float | None:
-    """The limit on NFR towards which k is moved, a fraction; None where k stays, or there is no bias."""
+    """The limit on NFR, a fraction, towards which k is moved; None without a limit or without a bias."""
     return None if recipe.max_nfr is None or not ROWS[recipe.name].bias else recipe.max_nfr / 100
 
 

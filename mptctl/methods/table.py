@@ -1,4 +1,4 @@
-"""From a recipe to its method: what builds each row of the table of methods."""
+"""Builds the method of a recipe."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ LAMBDA: dict[Distance | None, float] = {"kl": 1.0, "lm": 0.4, None: 0.0}
 
 
 def topk_lm_distance(student: Tensor, teacher: Tensor, top_k: int) -> Tensor:
-    """Half the squared difference of the logits over the teacher's K largest ones, by the number of classes.
+    """Half the squared difference of the logits, summed over the teacher's K largest and divided by C.
 
-    Both sides are zero outside the K classes that the teacher holds largest, per sample; the mean is still
-    over all classes (Zhao et al., TPAMI 2024, top-K distillation).
+    The other classes count as equal (Zhao et al., TPAMI 2024, top-K distillation).
 
     Args:
         student: (N, C) logits.
@@ -67,9 +66,9 @@ def build_method(
         num_old: number of old classes, the first columns of the logits.
         criterion: keys of the recipe's ``criterion`` group, such as ``{"name": "mbls"}``; default:
             cross-entropy.
-        margin: taken off the true class's logit before the criterion, s * m of the recipe's head.
-        class_weights: (C,) factor of the criterion by the label; distillation has none. Default: 1.
-        settings: keys of the recipe's ``method`` group; what is not named is the paper's.
+        margin: subtracted from the true class's logit before the criterion: s * m of the recipe's head.
+        class_weights: (C,) factor of the criterion by the label, not of distillation; None: 1.
+        settings: keys of the recipe's ``method`` group; the paper's values by default.
 
     Raises:
         UsageError: an unknown name or setting, with the nearest valid one.
@@ -98,8 +97,8 @@ def method_from_recipe(
         recipe: the method's part of it.
         num_old: old classes of the split.
         criterion: the base term.
-        margin: taken off the true class's logit before the criterion; distillation does not see it.
-        class_weights: of `class_weights`, on the device of the logits.
+        margin: subtracted from the true class's logit before the criterion, not in distillation.
+        class_weights: as of `class_weights`, on the device of the logits.
     """
     method = _BUILDERS.get(recipe.name, _focal)(recipe, num_old)
     if criterion.name == "ce" and not margin and class_weights is None:
@@ -109,7 +108,7 @@ def method_from_recipe(
 
 
 def _with_criterion(method: Method, criterion: RowCriterion) -> Method:
-    """The method with another base term."""
+    """The same method with another criterion, also in the epochs before it starts."""
     return AutogradMethod(
         name=method.name,
         settings=method.settings,

@@ -13,14 +13,14 @@ from mptctl.recipe import ModelRecipe
 
 
 def named_as(model: nn.Module, arch: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Foreign weights by the names of a network, as far as the two are the same.
+    """Rename foreign weights to the names of a network, where the two correspond.
 
-    A prefix is left out, as a module of Lightning or a wrapper of transformers leaves it. Where all but the
-    classifier fits, a linear layer of another name takes its place: of a `Sequential` with dropout it is
-    ``fc.1``, and in evaluation the same.
+    A prefix of a module of Lightning or a wrapper of transformers is removed. Where everything but the
+    classifier fits, a linear layer of another name becomes it: ``fc.1`` of a `Sequential` with dropout, which
+    answers the same in evaluation.
 
     Args:
-        model: the network; its shapes alone are looked at.
+        model: the network, of which only names and shapes are read.
         arch: its name.
         state: by the names of the program that saved it.
     """
@@ -44,12 +44,12 @@ def named_as(model: nn.Module, arch: str, state: Mapping[str, Tensor]) -> dict[s
 
 
 def recipe_of_weights(state: Mapping[str, Tensor], recipe: ModelRecipe, plain: nn.Module) -> ModelRecipe:
-    """The recipe of an architecture with the head and the stem that weights of it have.
+    """The recipe of an architecture with the head and the stem that its weights have.
 
     Args:
         state: of the whole model.
-        recipe: says which architecture, and of a head with a scale which of the two.
-        plain: the architecture as it is by default; its shapes alone are looked at.
+        recipe: names the architecture, and which head it is if that has a scale.
+        plain: the architecture with its default head and stem, of which only shapes are read.
     """
     named = named_as(plain, recipe.arch, state)
     head = find_head(plain, recipe.arch)[0]

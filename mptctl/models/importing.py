@@ -1,4 +1,4 @@
-"""Importing: a model from elsewhere, with what it says of itself, becomes a run folder."""
+"""Makes a run folder of a model that was trained elsewhere."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mptctl.names import Channels
 from mptctl.recipe import ModelRecipe, Recipe
 from mptctl.recipe.validation import differences
 
-# Keys of a network that its weights tell.
+# Keys of a network that can be read off its weights.
 TOLD = ("model.stem", "model.embedding_dim", "model.head")
 
 
@@ -53,15 +53,15 @@ def prepare_import(  # noqa: PLR0913  # one for each flag of `import`
         weights: file with a state dict, or an ONNX model, whose ``model.arch`` is ``onnx``.
         class_names: in the order of the logits.
         recipe: its ``model.arch`` is the model's, its ``data`` group says how the model sees pictures.
-        folder: the run folder that it is for.
+        folder: the run folder to be written.
         classes: of the split, old ones first; None without a split: all are old, as those in production.
         num_old: how many of them are old.
         channels: order in which the model takes the channels of a picture.
         overwrite: a run may be in the folder.
-        log: called with what else the user should know.
+        log: called with notes for the user.
 
     Returns:
-        The checkpoint that is to be written, with the head and stem that the weights have.
+        The checkpoint to be written, with the head and stem that the weights have.
 
     Raises:
         CheckpointError: the weights do not fit, or name classes that the split does not know.
@@ -100,11 +100,11 @@ def write_import(
     overwrite: bool = False,
     log: Callable[[str], None] = lambda text: None,
 ) -> Path:
-    """Write the run folder of a model that `prepare_import` took.
+    """Write the run folder of a model.
 
     Args:
-        checkpoint: the model, with the path that it is to have.
-        split_json: the split, as it is kept in a run folder.
+        checkpoint: of `prepare_import`.
+        split_json: content of the folder's ``split.json``; None without a split.
         overwrite: throw away the run that is in the folder; what no run wrote stays.
         log: called with what else the user should know.
 
@@ -144,7 +144,7 @@ def _refuse_strangers(class_names: Sequence[str], classes: Sequence[str]) -> Non
 def _asked_state(
     weights: Path, class_names: Sequence[str], recipe: Recipe, channels: Channels
 ) -> dict[str, Tensor]:
-    """An ONNX model as a state dict, when it has answered two pictures of nothing.
+    """Read an ONNX model as a state dict, and try it on two black pictures.
 
     Raises:
         CheckpointError: it takes no pictures of the recipe's size, or answers other classes.
@@ -161,7 +161,7 @@ def _asked_state(
 def _fitting_state(
     weights: Path, class_names: Sequence[str], recipe: Recipe, channels: Channels
 ) -> tuple[ModelRecipe, dict[str, Tensor]]:
-    """The network that the weights are of, and its state dict.
+    """Read the weights, and return the network that they fit and its state dict.
 
     Raises:
         CheckpointError: they do not fit the recipe's architecture.

@@ -21,11 +21,10 @@ from mptctl.models.programs import PROGRAMS
 from mptctl.models.timm_networks import TIMM, build_timm
 from mptctl.recipe import ModelRecipe
 
-# Networks that are built for one size of picture, by the beginning of their names, and what torchvision calls
-# it.
+# Networks of torchvision that are built for one size of picture: beginning of the name, and the argument that
+# sets the size.
 SIZED = {"vit_": "image_size", "maxvit_": "input_size"}
-# The search for a size that a network takes ends here: above the largest of torchvision's recipes, 518
-# pixels.
+# Largest size that is tried for a network; the largest of torchvision's recipes has 518 pixels.
 LARGEST_SIZE = 520
 # Channels of the stages and stride of the first convolution of the small nets, by name.
 SMALL_NETS = {"digits-net": ((16, 32, 64), 1), "characters-net": ((16, 32, 64), 2)}
@@ -123,7 +122,7 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
 
 
 def outline(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module:
-    """The network that `build_model` would make, where it can be without numbers: names and shapes alone.
+    """The network of `build_model` with names and shapes but no numbers, where that is possible.
 
     Raises:
         UsageError: as `build_model`.
@@ -138,7 +137,7 @@ def outline(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module
 def refuse_other_shapes(
     weights: Mapping[str, Tensor], recipe: ModelRecipe, num_classes: int, image_size: int
 ) -> None:
-    """Compare weights with a network by shapes, before it is built: a recipe may ask for more than memory.
+    """Compare weights with a network by shapes before it is built, since it may be too large for memory.
 
     Args:
         weights: by name.
@@ -155,7 +154,7 @@ def refuse_other_shapes(
 
 
 def set_training_mode(model: nn.Module, recipe: ModelRecipe) -> None:
-    """Put a model into training mode; a frozen body keeps the statistics that it came with."""
+    """Put a model into training mode; frozen parts keep their batch statistics."""
     model.train(recipe.train == "all")
     if recipe.train == "head":
         find_head(model, recipe.arch)[1].train()
@@ -198,7 +197,7 @@ def _architecture(arch: str, num_classes: int, image_size: int, drop_path: float
 
 
 def _nearest_network(arch: str, names: Sequence[str]) -> str:
-    """Say which network was meant, perhaps."""
+    """Words for a message: the network that may have been meant."""
     if has_package("timm"):
         import timm
 
@@ -235,7 +234,7 @@ def _can_be_built(arch: str, image_size: int) -> bool:
 
 
 def _size_fault(model: nn.Module, image_size: int) -> str | None:
-    """Say by shapes alone why a network cannot take pictures of a size; None where it can."""
+    """The reason, found by shapes alone, why a network cannot take pictures of a size; None where it can."""
     weights = {name: t.to("meta") for name, t in chain(model.named_parameters(), model.named_buffers())}
     picture = torch.empty(1, 3, image_size, image_size, device="meta")
     model.eval()  # one picture has no batch statistics
@@ -250,7 +249,7 @@ def _size_fault(model: nn.Module, image_size: int) -> str | None:
 
 
 def _refuse_size(arch: str, image_size: int, fault: str, takes: Callable[[int], bool]) -> None:
-    """Raise a UsageError that names the next size; where there is none, size is not the fault."""
+    """Raise UsageError with the next larger size that a network takes; return where no size is taken."""
     fits = next((size for size in range(image_size + 1, LARGEST_SIZE + 1) if takes(size)), None)
     if fits is not None:
         raise UsageError(

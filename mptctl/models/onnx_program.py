@@ -1,4 +1,4 @@
-"""ONNX models: read with care for where their data lie, and run by onnxruntime as a network."""
+"""ONNX models: read with a check of where their data lie, and run by onnxruntime as a network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LARGEST = 2**31 - 1
 
 
 def read_onnx(path: Path) -> tuple[bytes, ExportMeta | None]:
-    """Read an ONNX model whole, with the data that lie in other files, and what it says of itself.
+    """Read an ONNX model with its data in other files, and its description where `export` wrote it.
 
     Raises:
         UsageError: onnx is not installed.
@@ -58,7 +58,7 @@ def read_onnx(path: Path) -> tuple[bytes, ExportMeta | None]:
 
 
 def onnx_content(proto: Any) -> str:
-    """SHA-256 of a model without what it says of itself, in hexadecimal."""
+    """SHA-256 of a model without its description, in hexadecimal."""
     bare = type(proto)()
     bare.CopyFrom(proto)
     kept = [entry for entry in proto.metadata_props if entry.key != KEY]
@@ -80,7 +80,7 @@ def _external(message: Any) -> Iterator[Any]:
 
 
 def _check_place(tensor: Any, path: Path) -> int:
-    """The bytes that a tensor reads from another file, which must lie in the model's folder, whole."""
+    """The bytes that a tensor has in another file, which must lie whole in the model's folder."""
     said = {entry.key: entry.value for entry in tensor.external_data}
     location = said.get("location", "")
     folder = os.path.realpath(path.parent)
@@ -108,9 +108,9 @@ def _check_place(tensor: Any, path: Path) -> int:
 
 @cache
 def _limit_memory() -> None:
-    """Bound what onnxruntime takes in this process: 200 bytes of a graph can ask for a tensor of any size.
+    """Limit onnxruntime's memory in this process to half of the usable memory.
 
-    What is beyond the bound is refused before any of it is taken.
+    200 bytes of a graph can ask for a tensor of any size; onnxruntime refuses one beyond the limit.
     """
     import onnxruntime
 
@@ -125,9 +125,9 @@ class OnnxProgram(nn.Module):
     """A network that onnxruntime runs on the CPU, wherever its pictures are.
 
     Args:
-        program: the model, whole.
-        meta: what it says of itself; None: it takes normalised pictures.
-        where: what to call it in messages.
+        program: the serialized model.
+        meta: its description; None: it takes normalised pictures.
+        where: its name in messages.
         turned: it takes BGR.
 
     Raises:

@@ -14,16 +14,16 @@ from mptctl.machine.facts import require_extra
 from mptctl.models.export_meta import KEY, ExportMeta, parse_export_meta, refuse_changed
 from mptctl.models.onnx_program import OnnxProgram, read_onnx
 
-# The tensor that a state dict has where its program takes BGR.
+# The name of a tensor in the state dict of a program that takes BGR.
 TURNED = "turned"
-# Names that stand for a program in place of an architecture, and the networks that programs are.
+# The network of a program by the name that stands for its architecture.
 PROGRAMS = {"onnx": OnnxProgram}
 
 
 def read_exported(path: Path) -> tuple[ExportMeta, dict[str, Tensor], str | None]:
-    """An exported model: its description of itself, its state dict, and what stands for its architecture.
+    """Read an exported model: its description, its state dict, and the name of a program, or None of weights.
 
-    The state dict of a program is the program itself, so that it is kept and compared as weights are.
+    The state dict of a program holds the program's bytes, which are kept and compared as weights are.
 
     Raises:
         UsageError: what reads it is not installed.
@@ -41,7 +41,7 @@ def read_exported(path: Path) -> tuple[ExportMeta, dict[str, Tensor], str | None
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, Tensor], ExportMeta | None]:
-    """A state dict, and what the file says of itself where `export` wrote it.
+    """Read a state dict, and the description in the file where `export` wrote it.
 
     Raises:
         UsageError: safetensors is not installed.
@@ -76,7 +76,7 @@ def tensors_content(state: dict[str, Tensor]) -> str:
 
 
 def read_onnx_state(path: Path) -> tuple[dict[str, Tensor], ExportMeta | None]:
-    """Read an ONNX model, and what it says of itself, as a state dict of bytes; raises as `read_onnx`."""
+    """Read an ONNX model and its description as a state dict of bytes; raises as `read_onnx`."""
     program, meta = read_onnx(path)
     parts = {"program": program, "meta": b"" if meta is None else meta.model_dump_json().encode()}
     state = {
@@ -90,7 +90,7 @@ EXPORT_READERS = {".onnx": read_onnx_state, ".safetensors": read_safetensors}
 
 
 def load_program(kind: str, state: dict[str, Tensor], where: str) -> nn.Module:
-    """The network that a program is, from its state dict.
+    """Make the network of a program from its state dict.
 
     Raises:
         UsageError: what runs it is not installed.

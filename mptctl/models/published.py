@@ -1,4 +1,4 @@
-"""Models as others publish them: a folder or a file with weights, and what stands beside them."""
+"""Reads the descriptions of published models: a folder or a file with weights, and a config beside them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mptctl.recipe.timm_pictures import picture_keys
 WEIGHTS, CONFIG = ("model.safetensors", "pytorch_model.bin"), "config.json"
 # Name that transformers gives a network of timm that it wraps.
 WRAPPER = "timm_wrapper"
-# No config is longer: a thousand class names are 30 kB.
+# Longer than any config: a thousand class names are 30 kB.
 CONFIG_BYTES = 10**7
-# As evaluation resizes pictures where a config does not say how, or says what there is not here.
+# Interpolation where a config names none, or one that is not known here.
 OURS = "bilinear"
 
 
@@ -28,9 +28,9 @@ class HubModel:
     Attributes:
         weights: its file.
         arch: for `model.arch`.
-        class_names: in the order of its logits; None where it does not say.
-        data: keys of the recipe's group `data`, as it was evaluated.
-        notes: what the user should know.
+        class_names: in the order of its logits; None where they are not named.
+        data: keys of the recipe's group `data` with which it was evaluated.
+        notes: for the user.
     """
 
     weights: Path
@@ -41,11 +41,11 @@ class HubModel:
 
 
 def find_described(path: Path, arch: str | None = None) -> HubModel | None:
-    """Read what a file or a folder says of the model in it; None where it is weights alone.
+    """Read the description of a model in a file or a folder; None where there are only weights.
 
     Args:
         path: of the file or the folder.
-        arch: that the user names; then only the weights are looked for.
+        arch: that the user names; then only the weights are searched for.
 
     Raises:
         UsageError: an ONNX model that an architecture is named for, or what reads it is not installed.
@@ -116,7 +116,7 @@ def _read(config: Path) -> dict[str, Any]:
 
 
 def _class_names(said: dict[str, Any]) -> tuple[str, ...] | None:
-    """`label_names` of timm, or `id2label` of Hugging Face."""
+    """Class names in a config, `label_names` of timm or `id2label` of Hugging Face; None without them."""
     names = said.get("label_names")
     if names is None and isinstance(said.get("id2label"), dict):
         table = said["id2label"]
@@ -127,7 +127,7 @@ def _class_names(said: dict[str, Any]) -> tuple[str, ...] | None:
 
 
 def _pictures(said: dict[str, Any], config: Path) -> tuple[dict[str, Any], list[str]]:
-    """The picture keys of a recipe's `data` group, by the `pretrained_cfg`, and notes on them."""
+    """Keys of a recipe's `data` group from a config's `pretrained_cfg`, and notes on them."""
     cfg = said.get("pretrained_cfg")
     if not isinstance(cfg, dict):
         return {}, [f"{config.name} does not say how it sees pictures: the recipe's data group does"]
