@@ -164,6 +164,7 @@ docs: .venv/.installed
 	$(BIN)/python -m tools.draw_terminal
 	$(BIN)/python -m tools.draw_evidence
 	$(BIN)/python -m tools.draw_flips
+	$(BIN)/python -m tools.draw_figures
 
 # The documentation as pages for a browser, in site/; a link that leads nowhere ends it.
 .venv/.site: .venv/.program

@@ -94,12 +94,22 @@ def draw(bars: list[Bar], colour: str) -> Figure:
     return figure
 
 
+def words(bars: list[Bar]) -> str:
+    """What the pictures show, which they hold too."""
+    return "; ".join(
+        f"{bar.label}: NFR {bar.nfr:.2f} % ({bar.flips}), {bar.low:.2f} to {bar.high:.2f}, cost {bar.cost:.1f}"
+        for bar in bars
+    )
+
+
 def main() -> None:
     """Write both pictures; the same predictions give the same bytes."""
     bars = read_bars()
     with mpl.rc_context({"svg.hashsalt": "evidence", "svg.fonttype": "path"}):
         for page, colour in COLOURS.items():
-            draw(bars, colour).savefig(ROOT / "docs" / f"evidence-{page}.svg", metadata={"Date": None})
+            draw(bars, colour).savefig(
+                ROOT / "docs" / f"evidence-{page}.svg", metadata={"Date": None, "Description": words(bars)}
+            )
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from mptctl.studies.answers_file import PartAnswers, read_answers
 ROOT = Path(__file__).parent.parent
 DEMO = ROOT / "results" / "demo" / "0"
 SEED = 0
+# Characters in the picture.
+COUNT = 5
 # Readable on a light and on a dark page.
 RIGHT, WRONG = "#2da44e", "#e5534b"
 
@@ -84,12 +86,19 @@ def draw(flips: list[BrokenSample], pictures: NDArray[np.uint8]) -> Figure:
     return figure
 
 
+def words(flips: list[BrokenSample]) -> str:
+    """What the picture shows, which it holds too."""
+    return "; ".join(
+        f"{flip.row}: old model {flip.old}, plain update {flip.plain}, MPT {flip.mpt}" for flip in flips
+    )
+
+
 def main() -> None:
     """Write the picture; the same kept predictions give the same bytes."""
-    flips = most_confident_flips(5)
+    flips = most_confident_flips(COUNT)
     with mpl.rc_context({"svg.hashsalt": "flip", "svg.fonttype": "path", "font.size": 9}):
         figure = draw(flips, draw_characters(SEED)[0])
-        figure.savefig(ROOT / "docs" / "flip.svg", metadata={"Date": None})
+        figure.savefig(ROOT / "docs" / "flip.svg", metadata={"Date": None, "Description": words(flips)})
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def _draw(axes: Axes, name: str, rows: list[ChainRow], seeds: list[int]) -> None
         )  # fmt: skip
     generations = sorted({row.generation for row in rows})
     classes = {row.generation: row.classes for row in rows}
-    axes.set_xticks(generations, [f"{g}\n{classes[g]} classes" for g in generations])
+    axes.set_xticks(generations, [f"{g}\n{classes[g]}\nclasses" for g in generations])
     axes.set_xlim(0.4, max(generations) + 0.6)
     axes.set_title(name, fontsize=9)
     axes.axhline(0, color=INK, linewidth=0.8)

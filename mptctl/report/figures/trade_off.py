@@ -19,12 +19,12 @@ from mptctl.studies.comparison import BIAS_ROW, ComparisonRow
 COLOURS, MARKS = (OLD, NEW, LOST, FRESH, INK), ("o", "s", "^", "D")
 # Letters of a name.
 LETTERS = 24
-# Points squared of a seed's mark, of a mark in the inset, and of the mean's mark by plain training's cost.
-SEED_AREA, SMALL_AREA, COST_AREA = 12, 12, 40
+# Points squared of a seed's mark, as of those in the inset, and of the mean's mark by plain training's cost.
+SEED_AREA, COST_AREA = 12, 40
 # An outlier is a mark without which the others take less than this part of the axis; at most one of four is.
 CROWDED, OUTLIERS = 0.6, 4
-# Parts of the axes that an inset takes.
-INSET = (0.38, 0.3)
+# Inches of an inset.
+INSET = (1.4, 0.9)
 # Points between a mark and its name: beside it, or where a line leads to it.
 DISTANCES = (2, 12, 24, 38)
 LEADER = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
@@ -59,18 +59,20 @@ def draw_trade_off(rows: list[ComparisonRow]) -> Figure:
     far = _outliers(marks)
     near = [mark for mark in marks if mark not in far]
     with style():
-        figure = Figure(figsize=(SIZE[0], SIZE[1] + 0.1 * len(rows)))
+        height = SIZE[1] + 0.1 * len(rows)
+        figure = Figure(figsize=(SIZE[0], height + INSET[1] if far else height))
         axes = figure.subplots()
         for mark in near:
             _draw(axes, mark)
         axes.set(xlabel="error on all classes, %", ylabel="NFR, %")
         axes.margins(x=0.15, y=0.1)
-        axes.set_ylim(bottom=0)
+        # Above all marks there is room for the inset.
+        axes.set_ylim(0, axes.get_ylim()[1] * (1 + INSET[1] / height if far else 1))
+        insets = [_inset(axes, marks)] if far else []
         figure.draw_without_rendering()  # the layout says where marks are
-        taken = [_around(axes, place, 4) for mark in near for place in (mark.mean, *mark.seeds)]
-        if far:
-            taken.append(_inset(axes, marks, far, taken))
-        _name(axes, near, taken, figure.bbox)
+        _name(axes, near, figure.bbox)
+        for inset in insets:
+            _name(inset, far, inset.bbox)
     return figure
 
 
@@ -117,43 +119,41 @@ def _draw(axes: Axes, mark: _Mark) -> None:
     )  # fmt: skip
 
 
-def _inset(axes: Axes, marks: Sequence[_Mark], far: Sequence[_Mark], taken: Sequence[Bbox]) -> Bbox:
-    """Draw all means small, in the corner that holds least, and name those that stand there alone."""
-    width, height = INSET
-    corners = [(x, y) for y in (1 - height, 0.12) for x in (1 - width, 0.12)]
-    boxes = [Bbox.from_bounds(x, y, width, height).transformed(axes.transAxes) for x, y in corners]
-    best = min(range(len(corners)), key=lambda i: _overlap(boxes[i], taken))
-    inset = axes.inset_axes((*corners[best], width, height))
+def _inset(axes: Axes, marks: Sequence[_Mark]) -> Axes:
+    """Draw all means small, on the right above the others."""
+    width, height = INSET[0] / SIZE[0], INSET[1] / _figure(axes).get_figheight()
+    inset = axes.inset_axes((1 - width, 1 - 0.9 * height, width, 0.9 * height))
     inset.set_title("all rows", fontsize=8, pad=2)
     inset.tick_params(labelsize=8, pad=1, length=2)
     for mark in marks:
         inset.scatter(
-            *mark.mean, s=SMALL_AREA, facecolors=mark.fill, edgecolors=mark.colour, marker=mark.marker,
+            *mark.mean, s=SEED_AREA, facecolors=mark.fill, edgecolors=mark.colour, marker=mark.marker,
             linewidths=0.8,
         )  # fmt: skip
     inset.margins(0.15)
     inset.set_ylim(bottom=0)
-    _figure(axes).draw_without_rendering()
-    _name(inset, far, [_around(inset, mark.mean, 3) for mark in marks], inset.bbox)
-    return inset.get_tightbbox() or boxes[best]
+    return inset
 
 
-def _name(axes: Axes, marks: Sequence[_Mark], taken: list[Bbox], room: BboxBase) -> None:
-    """Write each name where it hides least; a line leads to one that stands apart.
+def _name(axes: Axes, marks: Sequence[_Mark], room: BboxBase) -> None:
+    """Write each name where it hides least and no other mark is nearer; a line leads to one that stands apart.
 
     Args:
         axes: laid out.
         marks: of the names.
-        taken: boxes, in pixels, that are to stay free; those of the names are added.
-        room: that names are to keep to.
+        room: in pixels, that names are to keep to.
     """
     points = _figure(axes).dpi / 72
-    for mark in sorted(marks, key=lambda mark: -mark.mean[1]):
+    main = room is not axes.bbox
+    radii = [points * 0.5 * math.sqrt(mark.area if main else SEED_AREA) for mark in marks]
+    means = [_around(axes, mark.mean, radius) for mark, radius in zip(marks, radii, strict=True)]
+    taken = [*means, *(_around(axes, seed, 2 * points) for mark in marks for seed in mark.seeds if main)]
+    for own, mark in sorted(enumerate(marks), key=lambda each: -each[1].mean[1]):
         found = list[tuple[float, int, Annotation, Bbox]]()
         for distance, across, up in product(DISTANCES, (1, -1, 0), (0, 1, -1)):
             if (across, up) == (0, 0):
                 continue
-            away = distance + 0.5 * math.sqrt(mark.area if room is not axes.bbox else SMALL_AREA)
+            away = distance + radii[own] / points
             text = axes.annotate(
                 short(mark.row.name, LETTERS), mark.mean, xytext=(away * across, away * up),
                 textcoords="offset points", fontsize=8, zorder=5,
@@ -161,7 +161,9 @@ def _name(axes: Axes, marks: Sequence[_Mark], taken: list[Bbox], room: BboxBase)
                 arrowprops=None if distance == DISTANCES[0] else LEADER | {"color": mark.colour},
             )  # fmt: skip
             box = text.get_window_extent()
-            cost = _overlap(box, taken) + 4 * _outside(box, room) + 3 * points * distance
+            gaps = [_gap(box, mean) for mean in means]
+            nearer = sum(gap <= gaps[own] for gap in gaps) - 1
+            cost = _overlap(box, taken) + 4 * _outside(box, room) + points * (3 * distance + 40 * nearer)
             found.append((cost, len(found), text, box))
         _, _, kept, box = min(found)
         for _, _, text, _ in found:
@@ -180,6 +182,13 @@ def _around(axes: Axes, place: tuple[float, float], radius: float) -> Bbox:
     """The box of a mark in pixels."""
     x, y = axes.transData.transform(place)
     return Bbox.from_extents(x - radius, y - radius, x + radius, y + radius)
+
+
+def _gap(one: Bbox, other: Bbox) -> float:
+    """Pixels between two boxes."""
+    return math.hypot(
+        max(one.x0 - other.x1, other.x0 - one.x1, 0.0), max(one.y0 - other.y1, other.y0 - one.y1, 0.0)
+    )
 
 
 def _overlap(box: Bbox, taken: Sequence[Bbox]) -> float:

@@ -1,0 +1,173 @@
+"""Draw the figures of docs that commands make, from the kept files of results/; each holds in words what it shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from mptctl.data.characters import draw_characters
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
+from mptctl.evaluation.limits import Limits
+from mptctl.evaluation.reading.predictions import build_predictions
+from mptctl.inference.discriminability import DiscriminabilityReport
+from mptctl.report.documents.chain import chain_document
+from mptctl.report.documents.comparison import comparison_document
+from mptctl.report.documents.few_shot import discriminability_document
+from mptctl.report.documents.flips_page import render_html
+from mptctl.report.documents.tune import tune_document
+from mptctl.report.documents.wording import verdict
+from mptctl.report.figures.few_shot import draw_discriminability
+from mptctl.report.figures.tune import draw_both
+from mptctl.report.media.document import Document, Table
+from mptctl.report.media.svg import save_figure
+from mptctl.studies.answers_file import read_answers
+from mptctl.studies.chain import report_chains
+from mptctl.studies.compare import compare_runs
+from mptctl.studies.run_folders import runs_of_chain
+from mptctl.tune.tune_report import TuneReport
+
+ROOT = Path(__file__).parent.parent
+DOCS, KEPT = ROOT / "docs", ROOT / "results"
+# Pixels of the picture of a page.
+PAGE_SIZE = (900, 1150)
+
+
+class Picture(NamedTuple):
+    """A figure and what it shows in words, by which a test knows one that is of another version."""
+
+    words: str
+    draw: Callable[[], Figure]
+
+
+class Page(NamedTuple):
+    """A page, of which a browser shows the beginning, and what that says."""
+
+    words: str
+    text: str
+
+
+def chain() -> Picture:
+    """Flips of each generation, as `mptctl chain results/chain-bf16 --figure` draws them."""
+    return _first_drawing(chain_document(report_chains(runs_of_chain(KEPT / "chain-bf16"))))
+
+
+def trade_off() -> Picture:
+    """NFR against error, as on the page of `mptctl compare results/equal-cost --report`."""
+    return _first_drawing(comparison_document(compare_runs([KEPT / "equal-cost"])))
+
+
+def tune() -> Picture:
+    """The figure that a search wrote beside its trials."""
+    report = TuneReport.model_validate_json((KEPT / "tune-characters" / "trials.json").read_bytes())
+    return _first_drawing(tune_document(report))._replace(draw=lambda: draw_both(report))
+
+
+def margins() -> Picture:
+    """Accuracy and spread by margin, as `mptctl fewshot --analysis --out` draws them."""
+    path = KEPT / "fewshot-margins" / "analysis.json"
+    report = DiscriminabilityReport.model_validate_json(path.read_bytes())
+    (table,) = discriminability_document(report).parts
+    assert isinstance(table, Table)
+    rows = [", ".join(cell.text for cell in row) for row in table.cells()]
+    return Picture("; ".join(rows), lambda: draw_discriminability(report.runs))
+
+
+def flips() -> Page:
+    """The page of `mptctl evaluate --report` on the demo's MPT update, over test samples of the old classes."""
+    old, new = (read_answers(KEPT / "demo" / "0" / name) for name in ("old", "mpt-kl"))
+    assert old is not None
+    assert new is not None
+    names = np.array(new.head.class_names)
+    # The samples of old classes, which are all that the page begins with.
+    of_old = new.test.label < new.head.num_old
+    ids, labels = new.test.index[of_old].astype(str), names[new.test.label[of_old]]
+    answers = [names[each.test.answers()[of_old]] for each in (old, new)]
+    report = compare(
+        build_predictions("old", ids, labels, answers[0], classes=tuple(names[: new.head.num_old])),
+        build_predictions("mpt-kl", ids, labels, answers[1], classes=tuple(names)),
+        ComparisonRequest(limits=Limits(max_nfr=0.02, confidence=0.95)),
+    )
+    pictures = draw_characters(0)[0]
+    said = verdict(report)
+    first = "; ".join(f"{flip.id}: {flip.label}, {flip.answer}" for flip in report.worst_flips)
+    words = " ".join([said.title, *said.sentences, first])
+    return Page(words, render_html(report, lambda sample: pictures[int(sample)]))
+
+
+PICTURES: dict[str, Callable[[], Picture]] = {
+    "chain.png": chain,
+    "trade-off.png": trade_off,
+    "tune.png": tune,
+    "margins.png": margins,
+}
+PAGES: dict[str, Callable[[], Page]] = {"flips.png": flips}
+
+
+def words_in(path: Path) -> str:
+    """The words that a picture holds; empty where it holds none."""
+    if path.suffix == ".png":
+        with Image.open(path) as picture:
+            return str(picture.info.get("Description", ""))
+    found = re.search(r"<dc:description>(.*?)</dc:description>", path.read_text(encoding="utf-8"), re.DOTALL)
+    return unescape(found.group(1)) if found else ""
+
+
+def _first_drawing(document: Document) -> Picture:
+    drawing = document.drawings()[0]
+    return Picture(drawing.words, drawing.draw)
+
+
+def _with_words(path: Path, words: str) -> None:
+    """Write a picture again with as many colours as a palette has, and its words."""
+    with Image.open(path) as drawn:
+        picture = drawn.convert("RGB").quantize(256)
+    held = PngInfo()
+    held.add_text("Description", words)
+    picture.save(path, optimize=True, pnginfo=held)
+
+
+def _photograph(page: str, path: Path) -> None:
+    """Write what a browser shows first of a page; needs the system's Chromium."""
+    names = (os.environ.get("MPTCTL_CHROMIUM"), "chromium", "chromium-browser", "google-chrome")
+    browser = next((found for name in names if name and (found := shutil.which(name))), None)
+    if browser is None:
+        raise SystemExit(f"no Chromium, so {path} stays: install it, or name it in MPTCTL_CHROMIUM")
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "page.html").write_text(page, encoding="utf-8")
+        size = ",".join(map(str, PAGE_SIZE))
+        words = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={size}"]
+        subprocess.run(
+            [browser, *words, f"--screenshot={path}", (Path(folder) / "page.html").as_uri()],
+            check=True,
+            stderr=subprocess.DEVNULL,
+            stdout=sys.stderr,
+        )
+
+
+def main() -> None:
+    """Write all of them, the page last."""
+    for name, of_kept in PICTURES.items():
+        picture = of_kept()
+        save_figure(picture.draw(), DOCS / name)
+        _with_words(DOCS / name, picture.words)
+    for name, page_of_kept in PAGES.items():
+        page = page_of_kept()
+        _photograph(page.text, DOCS / name)
+        _with_words(DOCS / name, page.words)
+
+
+if __name__ == "__main__":
+    main()
