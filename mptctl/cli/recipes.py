@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
+from mptctl.cli.show import show
+
+if TYPE_CHECKING:
+    from mptctl.studies.catalog import Catalog
 
 
 @prints({"--json": "mptctl.studies.catalog:Catalog"})
@@ -30,14 +34,18 @@ def recipes(
     from mptctl.studies.catalog import Catalog, catalog, find_in_catalog
 
     found = catalog() if name is None else find_in_catalog(name)
-    if as_json:
-        typer.echo(Catalog(recipes=found).model_dump_json())
-        return
+    show(Catalog(recipes=found), _print_all if name is None else _print_yaml, as_json=as_json)
+
+
+def _print_all(found: Catalog) -> None:
     from rich.console import Console
 
-    from mptctl.report.documents.lists import catalog_yaml, print_catalog
+    from mptctl.report.documents.lists import print_catalog
 
-    if name is None:
-        print_catalog(found, Console())
-    else:
-        typer.echo(catalog_yaml(found), nl=False)
+    print_catalog(found.recipes, Console())
+
+
+def _print_yaml(found: Catalog) -> None:
+    from mptctl.report.documents.lists import catalog_yaml
+
+    typer.echo(catalog_yaml(found.recipes), nl=False)

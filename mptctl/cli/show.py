@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
 if TYPE_CHECKING:
     from mptctl.files import Model
 
+Result = TypeVar("Result", bound="Model")
 
-def show(result: Model, builder: str, *context: object, as_json: bool = False) -> None:
-    """Print a result.
+
+def show(
+    result: Result, view: str | Callable[[Result], object], *context: object, as_json: bool = False
+) -> None:
+    """Print a result; every command that has `--json` ends here.
 
     Args:
         result: what the command came to.
-        builder: ``module:function`` below `mptctl.report.documents` that makes a document of it.
-        context: what else the builder takes.
+        view: ``module:function`` below `mptctl.report.documents` that makes a document of it, or what prints
+            its lines.
+        context: what else the builder of a document takes.
         as_json: print the result itself.
     """
     if as_json:
         typer.echo(result.model_dump_json())
+    elif isinstance(view, str):
+        show_document(result, view, *context)
     else:
-        show_document(result, builder, *context)
+        view(result)
 
 
 def show_document(content: object, builder: str, *context: object) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from mptctl.cli.messages import warn
 from mptctl.cli.outputs import Outputs, read_for_models
+from mptctl.cli.show import show
 from mptctl.errors import UsageError
 from mptctl.models.run_folder import find_checkpoint
 from mptctl.names import Session
@@ -44,11 +45,8 @@ def adjust_and_show(request: AdjustRequest, session: Session, figure: Path | Non
     for run in request.names.values():
         find_checkpoint(run, session.run_root)
     adjusted = adjust_and_draw(request, session, figure)
-    if as_json:
-        typer.echo(adjusted.report.model_dump_json())
-        return
-    lines = describe_adjustment(adjusted.report, adjusted.class_labels)
-    typer.echo("\n".join([*lines, adjusted.report.best]))
+    lines = [*describe_adjustment(adjusted.report, adjusted.class_labels), adjusted.report.best]
+    show(adjusted.report, lambda _: typer.echo("\n".join(lines)), as_json=as_json)
 
 
 def adjust_and_draw(request: AdjustRequest, session: Session, figure: Path | None = None) -> Adjusted:

@@ -13,7 +13,8 @@ from mptctl.bench.kernel_bounds import GPUS
 from mptctl.bench.loss_timing import CLASSES, DTYPES, ROWS
 from mptctl.bench.step import bench_step
 from mptctl.bench.ways_to_train import STEP_ROWS
-from mptctl.cli.runners.bench_tables import chosen_names, print_evaluate, print_kernel, print_step, show_bench
+from mptctl.cli.runners.bench_tables import chosen_names, print_evaluate, print_kernel, print_step
+from mptctl.cli.show import show
 from mptctl.evaluation.reading.workspace import parse_size
 from mptctl.machine.device import Precision, choose_device
 from mptctl.recipe import load_recipe
@@ -27,7 +28,7 @@ def measure_evaluate(rows: int, repeats: int, memory_limit: str, *, as_json: boo
         memory_limit=parse_size(memory_limit, "--memory-limit"),
         say=partial(typer.echo, err=True),
     )
-    show_bench(found, print_evaluate, as_json=as_json)
+    show(found, print_evaluate, as_json=as_json)
 
 
 def measure_kernel(
@@ -55,7 +56,7 @@ def measure_kernel(
         repeats=repeats,
         say=partial(typer.echo, err=True),
     )
-    show_bench(found, print_kernel, as_json=as_json)
+    show(found, print_kernel, as_json=as_json)
 
 
 def measure_step(
@@ -83,4 +84,4 @@ def measure_step(
         precisions=None if precision is None else chosen_names("--precision", precision, get_args(Precision)),
         clock=clock,
     )
-    show_bench(found, print_step, as_json=as_json)
+    show(found, print_step, as_json=as_json)

@@ -10,7 +10,8 @@ import typer
 from mptctl.bench.loader import bench_loader
 from mptctl.bench.runners import ROWS
 from mptctl.bench.sources import SOURCES
-from mptctl.cli.runners.bench_tables import chosen_names, print_loader, show_bench
+from mptctl.cli.runners.bench_tables import chosen_names, print_loader
+from mptctl.cli.show import show
 from mptctl.machine.device import choose_device
 from mptctl.recipe import load_recipe
 
@@ -41,4 +42,4 @@ def measure_loader(
         tune=tune,
         say=partial(typer.echo, err=True),
     )
-    show_bench(found, print_loader, as_json=as_json)
+    show(found, print_loader, as_json=as_json)

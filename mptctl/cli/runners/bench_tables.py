@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 from rich.console import Console
 
 from mptctl.bench.conclusions import evaluate_sentence, kernel_sentence, loader_sentence, step_sentence
 from mptctl.errors import UsageError
-from mptctl.files import Model
 from mptctl.files.explained import nearest
 from mptctl.report.media.document import Column, Note, Table
 from mptctl.report.media.terminal import print_parts
@@ -49,14 +48,6 @@ def chosen_names(flag: str, text: str | None, known: Iterable[Name]) -> tuple[Na
         if name not in names:
             raise UsageError(f"{flag} {name or repr(name)}: unknown{nearest(name, list(names))}")
     return tuple(names[name] for name in chosen)
-
-
-def show_bench(result: Model, print_table: Callable[[Any], None], *, as_json: bool) -> None:
-    """Print a result as JSON, or as its table."""
-    if as_json:
-        typer.echo(result.model_dump_json())
-    else:
-        print_table(result)
 
 
 def print_loader(found: LoaderBench) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from mptctl.cli.dry_run_lines import describe_dry_run
 from mptctl.cli.runners.train import Inputs, read_inputs
+from mptctl.cli.show import show
 from mptctl.cli.training_flags import TrainingFlags
 from mptctl.errors import some
 from mptctl.machine.facts import rank
@@ -77,10 +78,11 @@ def _train(request: RunRequest, members: list[Member], trackers: list[TrackerNam
             f"{request.folder}: {some(beyond)} {is_there} among the members that --ref names", err=True
         )
     summary = EnsembleSummary(run=str(request.folder), members=summarize(members, trained=True))
-    if as_json:
-        typer.echo(summary.model_dump_json())
-    else:
-        typer.echo("\n".join(member.best for member in summary.members))
+    show(
+        summary,
+        lambda summary: typer.echo("\n".join(member.best for member in summary.members)),
+        as_json=as_json,
+    )
 
 
 def _say_what_would_be_done(inputs: Inputs, request: RunRequest, members: list[Member]) -> None:
@@ -91,14 +93,12 @@ def _say_what_would_be_done(inputs: Inputs, request: RunRequest, members: list[M
         (inputs.named(dry_run(member.request)) for member in members if member.state != "kept"), None
     )
     plan = EnsembleDryRun(run=str(request.folder), members=summarize(members, trained=False), first=first)
-    if inputs.flags.as_json:
-        typer.echo(plan.model_dump_json())
-        return
     by_state: dict[str, list[str]] = {}
     for member in members:
         by_state.setdefault(member.state, []).append(member.request.folder.name)
     states = "; ".join(f"{', '.join(names)} {state}" for state, names in by_state.items())
-    typer.echo(f"{request.folder}: {states}")
+    lines = [f"{request.folder}: {states}"]
     if first is not None:
-        typer.echo("\n".join(["the first that is not there:", *describe_dry_run(first)]))
-    typer.echo("nothing was written")
+        lines += ["the first that is not there:", *describe_dry_run(first)]
+    lines.append("nothing was written")
+    show(plan, lambda _: typer.echo("\n".join(lines)), as_json=inputs.flags.as_json)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import typer
 
-from mptctl.cli.evaluate_flags import EvaluateFlags, LimitFlags
+from mptctl.cli.evaluate_flags import EvaluateFlags, LimitFlags, OutputFlags
 from mptctl.cli.outputs import Outputs, read_for_models
 from mptctl.cli.runners.comparison import Question, files_of, read_question
-from mptctl.cli.show import show_document
+from mptctl.cli.show import show, show_document
 from mptctl.cli.streams import outputs_are_one, write_commands
 from mptctl.errors import GateFailed, MptctlError, Stopped, StorageError, UsageError, some
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
@@ -131,7 +131,7 @@ def evaluate_updates(old: str, news: list[str], flags: EvaluateFlags) -> None:
 
         # On standard error: the runner of a workflow reads both, and standard output may be JSON.
         write_commands(render_github(report))
-    _print_comparison(report, flags)
+    show(report, lambda report: _print_comparison(report, flags.output), as_json=flags.as_json)
     with _said_once(on_screen=not (flags.as_json or flags.output.markdown == "-")):
         report.gate.require_passed()
 
@@ -275,12 +275,9 @@ def _tag(given: str | None) -> str | None:
         return None
 
 
-def _print_comparison(report: FlipReport, flags: EvaluateFlags) -> None:
-    """Print a comparison in the form that was asked for."""
-    output = flags.output
-    if flags.as_json:
-        typer.echo(report.model_dump_json())
-    elif output.markdown == "-":
+def _print_comparison(report: FlipReport, output: OutputFlags) -> None:
+    """Print a comparison for people, in the form that was asked for."""
+    if output.markdown == "-":
         from mptctl.report.documents.flips_markdown import render_markdown
 
         typer.echo(render_markdown(for_people(report)), nl=False)
@@ -298,11 +295,12 @@ def _conclude_updates(reports: Mapping[str, FlipReport], as_json: bool) -> None:
     Raises:
         GateFailed: names each new model whose gate did not pass, with its reasons.
     """
-    if as_json:
-        typer.echo(FlipReports(reports=list(reports.values())).model_dump_json())
-    else:
-        named = {name: for_people(report) for name, report in reports.items()}
-        show_document(named, "updates:updates_document")
+    named = {name: for_people(report) for name, report in reports.items()}
+    show(
+        FlipReports(reports=list(reports.values())),
+        lambda _: show_document(named, "updates:updates_document"),
+        as_json=as_json,
+    )
     failed = []
     for name, report in reports.items():
         try:

@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from mptctl.cli.outputs import Outputs, read_for_models
+from mptctl.cli.show import show
 from mptctl.models.export_meta import sidecar
 from mptctl.names import Session
 from mptctl.release.export_formats import DESCRIPTION, export_kind
@@ -35,12 +36,7 @@ def export_and_show(request: ExportRequest, checkpoint: Path, session: Session, 
     outputs.check(read_for_models([request.run], session.run_root), prints=as_json)
     with showing_progress(session) as session:
         report = export(request, session)
-    if as_json:
-        typer.echo(report.model_dump_json())
-        return
-    for line in _describe(report):
-        typer.echo(line)
-    typer.echo(report.file)
+    show(report, lambda report: typer.echo("\n".join([*_describe(report), report.file])), as_json=as_json)
 
 
 def _describe(report: ExportReport) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -15,6 +16,9 @@ from mptctl.inference.own_models import named_checkpoints
 from mptctl.models.run_folder import find_checkpoint
 from mptctl.names import Session
 from mptctl.report.media.progress_bars import showing_progress
+
+if TYPE_CHECKING:
+    from mptctl.release.adding import AddReport
 
 # Modules with torch, which takes seconds to import, come after the checks: that a model is not there is said
 # at once.
@@ -62,9 +66,11 @@ def add_from_pictures(
     with showing_progress(session) as session:
         report = add_classes(request, session)
     warn(report.warnings)
-    if as_json:
-        typer.echo(report.model_dump_json())
-        return
+    show(report, _print_added, as_json=as_json)
+
+
+def _print_added(report: AddReport) -> None:
+    """Print the new classes, what their shift costs, and the checkpoint."""
     for label, count in report.classes.items():
         typer.echo(f"added {label} from {count} pictures")
     typer.echo(

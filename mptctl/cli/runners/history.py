@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from mptctl.cli.outputs import Outputs
+from mptctl.cli.show import show
 from mptctl.errors import DataError
 from mptctl.evaluation.gate.history import History, read_history
 from mptctl.report.documents.history import print_history
@@ -36,7 +37,4 @@ def show_history(file: Path, figure: Path | None, *, as_json: bool) -> None:
 
         save_figure(draw_history(releases), figure)
         typer.echo(f"wrote {figure}", err=True)
-    if as_json:
-        typer.echo(History(releases=releases).model_dump_json())
-    else:
-        print_history(releases, Console())
+    show(History(releases=releases), lambda _: print_history(releases, Console()), as_json=as_json)

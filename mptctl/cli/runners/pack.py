@@ -9,6 +9,7 @@ import typer
 
 from mptctl.cli.messages import next_command
 from mptctl.cli.options import by_role
+from mptctl.cli.show import show
 from mptctl.data.listing.image_folder import BadPictures
 from mptctl.data.packing.columns import ROLES
 from mptctl.data.packing.pack import AGAIN, QUALITY, pack_pictures
@@ -67,11 +68,7 @@ def pack_and_show(
         raise Stopped(f"{out}: stopped; {AGAIN}", signal.SIGINT) from error
     for line in report.notes:
         typer.echo(visible(line), err=True)
-    if as_json:
-        typer.echo(report.model_dump_json())
-        return
-    for line in _describe(report):
-        typer.echo(visible(line))
+    show(report, lambda report: typer.echo("\n".join(map(visible, _describe(report)))), as_json=as_json)
 
 
 def _describe(report: PackReport) -> list[str]:

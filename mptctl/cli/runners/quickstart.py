@@ -7,9 +7,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
-import typer
 from rich.console import Console
 
+from mptctl.cli.show import show
 from mptctl.errors import Stopped, UsageError
 from mptctl.files import write_atomically
 from mptctl.files.output_kinds import HTML
@@ -50,10 +50,7 @@ def show_quickstart(run_root: Path, seed: int, *, overwrite: bool, as_json: bool
         raise Stopped(message, error.signum) from error
     pictures, sources = image_reader(done.split, part="test"), Gathering(done.found, sys.argv).finish()
     write_atomically(page, render_html(done.flips, pictures, provenance=sources).encode())
-    if as_json:
-        typer.echo(done.result.model_dump_json())
-    else:
-        print_quickstart(done.result, pictures, Console())
+    show(done.result, lambda result: print_quickstart(result, pictures, Console()), as_json=as_json)
 
 
 def _refuse_page(page: Path, *, overwrite: bool) -> None:

@@ -13,6 +13,7 @@ from mptctl.cli.dry_run_lines import describe_dry_run
 from mptctl.cli.messages import next_command
 from mptctl.cli.runners.adjust import adjust_and_draw
 from mptctl.cli.runners.budget import adjusted_afterwards, refuse_without_budget, warn_of_chance
+from mptctl.cli.show import show
 from mptctl.cli.training_flags import TrainingFlags, UpdateFlags
 from mptctl.data.held_split import find_split, relocate
 from mptctl.data.split import Split
@@ -324,10 +325,11 @@ def _say_what_would_be_done(inputs: Inputs, request: RunRequest) -> None:
     from mptctl.training.dry_run import dry_run
 
     plan = inputs.named(dry_run(request))
-    if inputs.flags.as_json:
-        typer.echo(plan.model_dump_json())
-    else:
-        typer.echo("\n".join([*describe_dry_run(plan), "nothing was written"]))
+    show(
+        plan,
+        lambda plan: typer.echo("\n".join([*describe_dry_run(plan), "nothing was written"])),
+        as_json=inputs.flags.as_json,
+    )
 
 
 def _train(
@@ -352,12 +354,10 @@ def _train(
         adjusted = adjust_and_draw(adjusts, session)
         best, name = adjusted.report.best, adjusted.folder.path.name
         summary = summary.model_copy(update={"adjusted": best})
-    if inputs.flags.as_json:
-        typer.echo(summary.model_dump_json())
-        return
     words = [training.then] if training.then else ["evaluate", training.old or DEFAULT_OLD, name]
-    typer.echo(next_command(words, inputs.flags.run_root), err=True)
-    typer.echo(best)
+    if not inputs.flags.as_json:
+        typer.echo(next_command(words, inputs.flags.run_root), err=True)
+    show(summary, lambda _: typer.echo(best), as_json=inputs.flags.as_json)
 
 
 def _without_effect(flags: TrainingFlags, recipe: Recipe) -> list[str]:

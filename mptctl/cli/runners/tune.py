@@ -140,21 +140,18 @@ def _say_what_would_be_done(inputs: Inputs, request: TuneRequest) -> None:
 
     plan = dry_run(request)
     plan = plan.model_copy(update={"first": inputs.named(plan.first)})
-    if inputs.flags.as_json:
-        typer.echo(plan.model_dump_json())
-        return
-    if plan.names is None:
-        typer.echo(f"{plan.trials} trials, chosen as they go")
-    else:
-        typer.echo(f"{plan.trials} trials: {', '.join(plan.names)}")
+    names = ", chosen as they go" if plan.names is None else f": {', '.join(plan.names)}"
+    lines = [f"{plan.trials} trials{names}"]
     if plan.lockstep > 1:
-        typer.echo(
+        lines.append(
             f"{plan.lockstep} of them at a time go in lock-step in one process: about "
             f"{duration(plan.process_seconds)} and {plan.process_mb:,.0f} MB of memory without pictures"
         )
     each = "process" if plan.lockstep > 1 else "of them"
-    typer.echo(
+    lines += [
         f"each {each} takes {plan.cpus_per_trial} CPU and {plan.gpus_per_trial:g} GPU, for "
-        f"{request.recipe.optim.epochs} epochs; the first of them:"
-    )
-    typer.echo("\n".join([*describe_dry_run(plan.first), "nothing was written"]))
+        f"{request.recipe.optim.epochs} epochs; the first of them:",
+        *describe_dry_run(plan.first),
+        "nothing was written",
+    ]
+    show(plan, lambda _: typer.echo("\n".join(lines)), as_json=inputs.flags.as_json)
