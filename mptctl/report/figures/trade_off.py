@@ -136,7 +136,7 @@ def _inset(axes: Axes, marks: Sequence[_Mark]) -> Axes:
 
 
 def _name(axes: Axes, marks: Sequence[_Mark], room: BboxBase) -> None:
-    """Write each name where it hides least and no other mark is nearer; a line leads to one that stands apart.
+    """Write each name where it hides least and no other mark is nearer; a line leads to one further off.
 
     Args:
         axes: laid out.
