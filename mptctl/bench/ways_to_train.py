@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from mptctl.bench.published_loop import PublishedLoop
-from mptctl.data.loading.mixed import Mixing
+from mptctl.data.augmentation.mixing import Pairs
+from mptctl.data.loading.mixed import Mixing, mix_labels, mix_pictures
 from mptctl.data.loading.part import Batch
+from mptctl.data.pictures import channels_first
+from mptctl.data.plan import EpochPlan
 from mptctl.errors import UsageError
 from mptctl.machine.device import autocast, place
 from mptctl.methods.method import Method
@@ -57,7 +61,7 @@ def ways_to_train(
         The functions by row, and the rows that there are none for, with the reason.
 
     Raises:
-        UsageError: a method without teachers, or a model that cannot be built.
+        UsageError: a method without teachers, pairs in an odd batch, or a model that cannot be built.
     """
     recipe = recipe.model_copy(update={"optim": recipe.optim.model_copy(update={"lr": 0.0})})
     margin = recipe.model.true_class_margin
@@ -66,6 +70,11 @@ def ways_to_train(
         raise UsageError(
             f"method.name {method.name}: has no teachers, and steps with teachers are compared; "
             "use one that has, such as mpt-kl"
+        )
+    if recipe.data.mixes and recipe.optim.batch_size % 2:
+        raise UsageError(
+            f"optim.batch_size {recipe.optim.batch_size}: data.mixup and data.cutmix mix pictures in pairs; "
+            "take an even number"
         )
     batch = _random_batch(recipe, num_classes, device)
     ways: dict[str, Way] = {}
@@ -88,10 +97,17 @@ def _random_batch(recipe: Recipe, num_classes: int, device: torch.device) -> Bat
     if recipe.runtime.channels_last:
         images = images.contiguous(memory_format=torch.channels_last)
     labels = torch.randint(0, num_classes, (count,), device=device)
-    mixing = None
-    if recipe.data.mixes:  # two labels a picture; a loader mixes the pictures themselves
-        mixing = Mixing((labels + 1) % num_classes, torch.rand(count, device=device))
-    return Batch(images, labels, torch.arange(count), mixing=mixing)
+    return Batch(images, labels, torch.arange(count))
+
+
+def _mixed(batch: Batch, pairs: Pairs | None) -> Batch:
+    """The batch as a loader mixes it in pairs; the same where the recipe mixes none."""
+    if pairs is None:
+        return batch
+    pictures = mix_pictures(batch.images.permute(0, 2, 3, 1).clone(), pairs)
+    labels, mixing = mix_labels(batch.labels.cpu(), pairs)
+    labels, others, weight = (column.to(batch.images.device) for column in (labels, *mixing))
+    return replace(batch, images=channels_first(pictures), labels=labels, mixing=Mixing(others, weight))
 
 
 def _build_student(recipe: Recipe, num_classes: int, device: torch.device) -> nn.Module:
@@ -170,6 +186,7 @@ def _our_step(
 ) -> Way:
     """The training loop's own step on one batch; the only place that knows what it asks for."""
     device = batch.images.device
+    pairs = EpochPlan(recipe.runtime.seed, recipe.data).pairs(0, 0, len(batch.index))
     learner = Student(
         model=student,
         wrapped=student,
@@ -184,7 +201,7 @@ def _our_step(
     )
 
     def step() -> None:
-        train_step(learner, batch, recipe.optim.lr, len(batch.labels))
+        train_step(learner, _mixed(batch, pairs), recipe.optim.lr, len(batch.labels))
         if device.type == "cpu":  # as the loop does there after each step
             learner.guard.failed()
 

@@ -16,6 +16,7 @@ from mptctl.bench.published_loop import PublishedLoop, published_loss
 from mptctl.bench.step import Seconds, StepBench, _time, bench_step, step_ratios
 from mptctl.bench.ways_to_train import LOCKSTEP, STEP_ROWS, ways_to_train
 from mptctl.cli.runners.bench_tables import print_step
+from mptctl.data.loading.part import Batch
 from mptctl.errors import UsageError
 from mptctl.methods.table import build_method
 from mptctl.teachers.ensemble import Teacher
@@ -156,6 +157,34 @@ def test_steps_leave_the_weights_where_they_are(tmp_path: Path) -> None:
         way()
     assert all(torch.equal(p, q) for p, q in zip(learner.model.parameters(), before, strict=True))
     assert learner.guard.failed() is None
+
+
+def test_a_step_with_mixing_mixes_pictures_and_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[Batch] = []
+    step = ways_module.train_step
+
+    def kept(student: Student, batch: Batch, *rest: Any) -> Any:
+        batches.append(batch)
+        return step(student, batch, *rest)
+
+    monkeypatch.setattr(ways_module, "train_step", kept)
+    for keys in ((), ("data.mixup=1",)):
+        recipe = short_recipe("optim.batch_size=8", *keys, method="mpt-kl")
+        way = ways_to_train(recipe, 10, CPU, tmp_path, ("ours",))[0]["ours"]
+        way(), way()
+    plain, _, mixed, again = batches
+    assert plain.mixing is None
+    assert mixed.mixing is not None
+    w = mixed.mixing.weight[0]
+    assert 0 < w < 1
+    wanted = plain.images[0] * w + plain.images[1] * (1 - w)
+    torch.testing.assert_close(mixed.images[0], wanted)
+    assert torch.equal(mixed.images, again.images)
+    assert mixed.labels[:2].tolist() == mixed.mixing.others[:2].flip(0).tolist() == plain.labels[:2].tolist()
+    with pytest.raises(UsageError, match=r"^optim.batch_size 7: .* take an even number$"):
+        ways_to_train(short_recipe("optim.batch_size=7", *keys, method="mpt-kl"), 10, CPU, tmp_path)
 
 
 def test_a_method_without_teachers_is_refused() -> None:

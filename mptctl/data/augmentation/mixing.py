@@ -32,6 +32,9 @@ class Pairs:
     boxes: NDArray[np.int64]
     weight: NDArray[np.float32]
 
+    def __getitem__(self, pairs: slice) -> Pairs:
+        return Pairs(self.kept[pairs], self.boxes[pairs], self.weight[pairs])
+
 
 def draw_pairs(data: DataRecipe, draw: Callable[[int], Keys]) -> Pairs:
     """Draws whether each pair is mixed, how, and how much; lambda and box as torchvision's transforms do.

@@ -207,6 +207,8 @@ class LoadPlan:
         judged = DataRecipe(image_size=self.data.image_size, augment="none", flip=False)
         epoch_plan, manifest = EpochPlan(self.seed, self.data if self.train else judged), self.split.manifest
         draws = self.draws(epoch)
+        # At once, since each of the draw's many operations costs a batch more than what it computes.
+        pairs = epoch_plan.pairs(epoch, 0, self.steps * self.batch_size)
         for step in range(start_step, self.steps):
             whole = draws[step * self.batch_size : (step + 1) * self.batch_size]
             share = worker_share(len(whole.rows), self.rank, self.world_size)
@@ -216,5 +218,5 @@ class LoadPlan:
                 continue
             views = epoch_plan.views(epoch, index, manifest.heights[index], manifest.widths[index], copies)
             transforms = epoch_plan.transforms(epoch, index, copies)
-            pairs = epoch_plan.pairs(epoch, position, len(index))
-            yield BatchJob(index, views, epoch, position, transforms, pairs)
+            of_job = pairs and pairs[position // 2 : (position + len(index)) // 2]
+            yield BatchJob(index, views, epoch, position, transforms, of_job)
