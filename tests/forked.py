@@ -39,10 +39,11 @@ class Forked:
     Args:
         words: of the command line, without the program.
         cwd: its working folder; this process's own by default.
+        stdin: a file or terminal that it reads.
         more: variables of its environment beside those of `environment`.
     """
 
-    def __init__(self, *words: object, cwd: Path | None = None, **more: str) -> None:
+    def __init__(self, *words: object, cwd: Path | None = None, stdin: str = os.devnull, **more: str) -> None:
         self.args = [str(word) for word in words]
         self.returncode: int | None = None
         self._said: tuple[str, str] | None = None
@@ -50,7 +51,7 @@ class Forked:
         self._paths = [Path(self._folder.name) / name for name in ("out", "err")]
         for path in self._paths:
             path.touch()
-        given = (self.args, cwd or Path.cwd(), environment(**more), *self._paths)
+        given = (self.args, cwd or Path.cwd(), environment(**more), stdin, *self._paths)
         self._process = process_of(_run, *given)
 
     @property
@@ -133,16 +134,17 @@ def _start_server() -> None:
         os.environ.update(kept)
 
 
-def _run(words: list[str], cwd: Path, variables: Mapping[str, str], out: Path, err: Path) -> None:
+def _run(words: list[str], cwd: Path, variables: Mapping[str, str], stdin: str, out: Path, err: Path) -> None:
     """Be the program: in its folder and its environment, its output in files, with its exit code."""
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(variables)
     tempfile.tempdir = None  # found anew, from these variables
-    for number, path in enumerate((out, err), start=1):
-        file = os.open(path, os.O_WRONLY)
+    for number, path in enumerate((stdin, out, err)):
+        file = os.open(path, os.O_WRONLY if number else os.O_RDONLY)
         os.dup2(file, number)
         os.close(file)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)  # noqa: SIM115
     # As `python -m` has it.

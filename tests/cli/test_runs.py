@@ -6,7 +6,6 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import zipfile
 from datetime import datetime
 from pathlib import Path
@@ -28,7 +27,8 @@ from mptctl.report.media.terminal import print_document
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import CommandLine, command, environment, short_recipe, train_until_killed
+from tests.common import CommandLine, short_recipe, train_until_killed
+from tests.forked import Forked
 
 
 def recipe(method: str = "no-treatment", seed: int = 0) -> Recipe:
@@ -265,12 +265,12 @@ def test_clean_removes_what_only_a_longer_training_needs(mptctl: CommandLine, ro
 def test_clean_asks_in_a_terminal(root: Path, answer: str, removed: bool) -> None:
     ours, theirs = os.openpty()
     os.write(ours, answer.encode())
-    words = command("runs", "--run-root", root, "--clean")
-    done = subprocess.run(words, stdin=theirs, capture_output=True, text=True, env=environment(), check=False)
+    process = Forked("runs", "--run-root", root, "--clean", stdin=os.ttyname(theirs))
+    _, said = process.communicate(timeout=300)
     for end in (ours, theirs):
         os.close(end)
-    assert done.returncode == 0
-    assert ("nothing was removed" in done.stderr) != removed
+    assert process.returncode == 0
+    assert ("nothing was removed" in said) != removed
     assert bool(list(root.rglob("last.pt"))) != removed
 
 

@@ -23,6 +23,11 @@ def beside(*values: Any) -> ParameterSet:
     return pytest.param(*values, marks=[pytest.mark.nightly] if INTERPRETED else [])
 
 
+def beside_others(test: Callable[..., None]) -> Callable[..., None]:
+    """The same of a whole test."""
+    return pytest.mark.nightly(test) if INTERPRETED else test
+
+
 class Case(NamedTuple):
     """Arguments of `mpt_loss`; either teacher may be absent."""
 

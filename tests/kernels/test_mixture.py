@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mpt_kernels import MPTLoss, mpt_loss, reference
 from mpt_kernels.types import LossSettings
-from tests.kernels.cases import Case, Loss, beside, random_case
+from tests.kernels.cases import Case, Loss, beside, beside_others, random_case
 
 OBJECTIVES = [
     {"distance": "kl", "k": 1.5},
@@ -61,6 +61,7 @@ def test_a_mixture_by_hand(loss: Loss, device: str) -> None:
     assert found == pytest.approx(wanted, rel=1e-5, abs=1e-6)
 
 
+@beside_others
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_a_weight_multiplies_terms_and_gradient_of_its_row_and_no_count(
     loss: Loss, device: str, objective: dict[str, Any]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mpt_kernels import mpt_loss
-from tests.kernels.cases import Case, Loss, beside, random_case, relative_error
+from tests.kernels.cases import Case, Loss, beside, beside_others, random_case, relative_error
 
 EXAMPLES: dict[str, Any] = {
     "max_examples": 8,
@@ -48,6 +48,7 @@ def test_accumulated_over_uneven_pieces(loss: Loss, device: str, cuts: list[int]
         assert sum(int(piece.correct[name]) for piece in pieces) == int(count)
 
 
+@beside_others
 def test_two_workers_of_unequal_share(loss: Loss, device: str) -> None:
     # Distributed training averages the workers' gradients, so each divides by all valid rows over two workers.
     case = batch_with_ignored_rows(device)
@@ -103,6 +104,7 @@ def test_any_setting_agrees_with_double_precision(
     }
 
 
+@beside_others
 @settings(**EXAMPLES)
 @given(n=st.integers(1, 3), c=st.integers(2, 30), seed=st.integers(0, 2**16))
 def test_the_gradient_of_each_row_sums_to_zero_and_rows_are_independent(

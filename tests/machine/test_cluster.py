@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import tempfile
@@ -15,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from mptctl.errors import UsageError
-from mptctl.machine.cluster import INNER, quiet, ray_cluster, ray_folder
+from mptctl.machine.cluster import ray_folder
 from mptctl.machine.ray_watchdog import end_all
-from mptctl.machine.signals import StopRequest
 from tests.common import environment
 
 
@@ -43,45 +41,42 @@ def test_a_temporary_directory_with_too_long_a_path_is_refused(
     assert list(long.iterdir()) == []
 
 
-@pytest.mark.slow
-def test_ray_runs_in_our_folder_also_at_the_longest_path_and_leaves_nothing(
-    temporary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    longest = temporary / ("x" * (25 - len(str(temporary)) - 1))
-    longest.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(longest))
-    foreign = longest / "mptctl-ray-4194304"
-    foreign.mkdir()
-    quiet(None)
-    with ray_cluster(None, 1, 0.0, StopRequest()):
-        [folder] = [path for path in longest.iterdir() if path != foreign]
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        assert list((folder / INNER).glob("session_*/sockets/plasma_store"))
-    assert list(longest.iterdir()) == [foreign]
-
-
-@pytest.mark.slow
-def test_a_ray_of_our_own_neither_writes_nor_reads_a_token_in_the_home_folder(tmp_path: Path) -> None:
-    code = """
+OUR_RAY = """
+import os, stat
 from pathlib import Path
-from mptctl.machine.cluster import quiet, ray_cluster
+from mptctl.machine.cluster import INNER, quiet, ray_cluster
 from mptctl.machine.signals import StopRequest
 
 quiet(None)
 import ray
 
 with ray_cluster(None, 1, 0.0, StopRequest(), 1):
+    [folder] = Path(os.environ["TMPDIR"]).glob("mptctl-????????")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert list((folder / INNER).glob("session_*/sockets/plasma_store"))
     assert not (Path.home() / ".ray").exists()
     (Path.home() / ".ray").mkdir()
     (Path.home() / ".ray" / "auth_token").write_text("0" * 64)  # as another program does that starts its first Ray
     assert ray.get(ray.remote(lambda: 7).remote()) == 7
 """
+
+
+@pytest.mark.slow
+def test_a_ray_of_our_own_runs_in_our_folder_also_at_the_longest_path_with_its_own_token_and_leaves_nothing(
+    temporary: Path, tmp_path: Path
+) -> None:
+    longest = temporary / ("x" * (25 - len(str(temporary)) - 1))
+    longest.mkdir()
+    foreign = longest / "mptctl-ray-4194304"
+    foreign.mkdir()
     names = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
-    clean = {name: value for name, value in environment(HOME=str(tmp_path)).items() if name not in names}
+    kept = environment(HOME=str(tmp_path), TMPDIR=str(longest))
+    clean = {name: value for name, value in kept.items() if name not in names}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=clean, capture_output=True, text=True, check=False
+        [sys.executable, "-c", OUR_RAY], env=clean, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+    assert list(longest.iterdir()) == [foreign]
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="finds processes through Linux's /proc")

@@ -242,14 +242,29 @@ def test_a_search_that_is_asked_to_stop_says_how_to_go_on(runs: Path) -> None:
     assert not (runs / "asked" / "ray").exists()
 
 
+OPTUNA = (
+    "--name", "optuna", "--search", "optuna", "--k", "0:8", "--asha", "--max-er-increase", "100",
+    "--set", "optim.epochs=2", "--set", "optim.max_steps=20",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def searched_by_optuna(runs: Path) -> TuneReport:
+    """A search of one trial."""
+    return finished(search(runs, *OPTUNA, "--trials", "1"))[0]
+
+
 @pytest.mark.slow
-def test_optuna_with_early_stops_keeps_what_is_known(runs: Path) -> None:
-    flags = ("--name", "optuna", "--search", "optuna", "--k", "0:8", "--asha", "--max-er-increase", "100")
-    small = ("--set", "optim.epochs=2", "--set", "optim.max_steps=20")
-    report, _ = finished(search(runs, *flags, *small, "--trials", "1"))
-    assert len(report.trials) == 1
-    assert {t.status for t in report.trials} <= {"done", "stopped"}
-    assert all(0 <= float(t.settings["k"]) <= 8 for t in report.trials)
-    more, _ = finished(search(runs, *flags, *small, "--trials", "2", "--resume"))
-    assert more.trials[:1] == report.trials
+def test_optuna_with_early_stops(searched_by_optuna: TuneReport) -> None:
+    (trial,) = searched_by_optuna.trials
+    assert trial.status in {"done", "stopped"}
+    assert 0 <= float(trial.settings["k"]) <= 8
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_optuna_keeps_what_is_known(runs: Path, searched_by_optuna: TuneReport) -> None:
+    more, _ = finished(search(runs, *OPTUNA, "--trials", "2", "--resume"))
+    assert more.trials[:1] == searched_by_optuna.trials
     assert len(more.trials) == 2
+    assert all(0 <= float(trial.settings["k"]) <= 8 for trial in more.trials)
