@@ -83,6 +83,10 @@ class Stopped(MptctlError):
         self.exit_code = 128 + signum
 
 
+class ComparisonWarning(UserWarning):
+    """A remark of a comparison from Python, which the command line prints."""
+
+
 def option(name: str) -> str:
     """The name of an option as its user writes it: ``--old-classes``, in Python ``old_classes``."""
     return name.replace("-", "_") if _as_arguments.get() else f"--{name}"

@@ -21,7 +21,7 @@ from mptctl.evaluation.flips import (
 from mptctl.evaluation.gate.check import evaluate_both
 from mptctl.evaluation.gate.gate_file import GateFile
 from mptctl.evaluation.gate.rules import GateVerdict, evaluate_gate, today_in_utc
-from mptctl.evaluation.limits import Limits, small_limits
+from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.noise_floor import noise_floor_of, refuse_other_classes
 from mptctl.evaluation.pairing.class_map import ClassMap
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
@@ -111,9 +111,8 @@ def compare(
     request = request or ComparisonRequest()
     warnings = [*request.warnings]
     if request.gate_file is not None:
-        warnings += request.gate_file.overruled(request.limits)
+        warnings += [*request.gate_file.overruled(request.limits), *request.gate_file.small_limits()]
         request = replace(request, limits=request.gate_file.merged(request.limits))
-    warnings += small_limits(request.limits)
     if request.nfr_margin is not None and not 0 < request.nfr_margin < 1:
         raise UsageError(f"--nfr-margin {100 * request.nfr_margin:g}: must lie between 0 and 100 percent")
     if noise_floor is not None:

@@ -331,6 +331,10 @@ class FlipReport(Model):
     worst_flips: list[FlippedSample] = Field(description="most confident first, at most as many as asked for")
     warnings: list[str] = Field(description="what a reader of the numbers should know")
 
+    def __repr__(self) -> str:
+        flips = f"{self.counts.negative_flips:,} / {self.n_old:,}"
+        return f"<FlipReport: NFR {100 * self.nfr:.2f} % ({flips}), {self.old.name} -> {self.new.name}>"
+
 
 class FlipReports(Model):
     """Several replacements, each compared with the one old model."""

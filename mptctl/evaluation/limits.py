@@ -8,7 +8,7 @@ from typing import Literal, Self, TypedDict
 
 from pydantic import Field, model_validator
 
-from mptctl.errors import UsageError, option
+from mptctl.errors import UsageError
 from mptctl.evaluation.rates import Counts, Interval
 from mptctl.evaluation.statistics import (
     er_increase,
@@ -142,15 +142,19 @@ class LimitValues(Typed):
 SMALL = 0.001
 
 
-def small_limits(limits: LimitValues) -> list[str]:
+def small_limits(limits: LimitValues, place: str = "") -> list[str]:
     """Remarks on limits, given in percent, that may have been meant as fractions.
+
+    Args:
+        limits: fractions.
+        place: in a gate file; empty: flags.
 
     >>> small_limits(LimitValues(max_nfr=0.0002, max_lost=0.02))
     ['--max-nfr 0.02: is in percent, so that it is 2 of 10,000; if 2 % was meant, give 2']
     """
     return [
-        f"{option(kind.name)} {100 * limit:g}: is in percent, so that it is {1e4 * limit:g} of 10,000; if "
-        f"{1e4 * limit:g} % was meant, give {1e4 * limit:g}"
+        f"{place + kind.key if place else '--' + kind.name} {100 * limit:g}: is in percent, so that it is "
+        f"{1e4 * limit:g} of 10,000; if {1e4 * limit:g} % was meant, give {1e4 * limit:g}"
         for kind, limit in limits.given()
         if kind.rate and 0 < limit < SMALL
     ]

@@ -39,6 +39,9 @@ class GateCheck(Model):
     passed: bool = Field(description="the verdict is pass, or undecided and `undecided` lets it pass")
     message: str = Field(description="the same in a sentence")
 
+    def __repr__(self) -> str:
+        return f"<GateCheck {self.name}: {self.answer}, {self.message}>"
+
 
 class LimitRow(Model):
     """A limit, of the whole test set or of a slice, or what must be kept."""
@@ -80,6 +83,10 @@ class Gate(Limits):
     )
     limits: list[LimitRow] = Field(default_factory=list, description="every limit that was set, in short")
     waivers: list[WaiverRow] = Field(default_factory=list, description="of the gate file, used or not")
+
+    def __repr__(self) -> str:
+        failed = f", failed: {', '.join(self.failed)}" if self.failed else ""
+        return f"<Gate: {self.answer}{failed}>"
 
     def require_passed(self) -> None:
         """Raise GateFailed where a limit or a condition did not pass; it names each with its option."""

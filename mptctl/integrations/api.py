@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mptctl.errors import UsageError, options_as_arguments
+from mptctl.errors import ComparisonWarning, UsageError, options_as_arguments
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
+from mptctl.evaluation.gate.gate_file import GateFile
 from mptctl.evaluation.pairing.class_map import read_class_map
 from mptctl.evaluation.pairing.pairs import ALL
 from mptctl.evaluation.reading.frames import column, column_names, is_frame, no_column, write_columns
-from mptctl.evaluation.reading.in_memory import InMemory
+from mptctl.evaluation.reading.in_memory import InMemory, names_of
 from mptctl.evaluation.slices.derived_columns import CLASS, CONFIDENCE
 from mptctl.evaluation.slices.ranking import SliceRequest, slice_columns
 from mptctl.files.scratch import scratch_folder
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from mptctl.evaluation.flip_report import FlipReport
+    from mptctl.evaluation.limits import Limits
     from mptctl.evaluation.reading.predictions import Predictions
     from mptctl.inference.loaded import LoadedRun
     from mptctl.models.run_list import RunEntry
@@ -37,6 +42,7 @@ def evaluate(  # noqa: PLR0913  # a published signature
     id: str | None = None,
     by: str | Sequence[str] = (),
     metadata: Any = None,
+    must_keep: Any = (),
     class_map: str | Path | None = None,
     ids: Any = None,
     classes: Any = None,
@@ -59,6 +65,7 @@ def evaluate(  # noqa: PLR0913  # a published signature
         by: column of slices, or several, of the frame or of `metadata`; ``"a,b"`` crosses two.
         metadata: further columns of the samples by id: a frame with the column `id`, or what it is called in
             the first frame, or a file as `mptctl evaluate --metadata` takes it.
+        must_keep: ids of samples that must not flip, beside every limit of `Report.gate`.
         class_map: file of renamed classes, as `--class-map` takes it.
         old, new: (N,) answers, or (N, C) logits, of which the first maximum of a row is the answer.
         ids: (N,) what the samples are called; default: their places, from 0.
@@ -97,28 +104,62 @@ def evaluate(  # noqa: PLR0913  # a published signature
     test = InMemory.of(labels, ids, classes, None if everything else old_classes)
     held_back = None if validation is None else _held_back(validation, test)
     wants_causes = causes or validation is not None
-    with options_as_arguments(), _slicing(frame, metadata, test.ids, by, id or "id") as slicing:
+    kept = names_of(must_keep, "must_keep").tolist() if len(must_keep) else []
+    with options_as_arguments():
         retrained, plain_update = None, None
         if noise_floor is not None:
             retrained = test.predictions("noise_floor", noise_floor, is_old=True)
         if baseline is not None:
             plain_update = test.predictions("baseline", baseline)
-        result = compare(
-            test.predictions("old", old, is_old=True),
-            test.predictions("new", new),
-            ComparisonRequest(
+        samples = _Samples(
+            old=test.predictions("old", old, is_old=True),
+            new=test.predictions("new", new),
+            request=ComparisonRequest(
                 old_classes=ALL if everything else test.old_classes,
                 class_map=None if class_map is None else read_class_map(Path(class_map)),
-                slicing=slicing,
+                gate_file=GateFile().keeping(kept) if kept else None,
                 nfr_margin=nfr_margin,
                 worst=len(test.labels),  # every flip: what is shown of them is for the report to choose
-                # A function that gives None means: causes, but without a validation part.
-                validation=(lambda: held_back) if wants_causes else None,
             ),
-            noise_floor=retrained,
-            baseline=plain_update,
+            columns=(
+                frame,
+                metadata,
+                test.ids,
+                slice_columns([by] if isinstance(by, str) else by),
+                id or "id",
+            ),
         )
-    return Report(result)
+        # A function that gives None means: causes, but without a validation part.
+        request = replace(samples.request, validation=(lambda: held_back) if wants_causes else None)
+        result = samples.compare(request, noise_floor=retrained, baseline=plain_update)
+    for remark in result.warnings:
+        warnings.warn(remark, ComparisonWarning, stacklevel=2)
+    return Report(result, samples, kept)
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """The predictions that were compared, kept so that a gate file can be held against them.
+
+    Attributes:
+        old, new: predictions.
+        request: what was asked, without slices.
+        columns: arguments of `_slicing` that slices are found by.
+    """
+
+    old: Predictions
+    new: Predictions
+    request: ComparisonRequest
+    columns: tuple[Any, Any, NDArray[np.str_], Sequence[tuple[str, ...]], str]
+
+    def compare(self, request: ComparisonRequest, **further: Predictions | None) -> FlipReport:
+        """The comparison with the slices that were asked for; `further` as of `evaluation.evaluate.compare`."""
+        with _slicing(*self.columns, rules=request.rules) as slicing:
+            return compare(self.old, self.new, replace(request, slicing=slicing), **further)
+
+    def compared(self, gate_file: GateFile, limits: Limits) -> FlipReport:
+        """The comparison with its gate held to a gate file, and to limits beside it."""
+        return self.compare(replace(self.request, gate_file=gate_file, limits=limits))
 
 
 def _frame(value: Any) -> Any:
@@ -134,15 +175,20 @@ def _of_frame(frame: Any, value: Any, argument: str) -> Any:
 
 @contextmanager
 def _slicing(
-    frame: Any, metadata: Any, ids: NDArray[np.str_], by: str | Sequence[str], id_name: str
+    frame: Any,
+    metadata: Any,
+    ids: NDArray[np.str_],
+    keys: Sequence[tuple[str, ...]],
+    id_name: str,
+    *,
+    rules: GateFile,
 ) -> Iterator[SliceRequest]:
     """Slices by columns of the frame and of metadata, which are in files until the block ends."""
-    keys = slice_columns([by] if isinstance(by, str) else by)
-    if not keys:
+    wanted = list(dict.fromkeys(name for key in (*keys, *rules.keys()) for name in key))
+    if not wanted:
         yield SliceRequest()
         return
     with scratch_folder() as scratch:
-        wanted = list(dict.fromkeys(name for key in keys for name in key))
         yield SliceRequest(by=keys, files=_files_of_columns(scratch, frame, metadata, ids, wanted, id_name))
 
 

@@ -109,6 +109,10 @@ class FlipMonitor:
         self.history: list[FlipReport] = []
         self.reset()
 
+    def __repr__(self) -> str:
+        last = f", the last {self.history[-1]!r}" if self.history else ""
+        return f"<FlipMonitor: {len(self._old):,} samples, {len(self.history):,} validations{last}>"
+
     def __call__(self, new: Any, ids: Any = None) -> FlipReport:
         """Take a whole validation at once; see `update` and `finish`."""
         self.reset()

@@ -33,15 +33,25 @@ def test_where_both_streams_go_to_one_place_the_verdict_is_said_once_and_last(ca
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
-        ("0.02", ["--max-nfr 0.02: is in percent, so that it is 2 of 10,000; if 2 % was meant, give 2"]),
+        ("0.02", ["{} 0.02: is in percent, so that it is 2 of 10,000; if 2 % was meant, give 2"]),
         ("0.1", []),
         ("0", []),
     ],
 )
 def test_a_limit_that_looks_like_a_fraction_is_remarked(call: Call, limit: str, said: list[str]) -> None:
-    for words in (("--max-nfr", limit), ("--gate", "gate.yaml")):
-        Path("gate.yaml").write_text(f"limits: {{max_nfr: {limit}}}")
-        assert json.loads(call("old.npz", "new.npz", *words, "--json").out)["warnings"] == said
+    Path("gate.yaml").write_text(f"limits: {{max_nfr: {limit}}}")
+    for words, name in (
+        (("--max-nfr", limit), "--max-nfr"),
+        (("--gate", "gate.yaml"), "gate.yaml: limits: max_nfr"),
+    ):
+        remarks = json.loads(call("old.npz", "new.npz", *words, "--json").out)["warnings"]
+        assert remarks == [each.format(name) for each in said]
+
+
+def test_so_is_a_limit_of_a_slice_in_a_gate_file(call: Call) -> None:
+    Path("gate.yaml").write_text("slices: [{by: {class: 0}, max_nfr: 2}, {by: {class: 0}, max_lost: 0.05}]")
+    (remark,) = json.loads(call("old.npz", "new.npz", "--gate", "gate.yaml", "--json").out)["warnings"]
+    assert remark.startswith("gate.yaml: slices[1]: max_lost 0.05: is in percent, so that it is 5 of 10,000;")
 
 
 def test_a_page_is_not_written_into_a_file_of_another_kind(call: Call) -> None:

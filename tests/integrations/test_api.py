@@ -21,7 +21,14 @@ from rich.console import Console
 from rich.text import Text
 
 import mptctl
-from mptctl.errors import CheckpointError, DataError, GateFailed, NonFiniteError, UsageError
+from mptctl.errors import (
+    CheckpointError,
+    ComparisonWarning,
+    DataError,
+    GateFailed,
+    NonFiniteError,
+    UsageError,
+)
 from mptctl.evaluation.statistics import exact_interval
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.networks import build_model
@@ -260,7 +267,10 @@ def test_columns_that_could_be_named_in_two_ways_are_refused() -> None:
 
 
 def test_a_warning_speaks_python() -> None:
-    report = mptctl.evaluate(LABELS, old=OLD, new=NEW)
+    with pytest.warns(ComparisonWarning) as warned:
+        report = mptctl.evaluate(LABELS, old=OLD, new=NEW)
+    assert [str(each.message) for each in warned] == report.warnings
+    assert {each.filename for each in warned} == {__file__}
     assert report.warnings == [
         "old does not say which classes it knows: all 3 labels count as old; "
         "add `classes` to the file, or give old_classes",
@@ -383,7 +393,9 @@ def test_arrays_of_libraries_that_may_be_there(library: str) -> None:
 def test_it_is_drawn() -> None:
     report = _evaluate(**large())
     assert isinstance(report.plot(), Figure)
-    assert isinstance(report.plot("reliability"), Figure)
+    figure = report.plot("reliability")
+    assert isinstance(figure, Figure)
+    assert figure._repr_png_().startswith(b"\x89PNG")  # what a notebook asks for
     with pytest.raises(UsageError, match="plot: no figure 'margin'; there are margins, reliability"):
         report.plot("margin")
     nothing = mptctl.evaluate(LABELS, old=OLD, new=LABELS, old_classes=OLD_CLASSES)
@@ -410,6 +422,7 @@ def test_the_runs_of_a_folder(tmp_path: Path) -> None:
         save_checkpoint(tmp_path / name / "best.pt", meta, model.state_dict())
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "best.pt").write_bytes(b"no checkpoint")
+    (tmp_path / "bad" / "lock").touch()
     found = mptctl.runs(tmp_path)
     assert [(run.run, run.state) for run in found] == [
         ("9/deep", "imported"),

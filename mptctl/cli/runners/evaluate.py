@@ -23,7 +23,7 @@ from mptctl.evaluation.flip_report import FlipReport, FlipReports
 from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
 from mptctl.evaluation.gate.history import append_release, read_history, release_of
 from mptctl.evaluation.gate.rules import today_in_utc
-from mptctl.evaluation.limits import LIMITS, Limits
+from mptctl.evaluation.limits import LIMITS, Limits, small_limits
 from mptctl.evaluation.reading.answers import SAVED
 from mptctl.evaluation.reading.spreadsheet_cells import FLIP_COLUMNS
 from mptctl.evaluation.reading.workspace import parse_size, workspace
@@ -242,7 +242,7 @@ def _compare_and_write(request: Request, new: str, found: NamedModels, slicing: 
             validation=found.validation,
             identical=found.identical,
             unfinished=found.unfinished,
-            warnings=found.warnings,
+            warnings=[*found.warnings, *small_limits(request.limits)],
         ),
         noise_floor=found.models.get("noise_floor"),
         baseline=found.models.get("baseline"),

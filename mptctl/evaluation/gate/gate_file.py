@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -12,8 +12,8 @@ from typing import Self
 
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
-from mptctl.errors import UsageError
-from mptctl.evaluation.limits import Limits, LimitValues
+from mptctl.errors import UsageError, option
+from mptctl.evaluation.limits import Limits, LimitValues, small_limits
 from mptctl.files import read_text
 from mptctl.files.explained import explain, shown
 from mptctl.files.model import Typed
@@ -117,6 +117,19 @@ class GateFile(Typed):
         """The ids that came from `must_keep.file`; None where none is named."""
         return self._listed
 
+    def parts(self) -> list[tuple[str, FileLimits]]:
+        """Its limits, over all samples and of slices, with the place of each in the file."""
+        slices = [(f"slices[{i}]: ", rule) for i, rule in enumerate(self.slices)]
+        return [("limits: ", self.limits), *slices]
+
+    def small_limits(self) -> list[str]:
+        """Remarks on limits that may have been meant as fractions."""
+        return [
+            remark
+            for place, part in self.parts()
+            for remark in small_limits(LimitValues(**part.fractions()), f"{self._name}: {place}")
+        ]
+
     def keys(self) -> list[tuple[str, ...]]:
         """The columns, or crossings of them, that its slices need."""
         every = [
@@ -125,6 +138,11 @@ class GateFile(Typed):
             self.must_keep.by,
         ]
         return list(dict.fromkeys(tuple(sorted(by)) for by in every if by is not None))
+
+    def keeping(self, ids: Sequence[str]) -> GateFile:
+        """The same rules; these ids must be kept too."""
+        keep = self.must_keep.model_copy(update={"ids": [*self.must_keep.ids, *ids]})
+        return self.model_copy(update={"must_keep": keep})
 
     def merged(self, flags: Limits) -> Limits:
         """These limits and those of flags: of two settings the one with which fewer releases pass.
@@ -142,7 +160,9 @@ class GateFile(Typed):
             content["confidence"] = max(self.confidence, flags.confidence or 0)
         found = Limits(**content)
         if not (found.given() or self.slices or self.must_keep != MustKeep()):
-            raise UsageError(f"--gate {self._name}: sets no limit; give limits, slices or must_keep in it")
+            raise UsageError(
+                f"{option('gate')} {self._name}: sets no limit; give limits, slices or must_keep in it"
+            )
         return found
 
     def overruled(self, flags: Limits) -> list[str]:
@@ -179,7 +199,7 @@ def read_gate_file(path: Path) -> GateFile:
         UsageError: it cannot be read, is no YAML, or holds what a gate file has not, with the nearest key.
         DataError: it, or the file of ids, is a device or FIFO.
     """
-    where, smaller = f"--gate {path}", "put ids into must_keep.file"
+    where, smaller = f"{option('gate')} {path}", "put ids into must_keep.file"
     text = read_text(path, MOST_BYTES, where, "mptctl gate init writes one", smaller)
     # Here, since a comparison without a gate file does without it.
     from mptctl.files.yaml_text import read_yaml, refuse_unknown_keys
@@ -201,19 +221,16 @@ def read_gate_file(path: Path) -> GateFile:
     for line in read_named_lines(listed, f"{path}: must_keep.file:"):
         lines.setdefault(line.name, line.number)
     found._listed = ListedIds(listed, lines)
-    ids = [*found.must_keep.ids, *lines]
-    return found.model_copy(update={"must_keep": found.must_keep.model_copy(update={"ids": ids})})
+    return found.keeping(list(lines))
 
 
 def _check_ranges(path: Path, found: GateFile) -> None:
-    parts: list[tuple[str, FileLimits]] = [("limits", found.limits)]
-    parts += [(f"slices[{i}]", rule) for i, rule in enumerate(found.slices)]
+    where = ""
     try:
-        where = ""
         Limits(confidence=found.confidence)
-        for name, rule in parts:
-            where = f"{name}: "
+        for place, rule in found.parts():
+            where = place
             Limits(**rule.fractions())
     except UsageError as error:
-        option, _, said = str(error).removeprefix("--").partition(" ")
-        raise UsageError(f"{path}: {where}{option.replace('-', '_')} {said}") from error
+        limit, _, said = str(error).removeprefix("--").partition(" ")
+        raise UsageError(f"{path}: {where}{limit.replace('-', '_')} {said}") from error

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import NamedTuple
 
-from mptctl.errors import DataError, some
+from mptctl.errors import DataError, option, some
 from mptctl.evaluation.gate.check import Scope, check_gate, failed_condition
 from mptctl.evaluation.gate.gate_file import GateFile, ListedIds, Waiver
 from mptctl.evaluation.limits import Limits
@@ -138,7 +138,7 @@ def _slice_at(source: SliceSource, by: Mapping[str, str]) -> Slice:
     found = source.one(by)
     if found is None:
         raise DataError(
-            f"--gate: the slice {shown(slice_name(by))} has no test sample of an old class; correct it, "
+            f"{option('gate')}: the slice {shown(slice_name(by))} has no test sample of an old class; correct it, "
             "or remove it"
         )
     return found
@@ -155,11 +155,11 @@ def _refuse_strangers(source: SliceSource, ids: Sequence[str], listed: ListedIds
     ):
         if listed is not None and (numbers := sorted(lines[each] for each in found if each in lines)):
             raise DataError(
-                f"--gate: {listed.path}: lines {some(numbers)} {what}; correct them, or remove them"
+                f"{option('gate')}: {listed.path}: lines {some(numbers)} {what}; correct them, or remove them"
             )
         if found:
             raise DataError(
-                f"--gate: {len(found)} ids are {are} ({first(found)}); correct them, or remove them"
+                f"{option('gate')}: {len(found)} ids are {are} ({first(found)}); correct them, or remove them"
             )
 
 

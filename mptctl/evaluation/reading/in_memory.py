@@ -42,8 +42,8 @@ class InMemory:
         else:
             names = as_text(order.in_order(named_array(ids, "ids"), "ids"), "ids", "ids")
         _check_length("ids", names, truth)
-        known = None if classes is None else tuple(_text(classes, "classes").tolist())
-        before = None if old_classes is None else tuple(_text(old_classes, "old_classes").tolist())
+        known = None if classes is None else tuple(names_of(classes, "classes").tolist())
+        before = None if old_classes is None else tuple(names_of(old_classes, "old_classes").tolist())
         return cls(names, truth, known, before, order)
 
     def predictions(
@@ -96,7 +96,8 @@ class InMemory:
         return fitting[0]
 
 
-def _text(value: Any, what: str) -> NDArray[np.str_]:
+def names_of(value: Any, what: str) -> NDArray[np.str_]:
+    """Labels, ids or class names in a list or an array of any library, as text."""
     return as_text(as_array(value, what), what, what)
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import html
 import io
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack
 
-from mptctl.errors import UsageError
+from mptctl.errors import ComparisonWarning, UsageError, options_as_arguments
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.gate.check import check_gate, stricter
+from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
 from mptctl.evaluation.limits import LIMITS, LimitArguments, Limits, LimitValues
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.verdict import Gate
@@ -31,6 +33,13 @@ FRAME_HEIGHT = 640
 WIDTH = 80
 
 
+class Judge(Protocol):
+    """Compares the samples of a report again."""
+
+    def compared(self, gate_file: GateFile, limits: Limits) -> FlipReport:
+        """The comparison with its gate held to a gate file, and to limits beside it."""
+
+
 class Report:
     """The flips of a replacement, their rates and the gate on them.
 
@@ -40,12 +49,15 @@ class Report:
 
     Args:
         result: the comparison; its `worst_flips` are all flips.
+        judge: compares the same samples again, with a gate file and other limits; None where they are gone.
+        must_keep: ids that must not flip.
 
     Attributes:
         result: the same comparison as a typed record, with the flips that a page shows.
     """
 
-    def __init__(self, result: FlipReport) -> None:
+    def __init__(self, result: FlipReport, judge: Judge | None = None, must_keep: Sequence[str] = ()) -> None:
+        self._judge, self._must_keep = judge, must_keep
         self._flips = result.worst_flips
         self.result = result.model_copy(update={"worst_flips": self._flips[:SHOWN_FLIPS]})
 
@@ -59,6 +71,7 @@ class Report:
 
     def gate(
         self,
+        file: str | Path | None = None,
         *,
         confidence: float | None = None,
         undecided: Literal["fail", "pass"] = "fail",
@@ -68,6 +81,7 @@ class Report:
         """May this replacement be released?
 
         Args:
+            file: a gate file, as ``--gate`` takes it; of it and of the other limits the stricter one holds.
             confidence: level, from 0.5 to below 1, of the interval that decides: it passes where all of it
                 keeps to the limit, fails where all of it exceeds it, and is undecided else; default: the rate
                 itself decides.
@@ -81,7 +95,9 @@ class Report:
             `require_passed()` raises GateFailed.
 
         Raises:
-            UsageError: no limit, one that no rate can reach, or a level outside [0.5, 1).
+            UsageError: no limit, one that no rate can reach, or a level outside [0.5, 1); a gate file that
+                cannot be read.
+            DataError: the gate file names samples or slices that are not there.
         """
         if unknown := sorted(limits.keys() - {kind.key for kind in LIMITS}):
             raise TypeError(f"gate() got an unexpected keyword argument {unknown[0]!r}")
@@ -97,11 +113,17 @@ class Report:
                     f"{kind.key}={limit:g}: must lie between {kind.low} and {kind.high}; rates are "
                     "fractions, 2 % is 0.02"
                 )
-        if not asked:
+        if not asked and file is None and not self._must_keep:
             raise UsageError("gate: no limit; give one, such as max_nfr=0.02")
         if confidence is not None and not 0.5 <= confidence < 1:
             raise UsageError(f"confidence={confidence:g}: must be at least 0.5 and below 1, such as 0.95")
         held = Limits(**limits, confidence=confidence, undecided=undecided, allow_identical=allow_identical)
+        if self._judge is not None and (file is not None or self._must_keep):
+            with options_as_arguments():
+                rules = GateFile() if file is None else read_gate_file(Path(file))
+                return self._gate_of(self._judge.compared(rules.keeping(self._must_keep), held))
+        if file is not None:
+            raise UsageError(f"gate: {file}: this report has no samples; compare them with mptctl.evaluate")
         result = self.result
 
         def judged(counts: Counts) -> Gate:
@@ -111,6 +133,13 @@ class Report:
         if result.narrow is None:
             return gate
         return stricter(gate, judged(result.narrow.counts), "give old_classes, a list or 'all'")
+
+    def _gate_of(self, again: FlipReport) -> Gate:
+        """The verdict of a comparison with further rules; warns of what these gave rise to."""
+        for remark in again.warnings:
+            if remark not in self.result.warnings:
+                warnings.warn(remark, ComparisonWarning, stacklevel=3)
+        return again.gate
 
     @property
     def flips(self) -> pa.Table:

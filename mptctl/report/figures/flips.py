@@ -17,6 +17,7 @@ from matplotlib.path import Path as Outline
 from mptctl.evaluation.flip_report import FlipReport, SweepPoint
 from mptctl.files import OpenOutput, writing
 from mptctl.report.figures.reliability import CAPTION, Panel, draw_reliability, reliability_words
+from mptctl.report.figures.shown import ShownFigure
 from mptctl.report.media.document import Drawing
 from mptctl.report.media.numbers import format_count, percent
 from mptctl.report.media.svg import FRESH, INK, LOST, NEW, OLD, SIZE, save_figure, short, style
@@ -80,7 +81,7 @@ def save_figures(report: FlipReport, folder: Path, open_output: OpenOutput = wri
 
 
 def _canvas(height: float = SIZE[1]) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(SIZE[0], height))
+    figure = ShownFigure(figsize=(SIZE[0], height))
     return figure, figure.add_subplot()
 
 

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from mptctl.evaluation.flip_report import Bin
+from mptctl.report.figures.shown import ShownFigure
 from mptctl.report.media.numbers import percent
 from mptctl.report.media.svg import INK, LOST, SIZE, style
 
@@ -59,7 +60,7 @@ def reliability_words(panels: Sequence[Panel]) -> str:
 def draw_reliability(panels: list[Panel]) -> Figure:
     """Diagrams side by side, on the same axes."""
     with style():
-        figure = Figure(figsize=(SIZE[0], 1.35 * SIZE[1]))
+        figure = ShownFigure(figsize=(SIZE[0], 1.35 * SIZE[1]))
         # Fifteen numbers beside each other need the width.
         axes = figure.subplots(
             2, len(panels), sharex=True, squeeze=False, sharey="row", height_ratios=(2, 1),
