@@ -153,7 +153,7 @@ class _Samples:
     columns: tuple[Any, Any, NDArray[np.str_], Sequence[tuple[str, ...]], str]
 
     def compare(self, request: ComparisonRequest, **further: Predictions | None) -> FlipReport:
-        """The comparison with the slices that were asked for; `further` as of `evaluation.evaluate.compare`."""
+        """The comparison with the slices that were asked for; `further` as of `compare`."""
         with _slicing(*self.columns, rules=request.rules) as slicing:
             return compare(self.old, self.new, replace(request, slicing=slicing), **further)
 

@@ -138,8 +138,8 @@ def _slice_at(source: SliceSource, by: Mapping[str, str]) -> Slice:
     found = source.one(by)
     if found is None:
         raise DataError(
-            f"{option('gate')}: the slice {shown(slice_name(by))} has no test sample of an old class; correct it, "
-            "or remove it"
+            f"{option('gate')}: the slice {shown(slice_name(by))} has no test sample of an old class; "
+            "correct it, or remove it"
         )
     return found
 
