@@ -15,11 +15,12 @@ from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import DataError, NonFiniteError
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
-from mptctl.inference.picture_check import BATCH, Samples, find_better_way
+from mptctl.inference.picture_check import BATCH, BetterWay, Samples, find_better_way
 from mptctl.inference.predict import compute_outputs, load_onto
 from mptctl.machine.device import choose_device
 from mptctl.models.checkpoint import Checkpoint
 from mptctl.names import Channels, Session
+from mptctl.recipe import DataRecipe
 from mptctl.recipe.picture_words import evaluation_words
 
 
@@ -30,8 +31,7 @@ class Imported:
     Attributes:
         lines: what it is and how well it does, for people.
         error: on the validation pictures of the classes that it knows; None where it could not be validated.
-        warning: where pictures prepared otherwise have a clearly lower error, better than chance, or else
-            where that error is no better than chance; None elsewhere.
+        warning: says that pictures are most likely prepared in a wrong way; None where nothing tells so.
     """
 
     lines: list[str]
@@ -58,13 +58,15 @@ def look_at_imported(
     """
     data = checkpoint.meta.recipe.data
     names = checkpoint.meta.class_names
-    seen = evaluation_words(data)
-    lines = [f"{len(names)} classes, first {names[0]}, last {names[-1]}", f"pictures: {seen}"]
+    lines = [
+        f"{len(names)} classes, first {names[0]}, last {names[-1]}",
+        f"pictures: {evaluation_words(data)}",
+    ]
     if split is None:
         lines.append(f"not validated: no {SPLIT_NAME} in {session.run_root}; run mptctl split SOURCE first")
         return Imported(lines, None, None)
     column_of = label_map(split.classes.names, names)
-    # Of classes behind the last one that it knows, as of all new ones, no picture is decoded.
+    # No picture is decoded of classes behind the last one that the model knows.
     num_classes = int(np.flatnonzero(column_of >= 0).max(initial=-1)) + 1
     rows = split.indices("val", num_classes)
     labels = split.labels[rows]
@@ -81,7 +83,7 @@ def look_at_imported(
     size = min(BATCH, checkpoint.meta.recipe.optim.batch_size)
     plan = LoadPlan(split, data, "val", size, seed=0, train=False, device=device, num_classes=num_classes)
     try:
-        found = compute_outputs(
+        outputs = compute_outputs(
             {"model": checkpoint},
             split,
             session,
@@ -89,41 +91,53 @@ def look_at_imported(
             num_classes=num_classes,
             load=lambda checkpoint, device: network,
         )
-        if np.isnan(found["model"]).any():
+        if np.isnan(outputs["model"]).any():
             raise NonFiniteError(f"{checkpoint.path}: not written: its logits are NaN; name sound weights")
         samples = Samples(plan, rows[known], columns[known])
         better = find_better_way(network, samples, session.progress)
     except DataError as problem:
         lines.append(f"not validated: {problem}")
         return Imported(lines, None, None)
-    right = int(is_top1_correct(torch.from_numpy(found["model"]), torch.from_numpy(columns)).sum())
+    right = int(is_top1_correct(torch.from_numpy(outputs["model"]), torch.from_numpy(columns)).sum())
     error = rate(int(known.sum()) - right, int(known.sum()))
     lines.append(
         f"validation error {100 * (error.value or 0.0):.2f} % ({error.count} of {error.of} pictures of the "
         "classes that it knows)"
     )
-    counts = np.bincount(labels[known]).tolist()
-    # Of class names in another order, whatever makes a model answer at random lowers the error.
+    warning = _preparation_warning(error, better, np.bincount(labels[known]).tolist(), data, channels)
+    return Imported(lines, error, warning)
+
+
+def _preparation_warning(
+    error: Rate, better: BetterWay | None, counts: list[int], data: DataRecipe, channels: Channels
+) -> str | None:
+    """The warning that pictures are not prepared as for the model's training; None where nothing tells so.
+
+    Args:
+        error: on validation pictures.
+        better: a way to prepare them with a clearly lower error.
+        counts: validation pictures of each class.
+        data: the way that was named.
+        channels: the order of channels that was named.
+    """
+    # With class names in another order, any preparation that makes a model answer at random lowers the error.
     if better is not None and not is_at_chance(better.error, counts):
         was, now = (
             f"{100 * (each.value or 0.0):.2f} % ({each.count} of {each.of})"
             for each in (better.error_before, better.error)
         )
-        warning = (
+        return (
             f"warning: pictures are most likely not prepared as this model was trained: it errs on {was} as "
             f"it is told, and on {now} with {better.flags(data, channels)}; import it again with that and "
             "--overwrite"
         )
-        return Imported(lines, error, warning)
     if not is_at_chance(error, counts):
-        return Imported(lines, error, None)
-    return Imported(
-        lines,
-        error,
+        return None
+    return (
         "warning: no better than always answering one class, which errs on "
         f"{100 * constant_error(counts):.2f} %; most likely the model saw pictures made in another way "
-        f"({seen}; see --set data.image_size, data.eval_resize, data.mean, data.std), or the class names "
-        "are not in the order of its logits",
+        f"({evaluation_words(data)}; see --set data.image_size, data.eval_resize, data.mean, data.std), or the "
+        "class names are not in the order of its logits"
     )
 
 
