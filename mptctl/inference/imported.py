@@ -136,8 +136,8 @@ def _preparation_warning(
     return (
         "warning: no better than always answering one class, which errs on "
         f"{100 * constant_error(counts):.2f} %; most likely the model saw pictures made in another way "
-        f"({evaluation_words(data)}; see --set data.image_size, data.eval_resize, data.mean, data.std), or the "
-        "class names are not in the order of its logits"
+        f"({evaluation_words(data)}; see --set data.image_size, data.eval_resize, data.mean, data.std), or "
+        "the class names are not in the order of its logits"
     )
 
 
