@@ -100,7 +100,7 @@ class EpochPlan:
         return drawn[np.argsort(keys, kind="stable")]
 
     def pairs(self, epoch: int, position: int, count: int) -> Pairs | None:
-        """How neighbours of the epoch's order are mixed, 2i with 2i + 1; None where the recipe mixes none.
+        """Draw the mixing of neighbours in the epoch's order, 2i with 2i + 1; None where none are mixed.
 
         Args:
             epoch: counted from 0.

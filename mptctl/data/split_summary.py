@@ -160,7 +160,7 @@ def identical_pictures(found: Duplicates | None) -> list[str]:
 
 
 def _by_groups(split: Split, by_class: list[ClassCounts]) -> list[str]:
-    """How near to what was asked a validation part came that is held out by groups."""
+    """A sentence on how near a validation part that is held out by groups came to the part asked for."""
     request = split.file.request
     if request.group is None or not request.val_fraction:
         return []
@@ -170,7 +170,7 @@ def _by_groups(split: Split, by_class: list[ClassCounts]) -> list[str]:
 
 
 def _identical(found: Duplicates | None) -> list[str]:
-    """How many pictures are identical; a warning where they are so across parts or labels."""
+    """A sentence on identical pictures; a warning where they lie in several parts or have several labels."""
     if found is None:
         return []
     said = f"{found.pictures:,} pictures are identical to others"

@@ -182,7 +182,7 @@ class DataRecipe(Group):
 
     @property
     def mixes(self) -> bool:
-        """Whether pairs of training pictures are mixed."""
+        """Tell whether pairs of training pictures are mixed."""
         return self.mixup > 0 or self.cutmix > 0
 
 

@@ -33,7 +33,7 @@ def training_words(data: DataRecipe) -> str:
 
 
 def _drawn(data: DataRecipe) -> list[str]:
-    """How neighbours are mixed, and how often classes are drawn, where a recipe says."""
+    """Words on the mixing of neighbours and the drawing of classes, where a recipe has them."""
     ways = [
         f"{name} (alpha {alpha:g})"
         for name, alpha in (("MixUp", data.mixup), ("CutMix", data.cutmix))

@@ -217,7 +217,7 @@ def _digest(files: Sequence[ColumnFile]) -> str:
 
 
 def _read(pictures: pa.Array, i: int, file: Path) -> Original:
-    """One picture of a batch: its bytes, or those of the file that it names."""
+    """Read a picture of a batch: its bytes, or those of the file that it names."""
     value = pictures[i].as_py()
     content, path = (value.get("bytes"), value.get("path")) if isinstance(value, dict) else (value, None)
     if content:

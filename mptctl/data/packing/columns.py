@@ -111,7 +111,7 @@ def _find(
 
 
 def _check_image(field: pa.Field, where: str) -> bool:
-    """Whether a column of pictures has their paths too.
+    """Tell whether a column of pictures has their paths too.
 
     Raises:
         DataError: it holds no pictures.

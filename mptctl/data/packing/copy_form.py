@@ -129,7 +129,7 @@ class Copy(ABC):
         """As `path`, without a suffix where the picture has none."""
 
     def _key(self, name: str) -> str:
-        """What has to be different of two pictures."""
+        """The key that no two pictures of a copy may share."""
         return name
 
     def _refuse_one_name(self) -> None:

@@ -159,7 +159,7 @@ class _Packing:
     def _pack_ahead(
         self, pool: ThreadPoolExecutor, chunks: Iterator[list[Reading]]
     ) -> Iterator[list[Prepared | _Bad]]:
-        """What became of each chunk, in order; two for each thread are in memory, and no more."""
+        """Yield the result of each chunk, in order; at most two for each thread are in memory."""
         waiting: deque[Future[list[Prepared | _Bad]]] = deque()
         for chunk in chunks:
             waiting.append(pool.submit(self._pack_chunk, chunk))

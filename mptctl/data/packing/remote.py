@@ -148,7 +148,7 @@ class Store:
         raise DataError(f"{stored.path}: {fault}; put it there again")
 
     def _fault(self, stored: StoredObject, size: int, digest: str) -> str:
-        """What is wrong with the bytes of an object; "" where nothing is."""
+        """The fault of an object's bytes; "" where there is none."""
         if stored.size is not None and size != stored.size:
             return f"{size:,} bytes came, and the store says {stored.size:,}"
         if stored.md5 and digest != stored.md5 and not self._is_encrypted(stored):
@@ -156,7 +156,7 @@ class Store:
         return ""
 
     def _is_encrypted(self, stored: StoredObject) -> bool:
-        """Whether S3 keeps an object encrypted by a key of its own: its ETag is then no digest."""
+        """Tell whether S3 encrypts an object by a key of its own: its ETag is then no digest."""
         if not self.place.startswith("s3://"):
             return False
         bucket, _, key = stored.path.partition("/")
@@ -272,7 +272,7 @@ def _stored(path: str, info: dict[str, Any]) -> StoredObject:
 
 
 def _reason(error: Exception) -> str:
-    """What a store said, and what to do."""
+    """Words for a message: the error of a store, and what to do."""
     said = one_line(error)[:160]
     kind = type(error).__name__
     if "Credentials" in kind or "credentials" in said:

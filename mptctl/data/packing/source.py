@@ -82,7 +82,7 @@ class PackSource(ABC):
         """The place of one picture, for messages."""
 
     def stamp(self, row: int) -> Stamp | None:
-        """What one original is now; None where it is as the digest says.
+        """The present state of an original; None where it is as the digest says.
 
         Raises:
             OSError: it is gone.

@@ -80,7 +80,7 @@ def list_tars(place: str, named: Mapping[str, str]) -> TarSource:
 
 
 def _column(cells: Sequence[Any]) -> pa.Array:
-    """What the .json files say under one name; as text where they hold values of several kinds."""
+    """The values of the .json files under one name; as text where they are of several types."""
     try:
         return pa.array(cells)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
