@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from mpt_kernels.reference import invert_normalizer, sum_rows
@@ -122,10 +123,13 @@ class Method(ABC):
             other: (N,) second label of each row, or the ignored one where it has none.
             weight: (N,) of the first label; the second one's is 1 - weight.
         """
-        teachers = (old_logits, ref_logits, normalizer)
-        terms, grad = self.value_and_grad(logits, target, *teachers, weight)
-        more, other_grad = self.value_and_grad(logits, other, *teachers, 1 - weight)
-        return {name: term + more[name] for name, term in terms.items()}, grad + other_grad
+        # As rows of one call, since for a small batch each operation costs more than what it computes.
+        twice = torch.cat([logits, logits])
+        labels, weights = torch.cat([target, other]), torch.cat([weight, 1 - weight])
+        old, ref = (None if each is None else torch.cat([each, each]) for each in (old_logits, ref_logits))
+        terms, grad = self.value_and_grad(twice, labels, old, ref, normalizer, weights)
+        first, second = grad.chunk(2)
+        return terms, first + second
 
     @abstractmethod
     def rows(
