@@ -42,14 +42,14 @@ class Form(Protocol):
         """Ids and some further columns of a file, for DuckDB."""
 
 
-# The module beside this one of each form.
-FORMS = {".csv": "csv_file", ".npz": "npz_file", ".parquet": "parquet_file"}
+# The ending of each form, of which FORM_file.py stands beside this file.
+FORMS = tuple(sorted(f".{path.stem[: -len('_file')]}" for path in Path(__file__).parent.glob("*_file.py")))
 SUFFIXES = ", ".join(FORMS)
 
 
 def form_of(path: Path) -> Form:
     """The form of a file, by its suffix; imported when a file is read, since pyarrow is slow to import."""
-    return cast(Form, import_module(f"mptctl.evaluation.reading.{FORMS[path.suffix.lower()]}"))
+    return cast(Form, import_module(f"mptctl.evaluation.reading.{path.suffix.lower()[1:]}_file"))
 
 
 # Files that a run folder or a run root holds, and a folder of parts does not.
@@ -149,7 +149,7 @@ def _refuse_unreadable(part: Path, folder: Path) -> None:
     if not part.is_file():
         raise DataError(f"{part}: no regular file; move it away, or name the parts by a pattern")
     if part.suffix.lower() not in FORMS:
-        packed = set(map(str.lower, part.suffixes)) & FORMS.keys()
+        packed = set(map(str.lower, part.suffixes)) & set(FORMS)
         what = "packed; unpack it" if packed else f"none of {SUFFIXES}; write it in that form"
         raise DataError(f"{part}: {what}, move it away, or name the parts by a pattern")
 
@@ -170,6 +170,6 @@ def _holds_parts(folder: Path) -> bool:
     """True where a folder holds a file of a form that is read, packed or not."""
     try:
         entries = [path for path in folder.iterdir() if not _is_note(path)]
-        return any(set(map(str.lower, path.suffixes)) & FORMS.keys() for path in entries)
+        return any(set(map(str.lower, path.suffixes)) & set(FORMS) for path in entries)
     except OSError:
         return False
