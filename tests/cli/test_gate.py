@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
+from mptctl.evaluation.limits import LIMITS
 from tests.cli.conftest import Call, Outcome
 
 N = 200
@@ -148,7 +149,7 @@ class TestInit:
         text = Path("gate.yaml").read_text()
         content = yaml.safe_load(text)
         assert content["confidence"] == 0.95
-        assert set(content["limits"]) == {"max_nfr", "max_lost", "max_rel_nfr", "max_er_increase"}
+        assert set(content["limits"]) == {kind.key for kind in LIMITS}
         assert [rule["by"] for rule in content["slices"]] == [{"country": "it"}, {"country": "de"}]
         assert "test/00192" in text
         passed = call("evaluate", "old.npz", "new.npz", "--gate", "gate.yaml", *META)
