@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -17,11 +18,13 @@ def main() -> None:
     # Where a shell started it in the background, Ctrl-C is ignored, and stays so.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _stop)
+    gc.disable()  # nothing that is imported is garbage
     from mptctl.cli.streams import code_with_output, take_what_comes
 
     take_what_comes()
     from mptctl.cli.app import main as run
 
+    gc.enable()
     try:
         run()
     except SystemExit as ended:
@@ -31,6 +34,7 @@ def main() -> None:
             os._exit(code)
         sys.exit(code)
     finally:  # Python's own end: an exception there would be a traceback
+        gc.freeze()  # its search for garbage among all modules would take a tenth of a second
         if signal.getsignal(signal.SIGINT) is _stop:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 import sys
@@ -160,10 +161,18 @@ def main() -> None:
 
 def _run() -> int | None:
     """Run the verb, and undo what typer makes of Ctrl-C (an exit with 130)."""
-    code: int | None = app(standalone_mode=False)
+    code: int | None = _program(sys.argv[1:2])(standalone_mode=False)
     if code == 130:
         raise KeyboardInterrupt
     return code
+
+
+def _program(first: list[str]) -> typer.Typer:
+    """The program with the one command that is named first, since typer builds each that it has; else whole."""
+    program = copy.copy(app)
+    program.registered_commands = [each for each in app.registered_commands if each.name in first]
+    program.registered_groups = [each for each in app.registered_groups if each.name in first]
+    return program if program.registered_commands or program.registered_groups else app
 
 
 def _can_resume(words: list[str]) -> bool:

@@ -56,6 +56,14 @@ def test_a_frame_gives_what_its_arrays_give(frame: Any) -> None:
     assert compared(frame).model_dump() == arrays.model_dump()
 
 
+def test_rows_of_a_frame_and_of_the_ids_of_arrays_may_be_in_any_order(request: Any, frame: Any) -> None:
+    order = np.random.default_rng(1).permutation(N)
+    columns = {name: np.asarray(values)[order] for name, values in COLUMNS.items()}
+    shuffled = FRAMES[request.node.callspec.params["frame"]](columns)
+    arrays = mptctl.evaluate(LABELS, old=OLD, new=NEW, ids=COLUMNS["name"], old_classes="all")
+    assert compared(shuffled).model_dump() == arrays.model_dump()
+
+
 def test_slices_are_columns_of_the_frame_or_of_metadata_in_any_order(frame: Any, request: Any) -> None:
     own = compared(frame, by=["country"])
     by_hand = pd.DataFrame(COLUMNS).assign(
