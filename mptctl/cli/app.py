@@ -168,7 +168,7 @@ def _run() -> int | None:
 
 
 def _program(first: list[str]) -> typer.Typer:
-    """The program with the one command that is named first, since typer builds each that it has; else whole."""
+    """The program with the command that is named first alone, since typer builds all it has; else whole."""
     program = copy.copy(app)
     program.registered_commands = [each for each in app.registered_commands if each.name in first]
     program.registered_groups = [each for each in app.registered_groups if each.name in first]
