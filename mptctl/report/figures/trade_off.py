@@ -24,7 +24,7 @@ SEED_AREA, COST_AREA = 12, 40
 # An outlier is a mark without which the others take less than this part of the axis; at most one of four is.
 CROWDED, OUTLIERS = 0.6, 4
 # Inches of an inset.
-INSET = (1.4, 0.9)
+INSET = (1.7, 1.2)
 # Points between a mark and its name: beside it, or where a line leads to it.
 DISTANCES = (2, 12, 24, 38)
 LEADER = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
