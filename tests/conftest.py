@@ -50,11 +50,10 @@ settings.load_profile("mptctl")
 
 # Those whose tests take longest, the longest first: what several of their tests share is made once, by one process.
 LONGEST = (
-    "tune/test_sweep.py", "faults/test_studies.py", "kernels/test_interpreter.py", "kernels/test_cubin.py",
-    "faults/test_workers.py", "studies/test_quickstart.py", "bench/test_kernel_ratchet.py",
-    "studies/test_two_machines.py", "training/test_distributed.py", "cli/test_chain.py",
-    "tune/test_tune_lockstep.py", "bench/test_kernel.py", "studies/test_every_study.py",
-    "training/test_lockstep.py", "bench/test_loader.py", "fuzz/test_fuzz.py",
+    "tune/test_sweep.py", "faults/test_studies.py", "kernels/test_interpreter.py", "studies/test_quickstart.py",
+    "faults/test_workers.py", "training/test_distributed.py", "bench/test_loader.py", "studies/test_two_machines.py",
+    "studies/test_every_study.py", "training/test_lockstep.py", "fuzz/test_fuzz.py", "tune/test_tune_lockstep.py",
+    "faults/test_storage.py", "faults/test_memory.py", "faults/test_training.py", "cli/test_chain.py",
 )  # fmt: skip
 
 
