@@ -19,16 +19,16 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _stop)
     gc.disable()  # nothing that is imported is garbage
-    from mptctl.cli.streams import code_with_output, take_what_comes
+    from mptctl.cli.streams import flush_output, make_outputs_unfailing
 
-    take_what_comes()
+    make_outputs_unfailing()
     from mptctl.cli.app import main as run
 
     gc.enable()
     try:
         run()
     except SystemExit as ended:
-        code = code_with_output(ended.code if isinstance(ended.code, int) else 0, sys.argv[1:])
+        code = flush_output(ended.code if isinstance(ended.code, int) else 0, sys.argv[1:])
         if code in _STOPPED:
             # All is saved and said; Python's own end, with torch in memory, would take a second or more.
             os._exit(code)

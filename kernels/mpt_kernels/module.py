@@ -39,18 +39,18 @@ class MPTLoss(nn.Module):
         before a loss scaler gets to multiply them.
         """
         ignore_index = self.settings.get("ignore_index", -100)
-        rows = (target != ignore_index).sum() if normalizer is None else normalizer
+        divisor = (target != ignore_index).sum() if normalizer is None else normalizer
         out = mpt_loss(
             logits,
             target,
             old_logits,
             ref_logits,
-            normalizer=rows,
-            grad_scale=rows,
+            normalizer=divisor,
+            grad_scale=divisor,  # cancels the division by the normalizer: `_Attach.backward` divides
             row_weight=row_weight,
             **self.settings,
         )
-        inverse_normalizer = invert_normalizer(rows, target, ignore_index, compute_dtype(logits))
+        inverse_normalizer = invert_normalizer(divisor, target, ignore_index, compute_dtype(logits))
         loss: Tensor = _Attach.apply(logits, out.loss, out.grad, inverse_normalizer)
         # Built anew, since dynamo of torch 2.11 does not follow `_replace` of a named tuple.
         return MptLossOutput(loss, out.terms, out.grad, out.correct)

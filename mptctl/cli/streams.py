@@ -20,7 +20,7 @@ COMMAND = re.compile(r"(?P<blanks>(?:\A|[\r\n])\s*)(?P<first>:)(?=:)|(?P<hash>#)
 
 
 class _Descriptor(io.RawIOBase):
-    """A descriptor that takes everything, and keeps what kept the first write from it."""
+    """A raw stream whose writes never fail: after the first error, kept as `problem`, all text is dropped."""
 
     def __init__(self, number: int, problem: OSError | None) -> None:
         self.number = number
@@ -50,16 +50,18 @@ class _WithoutCommands(io.TextIOWrapper):
     blank = True  # whether nothing but blanks stands in the line so far
 
     def write(self, text: str) -> int:
+        # Within a line, a sign put before the text keeps `\A` from matching; it is taken off again.
         whole = text if self.blank else f"_{text}"
         safe = COMMAND.sub(_with_first_sign_as_number, whole)
-        self.write_commands(safe if self.blank else safe[1:])
+        self.write_unchanged(safe if self.blank else safe[1:])
         return len(text)
 
-    def write_commands(self, text: str) -> None:
-        """Write text as it is."""
+    def write_unchanged(self, text: str) -> None:
+        """Write text as it is, commands too, and note whether the line that it leaves open is blank."""
         super().write(text)
         begun = re.split(r"[\r\n]", text)[-1]
-        self.blank = not begun.strip() and (self.blank or len(begun) < len(text))
+        is_new_line = len(begun) < len(text)
+        self.blank = not begun.strip() and (is_new_line or self.blank)
 
 
 def _with_first_sign_as_number(found: re.Match[str]) -> str:
@@ -70,7 +72,7 @@ def _with_first_sign_as_number(found: re.Match[str]) -> str:
 def write_commands(text: str) -> None:
     """Write lines to standard error that are commands to the runner of a workflow."""
     if isinstance(sys.stderr, _WithoutCommands):
-        sys.stderr.write_commands(text)
+        sys.stderr.write_unchanged(text)
     else:
         sys.stderr.write(text)
 
@@ -83,8 +85,8 @@ def outputs_are_one() -> bool:
         return False
 
 
-def take_what_comes() -> None:
-    """Put streams in the place of standard output and error that no write to them can fail.
+def make_outputs_unfailing() -> None:
+    """Replace standard output and error by streams on which no write raises an error.
 
     What their encoding does not have is written as ``\\uNNNN``. A stream that is closed stays so: its number
     goes to the null device, so that no file that is opened later gets it.
@@ -94,34 +96,36 @@ def take_what_comes() -> None:
 
 
 def _stream(before: TextIO | None, number: int) -> TextIO:
+    """A stream that never fails, in the place of `before`; None: descriptor `number` is closed."""
     problem = None
+    descriptor = number if before is None else before.fileno()
     if before is None:
         problem = OSError(errno.EBADF, os.strerror(errno.EBADF))
         null = os.open(os.devnull, os.O_WRONLY)
         if null != number:
             os.dup2(null, number, inheritable=True)
             os.close(null)
-    else:
-        number = before.fileno()
-    raw = _Descriptor(number, problem)
+    raw = _Descriptor(descriptor, problem)
     kind = _WithoutCommands if os.environ.get("GITHUB_ACTIONS") else io.TextIOWrapper
     return kind(
         io.BufferedWriter(raw),  # type: ignore[type-var]  # a RawIOBase, of which typeshed wants more
         encoding="utf-8" if before is None else before.encoding,
         errors="backslashreplace",
-        line_buffering=raw.isatty() or number == 2,
+        line_buffering=raw.isatty() or descriptor == 2,
     )
 
 
-def code_with_output(code: int, words: Sequence[str]) -> int:
-    """The exit code of work whose output may not have been written.
+def flush_output(code: int, words: Sequence[str]) -> int:
+    """Flush standard output, and say on standard error if it could not be written.
+
+    A pipe whose reader has gone is no failure, unless the output is one that a program reads.
 
     Args:
-        code: of the work itself, which stays where it is not 0.
+        code: of the work itself.
         words: of the command line, without the program.
 
     Returns:
-        7 where an output that another program reads was not written as a whole.
+        The exit code: that of the work, but 7 instead of 0 where a program would read a cut output.
     """
     sys.stdout.flush()
     problem = _problem(sys.stdout)

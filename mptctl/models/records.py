@@ -74,7 +74,7 @@ class Validation(Model):
 
     @property
     def nfr(self) -> float | None:
-        """Negative flips / samples of old classes; None without an old model."""
+        """Negative flips / samples of old classes; None without an old model or without such samples."""
         return None if self.flips is None or not self.samples_old else self.flips / self.samples_old
 
     def figures(self) -> dict[str, float | int | None]:
@@ -89,14 +89,14 @@ class Validation(Model):
     def from_figures(
         cls, figures: Mapping[str, float | int | None], samples: int, samples_old: int
     ) -> Validation:
-        """The record of which `figures` made these.
+        """Rebuild the record from what `figures()` returned.
 
         An earlier version wrote rates only. Each was a count over its samples in double precision, so rate
         times samples, rounded, is the count.
 
         Args:
-            figures: as a checkpoint or a line of ``metrics.jsonl`` has them.
-            samples, samples_old: of the validation part, for rates without counts.
+            figures: as a checkpoint or a line of ``metrics.jsonl`` has them, other keys among them.
+            samples, samples_old: numbers of samples in the validation part, used where counts are missing.
         """
         if figures.get("val_error") is None:
             return NOT_VALIDATED

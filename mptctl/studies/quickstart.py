@@ -15,7 +15,7 @@ from pydantic import Field
 from mptctl.data.split import Split, make_split
 from mptctl.errors import UsageError
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
-from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.flip_report import FlippedSample, FlipReport
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.statistics import SIGNIFICANT, mcnemar
@@ -109,8 +109,8 @@ def quickstart(
         log: called with lines of progress.
 
     Raises:
-        UsageError: the folder holds runs or another split, and ``overwrite`` is not given; or something is
-            where they would be that is not ours.
+        UsageError: a run folder or another split exists, and ``overwrite`` is not given; or a path that a run
+            needs holds something that no run wrote, or is written by another process.
     """
     started = time.monotonic()
     study = load_study(STUDY)
@@ -121,6 +121,7 @@ def quickstart(
             f"{run_root}: already holds {', '.join(held)}; start anew with --overwrite, or use another "
             "--run-root"
         )
+    # What is to be replaced may be in use, or be no run; and a file may stand where a folder is needed.
     for folder in folders.values():
         RunDir(folder).refuse_unusable("replace" if overwrite else "refuse")
     split = make_split("characters", run_root=run_root, seed=seed, overwrite=overwrite)
@@ -162,38 +163,41 @@ def _row(name: str, report: FlipReport) -> QuickstartRow:
 
 
 def _examples(plain: FlipReport, careful: Predictions) -> list[QuickstartExample]:
-    """The surest of the plain update's flips, no two of them alike in label and answer."""
+    """The flips of the plain update that both models were surest of, one for each label and answer."""
     answers = dict(zip(careful.ids.tolist(), careful.preds.tolist(), strict=True))
-    unlike = {(flip.label, flip.answer): flip for flip in reversed(plain.worst_flips)}
-    surest = sorted(unlike.values(), key=plain.worst_flips.index)[:EXAMPLES]
+    unlike: dict[tuple[str, str], FlippedSample] = {}
+    for flip in plain.worst_flips:  # the surest comes first
+        unlike.setdefault((flip.label, flip.answer), flip)
     return [
         QuickstartExample(
             id=flip.id, label=flip.label, plain_answer=flip.answer, careful_answer=answers[flip.id]
         )
-        for flip in surest
+        for flip in list(unlike.values())[:EXAMPLES]
     ]
 
 
 def _meaning(
     plain: QuickstartRow, careful: QuickstartRow, split: Split, models: Mapping[str, Predictions]
 ) -> str:
-    def percent(row: QuickstartRow) -> str:
+    """The table in one sentence: flips and errors of both updates, and whether they differ beyond noise."""
+
+    def error_percent(row: QuickstartRow) -> str:
         return "n/a" if row.er_all is None else f"{100 * row.er_all:.2f} %"
 
     wrong = {name: models[name].preds != models[name].labels for name in (plain.model, careful.model)}
     was_right = models[OLD].preds == models[OLD].labels
-    flips = apart(*(wrong[row.model] & was_right for row in (plain, careful)))
-    errors = apart(*(wrong[row.model] for row in (plain, careful)))
+    flips_differ_by = difference_in_words(*(wrong[row.model] & was_right for row in (plain, careful)))
+    errors_differ_by = difference_in_words(*(wrong[row.model] for row in (plain, careful)))
     return (
         f"Of {plain.n_old:,} test samples of the {split.classes.num_old} old classes, the plain update "
         f"breaks {plain.negative_flips:,} that the old model got right and margin preserving training breaks "
-        f"{careful.negative_flips:,} ({flips} apart), at an error over all classes of {percent(plain)} and "
-        f"{percent(careful)} ({errors} apart)."
+        f"{careful.negative_flips:,} ({flips_differ_by} apart), at an error over all classes of "
+        f"{error_percent(plain)} and {error_percent(careful)} ({errors_differ_by} apart)."
     )
 
 
-def apart(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> str:
-    """Says if two models' errors differ by more than sampling noise, by the exact McNemar test.
+def difference_in_words(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> str:
+    """Say whether two models' errors differ by more than sampling noise, by the exact McNemar test.
 
     Args:
         one, other: whether each sample is wrong, (N,), of the same samples.

@@ -66,7 +66,9 @@ class StudyDryRun(Model):
 
 
 def dry_run(request: StudyRequest) -> StudyDryRun:
-    """Look at everything that a study needs but its pictures.
+    """Plan the runs of a study, and estimate the time and disk that those not yet done will take.
+
+    Everything that the study needs is looked at, but for its pictures.
 
     Raises:
         MptctlError: what keeps the study from starting; see `run_study`.
@@ -112,14 +114,17 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
 
 
 def _sizes(request: StudyRequest, splits: dict[str, Split]) -> dict[str, Sizes]:
-    """Of each split, or of what it will be, by their places."""
+    """The sizes of each split, by place; those of a missing split are worked out from its source."""
     wanted = request.study.file.split
     known = {place: sizes_of_split(split) for place, split in splits.items()}
     stages = request.study.file.splits
     if len(known) == len(request.seeds) * len(stages):
         return known
     found = wanted.find(request.data_root)
-    if found.place is not None or wanted.old_classes is not None or wanted.test_fraction is not None:
+    must_be_made = (
+        found.place is not None or wanted.old_classes is not None or wanted.test_fraction is not None
+    )
+    if must_be_made:  # its source alone does not tell how large its parts are
         with scratch_folder() as scratch:
             made = make_splits(stages, scratch, request.seeds[:1], request.data_root)
             counted = {stage: sizes_of_split(made[place_of(request.seeds[0], stage)]) for stage in stages}
@@ -127,7 +132,8 @@ def _sizes(request: StudyRequest, splits: dict[str, Split]) -> dict[str, Sizes]:
         source = count_source(found.source, found.root)
         counted = {stage: sizes_of_source(each, found.source, source) for stage, each in stages.items()}
     for stage, sizes in counted.items():
-        known = {place_of(seed, stage): sizes for seed in request.seeds} | known
+        for seed in request.seeds:
+            known.setdefault(place_of(seed, stage), sizes)
     return known
 
 
@@ -146,10 +152,9 @@ def _rows(
         steps = 0 if state in ("done", "unanswered") else sizes[run.place].steps(run)
         if state == "begun":
             line = last_line(RunDir(root / run.key).metrics)
-            steps -= 0 if line is None else min(line.step, steps)
-        estimate = NOTHING_LEFT
-        if steps:
-            estimate = estimate_planned(run, planned, sizes[run.place], steps, device)
+            if line is not None:
+                steps = max(0, steps - line.step)
+        estimate = estimate_planned(run, planned, sizes[run.place], steps, device) if steps else NOTHING_LEFT
         rows[run.key] = PlannedRow(
             seed=run.seed,
             run=run.name,

@@ -29,8 +29,10 @@ def train_unfinished(
         observer_of: the observer of a run.
 
     Returns:
-        By folder, the error that ended a run early; `Stopped` after a signal.
+        By folder, the error that ended a run early; `Stopped` after a signal. An error that is not of one run
+        stands for all that were left.
     """
+    # All of them, until it is known which are finished: an error before that is every run's.
     left = list(folders)
     try:
         for folder in folders:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from mptctl.cli.app import app
 from mptctl.data import characters
 from mptctl.errors import UsageError
-from mptctl.studies.quickstart import QuickstartResult, apart, quickstart
+from mptctl.studies.quickstart import QuickstartResult, difference_in_words, quickstart
 from tests.common import CommandLine
 from tests.forked import mptctl_process
 
@@ -59,6 +59,6 @@ def test_a_page_of_somebody_else_is_refused_before_anything_is_trained(
 def test_a_difference_within_noise_is_called_that() -> None:
     one, other = np.zeros(100, bool), np.zeros(100, bool)
     one[:6], other[6:10] = True, True
-    assert apart(one, other) == "no more than sampling noise"
+    assert difference_in_words(one, other) == "no more than sampling noise"
     one[20:50] = True
-    assert apart(one, other) == "more than sampling noise"
+    assert difference_in_words(one, other) == "more than sampling noise"

@@ -15,10 +15,10 @@ POINTS = 200
 
 
 class BiasSteps(NamedTuple):
-    """Wrong answers at every bias from which on they are other ones.
+    """Counts of wrong answers at zero and at every bias where they change.
 
     Attributes:
-        biases: (S,) increasing, the first 0: a step holds from its bias to the next one.
+        biases: (S,) increasing, the first 0: the counts of a step hold from its bias to the next one.
         flips: (S,) wrong answers to samples of old classes that the old model got right.
         wrong_old, wrong_new: (S,) wrong answers to samples of old and of new classes.
     """
@@ -36,9 +36,9 @@ def sweep_bias(
     truth: NDArray[np.int64],
     of_old: NDArray[np.bool_],
     to_keep: NDArray[np.bool_],
-    new_error: float,
+    error_limit: float,
 ) -> SweepCurve | None:
-    """Rates of one model over every bias from zero to the one that leaves no answer to be taken.
+    """Rates of one model over every bias, from zero to the one above which no answer changes.
 
     The rates change only where a sample's answer goes over to an old class. They are counted at each of
     these crossings, so that the curve is exact.
@@ -47,14 +47,16 @@ def sweep_bias(
     which is what a trained model should be held against.
 
     Args:
+        name, role: of the model.
         scores: of the model whose logits are biased; minus infinities may be among them, NaN may not.
         truth: (N,) true labels.
         of_old: (N,) samples of old classes.
         to_keep: (N,) of these, the ones that the old model got right.
-        new_error: error on all samples of the model that is judged, as a fraction.
+        error_limit: error on all samples of the model that is judged, as a fraction.
 
     Returns:
-        None where no bias changes an answer.
+        The curve, with the point of the fewest flips whose error is at most `error_limit`; None where no
+        bias changes an answer.
     """
     steps = _steps_of_sweep(scores, truth, of_old, to_keep)
     if steps is None:
@@ -71,9 +73,10 @@ def sweep_bias(
             er_all=float(error[step]),
         )
 
-    reached = np.flatnonzero(error <= new_error)
+    within_limit = np.flatnonzero(error <= error_limit)
     # Of equally few flips the step with the lowest error, and of these the smallest bias.
-    best = reached[np.lexsort((reached, error[reached], steps.flips[reached]))[:1]]
+    order = np.lexsort((within_limit, error[within_limit], steps.flips[within_limit]))
+    best = within_limit[order[:1]]
     shown = np.linspace(0, len(error) - 1, min(POINTS, len(error))).astype(np.int64)
     kept = np.unique(np.concatenate([shown, best, [int(error.argmin())]]))
     at_new_error = point(int(best[0])) if best.size else None
@@ -94,7 +97,7 @@ def count_steps(
     of_old: NDArray[np.bool_],
     to_keep: NDArray[np.bool_],
 ) -> BiasSteps:
-    """Wrong answers as a bias grows, from the places where an answer changes.
+    """Count wrong answers as a bias grows, from the biases at which an answer changes.
 
     >>> steps = count_steps(
     ...     at=np.array([1.5]),
@@ -117,7 +120,8 @@ def count_steps(
     order = np.argsort(at, kind="stable")
     bias, sample, change = at[order], sample[order], change[order]
     # Samples that cross at one bias cross together: a step of the curve ends with the last of them.
-    ends = np.flatnonzero(np.append(bias[1:] != bias[:-1], np.ones(min(1, bias.size), dtype=np.bool_)))
+    is_last = np.append(bias[1:] != bias[:-1], True)[: bias.size]
+    ends = np.flatnonzero(is_last)
 
     def wrong(among: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Wrong answers among some samples: at no bias, and from each crossing on."""
@@ -135,10 +139,11 @@ def _steps_of_sweep(
     moving = np.flatnonzero((crossing > 0) & np.isfinite(crossing))
     if not moving.size:
         return None
-    wrong_new = scores.new_answer != truth
-    wrong_old = scores.old_answer != truth
-    before = np.where(crossing > 0, wrong_new, wrong_old)
-    change = wrong_old[moving].astype(np.int64) - wrong_new[moving]
+    new_answer_wrong = scores.new_answer != truth
+    old_answer_wrong = scores.old_answer != truth
+    # Where the crossing is 0, the answer is an old class without any bias.
+    before = np.where(crossing > 0, new_answer_wrong, old_answer_wrong)
+    change = old_answer_wrong[moving].astype(np.int64) - new_answer_wrong[moving]
     return count_steps(crossing[moving], moving, change, before, of_old, to_keep)
 
 
@@ -146,26 +151,27 @@ def _crossings(scores: Scores) -> FloatArray:
     """(N,) smallest bias at which each sample is answered with an old class; infinite where none does it.
 
     That is the gap between its two logits but for rounding: the difference of logit and bias is rounded, too,
-    and at a tie the first column wins. So it is searched among the numbers themselves. Those of one sign
-    are in the order of their bits, and 63 halvings lead from 0 and the largest one to two neighbours.
+    and at a tie the first column wins. So it is found by bisection over the bit patterns of the non-negative
+    doubles, which sort like the numbers; 63 halvings reach two adjacent ones.
     """
     crossing = np.zeros(len(scores.new_logit))
-    rows = np.flatnonzero(~_to_old(scores, slice(None), crossing))
+    answered_new = ~_answered_old(scores, slice(None), bias=crossing)
+    rows = np.flatnonzero(answered_new)
     largest = np.full(rows.size, np.finfo(np.float64).max)
     low, high = np.zeros(rows.size, dtype=np.int64), largest.view(np.int64)
-    never = ~_to_old(scores, rows, largest)
+    never = ~_answered_old(scores, rows, bias=largest)
     for _ in range(63):
         middle = low + (high - low) // 2
-        over = _to_old(scores, rows, middle.view(np.float64))
+        over = _answered_old(scores, rows, bias=middle.view(np.float64))
         low, high = np.where(over, low, middle), np.where(over, middle, high)
     crossing[rows] = np.where(never, np.inf, high.view(np.float64))
     return crossing
 
 
-def _to_old(scores: Scores, rows: NDArray[np.int64] | slice, bias: FloatArray) -> NDArray[np.bool_]:
+def _answered_old(scores: Scores, rows: NDArray[np.int64] | slice, bias: FloatArray) -> NDArray[np.bool_]:
     """(n,) samples that are answered with an old class once (n,) `bias` is taken off the new ones."""
     with np.errstate(over="ignore"):
         shifted = scores.new_logit[rows] - bias
     old = scores.old_logit[rows]
-    to_old: NDArray[np.bool_] = (shifted < old) | ((shifted == old) & scores.old_first[rows])
-    return to_old
+    answered_old: NDArray[np.bool_] = (shifted < old) | ((shifted == old) & scores.old_first[rows])
+    return answered_old

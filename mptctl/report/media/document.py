@@ -102,7 +102,7 @@ class Table:
 
     @property
     def has_marks(self) -> bool:
-        """Its legend then says what the marks of all tables of the document mean."""
+        """Whether cells of a column may have marks; the legend then explains those of all tables."""
         return any(column.marked for column in self.columns)
 
     def cells(self) -> list[list[Cell]]:
@@ -175,5 +175,5 @@ def notes(texts: Sequence[str], tone: Tone = "") -> list[Note]:
 
 
 def bold_legend(text: str) -> str:
-    """A legend where the best of a column is bold instead of marked."""
+    """A legend with its "* is" changed to "Bold is", for media that make the best of a column bold."""
     return text.replace(f"{BEST} is", "Bold is", 1)
