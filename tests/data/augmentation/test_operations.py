@@ -40,7 +40,9 @@ def test_an_operation_of_a_space_makes_torchvisions_pixels(name: str, how: dict[
     more = torch.from_numpy(np.stack([noise, two_levels, dark, np.full_like(noise, 77)]))
     given = torch.cat([pictures(2, 33), more])
     step = TrivialAugment.model_validate(how)
-    theirs = v2.TrivialAugmentWide(**how)
+    # torchvision 0.26 knows no names of them.
+    modes = {key: v2.InterpolationMode(how[key]) for key in how if key == "interpolation"}
+    theirs = v2.TrivialAugmentWide(**how | modes)
     maker, signed = v2.AutoAugment._AUGMENTATION_SPACE[name]
     table = amounts_of("usual", 31, 33)[OPERATIONS.index(name)]
     for place in (0, 7, 30):
