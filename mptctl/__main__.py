@@ -14,7 +14,7 @@ _STOPPED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
 def main() -> None:
-    """Import the command line and run it."""
+    """Import and run the command line; end fast after a stop, and silently at Ctrl-C during shutdown."""
     # Where a shell started it in the background, Ctrl-C is ignored, and stays so.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _stop)
@@ -33,9 +33,10 @@ def main() -> None:
             # All is saved and said; Python's own end, with torch in memory, would take a second or more.
             os._exit(code)
         sys.exit(code)
-    finally:  # Python's own end: an exception there would be a traceback
+    finally:
         gc.freeze()  # its search for garbage among all modules would take a tenth of a second
         if signal.getsignal(signal.SIGINT) is _stop:
+            # While Python ends, Ctrl-C would print a traceback; by its default action it ends in silence.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -219,9 +219,10 @@ def test_an_anchor_bomb_is_refused_before_it_is_expanded(tmp_path: Path) -> None
         load_recipe(str(file))
 
 
-def test_a_file_of_megabytes_is_no_recipe(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["#" * 300_000, "# " + "\u00e4" * 150_000])
+def test_a_file_of_megabytes_is_no_recipe(text: str, tmp_path: Path) -> None:
     file = tmp_path / "r.yaml"
-    file.write_text("#" * 300_000)
+    file.write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match="larger than"):
         load_recipe(str(file))
 

@@ -33,6 +33,7 @@ def explain(error: typer.TyperException, words: Sequence[str]) -> str:
     context = getattr(error, "ctx", None)
     if context is None:
         return f"{message}; mptctl --help lists what there is"
+    # Errors of known flags have an `option_name` too, but no context.
     unknown = getattr(error, "option_name", None)
     if unknown is not None:
         flags = [flag for each in context.command.params for flag in each.opts if flag.startswith("--")]
@@ -70,7 +71,7 @@ def _meant_flag(unknown: str, flags: Sequence[str], words: Sequence[str]) -> str
 
         keys = keys_called(unknown.lstrip("-").replace("-", "_"))
         if keys:
-            value = _value_of(unknown, words)
+            value = _guessed_value_of(unknown, words)
             return "; did you mean " + " or ".join(f"--set {key}={value}" for key in keys) + "?"
     close = difflib.get_close_matches(unknown, flags, n=1, cutoff=0.7)
     return f"; did you mean {close[0]}?" if close else ""
@@ -86,8 +87,8 @@ def _last_value_of(flag: str, words: Sequence[str]) -> str:
     return given[-1] if given else "VALUE"
 
 
-def _value_of(flag: str, words: Sequence[str]) -> str:
-    """The value that an unknown flag seems to have been given, or a word in its place."""
+def _guessed_value_of(flag: str, words: Sequence[str]) -> str:
+    """The first value after an unknown flag, unless it begins with a minus; else the placeholder VALUE."""
     for word, after in zip(words, [*words[1:], "-"], strict=True):
         if word == flag and not after.startswith("-"):
             return after

@@ -40,11 +40,8 @@ def refuse_foreign_split(path: Path) -> None:
     try:
         with open(path, "rb") as file:
             start = file.read(100)
-    except (
-        FileNotFoundError,
-        NotADirectoryError,
-    ):  # nothing is there; whether a folder can be made shows in writing
-        return
+    except (FileNotFoundError, NotADirectoryError):
+        return  # no file to protect; an unusable folder is reported later, when the split is written
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror}); use another --run-root") from error
     if start and not BEGINNING.match(start):
@@ -165,8 +162,8 @@ def refuse_edited(file: SplitFile, manifest: Manifest, path: Path) -> None:
 def digest_of(request: SplitRequest) -> str:
     """Digest of a request, by which an edit is found.
 
-    Without the data's folder, which may be moved, and without what is as it is by default, so that a key that
-    a later version adds leaves it as it was.
+    `data_root` is left out, since data may be moved. Default values are left out, so that new fields do not
+    change old digests.
     """
     content = request.model_dump(exclude={"data_root"}, exclude_defaults=True)
     return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()

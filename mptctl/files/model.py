@@ -31,10 +31,9 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def model_dump_json(self, **how: Any) -> str:
-        """As pydantic's; a character that a terminal would obey, or would not show, stands as ``\\uNNNN``.
+        """Pydantic's JSON, with unprintable characters, which a terminal might obey, escaped as ``\\uNNNN``.
 
-        So does the first of `##[`, which the runner of a workflow would obey; what is read from it is the
-        same.
+        The first `#` of `##[`, a command to GitHub's runner, is escaped too. Parsing gives the same values.
         """
         text = super().model_dump_json(**how).replace("##[", "\\u0023#[")
         if text.isprintable():
@@ -58,14 +57,17 @@ class Typed(Model):
 
 
 def read_as(kind: Any, value: object) -> object:
-    """A value as a type wants it; what is no text, or for a type that is not known here, stays as it is.
+    """Convert text to a type, also inside lists and mappings; other values are returned unchanged.
+
+    Text for a type that is neither a number nor a truth value stays text.
 
     Args:
         kind: annotation of a field.
         value: text, or lists and mappings of text, of a file; or what a program gives.
 
     Raises:
-        PydanticCustomError: text that is no number for a number, or neither true nor false for a truth value.
+        PydanticCustomError: for a number, text that is none, or true or false; for a truth value, text that is
+            neither true nor false.
     """
     kinds = _choices(kind)
     if isinstance(value, Plain) and value in NOTHING and type(None) in kinds:
@@ -79,22 +81,27 @@ def read_as(kind: Any, value: object) -> object:
     if Any in kinds and isinstance(value, dict):
         return {key: read_as(Any, item) for key, item in value.items()}
     for each in kinds:
-        inner = [part for part in get_args(each) if part is not ...]
-        if isinstance(value, list | tuple) and get_origin(each) in (list, tuple) and inner:
-            parts = inner if len(inner) == len(value) else [inner[0]] * len(value)
-            return [read_as(part, item) for part, item in zip(parts, value, strict=True)]
+        if isinstance(value, list | tuple) and get_origin(each) in (list, tuple) and get_args(each):
+            item_types = _item_types(each, len(value))
+            return [read_as(item_type, item) for item_type, item in zip(item_types, value, strict=True)]
         if isinstance(value, dict) and get_origin(each) is dict:
-            return {key: read_as(inner[1], item) for key, item in value.items()}
+            return {key: read_as(get_args(each)[1], item) for key, item in value.items()}
     return value
 
 
+def _item_types(kind: Any, length: int) -> list[Any]:
+    """The type of each item of a list or tuple; that of the first for all, where it has another length."""
+    inner = [part for part in get_args(kind) if part is not ...]
+    return inner if len(inner) == length else [inner[0]] * length
+
+
 def is_list(kind: Any) -> bool:
-    """Says if values of a type, which may also be none, are lists."""
+    """Tell whether values of a type, which may allow None too, are lists."""
     return any(get_origin(each) in (list, tuple) for each in _choices(kind))
 
 
 def _choices(kind: Any) -> set[Any]:
-    """The types that a union is of, without what narrows them; one type alone is a union of itself."""
+    """The member types of a union, or the one type that is no union, without their `Annotated` limits."""
     if get_origin(kind) is Annotated:
         return _choices(get_args(kind)[0])
     if get_origin(kind) in (Union, types.UnionType):

@@ -84,9 +84,9 @@ def _run_folders(run_root: Path) -> Iterator[Path]:
         )
         run = RunDir(Path(folder))
         written = any(path.is_file() for path in (run.best, run.last, run.previous, run.metrics))
-        # A broken run may be told by its lock alone; a checkpoint or metrics of other programs have none.
-        broken = written and (run.path / LOCK).is_file()
-        if broken or ((written or run.environment.is_file()) and is_run(run.path)):
+        # A damaged run fails `is_run`, so a lock beside its files is enough; other programs' files have none.
+        has_lock = (run.path / LOCK).is_file()
+        if (written and has_lock) or ((written or run.environment.is_file()) and is_run(run.path)):
             yield run.path
 
 
@@ -96,9 +96,9 @@ def _by_number(name: str) -> list[tuple[int, str]]:
 
 
 def _describe_run(folder: Path, name: str) -> _Found:
-    """Describe a run by its folder, or name the problem that keeps it from being read."""
+    """Describe a run by its folder; the entry is "broken" until everything has been read."""
     run = RunDir(folder)
-    files = [run.metrics, run.last, run.best, run.environment]
+    files = [run.metrics, run.last, run.previous, run.best, run.environment]
     written = max(path.stat().st_mtime for path in files if path.is_file())
     entry = RunEntry(
         run=name,
@@ -114,14 +114,16 @@ def _describe_run(folder: Path, name: str) -> _Found:
     try:
         free, lines = is_free(folder), read_metrics(run.metrics)
         best = load_checkpoint(run.best) if run.best.is_file() else None
-        other = load_checkpoint(run.last) if best is None and run.last.is_file() else None
-        newest = best or other
+        last = load_checkpoint(run.last) if best is None and run.last.is_file() else None
+        checkpoint = best or last
         # A run that was ended before its first checkpoint has the recipe that it began with.
-        recipe = newest.meta.recipe if newest is not None else load_recipe(str(run.recipe), of_run=True)
+        recipe = (
+            checkpoint.meta.recipe if checkpoint is not None else load_recipe(str(run.recipe), of_run=True)
+        )
     except (MptctlError, OSError) as error:
         problem = one_line(error).removeprefix(f"{folder}{os.sep}")
         return _Found(entry.model_copy(update={"problem": problem}), None, frozenset())
-    imported = newest is not None and newest.meta.origin == "imported"
+    imported = checkpoint is not None and checkpoint.meta.origin == "imported"
     state: RunState = "imported" if imported else "finished" if run.is_finished() else "interrupted"
     known = {
         "state": state if free else "running",
@@ -133,5 +135,5 @@ def _describe_run(folder: Path, name: str) -> _Found:
     return _Found(
         entry.model_copy(update=known),
         None if best is None else best.digest,
-        frozenset(() if newest is None else newest.meta.teachers.values()),
+        frozenset(() if checkpoint is None else checkpoint.meta.teachers.values()),
     )

@@ -35,8 +35,9 @@ DEFAULT_PRESET: dict[Source, str] = {
 LISTS = "mptctl recipes"
 # The keys of a recipe that say how large a picture is made in evaluation.
 SIZES = ("image_size", "eval_resize")
-# Times the side of the square that the model sees: of a shorter side beyond that less than half of a
-# picture's area is seen. Published models have 1.00 to 1.29 (timm's crop_pct of 0.773 to 1).
+# Largest allowed ratio of the shorter side after resizing to the side of the crop that the model sees; above
+# it the model sees less than half of a picture. Published models have 1.00 to 1.29 (timm's crop_pct of 0.773
+# to 1).
 LARGEST_RESIZE = 1.5
 # A recipe is a page of text; more is a mistake or an attack.
 MAX_RECIPE_BYTES = 256 * 1024
@@ -65,8 +66,8 @@ def load_recipe(
 ) -> Recipe:
     """Read a preset or a file, apply overrides, and validate the whole.
 
-    Of a picture size that is changed alone, the size before the centre crop follows in proportion. The config
-    of a network of timm stands over a preset, and under what a file and the overrides say.
+    Later ones win: the preset, the config of the network in timm, the file, the overrides, and what the verb
+    fixes. Where a picture size is changed alone, the size before the centre crop follows in proportion.
 
     Args:
         name_or_file: a preset's name, or a path to a YAML file.
@@ -80,52 +81,62 @@ def load_recipe(
         UsageError: no such recipe, a file that is not safe YAML, a key or value that is not valid, or a
             picture size that the size before the centre crop does not fit.
     """
-    # Each under its present names, so that an override wins whichever name of a key it and the file have.
-    content = _with_present_names(_read_file(name_or_file))
-    written = content.get("criterion") or {}
+    # Each under its current names, so that an override wins whichever name of a key it and the file have.
+    content = _with_current_key_names(_read_preset_or_file(name_or_file))
     changes = _read_overrides(overrides)
-    decided: dict[Any, Any] = {}
-    for key, value in (fixed or {}).items():
-        decided = _merge(decided, _nested(key, value))
-    preset, said_by_file = content, {}
+    preset, file = content, dict[Any, Any]()
     if _is_file(name_or_file):
-        preset, said_by_file = {} if base is None else _with_present_names(_read_file(base)), content
-    whole = reduce(_change, (said_by_file, changes, decided), preset)
+        file = content
+        preset = {} if base is None else _with_current_key_names(_read_preset_or_file(base))
+    layers = (file, changes, _all_nested(fixed or {}))
+    whole = reduce(_merge_with_sizes, layers, preset)
     if not of_run and isinstance(model := whole.get("model"), dict):
-        seen = {"data": keys_of_network(str(model.get("arch")))}
-        whole = reduce(_change, (seen, said_by_file, changes, decided), preset)
-    recipe = validate_recipe(_with_weights_read(whole, name_or_file), name_or_file)
+        of_network = {"data": keys_of_network(str(model.get("arch")))}
+        whole = reduce(_merge_with_sizes, (of_network, *layers), preset)
+    recipe = validate_recipe(_with_class_weights_read(whole, name_or_file), name_or_file)
     if not of_run:
         _refuse_small_crop(recipe.data, name_or_file)
+    set_keys = [override.partition("=")[0] for override in overrides]
     where = f"recipe {name_or_file}"
-    # The recipe of a run holds every key: of a file only changed values count. It may choose another
-    # criterion than --set does over it, and have that one's settings.
+    _refuse_idle_criterion(recipe.criterion, content.get("criterion") or {}, where)
+    refuse_idle(recipe.criterion, _of_criterion([*set_keys, *(fixed or {})]), where)
+    return recipe
+
+
+def _refuse_idle_criterion(criterion: CriterionRecipe, written: Mapping[str, Any], where: str) -> None:
+    """Refuse settings of a file that change nothing under the criterion that was chosen.
+
+    The recipe of a run holds every key: of a file only changed values count. It may choose another criterion
+    than --set does over it, and have that one's settings.
+
+    Args:
+        criterion: of the whole recipe.
+        written: the group of the criterion as the file or preset has it.
+        where: what to call the recipe in a message.
+    """
     defaults = CriterionRecipe.model_fields
     changed = [
         key
         for key, value in written.items()
-        if key in defaults and _read(f"criterion.{key}", value) != defaults[key].default
+        if key in defaults and _typed_value(f"criterion.{key}", value) != defaults[key].default
     ]
-    refuse_idle(recipe.criterion, changed, where, names=[written.get("name", defaults["name"].default)])
-    said = [override.partition("=")[0].strip() for override in overrides]
-    refuse_idle(recipe.criterion, _of_criterion([*said, *(fixed or {})]), where)
-    return recipe
+    refuse_idle(criterion, changed, where, names=[written.get("name", defaults["name"].default)])
 
 
 def _read_overrides(overrides: Sequence[str]) -> dict[Any, Any]:
-    """The nested keys and values of ``key.sub=value`` strings, under their present names."""
+    """The nested keys and values of ``key.sub=value`` strings, under their current names."""
     changes: dict[Any, Any] = {}
     known = recipe_keys()
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals or not key.strip():
             raise UsageError(f"--set {override}: not of the form key.sub=value, such as optim.lr=0.1")
-        field = known.get(key.strip())
+        field = known.get(key)
         if field is not None and is_list(field.annotation) and value.strip() not in NOTHING:
             # Brackets are a shell's, so that a list may go without them: 0.5,0.5,0.5.
             value = value if value.lstrip().startswith("[") else f"[{value}]"
         change = _nested(key, _read_yaml(value, f"--set {key}"))
-        changes = _merge(changes, _with_present_names(change))
+        changes = _merge(changes, _with_current_key_names(change))
     return changes
 
 
@@ -134,8 +145,11 @@ def _of_criterion(keys: Iterable[str]) -> list[str]:
     return [key.removeprefix("criterion.") for key in keys if key.startswith("criterion.")]
 
 
-def _change(content: dict[Any, Any], change: Mapping[Any, Any]) -> dict[Any, Any]:
-    """``change`` over ``content``; of a picture size alone, the size before the centre crop follows."""
+def _merge_with_sizes(content: dict[Any, Any], change: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Merge ``change`` over ``content``, and keep the keys of picture sizes consistent.
+
+    Setting eval_crop clears eval_resize, and the other way round; setting image_size alone scales eval_resize.
+    """
     merged = _merge(content, change)
     before, said = content.get("data"), change.get("data")
     if not isinstance(before, dict) or not isinstance(said, Mapping):
@@ -158,6 +172,7 @@ def _change(content: dict[Any, Any], change: Mapping[Any, Any]) -> dict[Any, Any
 
 
 def _refuse_small_crop(data: DataRecipe, where: str) -> None:
+    """Refuse sizes of evaluation by which the model sees less than half of each picture."""
     if data.resized_side > LARGEST_RESIZE * data.image_size and data.eval_crop is not None:
         raise UsageError(
             f"recipe {where}: data.eval_crop {data.eval_crop:g}: the model sees little of each picture; set "
@@ -172,8 +187,10 @@ def _refuse_small_crop(data: DataRecipe, where: str) -> None:
         )
 
 
-def not_said(name_or_file: str, base: str) -> str | None:
-    """Say in a sentence what a file leaves open, and where that comes from; None for a complete file.
+def describe_missing_keys(name_or_file: str, base: str) -> str | None:
+    """Say in a sentence which keys a file leaves to a preset or the defaults.
+
+    None stands for a preset, and for a file that says every key.
 
     Args:
         name_or_file: as `load_recipe` takes it, which reads it.
@@ -181,11 +198,11 @@ def not_said(name_or_file: str, base: str) -> str | None:
     """
     if not _is_file(name_or_file):
         return None
-    said = _flat(_with_present_names(_read_file(name_or_file)))
+    said = _flat(_with_current_key_names(_read_preset_or_file(name_or_file)))
     known = recipe_keys()
     taken = [
-        f"{key}={_read(key, value)}"
-        for key, value in _flat(_with_present_names(_read_file(base))).items()
+        f"{key}={_typed_value(key, value)}"
+        for key, value in _flat(_with_current_key_names(_read_preset_or_file(base))).items()
         if key not in said
     ]
     left = len(known) - len(said) - len(taken)
@@ -197,8 +214,8 @@ def not_said(name_or_file: str, base: str) -> str | None:
     )
 
 
-def _read(key: str, value: object) -> object:
-    """A value of a file as the recipe has it; one that is wrong as it stands there."""
+def _typed_value(key: str, value: object) -> object:
+    """A value converted to its key's type; unchanged where the key is unknown or the value is invalid."""
     try:
         return read_as(recipe_keys()[key].annotation, value)
     except (KeyError, PydanticCustomError):
@@ -210,7 +227,7 @@ def _is_file(name_or_file: str) -> bool:
 
 
 def _flat(content: Mapping[Any, Any]) -> dict[str, Any]:
-    """Values by their dotted keys."""
+    """``{group: {key: value}}`` as ``{"group.key": value}``; groups that are not mappings are left out."""
     groups = {group: keys for group, keys in content.items() if isinstance(keys, dict)}
     return {f"{group}.{key}": value for group, keys in groups.items() for key, value in keys.items()}
 
@@ -226,16 +243,14 @@ def change_recipe(recipe: Recipe, fixed: Mapping[str, Any], where: str) -> Recip
     Raises:
         UsageError: a key or value that is not valid.
     """
-    content: Any = recipe.model_dump()
-    for key, value in fixed.items():
-        content = _merge(content, _nested(key, value))
-    recipe = validate_recipe(_with_weights_read(content, where), where)
+    content = _merge(recipe.model_dump(), _all_nested(fixed))
+    recipe = validate_recipe(_with_class_weights_read(content, where), where)
     refuse_idle(recipe.criterion, _of_criterion(fixed), f"recipe {where}")
     return recipe
 
 
-def _with_weights_read(content: dict[Any, Any], where: str) -> dict[Any, Any]:
-    """The weights of a file in place of its name, so that a recipe is complete by itself."""
+def _with_class_weights_read(content: dict[Any, Any], where: str) -> dict[Any, Any]:
+    """Replace a file's name in `criterion.class_weights` by what it holds: a recipe is complete by itself."""
     criterion = content.get("criterion")
     said = criterion.get("class_weights") if isinstance(criterion, Mapping) else None
     if not isinstance(said, str) or said in NOTHING or not Path(said).expanduser().is_file():
@@ -244,7 +259,8 @@ def _with_weights_read(content: dict[Any, Any], where: str) -> dict[Any, Any]:
     return _merge(content, {"criterion": {"class_weights": weights}})
 
 
-def _with_present_names(content: dict[Any, Any]) -> dict[Any, Any]:
+def _with_current_key_names(content: dict[Any, Any]) -> dict[Any, Any]:
+    """Rename old keys to their current names; only `data` has any."""
     return content | ({"data": with_present_name(content["data"])} if "data" in content else {})
 
 
@@ -254,6 +270,11 @@ def _nested(key: str, value: Any) -> dict[str, Any]:
         value = {part: value}
     nested: dict[str, Any] = value
     return nested
+
+
+def _all_nested(values: Mapping[str, Any]) -> dict[Any, Any]:
+    """Values by dotted keys as one nested mapping."""
+    return reduce(_merge, (_nested(key, value) for key, value in values.items()), dict[Any, Any]())
 
 
 def _merge(one: dict[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -268,7 +289,8 @@ def _merge(one: dict[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
     return merged
 
 
-def _read_file(name_or_file: str) -> dict[Any, Any]:
+def _read_preset_or_file(name_or_file: str) -> dict[Any, Any]:
+    """The groups and keys of a YAML file, or of a preset where there is no such file; values stay text."""
     where = f"recipe {name_or_file}"
     path = Path(name_or_file).expanduser()
     if not path.is_file():
@@ -282,7 +304,8 @@ def _read_file(name_or_file: str) -> dict[Any, Any]:
             raise UsageError(f"{where}: no such file or preset{nearest(name_or_file, preset_names(), LISTS)}")
         path = named
     content = read_mapping(path, where)
-    for group, keys in content.items():  # here, since an override would else take its place
+    # Before overrides are merged: they would replace a bad group, and so hide it.
+    for group, keys in content.items():
         is_empty = isinstance(keys, Plain) and keys in NOTHING
         if group in Recipe.model_fields and not isinstance(keys, dict) and not is_empty:
             raise UsageError(f"{where}: {group}: must be a mapping of keys, got {keys!r}")
@@ -295,15 +318,16 @@ def read_mapping(path: Path, where: str, keys: Collection[str] = ()) -> dict[Any
     Args:
         path: of the file.
         where: what to call it in a message.
-        keys: that a file of this kind has; none: they are somebody else's to check.
+        keys: the only keys that are allowed; empty: any.
 
     Raises:
         UsageError: it cannot be read, is too large, is not safe YAML, or holds something else; where `keys`
             are given without any text of the file.
     """
     try:
-        with path.open("rb") as stream:
-            text = stream.read(MAX_RECIPE_BYTES + 1).decode("utf-8")
+        # So many characters, not bytes, since a cut within a character would be an error of its encoding.
+        with path.open(encoding="utf-8", newline="") as stream:
+            text = stream.read(MAX_RECIPE_BYTES + 1)
         if "\0" in text:
             raise UsageError(f"{where}: {_NO_TEXT}")
         content = _read_yaml(text, where)

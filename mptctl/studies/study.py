@@ -245,7 +245,7 @@ def _drive(
 ) -> None:
     """Give runs to workers until there is none that could still be trained."""
     while True:
-        while pool.free and (runs := board.next_runs(lockstep, pool.free)):
+        while pool.free_slots and (runs := board.next_runs(lockstep, pool.free_slots)):
             for run in runs:
                 board.begins(run)
             pool.start(list(map(settled, runs)))

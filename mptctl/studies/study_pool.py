@@ -60,9 +60,9 @@ class StudyWorker:
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
     def train(self, runs: Sequence[PlannedRun]) -> list[Outcome]:
-        """Train a run, or several in lock-step, or go on with them, and keep their answers.
+        """Train or resume runs, several in lock-step, store their predictions, and return one outcome for each.
 
-        Whatever keeps one from its end is an outcome, not an exception.
+        An error that ends a run is its outcome, and not raised.
         """
         planned = {self._run_root / run.key: run for run in runs}
 
@@ -71,30 +71,30 @@ class StudyWorker:
             return run.request(load_split(self._run_root / run.place))
 
         try:
-            ended = train_unfinished(list(planned), request_of, lambda folder: Observer())
-            return [self._outcome(run, ended.get(folder)) for folder, run in planned.items()]
+            errors = train_unfinished(list(planned), request_of, lambda folder: Observer())
+            return [self._outcome(run, errors.get(folder)) for folder, run in planned.items()]
         finally:
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()  # the next runs may be another's
 
-    def _outcome(self, run: PlannedRun, ended: Exception | None) -> Outcome:
-        """Ask a run that came to its end for its answers."""
+    def _outcome(self, run: PlannedRun, error: Exception | None) -> Outcome:
+        """The outcome of a run: failed or stopped by `error`; without one, its answers are computed first."""
         try:
-            if ended is not None:
-                raise ended
+            if error is not None:
+                raise error
             split = load_split(self._run_root / run.place)
             session = Session(self._run_root, run.recipe.runtime.device)
             run_answers(self._run_root / run.key, session, split=split)
         except Stopped:
             return Outcome("stopped")
-        except MptctlError as error:
-            return Outcome("failed", one_line(error)[:500])
-        except Exception as error:  # one run's, and the worker has others to train
+        except MptctlError as problem:
+            return Outcome("failed", one_line(problem)[:500])
+        except Exception as problem:  # one run's, and the worker has others to train
             # Beside the run's folder, which holds a run's files alone.
             path = self._run_root / run.place / f"{run.name.replace('/', '-')}.error.txt"
-            write_traceback(path, error)
+            write_traceback(path, problem)
             return Outcome(
-                "failed", f"unexpected {type(error).__name__}: {one_line(error)[:300]}; see {path}"
+                "failed", f"unexpected {type(problem).__name__}: {one_line(problem)[:300]}; see {path}"
             )
         return Outcome("done")
 
@@ -134,13 +134,13 @@ class WorkerPool:
         self._busy: dict[Any, tuple[list[PlannedRun], _Worker]] = {}
 
     @property
-    def free(self) -> int:
-        """Workers that have nothing to do."""
+    def free_slots(self) -> int:
+        """How many more workers may be given runs, started or not."""
         return self._size - len(self._busy)
 
     @property
     def is_idle(self) -> bool:
-        """Says if no worker has anything to do."""
+        """Whether no worker has runs to train."""
         return not self._busy
 
     def start(self, runs: list[PlannedRun]) -> None:
@@ -152,7 +152,9 @@ class WorkerPool:
         self._busy[worker.actor.train.remote(runs)] = (runs, worker)
 
     def finished(self, timeout: float | None) -> Iterator[tuple[PlannedRun, Outcome | str]]:
-        """Runs that have ended since, each with its outcome, or with why its process died.
+        """Wait for workers to finish, and yield their runs, each with its outcome or why its process died.
+
+        Runs that wait for a worker are then given to idle ones, so it must be exhausted.
 
         Args:
             timeout: seconds to wait for the first; None: for ever.
@@ -170,7 +172,7 @@ class WorkerPool:
         self._hand_over()
 
     def _hand_over(self) -> None:
-        """Give runs whose worker has not begun to idle workers.
+        """Move runs to idle workers where their own worker has not started yet.
 
         Where a machine was lost, a new worker waits for the room that an idle one takes, and would for ever.
         """
@@ -181,7 +183,7 @@ class WorkerPool:
                 self.start(runs)
 
     def stop(self) -> None:
-        """Let every run save and stop, and wait for it."""
+        """Ask every running worker to save and stop, kill those still starting, and wait; drop the outcomes."""
         here = ray.get_runtime_context().get_node_id()
         for _, worker in self._busy.values():
             known, _ = ray.wait([worker.where], timeout=0)

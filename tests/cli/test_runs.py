@@ -164,7 +164,7 @@ def test_a_run_that_is_written_is_running(mptctl: CommandLine, root: Path) -> No
     assert listed(mptctl, root)["old"]["state"] == "finished"
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "foreign", "metrics", "recipe"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "foreign", "metrics", "recipe", "lost"])
 def test_a_broken_run_is_named_and_the_others_are_listed(
     mptctl: CommandLine, root: Path, damage: str
 ) -> None:
@@ -184,6 +184,11 @@ def test_a_broken_run_is_named_and_the_others_are_listed(
         best.write_bytes(b"not a checkpoint")
     elif damage == "metrics":
         (folder / "metrics.jsonl").write_bytes(b"\xff\xfe\n")
+    elif damage == "lost":
+        shutil.rmtree(folder)
+        folder.mkdir()
+        (folder / "previous.pt").write_bytes(content)
+        (folder / "lock").touch()
     else:
         for name in ("best.pt", "last.pt", "previous.pt"):
             (folder / name).unlink(missing_ok=True)

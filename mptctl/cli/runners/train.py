@@ -27,9 +27,9 @@ from mptctl.recipe import (
     DEFAULT_PRESET,
     Recipe,
     change_recipe,
+    describe_missing_keys,
     differences,
     load_recipe,
-    not_said,
     validate_method,
 )
 from mptctl.recipe.network import with_network_of
@@ -84,7 +84,7 @@ class Inputs:
     def named(self, plan: DryRun) -> DryRun:
         """The plan of a run with the name of its recipe."""
         base = DEFAULT_PRESET[self.split.file.source]
-        left = None if self.resumes else not_said(self.recipe_name, base)
+        left = None if self.resumes else describe_missing_keys(self.recipe_name, base)
         return plan.model_copy(update={"recipe": self.recipe_name, "not_said": left})
 
 

@@ -68,15 +68,16 @@ def choose_loader(plan: LoadPlan) -> LoaderChoice:
 def _choose(plan: LoadPlan, kinds: list[type[Loader]]) -> tuple[type[Loader], str]:
     """The kind of loader that serves a plan, and why, in few words."""
     if plan.data.loader != "auto":
+        # There is one kind of a name for each device.
         (kind,) = (kind for kind in kinds if kind.recipe_name == plan.data.loader)
-        refused = kind.refuses(plan)
-        if refused is not None:
-            raise UsageError(f"data.loader {plan.data.loader}: {refused}")
+        why_impossible = kind.refuses(plan)
+        if why_impossible is not None:
+            raise UsageError(f"data.loader {plan.data.loader}: {why_impossible}")
         return kind, "the recipe asks for it"
-    reasons: list[str] = []
+    why_not_others: list[str] = []
     for kind in kinds:
-        declined = kind.declines(plan)
-        if declined is None:
-            return kind, ", and ".join(reasons) or kind.suits(plan)
-        reasons.append(declined)
+        why_another = kind.declines(plan)
+        if why_another is None:
+            return kind, ", and ".join(why_not_others) or kind.suits(plan)
+        why_not_others.append(why_another)
     raise AssertionError("the last kind of loader serves every plan")

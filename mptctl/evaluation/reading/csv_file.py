@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from mptctl.errors import DataError
 from mptctl.evaluation.reading.columns import COLUMNS, SWELLING, check_headers, class_names, first
-from mptctl.evaluation.reading.scan import Column, Scanned, SideColumns, check_rows
+from mptctl.evaluation.reading.scan import Column, Scanned, SideColumns, scan_rows
 from mptctl.evaluation.reading.spreadsheet_cells import FLIP_COLUMNS, from_cell_sql
 from mptctl.evaluation.reading.table import IdKind, file_in_sql
 from mptctl.evaluation.reading.workspace import current
@@ -97,7 +97,7 @@ def scan(name: str, parts: Sequence[Path]) -> Scanned | None:
         columns = _load(table, parts)
         rows = work.fetch(f"SELECT count(*) FROM {table}")[0][0] if columns else 0
         if rows:
-            scanned = check_rows(
+            scanned = scan_rows(
                 name,
                 f"(SELECT rowid AS row, * FROM {table})",
                 rows,

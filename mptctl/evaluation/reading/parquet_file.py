@@ -27,7 +27,7 @@ from mptctl.evaluation.reading.columns import (
     unreadable,
     whole_limit,
 )
-from mptctl.evaluation.reading.scan import Column, Scanned, SideColumns, check_rows
+from mptctl.evaluation.reading.scan import Column, Scanned, SideColumns, scan_rows
 from mptctl.evaluation.reading.table import IdKind, file_in_sql
 from mptctl.evaluation.reading.workspace import current
 
@@ -175,7 +175,7 @@ def scan(name: str, parts: Sequence[Path]) -> Scanned | None:
         f"(SELECT {row} AS row, {natives}{classes} FROM read_parquet([{files}], hive_partitioning=false))"
     )
     kind: IdKind = "integers" if _is_number(_value_type(fields["id"])) else "text"
-    return check_rows(name, source, rows, columns, kind, has_classes=bool(classes))
+    return scan_rows(name, source, rows, columns, kind, has_classes=bool(classes))
 
 
 def _column(key: str, kind: pa.DataType) -> Column | None:

@@ -35,7 +35,7 @@ class Column:
     Attributes:
         native: as it is read.
         value: what is made of the column that is read under its name.
-        wrong: what must hold for no row.
+        wrong: a condition that is true for an invalid row.
         whole: it holds floats, which are made integers.
     """
 
@@ -59,10 +59,10 @@ class SideColumns(NamedTuple):
     view: str = ""
 
 
-def check_rows(
+def scan_rows(
     name: str, source: str, rows: int, columns: Mapping[str, Column], id_kind: IdKind, *, has_classes: bool
 ) -> Scanned | None:
-    """Looks through rows in two passes; DataError where they are of very many classes.
+    """Check rows and count their labels and predictions, in two passes.
 
     Args:
         name: of the files, for whoever watches.
@@ -74,6 +74,9 @@ def check_rows(
 
     Returns:
         None where a row needs a second look.
+
+    Raises:
+        DataError: there are too many different labels or predictions.
     """
     import duckdb
 
@@ -121,4 +124,4 @@ def check_rows(
 
 def _is_plain_list(cell: object) -> bool:
     """True where a cell is a list of text or of integers; other lists are for the reader of rows."""
-    return isinstance(cell, list | tuple) and len({type(item) for item in cell} | {str, int}) == 2
+    return isinstance(cell, list | tuple) and all(type(item) in (str, int) for item in cell)
