@@ -66,8 +66,8 @@ def read_as(kind: Any, value: object) -> object:
         value: text, or lists and mappings of text, of a file; or what a program gives.
 
     Raises:
-        PydanticCustomError: for a number, text that is none, or true or false; for a truth value, text that is
-            neither true nor false.
+        PydanticCustomError: for a number, text that is none, or a truth value; for a truth value, text that
+            is neither true nor false.
     """
     kinds = _choices(kind)
     if isinstance(value, Plain) and value in NOTHING and type(None) in kinds:

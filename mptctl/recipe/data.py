@@ -131,7 +131,7 @@ class DataRecipe(Group):
     @model_validator(mode="before")
     @classmethod
     def _read_former_name(cls, content: object) -> object:
-        content = with_present_name(content)
+        content = with_current_data_keys(content)
         if isinstance(content, Mapping) and "workers" in content:
             raise ValueError("data.workers: the former name of data.threads, which is there too; remove it")
         return content
@@ -186,8 +186,8 @@ class DataRecipe(Group):
         return self.mixup > 0 or self.cutmix > 0
 
 
-def with_present_name(data: object) -> object:
-    """Recipes and checkpoints from before `data.threads` was so called say `data.workers`."""
+def with_current_data_keys(data: object) -> object:
+    """Rename `workers`, as recipes and checkpoints of earlier versions call the key, to `threads`."""
     if not isinstance(data, Mapping) or "workers" not in data or "threads" in data:
         return data
     return {"threads" if key == "workers" else key: value for key, value in data.items()}

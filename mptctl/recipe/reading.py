@@ -16,7 +16,7 @@ from mptctl.files.model import NOTHING, Plain, is_list, read_as
 from mptctl.files.yaml_text import read_yaml, refuse_unknown_keys
 from mptctl.names import METHOD_NAMES, Source
 from mptctl.recipe.criterion import CriterionRecipe, refuse_idle
-from mptctl.recipe.data import DataRecipe, with_present_name
+from mptctl.recipe.data import DataRecipe, with_current_data_keys
 from mptctl.recipe.fields import Recipe
 from mptctl.recipe.timm_pictures import keys_of_network
 from mptctl.recipe.validation import differences, recipe_keys, validate_recipe
@@ -148,7 +148,7 @@ def _of_criterion(keys: Iterable[str]) -> list[str]:
 def _merge_with_sizes(content: dict[Any, Any], change: Mapping[Any, Any]) -> dict[Any, Any]:
     """Merge ``change`` over ``content``, and keep the keys of picture sizes consistent.
 
-    Setting eval_crop clears eval_resize, and the other way round; setting image_size alone scales eval_resize.
+    Setting eval_crop clears eval_resize, and the other way round; image_size set alone scales eval_resize.
     """
     merged = _merge(content, change)
     before, said = content.get("data"), change.get("data")
@@ -261,7 +261,7 @@ def _with_class_weights_read(content: dict[Any, Any], where: str) -> dict[Any, A
 
 def _with_current_key_names(content: dict[Any, Any]) -> dict[Any, Any]:
     """Rename old keys to their current names; only `data` has any."""
-    return content | ({"data": with_present_name(content["data"])} if "data" in content else {})
+    return content | ({"data": with_current_data_keys(content["data"])} if "data" in content else {})
 
 
 def _nested(key: str, value: Any) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class StudyWorker:
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
     def train(self, runs: Sequence[PlannedRun]) -> list[Outcome]:
-        """Train or resume runs, several in lock-step, store their predictions, and return one outcome for each.
+        """Train or resume runs, several in lock-step, store their predictions, and return an outcome each.
 
         An error that ends a run is its outcome, and not raised.
         """
@@ -183,7 +183,7 @@ class WorkerPool:
                 self.start(runs)
 
     def stop(self) -> None:
-        """Ask every running worker to save and stop, kill those still starting, and wait; drop the outcomes."""
+        """Ask running workers to save and stop, kill those still starting, and wait; drop the outcomes."""
         here = ray.get_runtime_context().get_node_id()
         for _, worker in self._busy.values():
             known, _ = ray.wait([worker.where], timeout=0)

@@ -82,22 +82,21 @@ def scan_rows(
 
     work, what = current(), f"reading {name}"
     ids, label, pred = columns["id"], columns["label"], columns["pred"]
+    ids_query = (
+        f"SELECT count(id), count(*) FILTER ({ids.wrong}), "
+        f"list({ids.value}::VARCHAR) FILTER (row % {sample_step(rows)} = 0) FROM {source}"
+    )
+    # One pass counts both columns: `kind` is 0 in the groups of labels, 1 in those of predictions.
+    names_query = (
+        "SELECT CASE kind WHEN 0 THEN 'label' ELSE 'pred' END, "
+        "CASE kind WHEN 0 THEN label::VARCHAR ELSE pred::VARCHAR END, n, wrong FROM "
+        "(SELECT grouping(label) AS kind, label, pred, count(*) AS n, "
+        f"CASE grouping(label) WHEN 0 THEN {label.wrong} ELSE {pred.wrong} END AS wrong "
+        f"FROM {source} GROUP BY GROUPING SETS ((label), (pred)) LIMIT {2 * MOST_NAMES + 1})"
+    )
     try:
-        (present, wrong, sample), *_ = work.fetch(
-            f"SELECT count(id), count(*) FILTER ({ids.wrong}), "
-            f"list({ids.value}::VARCHAR) FILTER (row % {sample_step(rows)} = 0) FROM {source}",
-            what,
-            rows,
-        )
-        names = work.fetch(
-            "SELECT CASE kind WHEN 0 THEN 'label' ELSE 'pred' END, "
-            "CASE kind WHEN 0 THEN label::VARCHAR ELSE pred::VARCHAR END, n, wrong FROM "
-            "(SELECT grouping(label) AS kind, label, pred, count(*) AS n, "
-            f"CASE grouping(label) WHEN 0 THEN {label.wrong} ELSE {pred.wrong} END AS wrong "
-            f"FROM {source} GROUP BY GROUPING SETS ((label), (pred)) LIMIT {2 * MOST_NAMES + 1})",
-            what,
-            rows,
-        )
+        (present, wrong, sample), *_ = work.fetch(ids_query, what, rows)
+        names = work.fetch(names_query, what, rows)
         lists = work.fetch(f"SELECT DISTINCT classes FROM {source} LIMIT 2") if has_classes else []
     except duckdb.Error:
         return None
@@ -123,5 +122,5 @@ def scan_rows(
 
 
 def _is_plain_list(cell: object) -> bool:
-    """True where a cell is a list of text or of integers; other lists are for the reader of rows."""
+    """Whether a cell is a list of nothing but text and integers; other lists are for the reader of rows."""
     return isinstance(cell, list | tuple) and all(type(item) in (str, int) for item in cell)
