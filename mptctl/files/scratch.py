@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -46,13 +47,13 @@ def scratch_folder() -> Iterator[Path]:
     """
     parent = temporary_directory()
     remove_leftovers(parent)
+    # Named first: whatever ends this program from here on, a signal too, removes the folder.
+    folder, mark = parent / f"{PREFIX}{secrets.token_hex(8)}", None
     try:
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))  # of mode 0700
-    except OSError as error:
-        raise storage_error(parent / PREFIX, error) from error
-    mark = None
-    # From here on whatever ends this program, a signal too, removes the folder.
-    try:
+        try:
+            folder.mkdir(mode=0o700)
+        except OSError as error:
+            raise storage_error(parent / PREFIX, error) from error
         try:
             # Held and whole before it has its name, so that nobody finds a mark that is still free.
             mark = os.open(folder / f"{MARK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -210,8 +210,8 @@ RUNS: dict[int, Guard] = {
     46: one(
         "the temporary folder is ours alone",
         "files/scratch.py",
-        "dir=parent))  # of mode 0700",
-        "dir=parent))\n        folder.chmod(0o777)",
+        "folder.mkdir(mode=0o700)",
+        "folder.mkdir()\n            folder.chmod(0o777)",
     ),
     47: one(
         "claims of others are looked at",
