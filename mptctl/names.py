@@ -13,7 +13,7 @@ NamedSource = Literal["characters", "digits", "cifar10", "cifar100", "imagefolde
 Source = Literal[NamedSource, "table", "webdataset"]
 # Kinds of places that pictures lie in; those of the last two are packed first.
 PlaceKind = Literal["imagefolder", "table", "webdataset", "parquet", "arrow"]
-# What a column of a table of pictures says.
+# Roles of the columns of a table of pictures.
 ColumnRole = Literal["path", "label", "split", "id", "group"]
 Part = Literal["train", "val", "test"]
 LoaderName = Literal["auto", "resident", "dali", "threaded"]

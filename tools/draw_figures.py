@@ -33,7 +33,7 @@ from mptctl.report.figures.few_shot import draw_discriminability
 from mptctl.report.figures.tune import draw_both
 from mptctl.report.media.document import Document, Table
 from mptctl.report.media.svg import save_figure
-from mptctl.studies.answers_file import read_answers
+from mptctl.studies.answers_file import RunAnswers, read_answers
 from mptctl.studies.chain import report_chains
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.run_folders import runs_of_chain
@@ -87,9 +87,7 @@ def margins() -> Picture:
 
 def flips() -> Page:
     """The page of `mptctl evaluate --report` on the demo's MPT update, over test samples of the old classes."""
-    old, new = (read_answers(KEPT / "demo" / "0" / name) for name in ("old", "mpt-kl"))
-    assert old is not None
-    assert new is not None
+    old, new = (_kept_answers(KEPT / "demo" / "0" / name) for name in ("old", "mpt-kl"))
     names = np.array(new.head.class_names)
     # The samples of old classes, which are all that the page begins with.
     of_old = new.test.label < new.head.num_old
@@ -123,6 +121,17 @@ def words_in(path: Path) -> str:
             return str(picture.info.get("Description", ""))
     found = re.search(r"<dc:description>(.*?)</dc:description>", path.read_text(encoding="utf-8"), re.DOTALL)
     return unescape(found.group(1)) if found else ""
+
+
+def _kept_answers(run: Path) -> RunAnswers:
+    """The predictions that are kept of a run.
+
+    Raises:
+        SystemExit: there are none.
+    """
+    if (answers := read_answers(run)) is None:
+        raise SystemExit(f"{run}: holds no kept predictions")
+    return answers
 
 
 def _first_drawing(document: Document) -> Picture:

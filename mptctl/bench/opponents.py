@@ -1,4 +1,4 @@
-"""What a user would take instead of our loaders: a DataLoader, webdataset, and DALI with its own reader."""
+"""Loaders of others, for comparison: a torch DataLoader, webdataset, and DALI with a reader of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
-from torchcodec.decoders import decode_image  # type: ignore[attr-defined]
+from torchcodec.decoders import decode_image  # type: ignore[attr-defined]  # not in its __all__
 from torchvision.transforms import v2
 
 from mptctl.data.loading.part import LoadPlan

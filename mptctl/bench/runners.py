@@ -1,4 +1,4 @@
-"""Who takes part in the loader bench, and how fast each one is."""
+"""The rows of the loader bench, and the measurement of their speed."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ def _read_columns(path: Path) -> dict[str, NDArray[Any]]:
     columns: dict[str, NDArray[Any]] = {}
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
-            # One kilobyte of bzip2, which numpy does not write, can hold gigabytes.
+            # Numpy writes no bzip2, of which a kilobyte can hold gigabytes.
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ValueError("compressed in another way")
             name = info.filename.removesuffix(".npy")

@@ -14,7 +14,7 @@ from mptctl.models.records import Adjustment
 
 
 class MetricsLine(Model):
-    """One line of ``metrics.jsonl``; fields that do not apply are left out."""
+    """A line of ``metrics.jsonl``; fields that do not apply are left out."""
 
     event: Literal["step", "epoch", "checkpoint", "adjust", "done"] = Field(
         description="step: means since the line before; epoch: validation; checkpoint; adjust: validation; "

@@ -37,7 +37,7 @@ def predict_folder(
     answers_writer(out)
     outputs.file("--out", out, ANSWERS)
     outputs.check(read_for_models([run], session.run_root))
-    # What is not there is said before torch is imported, which takes seconds.
+    # Missing inputs are reported before torch is imported, which takes seconds.
     find_checkpoint(run, session.run_root)
     kind = place_of_pictures(folder.expanduser())
     from mptctl.inference.loaded import load_run

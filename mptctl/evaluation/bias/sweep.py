@@ -141,7 +141,7 @@ def _steps_of_sweep(
         return None
     new_answer_wrong = scores.new_answer != truth
     old_answer_wrong = scores.old_answer != truth
-    # Where the crossing is 0, the answer is an old class without any bias.
+    # A crossing of 0: the answer is an old class without any bias.
     before = np.where(crossing > 0, new_answer_wrong, old_answer_wrong)
     change = old_answer_wrong[moving].astype(np.int64) - new_answer_wrong[moving]
     return count_steps(crossing[moving], moving, change, before, of_old, to_keep)

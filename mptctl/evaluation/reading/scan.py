@@ -86,7 +86,7 @@ def scan_rows(
         f"SELECT count(id), count(*) FILTER ({ids.wrong}), "
         f"list({ids.value}::VARCHAR) FILTER (row % {sample_step(rows)} = 0) FROM {source}"
     )
-    # One pass counts both columns: `kind` is 0 in the groups of labels, 1 in those of predictions.
+    # Both columns are counted in one pass: `kind` is 0 in the groups of labels, 1 in those of predictions.
     names_query = (
         "SELECT CASE kind WHEN 0 THEN 'label' ELSE 'pred' END, "
         "CASE kind WHEN 0 THEN label::VARCHAR ELSE pred::VARCHAR END, n, wrong FROM "
@@ -122,5 +122,5 @@ def scan_rows(
 
 
 def _is_plain_list(cell: object) -> bool:
-    """Whether a cell is a list of nothing but text and integers; other lists are for the reader of rows."""
+    """Tell whether a cell is a list of text and integers alone; other lists are left to the reader of rows."""
     return isinstance(cell, list | tuple) and all(type(item) in (str, int) for item in cell)

@@ -16,7 +16,7 @@ from mptctl.report.media.numbers import format_count, format_interval, percent
 from mptctl.studies.chain import ChainReport, ChainRow
 
 RateName = Literal["er_all", "flips_before", "flips_first", "new", "lasting", "healed"]
-# How the columns of the two tables of a seed are called.
+# Names of the columns in the two tables of a seed.
 FLIPS: dict[RateName, str] = {"er_all": "error", "flips_before": "vs before", "flips_first": "vs first"}
 KINDS: dict[RateName, str] = {"new": "new", "lasting": "lasting", "healed": "healed"}
 MEANING = (

@@ -320,7 +320,7 @@ def _against(check: GateCheck, in_title: bool = False) -> str:
 
 
 def _brief(report: FlipReport, check: GateCheck, *, in_title: bool = False) -> str:
-    """One limit among several, in a title without its count."""
+    """A limit among several, in a title without its count."""
     kind = KINDS.get(check.name.partition(" of ")[0])
     if kind is None:
         return check.message.partition(";")[0]

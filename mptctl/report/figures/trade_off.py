@@ -31,7 +31,7 @@ LEADER = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
 
 
 class _Mark(NamedTuple):
-    """One row of the table: its look, its mean, and its seeds."""
+    """A row of the table: its look, its mean, and its seeds."""
 
     row: ComparisonRow
     colour: str
@@ -68,11 +68,11 @@ def draw_trade_off(rows: list[ComparisonRow]) -> Figure:
         axes.margins(x=0.15, y=0.1)
         # Above all marks there is room for the inset.
         axes.set_ylim(0, axes.get_ylim()[1] * (1 + INSET[1] / height if far else 1))
-        insets = [_inset(axes, marks)] if far else []
+        insets = [_inset(figure, axes, marks)] if far else []
         figure.draw_without_rendering()  # the layout says where marks are
-        _name(axes, near, figure.bbox)
+        _name(figure, axes, near, figure.bbox)
         for inset in insets:
-            _name(inset, far, inset.bbox)
+            _name(figure, inset, far, inset.bbox)
     return figure
 
 
@@ -119,9 +119,9 @@ def _draw(axes: Axes, mark: _Mark) -> None:
     )  # fmt: skip
 
 
-def _inset(axes: Axes, marks: Sequence[_Mark]) -> Axes:
+def _inset(figure: Figure, axes: Axes, marks: Sequence[_Mark]) -> Axes:
     """Draw all means small, on the right above the others."""
-    width, height = INSET[0] / SIZE[0], INSET[1] / _figure(axes).get_figheight()
+    width, height = INSET[0] / SIZE[0], INSET[1] / figure.get_figheight()
     inset = axes.inset_axes((1 - width, 1 - 0.9 * height, width, 0.9 * height))
     inset.set_title("all rows", fontsize=8, pad=2)
     inset.tick_params(labelsize=8, pad=1, length=2)
@@ -135,15 +135,16 @@ def _inset(axes: Axes, marks: Sequence[_Mark]) -> Axes:
     return inset
 
 
-def _name(axes: Axes, marks: Sequence[_Mark], room: BboxBase) -> None:
+def _name(figure: Figure, axes: Axes, marks: Sequence[_Mark], room: BboxBase) -> None:
     """Write each name where it hides least and no other mark is nearer; a line leads to one further off.
 
     Args:
-        axes: laid out.
+        figure: laid out.
+        axes: of the figure.
         marks: of the names.
         room: in pixels, that names are to keep to.
     """
-    points = _figure(axes).dpi / 72
+    points = figure.dpi / 72
     main = room is not axes.bbox
     radii = [points * 0.5 * math.sqrt(mark.area if main else SEED_AREA) for mark in marks]
     means = [_around(axes, mark.mean, radius) for mark, radius in zip(marks, radii, strict=True)]
@@ -170,12 +171,6 @@ def _name(axes: Axes, marks: Sequence[_Mark], room: BboxBase) -> None:
             if text is not kept:
                 text.remove()
         taken.append(box)
-
-
-def _figure(axes: Axes) -> Figure:
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    return figure
 
 
 def _around(axes: Axes, place: tuple[float, float], radius: float) -> Bbox:
