@@ -122,5 +122,5 @@ def scan_rows(
 
 
 def _is_plain_list(cell: object) -> bool:
-    """Tell whether a cell is a list of text and integers alone; other lists are left to the reader of rows."""
+    """Tell whether a cell is a list of text and integers alone; the reader of rows takes other lists."""
     return isinstance(cell, list | tuple) and all(type(item) in (str, int) for item in cell)
