@@ -48,7 +48,7 @@ def scratch_folder() -> Iterator[Path]:
     parent = temporary_directory()
     remove_leftovers(parent)
     # Named first: whatever ends this program from here on, a signal too, removes the folder.
-    folder, mark = parent / f"{PREFIX}{secrets.token_hex(8)}", None
+    folder, mark = parent / f"{PREFIX}{secrets.token_urlsafe(6)}", None
     try:
         try:
             folder.mkdir(mode=0o700)
