@@ -70,7 +70,8 @@ def test_pictures_in_tables_and_shards_are_predicted_as_those_in_folders(
         done = mptctl(*words, "--on-bad", "quarantine")
         assert done.returncode == 0, done.stderr
         assert "16 pictures predicted, 1 left out" in done.stderr
-        answers[kind] = np.load(tmp_path / f"{kind}.npz")
+        with np.load(tmp_path / f"{kind}.npz") as saved:
+            answers[kind] = dict(saved)
     for kind in ("table", "shards"):
         assert answers[kind]["id"].tolist() == answers["folder"]["id"].tolist() == ids
         assert np.array_equal(answers[kind]["logits"], answers["folder"]["logits"])
@@ -81,7 +82,8 @@ def test_with_labels_evaluate_takes_them(
 ) -> None:
     out = tmp_path / "answers.npz"
     assert mptctl("predict", "mine", pictures, "--out", out, "--run-root", runs).returncode == 0
-    answers = dict(np.load(out))
+    with np.load(out) as saved:
+        answers = dict(saved)
     np.savez(out, label=np.where(np.arange(16) < 8, "cat", "dog"), **answers)
     done = mptctl("evaluate", out, out, "--json")
     assert done.returncode == 0, done.stderr
