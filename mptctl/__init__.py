@@ -5,9 +5,9 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# What Python programs use, and where it is: imported when first asked for, so that importing stays light.
-# `__init__.pyi` says the same to type checkers.
-_OFFERED = {
+# Public names and their modules. A module is imported when its name is first used, so that `import mptctl`
+# stays light. `__init__.pyi` says the same to type checkers.
+_MODULE_OF_NAME = {
     "Report": "mptctl.integrations.api",
     "evaluate": "mptctl.integrations.api",
     "load": "mptctl.integrations.api",
@@ -16,10 +16,11 @@ _OFFERED = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _OFFERED:
+    """Import a public name when it is first used; AttributeError for any other name."""
+    if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module 'mptctl' has no attribute {name!r}")
-    return getattr(import_module(_OFFERED[name]), name)
+    return getattr(import_module(_MODULE_OF_NAME[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_OFFERED})
+    return sorted({*globals(), *_MODULE_OF_NAME})

@@ -10,12 +10,15 @@ from types import FrameType
 
 from mptctl.machine.importing import is_importing
 
-_STOPPED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+_EXIT_CODES_OF_STOPS = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
 def main() -> None:
-    """Import and run the command line; end fast after a stop, and silently at Ctrl-C during shutdown."""
-    # Where a shell started it in the background, Ctrl-C is ignored, and stays so.
+    """Import the command line, run it, and exit with its code.
+
+    After a stop by a signal the process ends at once. At Ctrl-C during shutdown it ends without a traceback.
+    """
+    # A shell that starts a command in the background has it ignore Ctrl-C, and that stays so.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _stop)
     gc.disable()  # nothing that is imported is garbage
@@ -29,19 +32,19 @@ def main() -> None:
         run()
     except SystemExit as ended:
         code = flush_output(ended.code if isinstance(ended.code, int) else 0, sys.argv[1:])
-        if code in _STOPPED:
-            # All is saved and said; Python's own end, with torch in memory, would take a second or more.
+        if code in _EXIT_CODES_OF_STOPS:
+            # Everything is saved and printed. With torch in memory, Python's own exit takes a second or more.
             os._exit(code)
         sys.exit(code)
     finally:
-        gc.freeze()  # its search for garbage among all modules would take a tenth of a second
+        gc.freeze()  # at exit Python would search all modules for garbage, for a tenth of a second
         if signal.getsignal(signal.SIGINT) is _stop:
-            # While Python ends, Ctrl-C would print a traceback; by its default action it ends in silence.
+            # While Python exits, a handler in Python would print a traceback; the default action is silent.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _stop(signum: int, frame: FrameType | None) -> None:
-    """End at once while modules are imported, when nothing is written yet; else raise KeyboardInterrupt."""
+    """Exit at once while modules are imported and nothing is written yet; else raise KeyboardInterrupt."""
     if is_importing(frame):
         os.write(2, b"mptctl: stopped\n")
         os._exit(128 + signum)

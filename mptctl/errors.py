@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
 
-# Set while messages are for the caller of a Python function, who gives arguments and not options.
+# True while messages go to the caller of a Python function, who gives arguments and not options.
 _as_arguments = ContextVar("as_arguments", default=False)
 
 
@@ -57,7 +57,7 @@ class StorageError(MptctlError):
 
     Args:
         message: what is wrong.
-        full: the disk is; the command line then says how to go on where the verb can.
+        full: the disk is full; the command line then says how to resume, if the command can be resumed.
     """
 
     exit_code = 7
@@ -73,7 +73,7 @@ class Stopped(MptctlError):
     Args:
         message: what was saved.
         signum: the signal's number; the exit code is 128 + signum (130 for Ctrl-C, 143 for SIGTERM).
-        resumable: whether ``--resume`` goes on from what was saved; the command line then says how.
+        resumable: ``--resume`` goes on from what was saved; the command line then says how.
     """
 
     def __init__(self, message: str, signum: int, *, resumable: bool = False) -> None:
@@ -84,17 +84,21 @@ class Stopped(MptctlError):
 
 
 class ComparisonWarning(UserWarning):
-    """A remark of a comparison from Python, which the command line prints."""
+    """A remark on a comparison that was called from Python; the command line prints it instead."""
 
 
 def option(name: str) -> str:
-    """The name of an option as its user writes it: ``--old-classes``, in Python ``old_classes``."""
+    """Spell an option as its user writes it: ``--old-classes``, and in Python ``old_classes``.
+
+    Args:
+        name: the option with dashes, such as ``old-classes``.
+    """
     return name.replace("-", "_") if _as_arguments.get() else f"--{name}"
 
 
 @contextmanager
 def options_as_arguments() -> Iterator[None]:
-    """Has `option` name arguments of Python until the block ends."""
+    """Make `option` spell options as arguments of Python until the block ends."""
     token = _as_arguments.set(True)
     try:
         yield
@@ -103,12 +107,12 @@ def options_as_arguments() -> Iterator[None]:
 
 
 def some(names: Iterable[object], limit: int = 3, separator: str = ", ") -> str:
-    """The first few of many names for a message: ``a, b, c and 4 more``.
+    """List the first few of many names for a message: ``a, b, c and 4 more``.
 
     Args:
-        names: in the order in which they are to be named.
-        limit: how many are named.
-        separator: what stands between two of them.
+        names: things with a name; the first ones are listed.
+        limit: how many are listed.
+        separator: text between two names.
     """
     words = [str(name) for name in names]
     more = f" and {len(words) - limit} more" if len(words) > limit else ""
@@ -116,10 +120,13 @@ def some(names: Iterable[object], limit: int = 3, separator: str = ", ") -> str:
 
 
 def visible(text: str) -> str:
-    """A text from outside as a terminal may get it: what would move its cursor or break lines as ``\\xNN``.
+    """Make a text from outside safe to print: escape line breaks and what would move a terminal's cursor.
 
     Args:
-        text: a name of a class, a file or a run, or a message that holds some.
+        text: a name of a class, a file or a run, or a message with such names.
+
+    Returns:
+        The text with Python's escape, such as ``\\x1b``, for each character that is not printable.
     """
     if text.isprintable():
         return text
@@ -127,31 +134,35 @@ def visible(text: str) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """The words of an exception, without line breaks; its kind where it says nothing.
+    """Return the message of an exception without line breaks; its type where the message is empty.
 
-    Of one on YAML, the line and what is wrong there; of the system's, its words without their number; of an
-    object that Python shows by its address, its type.
+    - YAML: where in the text the error is, and what is wrong there.
+    - The system (OSError): its words and the file, without the error number.
+    - Others: an object that Python shows by its address is shown by its type.
     """
     mark = getattr(error, "problem_mark", None)
     if mark is not None:
         parts = (getattr(error, name, None) for name in ("context", "problem"))
-        said = "; ".join(str(part) for part in parts if part).replace("'<stream end>'", "the end")
-        return f"line {mark.line + 1}, column {mark.column + 1}: {said}"
+        problem = "; ".join(str(part) for part in parts if part).replace("'<stream end>'", "the end")
+        return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
     if hasattr(error, "position") and hasattr(error, "reason") and not isinstance(error, UnicodeError):
-        return f"character {error.position + 1}: {error.reason}"  # a character that YAML does not take
+        return f"character {error.position + 1}: {error.reason}"  # a character that YAML does not allow
     if isinstance(error, OSError) and error.strerror:
         name = "" if error.filename is None else f": {error.filename}"
         return f"{error.strerror}{name}"
-    said = re.sub(r"<([\w.]+) object at 0x[0-9a-f]+>", r"\1", str(error))
-    return " ".join(said.split()) or type(error).__name__
+    message = re.sub(r"<([\w.]+) object at 0x[0-9a-f]+>", r"\1", str(error))
+    return " ".join(message.split()) or type(error).__name__
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an exception says, where the others are a library's own trace; else its kind."""
+    """Return the first line of an exception's message that is not blank; its type where there is none.
+
+    For libraries that write a trace of their own into the lines that follow.
+    """
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The end of a message on an unknown name: the one that was meant; empty where none is like it."""
+    """Return the end of a message on an unknown name, ``; did you mean NAME?``; empty if none is similar."""
     close = get_close_matches(name, list(names), n=1, cutoff=0.5)
     return f"; did you mean {close[0]}?" if close else ""

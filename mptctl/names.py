@@ -1,4 +1,7 @@
-"""Names that recipes, programs and the command line share, and the session of a command; a light import."""
+"""Names that recipes, Python programs and the command line share, and the session of a command.
+
+It is imported by every command, so it imports nothing that is slow to load.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Literal, get_args
 
-# Sources that are named; all, with those that are recognised as a place.
+# Sources of pictures that a user gives by name.
 NamedSource = Literal["characters", "digits", "cifar10", "cifar100", "imagefolder"]
+# All sources: besides the named ones, the two that are recognised by the place that a user gives.
 Source = Literal[NamedSource, "table", "webdataset"]
-# Kinds of places that pictures lie in; those of the last two are packed first.
+# Kinds of places that pictures lie in; pictures in Parquet or Arrow files are packed into a copy first.
 PlaceKind = Literal["imagefolder", "table", "webdataset", "parquet", "arrow"]
 # Roles of the columns of a table of pictures.
 ColumnRole = Literal["path", "label", "split", "id", "group"]
@@ -36,31 +40,35 @@ MethodName = Literal[
     "elodi-topk",
 ]
 METHOD_NAMES: tuple[str, ...] = get_args(MethodName)
-# Samples on which a method distils, begin of the new model, and course of the bias k over a run.
+# Samples on which a method distils: all, or those that the new model gets wrong.
 Gate = Literal["none", "student-wrong"]
+# Weights that the new model begins with: fresh ones, the old model's or the reference's.
 Init = Literal["fresh", "old", "ref"]
+# Course of the bias k over a run.
 KSchedule = Literal["constant", "linear-to-zero", "linear-from-zero"]
 # Order in which a network takes the channels of a picture.
 Channels = Literal["rgb", "bgr"]
-# Forms in which a model leaves.
+# File formats of an exported model.
 ExportFormat = Literal["onnx", "pt2", "safetensors"]
-# Of these, the ones that are read back as models.
+# Formats that are read back as models.
 READ_FORMATS: tuple[ExportFormat, ...] = ("onnx", "safetensors")
-# Types to which its numbers are rounded then.
+# Types to which the numbers of an exported model are rounded.
 Quantization = Literal["int8", "fp16"]
-# Order of the classes of a split, check of its files, and treatment of bad ones.
+# Order of the classes of a split.
 Order = Literal["given", "random"]
+# How much of each picture's file a split checks, and what it does with bad pictures and with duplicates.
 Verify = Literal["header", "decode"]
 OnBad = Literal["fail", "quarantine"]
 OnDuplicates = Literal["keep", "quarantine"]
 # Forms of a copy of pictures.
 PackForm = Literal["folder", "shards"]
-# Combination of values in tune, and key by which a table of classes is sorted.
+# How `tune` combines values.
 Search = Literal["grid", "random", "optuna"]
+# Key by which a table of classes is sorted.
 SortKey = Literal["flips", "nfr", "error", "name"]
-# Told how far something is: (what is under way, done, in all).
+# Callback that shows progress: (what is under way, how much is done, how much there is).
 Progress = Callable[[str, int, int], None]
-# Flips that a tracker gets at most, the most confident first.
+# Most flips that a tracker gets; the most confident ones come first.
 LOGGED_FLIPS = 10_000
 
 
@@ -72,7 +80,7 @@ class Role(StrEnum):
 
 
 class TrackerName(StrEnum):
-    """Trackers to which a run is logged besides its folder."""
+    """Tracker to which a run is logged besides its folder."""
 
     MLFLOW = "mlflow"
     WANDB = "wandb"
@@ -80,18 +88,18 @@ class TrackerName(StrEnum):
 
 
 def tell_nobody(what: str, done: int, total: int) -> None:
-    """Drops what it is told, where nobody wants to know how far something is."""
+    """Show no progress: a `Progress` that does nothing."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """The surroundings of a command, which it hands down to all that computes for it.
+    """Settings of a command that all its computations share.
 
     Attributes:
         run_root: folder of the split and of all run folders.
         device: where models compute: auto, cpu, cuda or cuda:N.
-        progress: told how far each pass is.
-        data_root: folder of the split's pictures now; None: where they were when it was made.
+        progress: called with how far each pass is.
+        data_root: folder of the split's pictures, if it was moved; None: as the split was made.
     """
 
     run_root: Path = Path("runs")

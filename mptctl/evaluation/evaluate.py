@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from mptctl.errors import DataError, UsageError, option
-from mptctl.evaluation.causes import FoundCauses, constant_of, find_causes
+from mptctl.evaluation.causes import FlipCauses, find_causes, find_shift
 from mptctl.evaluation.flip_report import ErrorDifference, FlippedSample, FlipReport
 from mptctl.evaluation.flips import (
     destinations,
@@ -212,7 +212,7 @@ def _slices(answers: PairedAnswers, request: ComparisonRequest, by: Sequence[tup
     return SliceSource(own, request.slicing.files, keys)
 
 
-def _causes(answers: PairedAnswers, request: ComparisonRequest) -> FoundCauses | None:
+def _causes(answers: PairedAnswers, request: ComparisonRequest) -> FlipCauses | None:
     """The causes of flips, where they are asked for; reads the validation part only where it explains one."""
     if request.validation is None:
         return None
@@ -221,7 +221,7 @@ def _causes(answers: PairedAnswers, request: ComparisonRequest) -> FoundCauses |
         held_back = request.validation()
         if held_back is not None and request.class_map is not None:
             held_back = request.class_map.renamed("new", held_back)
-        constant = constant_of(held_back, answers.old_classes)
+        constant = find_shift(held_back, answers.old_classes)
     return find_causes(answers, constant)
 
 
@@ -230,7 +230,7 @@ def _listed_flips(
     request: ComparisonRequest,
     slices: SliceSource,
     judged: GateVerdict,
-    causes: FoundCauses | None,
+    causes: FlipCauses | None,
 ) -> list[FlippedSample]:
     """The worst flips, each with its cause, its values in the columns of --by, and the gate file's word."""
     flips = worst_flips(answers, request.worst)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mptctl.evaluation.bias.validation_samples import ValidationSamples
-from mptctl.evaluation.causes import CAUSES, chosen_constant, constant_of, find_causes
+from mptctl.evaluation.causes import CAUSES, choose_shift, find_causes, find_shift
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import Cause
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
@@ -107,16 +107,16 @@ def test_the_constant_makes_fewest_errors_on_the_validation_part() -> None:
     logits = np.array([[0.0, 1]] * 3 + [[0.0, 2]] * 2)
     truth = np.array([0, 0, 0, 1, 1])
     samples = ValidationSamples(logits, truth, np.array([False, True]), truth == 0, truth == 0)
-    assert 1 < chosen_constant(samples) < 2
+    assert 1 < choose_shift(samples) < 2
     named = build_predictions(
         "val", np.arange(5), np.array(["a", "b"])[truth], logits=logits, classes=("a", "b")
     )
-    assert 1 < (constant_of(named, frozenset("a")) or 0) < 2
-    assert constant_of(None, frozenset("a")) is None
+    assert 1 < (find_shift(named, frozenset("a")) or 0) < 2
+    assert find_shift(None, frozenset("a")) is None
     # Nothing is taken off if new samples are more.
     more = np.array([1, 1, 1, 1, 0])
     apart = ValidationSamples(np.array([[0.0, 1]] * 5), more, np.array([False, True]), more == 0, more == 0)
-    assert chosen_constant(apart) == 0.0
+    assert choose_shift(apart) == 0.0
 
 
 def test_every_cause_is_named_once() -> None:
