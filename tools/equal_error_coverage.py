@@ -19,8 +19,8 @@ from mptctl.evaluation.paired_bootstrap import (
     Weights,
     WrongByBias,
     draw_weights,
-    interval,
-    observed,
+    interval_of_mean,
+    observed_rates,
     rates_of_draws,
 )
 from mptctl.names import Part
@@ -87,8 +87,8 @@ def coverage(
         redraw_choices: whether the interval chooses biases again, or knows the test samples alone.
     """
     weights = _weights(one, resamples)
-    population = observed(one)["nfr"]
-    true = [observed(update)["nfr"] - population for update in updates]
+    population = observed_rates(one)["nfr"]
+    true = [observed_rates(update)["nfr"] - population for update in updates]
     covered = [0] * len(updates)
     for seed in range(redraws):
         *others, last = _draw_pictures([*updates, one], np.random.default_rng([1, seed]))
@@ -193,7 +193,7 @@ def _interval(
     draws_of_one: NDArray[np.float64],
 ) -> tuple[float, float] | None:
     draws = rates_of_draws(update, weights)["nfr"] - draws_of_one
-    return interval([observed(update)["nfr"] - observed(one)["nfr"]], draws)
+    return interval_of_mean([observed_rates(update)["nfr"] - observed_rates(one)["nfr"]], draws)
 
 
 def _contains(ends: tuple[float, float] | None, value: float) -> bool:

@@ -48,7 +48,7 @@ def main() -> int:
     for table, kind, times in product(TABLES, LIMITS, (0.7, 1.4)):
         counts = flip_table(table)
         value = kind.value(counts, counts.negative_flips) or 0.0
-        limit = value * times if kind.of_flips else value + (0.01 if times > 1 else -0.01)
+        limit = value * times if kind.counts_flips else value + (0.01 if times > 1 else -0.01)
         more = more_samples(counts, counts.negative_flips, kind, LEVEL, limit)
         if more is None or decided_at_once(table, kind.key, limit):
             continue

@@ -117,7 +117,8 @@ def _first_rule(answers: PairedAnswers, flips: IntArray, shift: float | None) ->
     holds["new class"] = ~answers.is_old_class[answer] & (larger == 0)
     holds["old classes"] = larger == 1
     holds["forgotten"] = np.ones(flips.size, dtype=np.bool_)
-    return np.stack([holds[cause] for cause in CAUSES]).argmax(axis=0)
+    rule: IntArray = np.stack([holds[cause] for cause in CAUSES]).argmax(axis=0)
+    return rule
 
 
 def _logits_of(

@@ -1,4 +1,4 @@
-"""Three answers to whether a rate keeps to a limit, and how many more samples an open one needs."""
+"""The decision of a limit by an interval, and how many more samples an undecided limit needs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from mptctl.evaluation.limits import LimitKind
 from mptctl.evaluation.rates import Counts, Interval
 
 Decision = Literal["pass", "fail", "undecided"]
-# Limits arrive as percent: 0.7 / 100 is a hair below 7 / 1000, and must not fail a rate that equals it.
+# Limits are given in percent: 0.7 / 100 is a hair below 7 / 1000, and must not fail a rate of 7 / 1000.
 ROUNDING = 1e-12
-# Chosen, as is usual for the power of a test: the probability with which so many more samples would decide.
+# Chosen, as is usual for the power of a test: the probability with which the named samples would decide.
 PROBABILITY = 0.8
-# Chosen: beyond so many times the samples that there are, nobody collects them.
+# Chosen: nobody collects more than so many times the samples at hand.
 MOST_TIMES = 10_000
 
 
 def decide(interval: Interval, limit: float) -> Decision:
-    """Passes where all of an interval lies within a limit, and fails where all of it lies above.
+    """Decide a limit: pass if the whole interval lies within it, fail if the whole interval lies above.
 
     >>> decide((0.01, 0.03), 0.03), decide((0.01, 0.03), 0.02), decide((0.01, 0.03), 0.005)
     ('pass', 'undecided', 'fail')
@@ -31,51 +31,62 @@ def decide(interval: Interval, limit: float) -> Decision:
 
 
 def more_samples(counts: Counts, flips: int, kind: LimitKind, confidence: float, limit: float) -> int | None:
-    """Computes how many more samples would decide with probability `PROBABILITY` at the observed rates.
+    """Compute how many more samples would decide a limit with probability `PROBABILITY`.
 
-    The samples that are there stay, and others are added. Where the rate is within its limit, that many are
-    enough with which the interval still is when there are as many flips among them as only 1 - `PROBABILITY`
-    of draws exceed (the binomial's quantile); where it is above, likewise with as few. Denominators grow by
-    their observed shares. For the difference of errors the quantile is the normal one.
+    The new samples are added to those at hand, and flip at the observed rate. If the rate is within its
+    limit, they decide once the interval lies within the limit for all but the 1 - `PROBABILITY` of draws with
+    the most flips. If the rate is above, they decide once the interval lies above for all but the draws with
+    the fewest flips. The number of flips is the quantile of a binomial, and for a difference of errors of a
+    normal distribution. Denominators grow by their observed shares.
 
     Args:
-        counts: the flip table, whose interval contains the limit.
-        flips: those that count.
+        counts: the flip table, with an interval that contains the limit.
+        flips: flips that count, without those that are waived.
         kind: of the limit.
         confidence: level of the interval, two-sided.
         limit: a fraction.
 
     Returns:
-        Samples, a number of two digits and zeros; None where `MOST_TIMES` as many would not decide either.
+        Samples, rounded up to two digits; None where the rate is not defined, or where even `MOST_TIMES` the
+        samples at hand would not decide.
     """
     value = kind.value(counts, flips)
     if value is None:
         return None
-    within = value <= limit
+    is_within = value <= limit
 
-    def decided(more: int) -> bool:
-        table, counted = _after(counts, flips, kind, more, many=within)
+    def would_decide(more: int) -> bool:
+        table, counted = _table_after(counts, flips, kind, more, many=is_within)
         interval = kind.interval(table, counted, confidence)
         return interval is not None and decide(interval, limit) != "undecided"
 
     low, high, most = 0, 1, MOST_TIMES * counts.total
-    while not decided(high):
+    while not would_decide(high):
         if high == most:
             return None
         low, high = high, min(2 * high, most)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if decided(middle) else (middle, high)
+        low, high = (low, middle) if would_decide(middle) else (middle, high)
     step: int = 10 ** max(0, len(str(high)) - 2)
-    found = math.ceil(high / step) * step
-    # Counts are whole, so that a few more samples than enough may not be enough again.
-    while not decided(found):
-        found += step
-    return found
+    rounded = math.ceil(high / step) * step
+    # Counts are whole numbers, so a few samples more than enough may not be enough again.
+    while not would_decide(rounded):
+        rounded += step
+    return rounded
 
 
-def _after(counts: Counts, flips: int, kind: LimitKind, more: int, *, many: bool) -> tuple[Counts, int]:
-    """The flip table and the flips that count after more samples, with many or few flips among those."""
+def _table_after(counts: Counts, flips: int, kind: LimitKind, more: int, *, many: bool) -> tuple[Counts, int]:
+    """Extrapolate the flip table, and the flips that count, to `more` additional samples.
+
+    Args:
+        counts: the flip table of the samples at hand.
+        flips: flips that count among these.
+        kind: of the limit.
+        more: additional samples.
+        many: take as many new flips as `PROBABILITY` of draws do not exceed; else as few as `PROBABILITY`
+            of draws reach.
+    """
     times = 1 + more / counts.total
     cells = {name: times * n for name, n in counts.model_dump().items()}
     if kind.of is None:

@@ -22,7 +22,7 @@ from mptctl.evaluation.gate.check import evaluate_both
 from mptctl.evaluation.gate.gate_file import GateFile
 from mptctl.evaluation.gate.rules import GateVerdict, evaluate_gate, today_in_utc
 from mptctl.evaluation.limits import Limits
-from mptctl.evaluation.noise_floor import noise_floor_of, refuse_other_classes
+from mptctl.evaluation.noise_floor import measure_noise_floor, refuse_other_classes
 from mptctl.evaluation.pairing.class_map import ClassMap
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import ALL, GivenClasses, choose_old_classes, pair, unanswered_labels
@@ -36,7 +36,7 @@ from mptctl.evaluation.pairing.sanity import (
     unrelated,
 )
 from mptctl.evaluation.reading.predictions import Predictions
-from mptctl.evaluation.report_sections import bias_curves, equivalence, margins_of, summarise
+from mptctl.evaluation.report_sections import compare_margins, judge_equivalence, summarise, sweep_biases
 from mptctl.evaluation.slices.derived_columns import DerivedColumns
 from mptctl.evaluation.slices.ranking import SliceRequest, rank
 from mptctl.evaluation.slices.source import SliceSource
@@ -46,24 +46,25 @@ from mptctl.evaluation.weights import find_weights, mean_over_classes, weighted_
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRequest:
-    """The questions of a comparison, and the facts on its models that their predictions do not show.
+    """What a comparison should compute, and facts on its models that their predictions do not show.
 
     Attributes:
-        old_classes: labels that count as old, or ``all``; default: those that the old model can answer, or
-            else all, and then the gate has to pass without the labels that the old model never answers, too.
-        limits: the release gate.
-        nfr_margin: a fraction; is NFR below it? Answered at `limits.confidence`, or else 95 %.
-        class_map: classes of other names in old and new.
-        slicing: the parts of the test set that are told apart.
-        weight: a column of the slices' files: what a flip of each sample costs.
-        gate_file: further limits, with what must be kept and what is waived.
-        today: for waivers that expire; default: the day in UTC.
+        old_classes: labels that count as old, or ``all``. Default: the classes that the old model names; if
+            it names none, all labels, and then the gate must also pass on the labels that the old model
+            predicts at least once.
+        limits: the limits of the gate, from flags or arguments.
+        nfr_margin: a fraction; the report says whether NFR is below it, at `limits.confidence`, or else 95 %.
+        class_map: names of classes that differ between old and new.
+        slicing: the parts of the test set whose flips are compared with the rest.
+        weight: the column, in the files of `slicing`, of what a flip of each sample costs.
+        gate_file: further limits, samples that must be kept, and waivers.
+        today: the day by which waivers expire; default: today in UTC.
         worst: how many flipped samples to list.
-        validation: asks for the new model's validation part, for causes of flips; without it none are looked
-            for.
-        identical: old and new are known to be one model; else their predictions say so where they are equal.
-        unfinished: sentences on those of old and new whose run did not come to its end.
-        warnings: what else is known of the models; the report's own warnings follow.
+        validation: reads the new model's validation part, or returns None if there is none; without this
+            function no causes of flips are looked for.
+        identical: old and new are known to be one model. Models with equal predictions count as one anyway.
+        unfinished: a sentence on each of old and new whose run did not come to its end.
+        warnings: of the caller, on the models; the report's own warnings follow.
     """
 
     old_classes: GivenClasses = None
@@ -94,17 +95,18 @@ def compare(
     noise_floor: Predictions | None = None,
     baseline: Predictions | None = None,
 ) -> FlipReport:
-    """Compares the model in production with its replacement on one test set.
+    """Compare the model in production with its replacement on one test set.
 
     Args:
-        old, new: their predictions, of the same samples in any order.
-        request: what else is asked.
-        noise_floor: another training of the old model; its NFR is what chance alone would flip.
-        baseline: a model trained without any care for flips, whose bias curve is drawn beside the new one's.
+        old, new: predictions of the two models, on the same samples in any order.
+        request: what to compute; default: the rates, without a limit.
+        noise_floor: another training of the old model; its NFR is what retraining noise alone flips.
+        baseline: a plain update; its bias curve is drawn beside the new model's.
 
     Raises:
-        DataError: ids or labels that do not match, or no test sample of an old class.
-        CheckpointError: old classes that the new model does not know.
+        DataError: ids or labels do not match, no test sample is of an old class, or the new model, from a
+            predictions file, does not know all old classes.
+        CheckpointError: the new model, from a checkpoint, does not know all old classes.
         UsageError: a margin that is not between 0 and 1, a limit that no rate of these samples can exceed, or
             a noise floor of other classes than the old model's.
     """
@@ -142,26 +144,23 @@ def compare(
 
 
 def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozenset[str]) -> FlipReport:
-    """Puts together every section of the report, each from the same answers."""
+    """Compute every section of the report from the same answers.
+
+    Args:
+        answers: of all models.
+        request: what to compute, with the facts and warnings that are known by now.
+        silent: labels that the old model, which names no classes, never answers.
+    """
     counts = answers.counts()
     rates = flip_rates(counts, answers.changed())
-    slices = _slices(answers, request, request.slicing.by)
+    slices = _slice_source(answers, request, request.slicing.by)
     ranked, small = rank(slices, request.slicing, counts)
-
-    def verdict(source: SliceSource) -> GateVerdict:
-        return evaluate_gate(
-            source,
-            request.rules,
-            request.limits,
-            request.today,
-            identical=request.identical,
-            unfinished=request.unfinished,
-        )
-
-    judged = verdict(slices)
-    gate = judged.gate
-    both = evaluate_both(answers, silent, gate, lambda narrow: verdict(_slices(narrow, request, ())).gate)
-    causes = _causes(answers, request)
+    verdict = _judge(slices, request)
+    gate = verdict.gate
+    both = evaluate_both(
+        answers, silent, gate, lambda narrow: _judge(_slice_source(narrow, request, ()), request).gate
+    )
+    causes = _find_causes(answers, request)
     pairs, more_pairs = flips_by_pair(answers)
     classes = flips_by_class(answers)
     return FlipReport(
@@ -184,12 +183,12 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
         gate=gate if both is None else both.gate,
         rates=rates,
         er_difference=ErrorDifference(value=er_increase(counts), ci95=error_difference(counts)),
-        equivalence=equivalence(counts, request.nfr_margin, request.limits.confidence or 0.95),
-        noise_floor=noise_floor_of(answers),
+        equivalence=judge_equivalence(counts, request.nfr_margin, request.limits.confidence or 0.95),
+        noise_floor=measure_noise_floor(answers),
         by_confidence=flips_by_confidence(answers),
         destinations=destinations(answers),
-        margins=margins_of(answers),
-        bias_sweep=bias_curves(answers),
+        margins=compare_margins(answers),
+        bias_sweep=sweep_biases(answers),
         per_class=classes,
         pairs=pairs,
         more_pairs=more_pairs,
@@ -200,52 +199,67 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
         weighted=None if request.weight is None else weighted_rates(answers, request.weight),
         causes=None if causes is None else causes.shares,
         narrow=None if both is None else both.reading,
-        worst_flips=_listed_flips(answers, request, slices, judged, causes),
+        worst_flips=_listed_flips(answers, request, slices, verdict, causes),
         warnings=[*request.warnings, *([] if both is None else [both.warning])],
     )
 
 
-def _slices(answers: PairedAnswers, request: ComparisonRequest, by: Sequence[tuple[str, ...]]) -> SliceSource:
-    """The samples by the columns of the gate file, and by others."""
-    keys = dict.fromkeys(request.rules.keys(), "--gate: the column") | dict.fromkeys(by, option("by"))
+def _judge(slices: SliceSource, request: ComparisonRequest) -> GateVerdict:
+    """Hold the samples against the request's limits and gate file."""
+    return evaluate_gate(
+        slices,
+        request.rules,
+        request.limits,
+        request.today,
+        identical=request.identical,
+        unfinished=request.unfinished,
+    )
+
+
+def _slice_source(
+    answers: PairedAnswers, request: ComparisonRequest, by: Sequence[tuple[str, ...]]
+) -> SliceSource:
+    """Make the source of slices: by the columns of the gate file and by those of `by`."""
+    askers = dict.fromkeys(request.rules.keys(), "--gate: the column") | dict.fromkeys(by, option("by"))
     own = DerivedColumns(answers, request.slicing.superclasses, request.slicing.pictures)
-    return SliceSource(own, request.slicing.files, keys)
+    return SliceSource(own, request.slicing.files, askers)
 
 
-def _causes(answers: PairedAnswers, request: ComparisonRequest) -> FlipCauses | None:
-    """The causes of flips, where they are asked for; reads the validation part only where it explains one."""
+def _find_causes(answers: PairedAnswers, request: ComparisonRequest) -> FlipCauses | None:
+    """Find the causes of flips; None where they are not asked for, or a model has no logits.
+
+    The validation part is read only if flips went to new classes, since only these can be caused by a bias.
+    """
     if request.validation is None:
         return None
-    constant = None
+    shift = None
     if destinations(answers).to_new_class.count and "new" in answers.scores:
-        held_back = request.validation()
-        if held_back is not None and request.class_map is not None:
-            held_back = request.class_map.renamed("new", held_back)
-        constant = find_shift(held_back, answers.old_classes)
-    return find_causes(answers, constant)
+        validation = request.validation()
+        if validation is not None and request.class_map is not None:
+            validation = request.class_map.renamed("new", validation)
+        shift = find_shift(validation, answers.old_classes)
+    return find_causes(answers, shift)
 
 
 def _listed_flips(
     answers: PairedAnswers,
     request: ComparisonRequest,
     slices: SliceSource,
-    judged: GateVerdict,
+    verdict: GateVerdict,
     causes: FlipCauses | None,
 ) -> list[FlippedSample]:
-    """The worst flips, each with its cause, its values in the columns of --by, and the gate file's word."""
+    """List the worst flips, each with its cause, its values in the columns of --by, waived and must_keep."""
     flips = worst_flips(answers, request.worst)
     columns = list(dict.fromkeys(column for key in request.slicing.by for column in key))
     values = slices.values([flip.id for flip in flips], columns)
-    if not values and not judged.waived and not judged.must_keep and causes is None:
-        return flips
-    of_flip = {} if causes is None else causes.by_id
+    cause_by_id = {} if causes is None else causes.by_id
     return [
         flip.model_copy(
             update={
-                "cause": of_flip.get(flip.id),
+                "cause": cause_by_id.get(flip.id),
                 "by": values.get(flip.id, {}),
-                "waived": flip.id in judged.waived,
-                "must_keep": flip.id in judged.must_keep,
+                "waived": flip.id in verdict.waived,
+                "must_keep": flip.id in verdict.must_keep,
             }
         )
         for flip in flips
@@ -253,16 +267,21 @@ def _listed_flips(
 
 
 def _warnings(answers: PairedAnswers, identical: bool) -> list[str]:
-    """Warnings that the numbers themselves give rise to."""
-    pairing, found = answers.pairing, list[str]()
+    """Return the warnings that follow from the predictions themselves.
+
+    Args:
+        answers: of all models.
+        identical: OLD and NEW are known to be one model.
+    """
+    pairing, warnings = answers.pairing, list[str]()
     if same_answers(pairing) and not identical:
-        found.append(
+        warnings.append(
             f"OLD and NEW predict all {len(pairing):,} samples alike, though they are not known to be one "
             "model"
         )
     choices = len(pairing.models["old"].classes or answers.old_classes)
     return [
-        *found,
+        *warnings,
         *comparison_warnings(answers.counts(), choices),
         *unrelated(pairing, answers.cells_of_old),
         *looks_newer(pairing),

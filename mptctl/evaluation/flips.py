@@ -1,4 +1,4 @@
-"""Negative flips as rates, and by class, by answer and by the old model's confidence."""
+"""Negative flips as rates, by class, by wrong answer and by the old model's confidence; the worst flips."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from mptctl.evaluation.flip_report import (
     PairRow,
     WrongAnswerRow,
 )
-from mptctl.evaluation.pairing.paired_answers import PairedAnswers, summed
+from mptctl.evaluation.pairing.paired_answers import PairedAnswers, sum_by_place
 from mptctl.evaluation.rates import Counts, Rate, Rates, negative_flips
 from mptctl.evaluation.statistics import expected_flips, rate, relative_nfr, relative_nfr_interval
 
-# Ranges of the old model's confidence: guesses, leanings, and ever surer answers.
+# Edges of the bands of the old model's confidence, narrower towards 1, where most answers are.
 CONFIDENCE_EDGES = (0.0, 0.5, 0.7, 0.9, 0.99, 1.0)
-# Chosen: pairs of class and answer that are listed. Of a thousand classes there may be hundreds of thousands,
-# which nobody reads, and which would take longer to write than ten million samples take to be paired.
+# Chosen: most pairs of class and answer that are listed. A thousand classes may have hundreds of thousands of
+# pairs, which nobody reads, and which take longer to write than ten million samples take to be paired.
 MOST_PAIRS = 1_000
 
 
 def flip_rates(counts: Counts, changed: int) -> Rates:
-    """Rates of a flip table with their intervals.
+    """Compute all rates of a flip table, with their intervals.
 
     Args:
         counts: the flip table.
-        changed: samples whose answer is another one.
+        changed: how many of its samples the new model answers differently, right or wrong.
     """
     return Rates(
         nfr=rate(counts.negative_flips, counts.total),
@@ -49,7 +49,7 @@ def flip_rates(counts: Counts, changed: int) -> Rates:
 
 
 def destinations(answers: PairedAnswers) -> Destinations:
-    """The flips that went to old classes, and those that went to new ones."""
+    """Count the flips whose new answer is an old class, and those whose new answer is a new class."""
     _, answer, n = answers.flipped_cells
     to_old, all_flips = int(n[answers.is_old_class[answer]].sum()), int(n.sum())
     return Destinations(
@@ -58,14 +58,17 @@ def destinations(answers: PairedAnswers) -> Destinations:
 
 
 def flips_by_confidence(answers: PairedAnswers) -> list[ConfidenceRow] | None:
-    """Flips by the old model's confidence, among its right answers; None where it has no logits."""
+    """Compute the share of flips in each band of the old model's confidence, among its right answers.
+
+    None where the old model has no logits.
+    """
     if "old" not in answers.scores:
         return None
     confidence = answers.scores["old"].confidence[answers.to_keep]
     edges = np.array(CONFIDENCE_EDGES)
-    place = np.clip(np.searchsorted(edges, confidence, side="right") - 1, 0, edges.size - 2)
-    n = np.bincount(place, minlength=edges.size - 1)
-    flips = np.bincount(place[answers.flipped[answers.to_keep]], minlength=edges.size - 1)
+    band = np.clip(np.searchsorted(edges, confidence, side="right") - 1, 0, edges.size - 2)
+    n = np.bincount(band, minlength=edges.size - 1)
+    flips = np.bincount(band[answers.flipped[answers.to_keep]], minlength=edges.size - 1)
     return [
         ConfidenceRow(low=low, high=high, flips=rate(int(flips[i]), int(n[i])))
         for i, (low, high) in enumerate(itertools.pairwise(edges.tolist()))
@@ -73,11 +76,11 @@ def flips_by_confidence(answers: PairedAnswers) -> list[ConfidenceRow] | None:
 
 
 def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
-    """A row for each old class with samples, most flips first, then the higher rate, then by name."""
+    """Count the flips of each old class with samples; most flips first, then higher rate, then name."""
     names, cells, of_old = answers.pairing.vocabulary, answers.pairing.cells, answers.cells_of_old
     old_right, new_right = cells.right["old"], cells.right["new"]
     n, negative, positive, old_wrong, new_wrong = (
-        summed(cells.truth[mask & of_old], cells.n[mask & of_old], len(names))
+        sum_by_place(cells.truth[mask & of_old], cells.n[mask & of_old], len(names))
         for mask in (
             of_old,
             negative_flips(old_right, new_right),
@@ -87,9 +90,9 @@ def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
         )
     )
     pairs = answers.flipped_pairs
-    # Most flips come first, so that the first answer of a class is the one that took most.
+    # The pairs with most flips come first, so the first answer of a class is the one that took most.
     classes, first = np.unique(pairs.truth, return_index=True)
-    taken = dict(zip(classes.tolist(), pairs.answer[first].tolist(), strict=True))
+    taken_by = dict(zip(classes.tolist(), pairs.answer[first].tolist(), strict=True))
     rows = [
         ClassRow(
             label=names[i],
@@ -99,7 +102,7 @@ def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
             nfr=rate(int(negative[i]), int(n[i])),
             er_old=float(old_wrong[i] / n[i]),
             er_new=float(new_wrong[i] / n[i]),
-            taken_by=names[taken[i]] if i in taken else None,
+            taken_by=names[taken_by[i]] if i in taken_by else None,
         )
         for i in np.flatnonzero(n).tolist()
     ]
@@ -107,24 +110,27 @@ def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
 
 
 def flips_by_pair(answers: PairedAnswers) -> tuple[list[PairRow], MorePairs]:
-    """Flips from class to answer, most first: the most frequent pairs, and what is left out."""
+    """Count the flips of each pair of true class and wrong answer.
+
+    Returns:
+        The `MOST_PAIRS` pairs with most flips, most first, and how many pairs and flips these leave out.
+    """
     names, is_old = answers.pairing.vocabulary, answers.is_old_class
     pairs = answers.flipped_pairs
+    listed = zip(pairs.truth[:MOST_PAIRS], pairs.answer[:MOST_PAIRS], pairs.flips[:MOST_PAIRS], strict=True)
     rows = [
-        PairRow(label=names[truth], answer=names[answer], new_class=not is_old[answer], flips=n)
-        for truth, answer, n in zip(
-            *(part[:MOST_PAIRS].tolist() for part in (pairs.truth, pairs.answer, pairs.flips)), strict=True
-        )
+        PairRow(label=names[truth], answer=names[answer], new_class=not is_old[answer], flips=int(n))
+        for truth, answer, n in listed
     ]
-    rest = pairs.flips[MOST_PAIRS:]
-    return rows, MorePairs(pairs=rest.size, flips=int(rest.sum()))
+    left_out = pairs.flips[MOST_PAIRS:]
+    return rows, MorePairs(pairs=left_out.size, flips=int(left_out.sum()))
 
 
 def flips_by_answer(answers: PairedAnswers) -> list[WrongAnswerRow]:
-    """The answers that took flips, most first."""
+    """Count the flips that each wrong answer took from all classes; most flips first, then by name."""
     names = answers.pairing.vocabulary
     _, answer, n = answers.flipped_cells
-    flips = summed(answer, n, len(names))
+    flips = sum_by_place(answer, n, len(names))
     rows = [
         WrongAnswerRow(answer=names[i], new_class=not answers.is_old_class[i], flips=int(flips[i]))
         for i in np.flatnonzero(flips)
@@ -133,26 +139,27 @@ def flips_by_answer(answers: PairedAnswers) -> list[WrongAnswerRow]:
 
 
 def worst_flips(answers: PairedAnswers, limit: int) -> list[FlippedSample]:
-    """At most `limit` flipped samples, worst first.
+    """List at most `limit` flipped samples, worst first.
 
-    Worst is where both were sure: the sum of the old model's confidence in the right answer and the new
-    model's in the wrong one. Where neither is known, the order of the ids.
+    The worst flips are those of which both models were sure: by the sum of the old model's confidence in the
+    right answer and the new model's confidence in the wrong one, as far as they have logits. Where no model
+    has logits, the flips are in the order of their ids.
     """
     pairing = answers.pairing
     if not answers.scores:
-        found = pairing.join.first_flips(sorted(answers.old_classes), limit, answers.counts().negative_flips)
-        return [_flipped(answers, *sample, None, None) for sample in found]
-    names, at = pairing.vocabulary, np.flatnonzero(answers.flipped)
-    confidence = {role: scores.confidence[at] for role, scores in answers.scores.items()}
-    sure = sum((confidence[role] for role in ("old", "new") if role in confidence), start=np.zeros(at.size))
-    worst = np.argsort(-sure, kind="stable")[:limit]
-    ids = pairing.models["old"].table.ids_at(pairing.rows["old"][at[worst]].tolist())
+        first = pairing.join.first_flips(sorted(answers.old_classes), limit, answers.counts().negative_flips)
+        return [_flipped_sample(answers, *flip, None, None) for flip in first]
+    names, flips = pairing.vocabulary, np.flatnonzero(answers.flipped)
+    confidence = {role: scores.confidence[flips] for role, scores in answers.scores.items()}
+    known = [confidence[role] for role in ("old", "new") if role in confidence]
+    worst = np.argsort(-sum(known, start=np.zeros(flips.size)), kind="stable")[:limit]
+    ids = pairing.models["old"].table.ids_at(pairing.rows["old"][flips[worst]].tolist())
     return [
-        _flipped(
+        _flipped_sample(
             answers,
             sample,
-            names[pairing.truth[at[i]]],
-            names[pairing.answers["new"][at[i]]],
+            names[pairing.truth[flips[i]]],
+            names[pairing.answers["new"][flips[i]]],
             float(confidence["old"][i]) if "old" in confidence else None,
             float(confidence["new"][i]) if "new" in confidence else None,
         )
@@ -160,9 +167,10 @@ def worst_flips(answers: PairedAnswers, limit: int) -> list[FlippedSample]:
     ]
 
 
-def _flipped(
+def _flipped_sample(
     answers: PairedAnswers, sample: str, label: str, answer: str, old: float | None, new: float | None
 ) -> FlippedSample:
+    """Make a row of a flipped sample: its id, true class and new answer, and both models' confidence."""
     return FlippedSample(
         id=sample,
         label=label,

@@ -1,4 +1,4 @@
-"""Limits of a release: the rates that may have one, and the limits that are set."""
+"""Limits of a release: the kinds of limits that can be set, and the values that are set."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ class LimitKind:
     """A limit that can be set.
 
     Attributes:
-        key: its field of `Limits`; with dashes, its option.
-        title: what is limited, in a sentence.
-        meaning: of its value, with its unit; a gate file's comment.
-        rate: the field of `Rates` that it limits; empty where it limits a difference of two rates.
-        value: that rate of a flip table and the flips that count, a fraction; None where it is not defined.
-            Flips that are waived do not count, and are samples, right predictions before and errors now all
-            the same.
-        interval: its interval at a level, where it is defined.
-        of: the samples that may be such flips; None where the rate is no share of samples.
-        low: smallest limit that means anything, a fraction.
-        high: largest one; None where that is the number of samples.
+        key: the field of `Limits`; with dashes, the option.
+        title: the name of the rate in sentences.
+        meaning: the rate in words, with its unit, for comments in a gate file.
+        rate: the field of `Rates` that is limited; empty for a difference of two rates.
+        value: computes the rate, a fraction, from the flip table and the number of flips that count; None
+            where the rate is not defined. Waived flips do not count as flips, but stay in the flip table, and
+            so in every denominator.
+        interval: computes the interval of the rate from the same two and a level, where the rate is defined.
+        of: the denominator: how many samples of a flip table can be such flips; None where the rate is no
+            share of samples.
+        low: smallest limit that can be set, a fraction.
+        high: largest limit that can be set, a fraction; None where that is the number of samples.
     """
 
     key: str
@@ -50,20 +51,21 @@ class LimitKind:
 
     @property
     def name(self) -> str:
-        """Its name in the report."""
+        """The name in the report, with dashes."""
         return self.key.replace("_", "-")
 
     @property
-    def of_flips(self) -> bool:
-        """True where it counts flips, of which those that are waived are taken off."""
+    def counts_flips(self) -> bool:
+        """True where the limited rate counts flips, so that waivers lower it."""
         return self.of is not None
 
     def unit(self, value: float = 0) -> str:
-        """The unit of a value: percent of a rate, points of a difference of rates."""
-        return "%" if self.rate else "point" if value == 1 else "points"
+        """The unit after a value: ``%`` of a rate, ``point`` or ``points`` of a difference of rates."""
+        points = "point" if value == 1 else "points"
+        return "%" if self.rate else points
 
     def check_range(self, limit: float) -> None:
-        """UsageError where no rate of any samples can reach the limit, or none can keep to it."""
+        """Raise UsageError where every rate keeps a limit, a fraction, or none can, whatever the samples."""
         if self.high is None:
             if not 0 <= limit < float("inf"):
                 raise UsageError(f"--{self.name} {100 * limit:g}: must be finite and at least 0")
@@ -73,7 +75,7 @@ class LimitKind:
             )
 
     def check_reach(self, limit: float, samples: int) -> None:
-        """UsageError where no rate of so many samples exceeds the limit."""
+        """Raise UsageError where no rate of so many samples can exceed a limit, a fraction."""
         if self.high is None and limit > samples:
             raise UsageError(
                 f"--{self.name} {100 * limit:g}: {self.title} of {samples:,} samples is never above "
@@ -123,7 +125,7 @@ LIMITS = (
 
 
 class LimitValues(Typed):
-    """A value of each limit; null sets none."""
+    """A value for each kind of limit; null sets no limit."""
 
     max_nfr: float | None = Field(default=None, description="largest NFR")
     max_lost: float | None = Field(default=None, description="largest part of right predictions lost")
@@ -133,21 +135,21 @@ class LimitValues(Typed):
     )
 
     def given(self) -> list[tuple[LimitKind, float]]:
-        """The limits that are set, in the order in which they are checked."""
+        """The limits that are set, each as its kind and its value, in the order in which they are checked."""
         limits = [(kind, getattr(self, kind.key)) for kind in LIMITS]
         return [(kind, limit) for kind, limit in limits if limit is not None]
 
 
-# Chosen: below a tenth of a percent a fraction may have been given where percent was asked for.
+# Chosen: a limit on a rate below a tenth of a percent may be a fraction that was given in place of percent.
 SMALL = 0.001
 
 
 def small_limits(limits: LimitValues, place: str = "") -> list[str]:
-    """Remarks on limits, given in percent, that may have been meant as fractions.
+    """Return a remark on each limit that was given in percent and may have been meant as a fraction.
 
     Args:
-        limits: fractions.
-        place: in a gate file; empty: flags.
+        limits: fractions, percent already divided by 100.
+        place: gate file and key that the remarks name; empty: they name the flags.
 
     >>> small_limits(LimitValues(max_nfr=0.0002, max_lost=0.02))
     ['--max-nfr 0.02: is in percent, so that it is 2 of 10,000; if 2 % was meant, give 2']
@@ -161,7 +163,7 @@ def small_limits(limits: LimitValues, place: str = "") -> list[str]:
 
 
 class LimitArguments(TypedDict, total=False):
-    """The same as arguments of a function in Python."""
+    """`LimitValues` as keyword arguments of a Python function."""
 
     max_nfr: float | None
     max_lost: float | None
@@ -170,10 +172,10 @@ class LimitArguments(TypedDict, total=False):
 
 
 class Limits(LimitValues):
-    """The limits of a release, in fractions; null sets no limit.
+    """The limits of a release, in fractions, and how they decide; null sets no limit.
 
     Raises:
-        UsageError: a limit that no rate can reach or none can keep to, or a confidence outside [0.5, 1).
+        UsageError: a limit that every rate keeps or that no rate can keep, or a confidence outside [0.5, 1).
     """
 
     confidence: float | None = Field(
@@ -188,7 +190,7 @@ class Limits(LimitValues):
 
     @model_validator(mode="after")
     def _in_range(self) -> Self:
-        # Below one half the "upper" bound would come ever closer to the value itself, and promise nothing.
+        # Below one half the upper bound comes ever closer to the value itself, and promises nothing.
         if self.confidence is not None and not 0.5 <= self.confidence < 1:
             raise UsageError(
                 f"--confidence {self.confidence:g}: must be at least 0.5 and below 1, such as 0.95"

@@ -11,10 +11,14 @@ from mptctl.evaluation.reading.predictions import Predictions
 
 
 def refuse_other_classes(old: Predictions, third: Predictions) -> None:
-    """The third model is the old one trained again: a model of other classes flips for their sake.
+    """Refuse a noise floor whose classes differ from the old model's: its flips would not be noise.
+
+    Args:
+        old: predictions of the old model.
+        third: predictions of the noise floor, which should be another training of the old model.
 
     Raises:
-        UsageError: its classes are known, and others than the old model's.
+        UsageError: both models name their classes, and the classes differ.
     """
     if old.classes is None or third.classes is None or set(old.classes) == set(third.classes):
         return
@@ -27,8 +31,8 @@ def refuse_other_classes(old: Predictions, third: Predictions) -> None:
     )
 
 
-def noise_floor_of(answers: PairedAnswers) -> NoiseFloor | None:
-    """The flips of another training of the old model; None where none is given."""
+def measure_noise_floor(answers: PairedAnswers) -> NoiseFloor | None:
+    """Measure what another training of the old model flips; None where `answers` has no noise floor."""
     models = answers.pairing.models
     if "noise_floor" not in models:
         return None

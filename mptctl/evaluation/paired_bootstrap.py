@@ -1,4 +1,7 @@
-"""Rates of updates on samples that are drawn again, also where they choose a bias, and their intervals."""
+"""The paired bootstrap: rates of updates on redrawn samples, and intervals of differences between updates.
+
+The bias of an update is chosen again on redrawn validation samples, so that its choice is part of the noise.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +15,28 @@ from scipy.special import stdtrit
 
 from mptctl.names import Part
 
-# Draws, and the two-sided level of the interval: with 2,000 draws fifty lie beyond each of its ends.
+# Number of draws, and two-sided level of the interval: of 2,000 draws fifty lie beyond each of its ends.
 RESAMPLES, LEVEL = 2000, 0.95
-# Of the generators, so that the same numbers give the same marks; each part has draws of its own.
+# Fixed seeds, so that the same input gives the same interval; each part of the data has draws of its own.
 SEEDS: dict[Part, int] = {"train": 0, "val": 1, "test": 2}
-# Numbers of one block of draws: 16 MB in single precision, in which counts below 2^24 are exact.
+# Numbers in a block of draws: 16 MB in single precision, which holds counts below 2^24 exactly.
 BLOCK = 4_000_000
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-# Drawn counts: single precision, or double where each sample is there once.
+# (D, N) how often each of N samples was drawn in each of D draws.
 Weights = NDArray[np.floating]
 
 
 @dataclass(frozen=True)
 class WrongByBias:
-    """Wrong answers of one update to one part, as a constant is taken off the logits of the new classes.
+    """Wrong answers of one update to N samples at every bias taken off the logits of the new classes.
 
     Attributes:
-        gap: (N,) the bias from which on a sample is answered with its best old class.
-        as_new, as_old: (N,) wrong answers below that bias, and from it on.
+        gap: (N,) the smallest bias at which a sample is answered with an old class.
+        as_new: (N,) True where the answer below that bias is wrong.
+        as_old: (N,) True where the answer from that bias on is wrong.
     """
 
     gap: FloatArray
@@ -43,18 +47,18 @@ class WrongByBias:
         return len(self.gap)
 
     def at(self, bias: float) -> BoolArray:
-        """(N,) wrong answers at one bias."""
+        """(N,) True where the answer at one bias is wrong."""
         return np.where(self.gap > bias, self.as_new, self.as_old)
 
 
 @dataclass(frozen=True)
 class BiasAtError:
-    """The largest bias at which an update errs no more on validation than another one.
+    """The rule that gives an update the largest bias at which it errs no more than a rival on validation.
 
     Attributes:
-        answers: of the update to the validation samples.
-        rival_wrong: (N,) wrong answers of the other one, as it is, to the same samples.
-        least: smallest bias; minus infinity where one may also be put on the new classes.
+        answers: the update's wrong answers to the N validation samples.
+        rival_wrong: (N,) True where the rival, without a bias, is wrong.
+        least: smallest bias that may be chosen; minus infinity also allows negative biases.
     """
 
     answers: WrongByBias
@@ -62,23 +66,23 @@ class BiasAtError:
     least: float
 
     def choose(self, weights: Weights) -> FloatArray:
-        """(D,) bias that is chosen in each of (D, N) drawn validation parts."""
-        return largest_bias(
-            self.answers, weights, weights @ self.rival_wrong / len(self.answers), self.least
-        )[0]
+        """Choose the (D,) biases in D draws of the validation samples, given as (D, N) weights."""
+        rival_error = weights @ self.rival_wrong / len(self.answers)
+        biases, _ = largest_bias(self.answers, weights, rival_error, self.least)
+        return biases
 
 
 @dataclass(frozen=True)
 class CountedUpdate:
-    """An update and the old model that it replaces, on the samples on which their flips are counted.
+    """An update and the old model that it replaces, on the N samples on which flips are counted.
 
     Attributes:
-        answers: of the update.
-        of_old: (N,) samples of old classes.
-        old_right: (N,) right answers of the old model.
-        part: which part these samples are.
-        bias: that is taken off.
-        choice: how it was chosen on validation; None where no sample had a part in it.
+        answers: the update's wrong answers.
+        of_old: (N,) True for samples of old classes.
+        old_right: (N,) True where the old model is right.
+        part: the part of the data that these samples are.
+        bias: the bias taken off the update's logits of new classes.
+        choice: the rule by which the bias was chosen on validation; None where it was given.
     """
 
     answers: WrongByBias
@@ -89,20 +93,27 @@ class CountedUpdate:
     choice: BiasAtError | None = None
 
     def rates(self, weights: Weights, biases: FloatArray) -> dict[str, FloatArray]:
-        """Rates on (D, N) drawn samples with (D,) biases: (D,) nfr, rel_nfr, er_old, er_all, or NaN.
+        """Compute the rates in D draws of the samples.
 
-        Only samples whose gap lies among the biases are answered otherwise in one draw than in another.
+        Args:
+            weights: (D, N) how often each sample was drawn.
+            biases: (D,) the update's bias in each draw.
+
+        Returns:
+            (D,) fractions by name: nfr, rel_nfr, er_old, er_all. NaN where a rate is not defined.
         """
         gap, kept = self.answers.gap, self.of_old & self.old_right
-        among = np.stack([kept, self.of_old, np.ones_like(kept)], axis=1).astype(weights.dtype)
-        fixed = self.answers.at(biases.min())[:, None] * among
-        sums = weights @ np.concatenate([fixed, among[:, :2]], axis=1)
+        # Columns: wrong answers among these samples are flips, errors on old classes, and all errors.
+        groups = np.stack([kept, self.of_old, np.ones_like(kept)], axis=1).astype(weights.dtype)
+        wrong_at_least = self.answers.at(biases.min())[:, None] * groups
+        sums = weights @ np.concatenate([wrong_at_least, groups[:, :2]], axis=1)
+        # Only samples whose gap lies among the biases are right in one draw and wrong in another.
         moving = np.flatnonzero(
             (gap > biases.min()) & (gap <= biases.max()) & (self.answers.as_new != self.answers.as_old)
         )
         change = self.answers.as_old[moving].astype(weights.dtype) - self.answers.as_new[moving]
         moved = weights[:, moving] * (gap[moving] <= biases[:, None])
-        sums[:, :3] += moved @ (change[:, None] * among[moving])
+        sums[:, :3] += moved @ (change[:, None] * groups[moving])
         flips, wrong_old, wrong, old_right, n_old = sums.astype(np.float64).T
         with np.errstate(invalid="ignore", divide="ignore"):
             return {
@@ -116,7 +127,7 @@ class CountedUpdate:
 def largest_bias(
     answers: WrongByBias, weights: Weights, error: FloatArray, least: float = 0.0
 ) -> tuple[FloatArray, BoolArray]:
-    """The largest bias at which an update errs no more than it may, in each of some draws of its samples.
+    """Find the largest bias at which an update errs no more than it may, in each of D draws of its samples.
 
     >>> answers = WrongByBias(np.array([1.0, 2.0]), np.array([True, False]), np.array([False, True]))
     >>> # From a bias of 1 on both answers are right, from 2 on the second is wrong.
@@ -125,20 +136,20 @@ def largest_bias(
     ([1.0], [True])
 
     Args:
-        answers: of the update; at least one.
+        answers: the update's wrong answers to at least one sample.
         weights: (D, N) how often each sample was drawn.
-        error: (D,) what it may err, a fraction of the samples.
-        least: the smallest bias; minus infinity where one may also be put on the new classes.
+        error: (D,) the error that is allowed, a fraction of the samples.
+        least: smallest bias that may be chosen; minus infinity allows negative ones.
 
     Returns:
-        (D,) biases, each one of the gaps or the least; and (D,) draws in which that error is reached: where
-        it is not, the bias is the one with the lowest error, of several the smallest.
+        (D,) biases, each a gap or `least`, and (D,) True where the allowed error is reached. Where it is not
+        reached, the bias is the smallest one with the lowest error.
     """
     gap = answers.gap
-    if least == -np.inf:  # below every gap: each sample that can be answered with a new class is
+    if least == -np.inf:  # just below every gap: each sample is answered with a new class if it can be
         least = float(np.nextafter(gap[np.isfinite(gap)].min(initial=0.0), -np.inf))
-    places = np.append(least, np.unique(gap[gap > least]))
-    # Errors change only where a sample goes over to an old class and becomes right or wrong by it.
+    candidates = np.append(least, np.unique(gap[gap > least]))
+    # The error changes only at gaps where an answer becomes right or wrong.
     changing = np.flatnonzero((gap > least) & (answers.as_old != answers.as_new))
     order = changing[np.argsort(gap[changing], kind="stable")]
     steps, ends = np.unique(gap[order][::-1], return_index=True)
@@ -148,44 +159,56 @@ def largest_bias(
     errors[:, 1:] = errors[:, :1] + np.cumsum(weights[:, order] * change, axis=1)[:, order.size - 1 - ends]
     fits = errors / len(answers) <= error[:, None]
     reached: BoolArray = np.any(fits, axis=1)
-    largest = steps.size - fits[:, ::-1].argmax(axis=1)
+    last_that_fits = steps.size - fits[:, ::-1].argmax(axis=1)
+    # A step is a range of biases with one error: from its first candidate to its last.
     first = np.append(least, steps)
-    last = places[np.searchsorted(places, np.append(steps, np.inf)) - 1]
-    return np.where(reached, last[largest], first[errors.argmin(axis=1)]), reached
+    last = candidates[np.searchsorted(candidates, np.append(steps, np.inf)) - 1]
+    return np.where(reached, last[last_that_fits], first[errors.argmin(axis=1)]), reached
 
 
-def redraw(updates: Sequence[CountedUpdate], resamples: int = RESAMPLES) -> list[dict[str, FloatArray]]:
-    """Draws rates of updates: samples with replacement, each bias chosen again on drawn validation samples.
+def redraw_rates(updates: Sequence[CountedUpdate], resamples: int = RESAMPLES) -> list[dict[str, FloatArray]]:
+    """Compute the rates of updates on samples that are drawn with replacement.
 
-    All updates see the same draws of a part, also those of other seeds where it has as many samples: what
-    they have in common is in each of them (Efron and Tibshirani, An introduction to the bootstrap, 1993,
-    chapter 8).
+    In each draw, a bias that was chosen on validation is chosen again on redrawn validation samples. All
+    updates see the same draws of parts of equal size, other seeds included, so that noise they have in common
+    cancels in differences (Efron and Tibshirani, An introduction to the bootstrap, 1993, chapter 8).
 
     Args:
         updates: of one table.
         resamples: how many draws.
 
     Returns:
-        For each update, by rate (nfr, rel_nfr, er_old, er_all): (resamples,) values; NaN where a draw has
-        none.
+        For each update, by rate (nfr, rel_nfr, er_old, er_all): (resamples,) values; NaN where the rate of a
+        draw is not defined.
     """
     sizes = {(update.part, len(update.answers)) for update in updates}
     sizes |= {("val", len(update.choice.answers)) for update in updates if update.choice is not None}
-    generators = {key: np.random.default_rng([SEEDS[key[0]], key[1]]) for key in sorted(sizes)}
+    generators = {(part, n): np.random.default_rng([SEEDS[part], n]) for part, n in sorted(sizes)}
     block = max(1, BLOCK // max(n for _, n in sizes))
-    pieces: list[list[dict[str, FloatArray]]] = [[] for _ in updates]
+    blocks_of_updates: list[list[dict[str, FloatArray]]] = [[] for _ in updates]
     for start in range(0, resamples, block):
         draws = min(block, resamples - start)
-        weights = {key: draw_weights(rng, draws, key[1]) for key, rng in generators.items()}
-        for found, update in zip(pieces, updates, strict=True):
-            found.append(rates_of_draws(update, weights))
-    return [{rate: np.concatenate([piece[rate] for piece in found]) for rate in found[0]} for found in pieces]
+        weights = {(part, n): draw_weights(rng, draws, n) for (part, n), rng in generators.items()}
+        for blocks, update in zip(blocks_of_updates, updates, strict=True):
+            blocks.append(rates_of_draws(update, weights))
+    return [
+        {rate: np.concatenate([each[rate] for each in blocks]) for rate in blocks[0]}
+        for blocks in blocks_of_updates
+    ]
 
 
 def rates_of_draws(
     update: CountedUpdate, weights: Mapping[tuple[Part, int], Weights]
 ) -> dict[str, FloatArray]:
-    """Rates of one update, by the weights of each part of so many samples."""
+    """Compute the rates of one update in D draws, its bias chosen again in each draw if it was chosen.
+
+    Args:
+        update: the update.
+        weights: (D, N) how often each sample was drawn, by part and N.
+
+    Returns:
+        (D,) values by rate, as `CountedUpdate.rates`.
+    """
     counted = weights[update.part, len(update.answers)]
     if update.choice is None:
         return update.rates(counted, np.full(len(counted), update.bias))
@@ -193,34 +216,36 @@ def rates_of_draws(
 
 
 def draw_weights(rng: np.random.Generator, draws: int, n: int) -> Weights:
-    """(draws, n) how often each of n samples is drawn in n draws with replacement."""
+    """Draw n of n samples with replacement, `draws` times: (draws, n) how often each sample was drawn."""
     rows = rng.integers(n, size=(draws, n)) + n * np.arange(draws)[:, None]
     return np.bincount(rows.ravel(), minlength=draws * n).reshape(draws, n).astype(np.float32)
 
 
-def observed(update: CountedUpdate) -> dict[str, float]:
-    """The rates themselves, of which `redraw` gives draws; NaN where one is not defined."""
+def observed_rates(update: CountedUpdate) -> dict[str, float]:
+    """Compute the rates of an update on the samples as they are, each drawn once; NaN if not defined."""
     rates = update.rates(np.ones((1, len(update.answers))), np.array([update.bias]))
     return {rate: float(value[0]) for rate, value in rates.items()}
 
 
-def interval(values: Sequence[float], draws: FloatArray, level: float = LEVEL) -> tuple[float, float] | None:
-    """Interval of the mean over seeds of a difference, two-sided.
+def interval_of_mean(
+    values: Sequence[float], draws: FloatArray, level: float = LEVEL
+) -> tuple[float, float] | None:
+    """Compute the two-sided interval of the mean over seeds of a difference between two updates.
 
-    Of one seed it is the percentile interval of the draws, which says nothing of another training. Of several
-    it is Student's interval over their differences, n - 1 degrees of freedom, and where the percentile
-    interval of the draws reaches farther, as when all seeds share their test samples, that one.
+    With one seed it is the percentile interval of the draws, which does not cover retraining noise. With n
+    seeds it is Student's interval over their differences with n - 1 degrees of freedom. Each end is moved out
+    to the end of the percentile interval where that lies farther out, as when all seeds share their samples.
 
-    >>> [round(end, 2) for end in interval([0.1], np.array([0.0, 0.1, 0.2]), level=0.5)]
+    >>> [round(end, 2) for end in interval_of_mean([0.1], np.array([0.0, 0.1, 0.2]), level=0.5)]
     [0.05, 0.15]
 
     Args:
-        values: of each seed.
-        draws: (D,) of the mean over seeds, with these seeds and other samples.
-        level: of the interval.
+        values: the difference of each seed.
+        draws: (D,) the mean over seeds in each draw of the samples; NaN where it is not defined.
+        level: of the interval, a fraction.
 
     Returns:
-        Its ends; None where no draw has a value, or a seed of several has none.
+        The ends; None where no draw has a value, or one of several seeds has none.
     """
     defined = draws[np.isfinite(draws)]
     if not defined.size or (len(values) > 1 and not np.isfinite(values).all()):

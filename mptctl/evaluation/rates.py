@@ -1,4 +1,4 @@
-"""A rate beside its count and its interval, the flip table, and the rates that follow from it."""
+"""The types of rates: a rate with its count and interval, the flip table, and a comparison's flip rates."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mptctl.files import Model
 
 Interval = tuple[float, float]
 Answer = Literal["yes", "no", "undecided"]
-# A mask of samples, or of cells of samples: of numpy, or of torch, which this room does not know.
+# A boolean array of numpy or a boolean tensor of torch; torch is not imported for it.
 Mask = TypeVar("Mask", bound=Any)
 
 
 def negative_flips(old_right: Mask, new_right: Mask) -> Mask:
-    """The negative flips among some samples: right before, wrong now.
+    """Mark the negative flips: True where the old model is right and the new model is wrong.
 
     >>> import numpy as np
     >>> negative_flips(np.array([True, True, False]), np.array([False, True, False])).tolist()
@@ -56,7 +56,7 @@ class Counts(Model):
 
 
 class Wording(NamedTuple):
-    """The words of reports for a rate."""
+    """The words that reports use for a rate: its title, and its meaning in a few words."""
 
     title: str
     meaning: str
@@ -85,15 +85,19 @@ class Rates(Model):
     )
 
     def worded(self) -> list[tuple[Wording, Rate]]:
-        """Every rate, with how reports call it, in the order of the fields."""
+        """Every rate with its words in reports, in the order of the fields."""
         return [(_wording(name), getattr(self, name)) for name in type(self).model_fields]
 
     def titled(self, name: str) -> tuple[str, Rate]:
-        """The title of a rate, and the rate itself, by its field."""
+        """The title in reports of the rate in a field, and the rate itself.
+
+        Args:
+            name: the field, such as ``nfr``.
+        """
         return _wording(name).title, getattr(self, name)
 
 
 def _wording(name: str) -> Wording:
-    """The words of reports for the rate of a field."""
+    """The words that reports use for the rate in a field, from the field's annotation."""
     (wording,) = (each for each in Rates.model_fields[name].metadata if isinstance(each, Wording))
     return wording

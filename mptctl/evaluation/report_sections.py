@@ -1,4 +1,4 @@
-"""Sections of the report of a comparison that are more than one call."""
+"""Sections of the report of a comparison: the models, the equivalence, the margins and the bias sweep."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import below, exact_interval, rate
 
+# Bars of a histogram of margins.
 BINS = 30
-# Margins beyond it count as infinite: sums and differences of them would leave the range of numbers.
+# A margin of a larger size counts as infinite: sums and differences of such margins would overflow.
 LARGEST = 1e100
 
 
 class MarginSamples(NamedTuple):
-    """(n,) logit margins of one model on the samples of one kind of classes."""
+    """(n,) logit margins of one model on the samples of old or of new classes."""
 
     model: Literal["old", "new"]
     samples: Literal["old classes", "new classes"]
     margins: NDArray[np.float64]
 
 
-def margin_summary(groups: Sequence[MarginSamples]) -> Margins | None:
-    """Histograms with common edges, and quantiles.
+def summarise_margins(groups: Sequence[MarginSamples]) -> Margins | None:
+    """Compute the histograms of groups of margins, with common edges, and the quantiles of each group.
 
     Args:
-        groups: margins that are not finite, or beyond `LARGEST`, are left out.
+        groups: margins that are NaN or beyond `LARGEST` are left out, and so is a group without others.
 
     Returns:
-        None where no group has a finite margin.
+        The histograms; None where no margin is left.
     """
     finite = [(model, samples, values[np.abs(values) <= LARGEST]) for model, samples, values in groups]
     everything = np.concatenate([values for *_, values in finite]) if finite else np.empty(0)
@@ -72,12 +73,17 @@ def margin_summary(groups: Sequence[MarginSamples]) -> Margins | None:
     )
 
 
-# Models whose logits are biased, in the order of their curves.
+# Roles of the models that have a bias curve, in the order of the curves.
 CURVES: tuple[Literal["new", "baseline"], ...] = ("new", "baseline")
 
 
 def summarise(answers: PairedAnswers, role: str) -> ModelSummary:
-    """The model in a role by itself."""
+    """Summarise one model by itself: its errors, and where it has logits the calibration of its confidence.
+
+    Args:
+        answers: all models.
+        role: of the one that is summarised, such as ``old``.
+    """
     model, total, old_total = answers.pairing.models[role], len(answers.pairing), answers.counts().total
     old_wrong, all_wrong = answers.wrong(role)
     errors = Errors(
@@ -104,16 +110,25 @@ def summarise(answers: PairedAnswers, role: str) -> ModelSummary:
     )
 
 
-def equivalence(counts: Counts, margin: float | None, confidence: float) -> Equivalence | None:
-    """The answer to whether NFR is below a margin; None where none is given."""
+def judge_equivalence(counts: Counts, margin: float | None, confidence: float) -> Equivalence | None:
+    """Decide by an interval whether NFR is below a margin; None where no margin is given.
+
+    Args:
+        counts: the flip table.
+        margin: a fraction.
+        confidence: level of the two-sided interval, a fraction.
+    """
     if margin is None:
         return None
     interval = exact_interval(counts.negative_flips, counts.total, confidence)
     return Equivalence(margin=margin, confidence=confidence, ci=interval, below=below(interval, margin))
 
 
-def margins_of(answers: PairedAnswers) -> Margins | None:
-    """Logit margins before and after; None without logits."""
+def compare_margins(answers: PairedAnswers) -> Margins | None:
+    """Compare the logit margins of the old and the new model; None where neither has logits.
+
+    The old model's margins are those on samples of old classes; it does not know the new ones.
+    """
     scores = answers.scores
     if not scores:
         return None
@@ -123,11 +138,15 @@ def margins_of(answers: PairedAnswers) -> Margins | None:
     if "new" in scores:
         groups.append(MarginSamples("new", "old classes", scores["new"].margin[of_old]))
         groups.append(MarginSamples("new", "new classes", scores["new"].margin[~of_old]))
-    return margin_summary(groups)
+    return summarise_margins(groups)
 
 
-def bias_curves(answers: PairedAnswers) -> list[SweepCurve]:
-    """The new model's curve and the baseline's, both held against the new model's error."""
+def sweep_biases(answers: PairedAnswers) -> list[SweepCurve]:
+    """Compute the bias curves of the new model and of the baseline.
+
+    Both look for the fewest flips at an error no higher than the new model's own. A model without logits, or
+    whose answers no bias changes, has no curve.
+    """
     limit = answers.wrong("new")[1] / len(answers.pairing)
     curves = [
         sweep_bias(

@@ -1,4 +1,4 @@
-"""Intervals, tests and verdicts for rates that two models share one test set for."""
+"""Statistics of the flip table: the rates of a comparison, their intervals, and tests."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from scipy.special import bdtr, betainccinv, betaincinv, ndtri  # scipy.stats ta
 
 from mptctl.evaluation.rates import Answer, Counts, Interval, Rate
 
-# Below this p of a test a difference is called more than noise.
+# With a p below this, a difference is called more than noise.
 SIGNIFICANT = 0.05
-# Chosen: the part of an interval's error that goes to the old model's right answers where Rel-NFR is bounded.
-# Flips are few, and their count is what makes the interval wide.
+# Chosen: the interval of Rel-NFR is made of two, and this is the part of its error, 1 - confidence, that goes
+# to the one of the old model's right answers. It is small because the few flips are what makes it wide.
 OLD_PART = 0.1
 
 
 def tail_of(confidence: float) -> float:
-    """Probability that each end of a two-sided interval leaves out."""
+    """The probability beyond each end of a two-sided interval."""
     return (1 - confidence) / 2
 
 
 def exact_interval(count: float, total: float, confidence: float = 0.95) -> Interval:
-    """Computes the exact two-sided interval of `count` / `total`.
+    """Compute the exact two-sided interval of the share `count` / `total`.
 
-    Clopper and Pearson, Biometrika 26 (1934), 404-413. The lower end is the share with which so many or more
-    of `total` come up with probability (1 - confidence) / 2, the upper end that with which so few or fewer
-    do. Each end is wrong at most that often, whatever `total`.
+    At the lower end, `count` or more of `total` have probability (1 - confidence) / 2. At the upper end,
+    `count` or fewer have this probability. So each end is wrong at most that often, whatever `total`
+    (Clopper and Pearson, Biometrika 26 (1934), 404-413).
 
     >>> low, high = exact_interval(0, 20)
     >>> low, round(high, 6)  # 1 - 0.025 ** (1 / 20)
@@ -43,7 +43,7 @@ def exact_interval(count: float, total: float, confidence: float = 0.95) -> Inte
 
 
 def exact_interval_if_any(count: int, total: int, confidence: float = 0.95) -> Interval | None:
-    """The same; None where `total` is zero."""
+    """Compute the exact two-sided interval of `count` / `total`; None where `total` is zero."""
     return exact_interval(count, total, confidence) if total else None
 
 
@@ -56,7 +56,7 @@ def _upper_end(count: float, total: float, tail: float) -> float:
 
 
 def upper_bounds(counts: NDArray[np.int64], total: int, confidence: float) -> NDArray[np.float64]:
-    """Computes the upper end of the exact interval of each of some counts / `total`.
+    """Compute the upper end of the exact two-sided interval of each share `counts` / `total`.
 
     >>> upper_bounds(np.array([0, 20]), 20, 0.95).round(4).tolist()
     [0.1684, 1.0]
@@ -69,13 +69,13 @@ def upper_bounds(counts: NDArray[np.int64], total: int, confidence: float) -> ND
     Returns:
         (S,) fractions; 1 where every sample counts.
     """
-    inside = np.minimum(counts, total - 1)
-    bound: NDArray[np.float64] = betainccinv(inside + 1, total - inside, tail_of(confidence))
+    below_total = np.minimum(counts, total - 1)
+    bound: NDArray[np.float64] = betainccinv(below_total + 1, total - below_total, tail_of(confidence))
     return np.where(counts < total, bound, 1.0)
 
 
 def most_within(limit: float, total: int, confidence: float) -> int:
-    """The largest count of `total` whose upper bound, by `upper_bounds`, is at most a limit; -1 for none.
+    """Find the largest count of `total` whose bound by `upper_bounds` is at most a limit; -1 if none is.
 
     >>> most_within(0.2, 20, 0.95)  # of 20 samples none has the bound 0.1684, and one 0.2487
     0
@@ -85,7 +85,7 @@ def most_within(limit: float, total: int, confidence: float) -> int:
 
 
 def rate(count: int, total: int) -> Rate:
-    """`count` / `total` with its exact 95 % interval; not defined where `total` is zero.
+    """Make a rate of `count` / `total` with its exact 95 % interval; both are None where `total` is zero.
 
     >>> rate(1, 4).value, rate(0, 0).value
     (0.25, None)
@@ -104,7 +104,7 @@ def nfr(counts: Counts) -> float:
 
 
 def lost_share(counts: Counts) -> float | None:
-    """Part of the old model's right answers that are lost; None where it has none.
+    """The share of the old model's right answers that the new model loses; None where OLD is never right.
 
     >>> lost_share(Counts(both_right=3, negative_flips=1, positive_flips=2, both_wrong=4))
     0.25
@@ -113,7 +113,7 @@ def lost_share(counts: Counts) -> float | None:
 
 
 def er_increase(counts: Counts) -> float:
-    """ER_new - ER_old over at least one sample of the old classes, a fraction.
+    """The error increase ER_new - ER_old over at least one sample of the old classes, a fraction.
 
     >>> er_increase(Counts(both_right=6, negative_flips=1, positive_flips=2, both_wrong=1))
     -0.1
@@ -122,20 +122,20 @@ def er_increase(counts: Counts) -> float:
 
 
 def mcnemar(counts: Counts) -> float:
-    """Exact two-sided McNemar test: are negative and positive flips equally likely (McNemar 1947)?
+    """The p of the exact two-sided test that negative and positive flips are equally likely (McNemar 1947).
 
     >>> table = Counts(both_right=9, negative_flips=1, positive_flips=5, both_wrong=0)
     >>> round(mcnemar(table), 5)  # 2 (1 + 6) / 64
     0.21875
     """
     changed = counts.negative_flips + counts.positive_flips
-    # The binomial of a fair coin is symmetric: twice the smaller tail, or all of it where both tails meet.
+    # The binomial of a fair coin is symmetric: p is twice the smaller tail, or 1 if both are equal.
     fewer = min(counts.negative_flips, counts.positive_flips)
     return 1.0 if 2 * fewer == changed else 2 * float(bdtr(fewer, changed, 0.5))
 
 
 def expected_flips(counts: Counts) -> float:
-    """Negative flips of a new model that errs independently of the old one: n (1 - ER_old) ER_new.
+    """The negative flips expected if both models err independently: n (1 - ER_old) ER_new, for n samples.
 
     >>> expected_flips(Counts(both_right=6, negative_flips=1, positive_flips=2, both_wrong=1))  # 7 * 2 / 10
     1.4
@@ -144,7 +144,7 @@ def expected_flips(counts: Counts) -> float:
 
 
 def relative_nfr(counts: Counts) -> float | None:
-    """Rel-NFR (Eq. 8) in fractions; None where the old model is never right or the new one never wrong.
+    """Rel-NFR (Eq. 8), a fraction; None where the old model is never right or the new model never wrong.
 
     >>> table = Counts(both_right=6, negative_flips=1, positive_flips=2, both_wrong=1)
     >>> round(relative_nfr(table), 4)  # 1 / 1.4
@@ -155,7 +155,7 @@ def relative_nfr(counts: Counts) -> float | None:
 
 
 def error_difference(counts: Counts, confidence: float = 0.95) -> Interval:
-    """Interval of ER_new - ER_old = (b - c) / n by Newcombe's square-and-add method for pairs.
+    """Compute the interval of ER_new - ER_old = (b - c) / n by Newcombe's square-and-add method for pairs.
 
     Method 10 of Newcombe, Improved confidence intervals for the difference between binomial proportions based
     on paired data, Statistics in Medicine 17 (1998), 2635-2650. With cells a (both right), b (negative
@@ -181,7 +181,6 @@ def error_difference(counts: Counts, confidence: float = 0.95) -> Interval:
     """
     a, b, n = counts.both_right, counts.negative_flips, counts.total
     c, d = counts.positive_flips, counts.both_wrong
-    first, second = _wilson(a + b, n, confidence), _wilson(a + c, n, confidence)
     p1, p2 = (a + b) / n, (a + c) / n
     covariance: float = a * d - b * c
     if covariance > 0:
@@ -190,15 +189,19 @@ def error_difference(counts: Counts, confidence: float = 0.95) -> Interval:
     spread = math.sqrt((a + b) * (c + d)) * math.sqrt((a + c) * (b + d))
     phi = covariance / spread if spread else 0.0
 
-    def add(one: float, other: float) -> float:
+    def square_and_add(one: float, other: float) -> float:
         return math.sqrt(max(one**2 - 2 * phi * one * other + other**2, 0.0))
 
-    return p1 - p2 - add(p1 - first[0], second[1] - p2), p1 - p2 + add(first[1] - p1, p2 - second[0])
+    (l1, u1), (l2, u2) = _wilson(a + b, n, confidence), _wilson(a + c, n, confidence)
+    return p1 - p2 - square_and_add(p1 - l1, u2 - p2), p1 - p2 + square_and_add(u1 - p1, p2 - l2)
 
 
 def _wilson(count: float, total: float, confidence: float) -> Interval:
-    """Wilson's score interval (Journal of the American Statistical Association 22 (1927), 209-212)."""
-    # From the upper tail: the quantile of a level next to 1 would round to infinity.
+    """Compute Wilson's score interval of `count` / `total`.
+
+    Journal of the American Statistical Association 22 (1927), 209-212.
+    """
+    # By the tail, since its complement may round to 1, whose quantile is infinite.
     z = -float(ndtri(tail_of(confidence)))
     centre = (count + z * z / 2) / (total + z * z)
     half = z * math.sqrt(count * (total - count) / total + z * z / 4) / (total + z * z)
@@ -208,16 +211,15 @@ def _wilson(count: float, total: float, confidence: float) -> Interval:
 def relative_nfr_interval(
     counts: Counts, confidence: float = 0.95, flips: int | None = None
 ) -> Interval | None:
-    """Computes a safe interval of Rel-NFR from two exact ones, with the level divided between them.
+    """Compute a conservative interval of Rel-NFR from two exact intervals.
 
-    Rel-NFR is P(old right | new wrong) / P(old right). Given how many answers of the new model are wrong,
-    those among them that the old model got right are binomial with the first probability; the old model's
-    right answers among all samples are binomial with the second. Each has its exact interval, the first one
-    with 1 - `OLD_PART` of the error that the level leaves, the second one with `OLD_PART` of it; a bound is
-    the ratio of opposite ends. It is wrong only where one of the two is, which is no more often than their
-    parts add up to (Bonferroni). The test that is inverted takes its largest p over an interval of the
-    nuisance parameter (Berger and Boos, Journal of the American Statistical Association 89 (1994),
-    1012-1016).
+    Rel-NFR is P(old right | new wrong) / P(old right). The flips among the new model's wrong answers are
+    binomial with the first probability. The old model's right answers among all samples are binomial with the
+    second. The exact interval of the first gets 1 - `OLD_PART` of the error, 1 - confidence, and that of the
+    second gets `OLD_PART` of it. Each end of the result is the ratio of opposite ends of the two. It is wrong
+    only if one of these is, so at most as often as the two errors add up to (Bonferroni). This inverts the
+    test that takes the largest p over an interval of the nuisance parameter (Berger and Boos, Journal of the
+    American Statistical Association 89 (1994), 1012-1016).
 
     >>> relative_nfr_interval(Counts(both_right=9, negative_flips=0, positive_flips=1, both_wrong=0)) is None
     True
@@ -225,7 +227,7 @@ def relative_nfr_interval(
     Args:
         counts: the flip table.
         confidence: level of the interval, two-sided.
-        flips: those that count; default: all. The denominators stay those of the table.
+        flips: flips that count; default: all of the table. The denominators stay those of the table.
 
     Returns:
         The ends, as fractions; None where Rel-NFR is not defined.
@@ -234,17 +236,13 @@ def relative_nfr_interval(
         return None
     flips = counts.negative_flips if flips is None else flips
     flips_tail, old_tail = (part * tail_of(confidence) for part in (1 - OLD_PART, OLD_PART))
-    low = _lower_end(flips, counts.new_wrong, flips_tail) / _upper_end(
-        counts.old_right, counts.total, old_tail
-    )
-    high = _upper_end(flips, counts.new_wrong, flips_tail) / _lower_end(
-        counts.old_right, counts.total, old_tail
-    )
-    return low, high
+    low, high = (end(flips, counts.new_wrong, flips_tail) for end in (_lower_end, _upper_end))
+    old_low, old_high = (end(counts.old_right, counts.total, old_tail) for end in (_lower_end, _upper_end))
+    return low / old_high, high / old_low
 
 
 def below(interval: Interval, margin: float) -> Answer:
-    """Does a rate lie below `margin`? Decided by its whole interval, not by its point.
+    """Decide by its interval whether a rate lies below a margin: yes, no (at or above it) or undecided.
 
     >>> below((0.01, 0.02), 0.03), below((0.01, 0.02), 0.015)
     ('yes', 'undecided')

@@ -1,4 +1,4 @@
-"""The typed verdict of the gate: each limit, the value that was held against it, and the answer."""
+"""The verdict of the gate as a JSON model: each limit, the value that was held against it, and the answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mptctl.evaluation.limits import LIMITS, Limits
 from mptctl.evaluation.rates import Interval
 from mptctl.files import Model
 
-# Reasons that an error names at most; it is one line.
+# Most reasons that an error names, since it is one line.
 NAMED = 20
 
 
@@ -89,7 +89,7 @@ class Gate(Limits):
         return f"<Gate: {self.answer}{failed}>"
 
     def require_passed(self) -> None:
-        """Raise GateFailed where a limit or a condition did not pass; it names each with its option."""
+        """Raise GateFailed, with the reasons, if a limit or a condition did not pass."""
         failed = [check for check in self.checks if not check.passed]
         if failed:
             options = {kind.name for kind in LIMITS}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mptctl.evaluation.bias.choice import Budget
-from mptctl.evaluation.noise_floor import noise_floor_of, refuse_other_classes
+from mptctl.evaluation.noise_floor import measure_noise_floor, refuse_other_classes
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import pair
 from mptctl.evaluation.pairing.sanity import idle_models
@@ -27,7 +27,7 @@ def below_chance(budget: Budget | None, answers: PairedAnswers) -> list[str]:
     refuse_other_classes(models["old"], models["noise_floor"])
     if idle := idle_models(answers.pairing):
         return idle
-    floor = noise_floor_of(answers)
+    floor = measure_noise_floor(answers)
     if floor is None or budget is None or budget.max_nfr is None:
         return []
     if floor.nfr.value is None or budget.max_nfr >= floor.nfr.value:

@@ -11,7 +11,14 @@ import numpy as np
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.flips import flip_rates
-from mptctl.evaluation.paired_bootstrap import LEVEL, RESAMPLES, FloatArray, interval, observed, redraw
+from mptctl.evaluation.paired_bootstrap import (
+    LEVEL,
+    RESAMPLES,
+    FloatArray,
+    interval_of_mean,
+    observed_rates,
+    redraw_rates,
+)
 from mptctl.names import Part, Session
 from mptctl.studies.answers_file import RunAnswers
 from mptctl.studies.comparison import (
@@ -311,9 +318,12 @@ def _calibration(old_models: Mapping[str, Sequence[RunAnswers]]) -> list[Calibra
 def redraw_groups(groups: Sequence[Group]) -> list[RedrawnGroup]:
     """Rates of a section's rows, as they are and on samples drawn again, the same for all rows."""
     updates = [update for group in groups for update in group.updates]
-    draws = iter(redraw([update.counted for update in updates]))
+    draws = iter(redraw_rates([update.counted for update in updates]))
     return [
-        {update.replicate: RedrawnRates(observed(update.counted), next(draws)) for update in group.updates}
+        {
+            update.replicate: RedrawnRates(observed_rates(update.counted), next(draws))
+            for update in group.updates
+        }
         for group in groups
     ]
 
@@ -335,5 +345,5 @@ def _difference(pairs: Sequence[tuple[RedrawnRates, RedrawnRates]], column: Colu
     values = [one.observed[column] - other.observed[column] for one, other in pairs]
     draws = np.mean([one.draws[column] - other.draws[column] for one, other in pairs], axis=0)
     mean = float(np.mean(values))
-    low, high = interval(values, draws) or (None, None)
+    low, high = interval_of_mean(values, draws) or (None, None)
     return Difference(mean=mean if math.isfinite(mean) else None, low=low, high=high, seeds=len(pairs))

@@ -14,9 +14,9 @@ from mptctl.evaluation.paired_bootstrap import (
     CountedUpdate,
     FloatArray,
     WrongByBias,
-    interval,
-    observed,
-    redraw,
+    interval_of_mean,
+    observed_rates,
+    redraw_rates,
 )
 
 COLUMNS = ("nfr", "rel_nfr", "er_old", "er_all")
@@ -49,14 +49,17 @@ def shifted(rng: np.random.Generator, n: int, n_val: int, ahead: float) -> Count
 
 def difference(one: list[CountedUpdate], column: str) -> tuple[list[float], FloatArray]:
     """The difference of the first to the second of each pair, and draws of its mean."""
-    draws = redraw(one)
-    values = [observed(a)[column] - observed(b)[column] for a, b in zip(one[::2], one[1::2], strict=True)]
+    draws = redraw_rates(one)
+    values = [
+        observed_rates(a)[column] - observed_rates(b)[column]
+        for a, b in zip(one[::2], one[1::2], strict=True)
+    ]
     apart = [a[column] - b[column] for a, b in zip(draws[::2], draws[1::2], strict=True)]
     return values, np.mean(apart, axis=0)
 
 
 def is_noise(pairs: list[CountedUpdate], column: str) -> bool:
-    ends = interval(*difference(pairs, column))
+    ends = interval_of_mean(*difference(pairs, column))
     return ends is None or ends[0] <= 0 <= ends[1]
 
 
@@ -79,14 +82,14 @@ def test_rates_by_hand() -> None:
     # The first sample is there twice, the last one not at all.
     twice = one.rates(np.array([[2, 1, 1, 1, 0]]), np.array([1.5]))
     assert (twice["nfr"][0], twice["er_all"][0]) == (2 / 5, 2 / 5)
-    assert observed(replace(one, bias=2.0))["nfr"] == 1 / 4
+    assert observed_rates(replace(one, bias=2.0))["nfr"] == 1 / 4
 
 
 def test_a_method_and_itself_are_within_noise() -> None:
     (one,) = updates(1, 0.2)
     values, draws = difference([one, one], "nfr")
     assert (draws == 0).all()
-    assert interval(values, draws) == (0.0, 0.0)
+    assert interval_of_mean(values, draws) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
@@ -103,10 +106,10 @@ def test_the_interval_over_seeds_is_students_and_never_narrower_than_that_of_the
     draws = np.linspace(0.009, 0.011, 1001)
     values = [0.01, 0.02, 0.0]
     student = scipy.stats.t.interval(0.95, 2, np.mean(values), scipy.stats.sem(values))
-    assert interval(values, draws) == pytest.approx(student)
-    assert interval([0.01, 0.01, 0.01], draws) == pytest.approx(np.quantile(draws, [0.025, 0.975]))
-    assert interval([0.01], draws) == pytest.approx(np.quantile(draws, [0.025, 0.975]))
-    assert interval([0.01, float("nan")], draws) is None
+    assert interval_of_mean(values, draws) == pytest.approx(student)
+    assert interval_of_mean([0.01, 0.01, 0.01], draws) == pytest.approx(np.quantile(draws, [0.025, 0.975]))
+    assert interval_of_mean([0.01], draws) == pytest.approx(np.quantile(draws, [0.025, 0.975]))
+    assert interval_of_mean([0.01, float("nan")], draws) is None
 
 
 def test_seeds_that_point_both_ways_are_noise_though_each_by_itself_is_sure() -> None:
@@ -126,7 +129,7 @@ def test_seeds_that_share_their_test_samples_share_their_draws() -> None:
 def test_the_draws_spread_as_drawing_the_samples_one_by_one_does() -> None:
     rng = np.random.default_rng(3)
     one, n, n_val = shifted(rng, 300, 200, 0.5), 300, 200
-    draws = redraw([one], resamples=4000)[0]
+    draws = redraw_rates([one], resamples=4000)[0]
     assert one.choice is not None
     plain: dict[str, list[float]] = {column: [] for column in COLUMNS}
     for _ in range(1500):
@@ -167,12 +170,12 @@ def test_a_rate_that_no_draw_defines_has_no_interval() -> None:
     right = np.ones(50, dtype=np.bool_)
     values, draws = difference([fixed(right, right, ~right)] * 2, "rel_nfr")
     assert np.isnan(draws).all()
-    assert interval(values, draws) is None
+    assert interval_of_mean(values, draws) is None
 
 
 def test_many_samples_are_drawn_in_blocks_without_another_result(monkeypatch: pytest.MonkeyPatch) -> None:
     one = shifted(np.random.default_rng(1), 60, 40, 0.5)
-    whole = redraw([one], resamples=100)[0]
+    whole = redraw_rates([one], resamples=100)[0]
     monkeypatch.setattr("mptctl.evaluation.paired_bootstrap.BLOCK", 60 * 7)
-    for column, values in redraw([one], resamples=100)[0].items():
+    for column, values in redraw_rates([one], resamples=100)[0].items():
         np.testing.assert_array_equal(values, whole[column])

@@ -1,4 +1,4 @@
-"""Likelihood, Brier score and class-wise calibration of one model's logits, in one pass over blocks."""
+"""Likelihood, Brier score and class-wise calibration error of one model's logits, in one pass."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from mptctl.evaluation.reading.predictions import row_blocks
 
 
 class ProbabilityScores(NamedTuple):
-    """Scores of the probabilities of one model.
+    """Scores of the probabilities that one model gives to N samples.
 
     Attributes:
         confidence: (N,) probability of the answer.
-        nll: mean of -log p of the true class; infinity where one of them has probability 0.
+        nll: mean of -log p of the true class; infinity where the true class of a sample has probability 0.
         brier: mean over samples of the sum over classes of (p - 1(true))^2, 0 to 2 (Brier 1950).
-        cwece: mean over classes of the calibration error of p_k, 15 bins of equal width (Kull et al. 2019).
+        cwece: class-wise calibration error: mean over classes k of the calibration error of p_k, in 15 bins
+            of equal width (Kull et al. 2019).
     """
 
     confidence: NDArray[np.float64]
@@ -30,44 +31,44 @@ class ProbabilityScores(NamedTuple):
 def score_probabilities(
     logits: NDArray[Any], truth: NDArray[np.int64], temperature: float = 1.0
 ) -> ProbabilityScores:
-    """Scores of softmax(logits / temperature).
+    """Score the probabilities softmax(logits / temperature).
 
     >>> even = score_probabilities(np.zeros((2, 2)), np.array([0, 1]))
     >>> round(even.nll, 4), even.brier  # log 2, and 2 / 4
     (0.6931, 0.5)
 
     Args:
-        logits: (N, C), C at least 1, any float type; minus infinity is a class that is never answered.
+        logits: (N, C), N and C at least 1, any float type; minus infinity is a class that is never answered.
         truth: (N,) column of the true class.
         temperature: above 0.
     """
     n, classes = logits.shape
-    width = np.linspace(0, 1, BINS + 1)
+    edges = np.linspace(0, 1, BINS + 1)
     confidence, nll, brier = np.empty(n), np.empty(n), np.empty(n)
-    summed, hits = np.zeros(classes * BINS), np.zeros(classes * BINS)
+    # Over all samples, by class and bin of p_class: sum of p, and how often the class is the true one.
+    p_sums, true_counts = np.zeros(classes * BINS), np.zeros(classes * BINS)
     for rows in row_blocks(logits):
         with np.errstate(over="ignore"):
-            z = shifted(logits[rows]) / temperature
+            z = shift_to_zero(logits[rows]) / temperature
         p = np.exp(z)
         total = p.sum(axis=1)
         p /= total[:, None]
         label = truth[rows, None]
         confidence[rows] = 1 / total
-        own = np.take_along_axis(p, label, axis=1)[:, 0]
+        p_true = np.take_along_axis(p, label, axis=1)[:, 0]
         nll[rows] = np.log(total) - np.take_along_axis(z, label, axis=1)[:, 0]
-        brier[rows] = np.square(p).sum(axis=1) - own**2 + (1 - own) ** 2
-        bins = np.arange(classes) * BINS + place_in_bins(p, width)
-        summed += np.bincount(bins.ravel(), weights=p.ravel(), minlength=summed.size)
-        hits += np.bincount(np.take_along_axis(bins, label, axis=1)[:, 0], minlength=hits.size)
-    # A bin's share times its gap, n_b / N * |hits / n_b - summed / n_b|, needs no n_b.
-    return ProbabilityScores(
-        confidence, float(nll.mean()), float(brier.mean()), float(np.abs(hits - summed).sum() / n / classes)
-    )
+        brier[rows] = np.square(p).sum(axis=1) - p_true**2 + (1 - p_true) ** 2
+        bins = np.arange(classes) * BINS + place_in_bins(p, edges)
+        p_sums += np.bincount(bins.ravel(), weights=p.ravel(), minlength=p_sums.size)
+        true_counts += np.bincount(np.take_along_axis(bins, label, axis=1)[:, 0], minlength=p_sums.size)
+    # For a bin b with n_b samples, its share times its gap is |true_counts - p_sums| / N: n_b cancels.
+    cwece = float(np.abs(true_counts - p_sums).sum() / n / classes)
+    return ProbabilityScores(confidence, float(nll.mean()), float(brier.mean()), cwece)
 
 
-def shifted(block: NDArray[Any]) -> NDArray[np.float64]:
-    """A block of logits in double precision, shifted so that the largest of each row is 0."""
+def shift_to_zero(block: NDArray[Any]) -> NDArray[np.float64]:
+    """Copy a block of logits in double precision, each row shifted so that its largest logit is 0."""
     z = np.array(block, dtype=np.float64)
-    with np.errstate(over="ignore"):  # a distance beyond what a number can say is infinite
+    with np.errstate(over="ignore"):  # a difference that overflows is infinite
         z -= z.max(axis=1, keepdims=True)
     return z

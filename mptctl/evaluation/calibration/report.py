@@ -1,7 +1,7 @@
 """The report on one model: accuracy, and the calibration of its confidence, before and after a temperature.
 
-Figures are fractions, over the test samples of the classes that the model knows unless a field says
-otherwise.
+Figures are fractions. Unless a field says otherwise, they are over the test samples of classes that the model
+knows.
 """
 
 from __future__ import annotations
@@ -61,21 +61,21 @@ class CalibrationReport(CalibrationFigures):
 def measure_calibration(
     model: Predictions, validation: Predictions | None = None, warnings: Sequence[str] = ()
 ) -> CalibrationReport:
-    """Measure one model.
+    """Measure the accuracy and the calibration of one model.
 
     Args:
-        model: its predictions on the test set, with logits.
-        validation: its predictions on held-out samples, with logits, for a temperature; None: no temperature
-            is asked for.
-        warnings: what else is known of it; the report's own warnings follow.
+        model: predictions on the test set, with logits.
+        validation: predictions of the same model on held-out samples, with logits, to fit a temperature on;
+            None: no temperature is fitted. A fit that fails is a warning of the report.
+        warnings: of the caller, on the model; the report's own warnings follow.
 
     Raises:
-        DataError: no logits, no sample of a class that the model knows, or a validation part that is of other
-            classes or is the test set.
+        DataError: there are no logits, no sample is of a class that the model knows, or the validation part
+            has other classes or holds all test samples.
     """
     remarks = [*warnings, *check_spelling([model]), *probabilities([model])]
     check_counted([model])
-    logits, truth, right = _known(model)
+    logits, truth, right = _samples_of_known_classes(model)
     if not len(truth):
         raise DataError(
             f"{model.name}: none of its {len(model)} samples is of a class that it knows; test on its own "
@@ -89,11 +89,11 @@ def measure_calibration(
     figures = _figures(logits, truth, right)
     if figures.nll is None:
         remarks.append("a true class has probability 0, so that the negative log-likelihood is infinite")
-    temperature = held_out = scaled = None
+    temperature = n_validation = scaled = None
     if validation is not None:
-        remarks += _doubts(model, validation)
-        held_out_logits, held_out_truth, _ = _known(validation)
-        held_out = len(held_out_truth)
+        remarks += _check_validation(model, validation)
+        held_out_logits, held_out_truth, _ = _samples_of_known_classes(validation)
+        n_validation = len(held_out_truth)
         temperature, failure = fit_temperature(held_out_logits, held_out_truth)
         if temperature is None:
             remarks.append(f"no temperature: {failure}; the figures are unscaled")
@@ -108,27 +108,38 @@ def measure_calibration(
         n_all=len(model),
         er_all=1 - int(right.sum()) / len(model),
         temperature=temperature,
-        n_validation=held_out,
+        n_validation=n_validation,
         scaled=scaled,
         warnings=remarks,
     )
 
 
-def _known(model: Predictions) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.bool_]]:
-    """Logits (n, C), columns of the true classes (n,) and right answers (n,) of samples of known classes."""
+def _samples_of_known_classes(
+    model: Predictions,
+) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.bool_]]:
+    """Select the n samples of classes that a model knows.
+
+    Returns:
+        The logits (n, C), the column of the true class (n,), and True where the answer is right (n,).
+
+    Raises:
+        DataError: the model has no logits.
+    """
     logits, names = model.scored
     classes = np.array(names, dtype=np.str_)
     order = np.argsort(classes)
-    at = np.searchsorted(classes, model.labels, sorter=order).clip(max=len(classes) - 1)
-    column = order[at].astype(np.int64)
-    known = classes[column] == model.labels
-    # Logits of known classes alone stay where they are, possibly on disk.
-    return (logits if known.all() else logits[known]), column[known], (model.preds == model.labels)[known]
+    place = np.searchsorted(classes, model.labels, sorter=order).clip(max=len(classes) - 1)
+    column = order[place].astype(np.int64)
+    is_known = classes[column] == model.labels
+    # If all are selected, the logits are not copied: they may be on disk.
+    selected = logits if is_known.all() else logits[is_known]
+    return selected, column[is_known], (model.preds == model.labels)[is_known]
 
 
 def _figures(
     logits: NDArray[Any], truth: NDArray[np.int64], right: NDArray[np.bool_], temperature: float = 1.0
 ) -> CalibrationFigures:
+    """Compute the figures of (n, C) logits at a temperature; `nll` is None where it would be infinite."""
     scores = score_probabilities(logits, truth, temperature)
     calibration = calibrate(scores.confidence, right)
     return CalibrationFigures(
@@ -142,12 +153,19 @@ def _figures(
     )
 
 
-def _doubts(model: Predictions, validation: Predictions) -> list[str]:
-    """Warnings on a validation part; DataError where no temperature for the model can be fitted on it."""
+def _check_validation(model: Predictions, validation: Predictions) -> list[str]:
+    """Check that a validation part fits a model's test predictions.
+
+    Returns:
+        A warning where the two share ids; else nothing.
+
+    Raises:
+        DataError: the validation part has other classes, or holds all test samples.
+    """
     if validation.classes is not None and set(validation.classes) != set(model.classes or ()):
-        strange = sorted(set(validation.classes) ^ set(model.classes or ()))
+        in_one_only = sorted(set(validation.classes) ^ set(model.classes or ()))
         raise DataError(
-            f"{validation.name}: knows other classes than {model.name} ({first(strange)}); "
+            f"{validation.name}: knows other classes than {model.name} ({first(in_one_only)}); "
             "write predictions of the same model"
         )
     shared = len(np.intersect1d(model.ids, validation.ids))

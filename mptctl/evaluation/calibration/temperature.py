@@ -1,4 +1,4 @@
-"""Temperature scaling: the one number that makes confidence mean most, fitted on held-out samples."""
+"""Temperature scaling: logits divided by one number, fitted on held-out samples, to calibrate confidence."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from mptctl.evaluation.calibration.probabilities import shifted
+from mptctl.evaluation.calibration.probabilities import shift_to_zero
 from mptctl.evaluation.reading.predictions import row_blocks
 
-# A temperature beyond 1/LIMIT to LIMIT makes every answer certain, or all of them alike: the fit diverges.
+# Temperatures outside 1/LIMIT to LIMIT make every answer certain, or all classes alike: the fit diverges.
 LIMIT = 1024.0
 
 
 class TemperatureFit(NamedTuple):
-    """A temperature, or why there is none.
+    """A temperature, or the reason why there is none.
 
     Attributes:
-        temperature: what logits are divided by; None where the fit failed.
-        failure: the reason, in words that follow on "no temperature: "; None where it did not.
+        temperature: divisor of the logits; None where the fit failed.
+        failure: why the fit failed, to be written after "no temperature: "; None where it did not fail.
     """
 
     temperature: float | None
@@ -28,10 +28,10 @@ class TemperatureFit(NamedTuple):
 
 
 def fit_temperature(logits: NDArray[Any], truth: NDArray[np.int64]) -> TemperatureFit:
-    """The temperature T with the smallest mean of -log softmax(logits / T)[y] (Guo et al. 2017).
+    """Fit the temperature T with the smallest mean of -log softmax(logits / T)[y] (Guo et al. 2017).
 
-    That mean is convex in 1/T, and its slope there is the mean of sum_k p_k l_k - l_y: where the slope is 0,
-    is T.
+    That mean is convex in 1/T. Its slope in 1/T is the mean of sum_k p_k l_k - l_y, and T is where the slope
+    is 0. The fit fails, with a reason, if there is no sample, if all are of one class, or if it diverges.
 
     >>> logits = np.array([[2.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 0.0]])
     >>> fitted = fit_temperature(logits, np.array([0, 0, 1, 1]))
@@ -46,7 +46,7 @@ def fit_temperature(logits: NDArray[Any], truth: NDArray[np.int64]) -> Temperatu
         return TemperatureFit(None, "no validation sample is of a class that the model knows")
     if len(np.unique(truth)) == 1:
         return TemperatureFit(None, "all validation samples are of one class")
-    behind = _behind(logits, truth)
+    behind = _distance_behind(logits, truth)
     if np.isinf(behind).any():
         count = int(np.isinf(behind).sum())
         return TemperatureFit(
@@ -62,7 +62,7 @@ def fit_temperature(logits: NDArray[Any], truth: NDArray[np.int64]) -> Temperatu
         "the fit diverges: nearly all validation predictions are right, and a lower temperature is always "
         "better"
     )
-    # Asked for itself, since far out the slope is lost in rounding.
+    # This case is tested by itself: at very low temperatures the slope is lost in rounding.
     if not behind.any():
         return TemperatureFit(None, certain)
     low = high = 1.0
@@ -78,15 +78,16 @@ def fit_temperature(logits: NDArray[Any], truth: NDArray[np.int64]) -> Temperatu
 
 
 def slope(inverse: float, logits: NDArray[Any], truth: NDArray[np.int64]) -> float:
-    """Derivative of the mean negative log-likelihood by 1/T.
+    """Compute the derivative by 1/T of the mean of -log softmax(logits / T)[y].
 
     Args:
-        inverse: 1/T.
-        logits, truth: as in `fit_temperature`.
+        inverse: 1/T, at which the derivative is taken.
+        logits: (N, C).
+        truth: (N,) column of the true class y.
     """
     total = 0.0
     for rows in row_blocks(logits):
-        z = shifted(logits[rows])
+        z = shift_to_zero(logits[rows])
         possible = np.isfinite(z)
         z = np.where(possible, z, 0.0)
         with np.errstate(over="ignore"):
@@ -96,9 +97,9 @@ def slope(inverse: float, logits: NDArray[Any], truth: NDArray[np.int64]) -> flo
     return total / len(truth)
 
 
-def _behind(logits: NDArray[Any], truth: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(N,) distance of the true class's logit from the largest one; 0 where the answer is right or ties."""
+def _distance_behind(logits: NDArray[Any], truth: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(N,) the largest logit minus that of the true class; 0 where the true class has the largest logit."""
     behind = np.empty(len(truth))
     for rows in row_blocks(logits):
-        behind[rows] = -np.take_along_axis(shifted(logits[rows]), truth[rows, None], axis=1)[:, 0]
+        behind[rows] = -np.take_along_axis(shift_to_zero(logits[rows]), truth[rows, None], axis=1)[:, 0]
     return behind

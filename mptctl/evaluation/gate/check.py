@@ -118,7 +118,7 @@ def failed_condition(name: str, message: str, answer: Decision = "fail") -> Gate
 def _check(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
     """Hold a value, or with a confidence its interval, against a limit."""
     kind.check_reach(limit, scope.counts.total)
-    waived = scope.waived if kind.of_flips else 0
+    waived = scope.waived if kind.counts_flips else 0
     counts, limits = scope.counts, scope.limits
     flips = counts.negative_flips - waived
     value, level = kind.value(counts, flips), limits.confidence
@@ -154,7 +154,7 @@ def _check(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
         interval=interval,
         answer=answer,
         more_samples=more,
-        counted=flips if kind.of_flips else None,
+        counted=flips if kind.counts_flips else None,
         waived=waived,
         passed=answer == "pass" or (answer == "undecided" and limits.undecided == "pass"),
         message=said,

@@ -95,7 +95,7 @@ class PairedAnswers:
         size = len(self.pairing.vocabulary)
         # Other models tell samples apart that these two answer alike: one pair may stand in several cells.
         keys, cell = np.unique(truth * size + answer, return_inverse=True)
-        flips = summed(cell, n, len(keys))
+        flips = sum_by_place(cell, n, len(keys))
         order = np.argsort(-flips, kind="stable")
         return FlippedPairs(keys[order] // size, keys[order] % size, flips[order])
 
@@ -143,10 +143,10 @@ def flip_counts(old: BoolArray, new: BoolArray, n: IntArray | None = None) -> Co
     )
 
 
-def summed(place: IntArray, n: IntArray, places: int) -> IntArray:
+def sum_by_place(place: IntArray, n: IntArray, places: int) -> IntArray:
     """(places,) the sum of `n` at each place.
 
-    >>> summed(np.array([0, 2, 0]), np.array([1, 2, 3]), 3).tolist()
+    >>> sum_by_place(np.array([0, 2, 0]), np.array([1, 2, 3]), 3).tolist()
     [4, 0, 2]
     """
     total = np.zeros(places, dtype=np.int64)

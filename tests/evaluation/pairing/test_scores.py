@@ -13,7 +13,7 @@ from mptctl.evaluation.pairing.pairs import pair
 from mptctl.evaluation.pairing.scores import score
 from mptctl.evaluation.reading import predictions
 from mptctl.evaluation.reading.predictions import build_predictions, read_predictions
-from mptctl.evaluation.report_sections import MarginSamples, margin_summary
+from mptctl.evaluation.report_sections import MarginSamples, summarise_margins
 
 
 @pytest.mark.parametrize("block", [1, 7, 2**20])
@@ -57,12 +57,12 @@ def test_one_class_has_no_margin() -> None:
     found = score(pair({"new": model}), "new", frozenset("0"))
     assert found is not None
     assert np.isnan(found.margin).all()
-    assert margin_summary([MarginSamples("old", "old classes", found.margin)]) is None
+    assert summarise_margins([MarginSamples("old", "old classes", found.margin)]) is None
 
 
 def test_margins_beyond_the_histogram_are_in_its_outer_bins() -> None:
     values = np.concatenate([np.linspace(-1, 1, 998), [-1000, 1000, -np.inf, np.nan]])
-    summary = margin_summary([MarginSamples("new", "old classes", values)])
+    summary = summarise_margins([MarginSamples("new", "old classes", values)])
     assert summary is not None
     (group,) = summary.groups
     assert group.n == 1000
