@@ -24,7 +24,7 @@ from mptctl.evaluation.bias.validation_samples import ValidationSamples
 from mptctl.evaluation.statistics import most_within, rate
 from mptctl.models.records import BiasPath
 from mptctl.recipe.validation import validate_method
-from mptctl.training.bias_control import bias_control
+from mptctl.training.bias_control import plan_bias_control
 from mptctl.tune.choice import choose
 from mptctl.tune.tune_report import Trial
 
@@ -171,14 +171,14 @@ def train_call(epochs: Sequence[ValidationSamples]) -> Call:
         part = [epoch.rows(rows) for epoch in epochs]
         recipe = validate_method({"name": "mpt-kl", "max_nfr": 100 * limit, "k": 1.0})
         try:
-            control = bias_control(recipe, part[0].n_old, len(epochs), known_old=True)
+            control = plan_bias_control(recipe, part[0].n_old, len(epochs), has_old_model=True)
         except UsageError:
             return None
         assert control is not None
         path, errors = BiasPath(left=(1.0,) * len(epochs)), []
         for epoch in part:
-            wrong, flips = epoch.counts(OF_K * control.k(path) * epoch.is_new)
-            path = control.after(path, flips)
+            wrong, flips = epoch.counts(OF_K * control.next_k(path) * epoch.is_new)
+            path = control.extend(path, flips)
             errors.append(wrong)
         last = errors[control.fixed_from :]
         best = epochs[control.fixed_from + int(np.argmin(last))]

@@ -27,7 +27,7 @@ from mptctl.teachers.cache import CACHE_TYPES, on_device
 from mptctl.teachers.cache_files import LogitFiles, narrow
 from mptctl.teachers.ensemble import Teacher
 from mptctl.teachers.source import TeacherSource
-from mptctl.training.lockstep_sharing import KnownAnswers, SharedTeachers
+from mptctl.training.lockstep_sharing import SharedLogits, SharedTeachers
 from mptctl.training.optimizer.average import WeightAverage
 from mptctl.training.optimizer.guard import NonFiniteGuard
 from mptctl.training.optimizer.optim import build_optimizer, in_memory_order
@@ -157,7 +157,7 @@ def _own_ways(
 
 def _lockstep(recipe: Recipe, method: Method, num_classes: int, teachers: TeacherSource, batch: Batch) -> Way:
     """A step of each of several students, which ask their teachers once."""
-    known: KnownAnswers = {}
+    known: SharedLogits = {}
     steps = []
     for _ in range(LOCKSTEP):
         model = _build_student(recipe, num_classes, batch.images.device)

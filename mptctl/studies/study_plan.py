@@ -98,7 +98,7 @@ class PlannedRun:
             old=None if self.old is None else RunDir(root / self.old).best,
             refs=tuple(RunDir(root / name).best for name in self.refs),
             only_old_classes=self.only_old_classes,
-        ).continued()
+        ).resume_or_restart()
 
 
 def plan_study(study: Study, seeds: Sequence[int], *, flat: bool = False) -> list[PlannedRun]:

@@ -1,4 +1,4 @@
-"""Teachers that are asked one batch ahead, by a thread beside the one that trains."""
+"""Computes the teachers' logits one batch ahead, in a thread beside the one that trains."""
 
 from __future__ import annotations
 
@@ -13,66 +13,76 @@ from mptctl.machine.facts import usable_cores
 from mptctl.names import Role
 from mptctl.teachers.source import TeacherSource
 
-Answers = Future[dict[Role, Tensor]]
+PendingLogits = Future[dict[Role, Tensor]]
 
 
 def has_spare_core(device: torch.device, workers: int) -> bool:
-    """Tell whether a run computes on a CPU and leaves a core to another thread.
+    """Tell whether a run computes on a CPU and its workers' threads leave a core of the machine idle.
 
     Args:
-        device: of the run.
-        workers: processes of the run, each with as many threads as this one.
+        device: where the run computes.
+        workers: number of processes of the run, each with as many threads as this one.
     """
     return device.type == "cpu" and torch.get_num_threads() * workers < usable_cores()
 
 
 class TeachersAhead:
-    """A `TeacherSource` that computes its answers to the next batch while the student learns from this one.
+    """A `TeacherSource` that computes logits of the next batch while the student learns from this one.
 
-    The answers are the same bits: it computes them with as many threads as the student's thread would.
+    The logits are bitwise those of ``teachers``: the thread computes with the same number of torch threads.
 
     Args:
-        teachers: that answer.
-        accumulate: parts of a batch, each answered by itself.
+        teachers: compute the logits.
+        accumulate: number of parts that a batch is cut into; logits are computed part by part.
 
     Attributes:
-        digests: of the teachers.
+        digests: digest of each teacher's checkpoint, by name.
     """
 
     def __init__(self, teachers: TeacherSource, accumulate: int) -> None:
         self.digests = teachers.digests
         self._teachers = teachers
         self._accumulate = accumulate
-        self._answers: dict[int, Answers] = {}
-        # One thread, since caches of answers are not made for several; torch computes in it with as many
-        # threads as here.
+        # Of the current batch, by the position of its parts.
+        self._pending: dict[int, PendingLogits] = {}
+        # One thread, since a cache of logits cannot be used by several.
         self._pool = ThreadPoolExecutor(
             1, "mptctl-teachers", initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)
         )
 
     def open(self) -> None:
-        """Do nothing: the run has opened the teachers."""
+        """Do nothing: the run opens ``teachers`` itself."""
 
     def close(self) -> None:
-        """End the thread, also where not all batches were taken."""
+        """Cancel what has not begun, wait for what has, and end the thread."""
         self._pool.shutdown(cancel_futures=True)
 
     def over(self, batches: Iterator[Batch], roles: Collection[Role]) -> Iterator[Batch]:
-        """The same batches; before one is given, the teachers begin to answer the next one."""
+        """Yield each batch once the logits of the batch after it have been started.
+
+        Args:
+            batches: of an epoch.
+            roles: of the teachers to be asked.
+        """
         batch = next(batches, None)
-        self._answers = self._begin(batch, roles)
+        self._pending = self._start(batch, roles)
         while batch is not None:
             following = next(batches, None)
-            answers = self._begin(following, roles)
+            pending = self._start(following, roles)
             yield batch
-            batch, self._answers = following, answers
+            batch, self._pending = following, pending
 
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
-        """Answers to a part of the batch that `over` gave last; see `TeacherSource.logits`."""
-        answers = self._answers.pop(batch.position).result()
-        return {role: logits for role, logits in answers.items() if role in roles}
+        """Wait for the logits of a part of the batch that `over` yielded last, and hand them out once.
 
-    def _begin(self, batch: Batch | None, roles: Collection[Role]) -> dict[int, Answers]:
-        """Start the answers to each part of a batch; they are kept by the part's position."""
+        Args:
+            batch: the part; `over` has started its logits.
+            roles: some of the roles that `over` was given.
+        """
+        by_role = self._pending.pop(batch.position).result()
+        return {role: logits for role, logits in by_role.items() if role in roles}
+
+    def _start(self, batch: Batch | None, roles: Collection[Role]) -> dict[int, PendingLogits]:
+        """Start computing logits of each part of a batch; by the part's position, {} without a batch."""
         parts = [] if batch is None else batch.parts(self._accumulate)
         return {part.position: self._pool.submit(self._teachers.logits, part, roles) for part in parts}

@@ -1,4 +1,4 @@
-"""From a request to a run: teachers, student and loaders, put where the last checkpoint left off."""
+"""Assembles a `Run` from a request: teachers, student, loaders, and the state of a resumed run."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.other_split import judge_splits
 from mptctl.teachers.source import TeacherSource
-from mptctl.training.bias_control import expected_decline
+from mptctl.training.bias_control import predict_decline
 from mptctl.training.distributed import ProcessGroup
-from mptctl.training.lockstep_sharing import KnownAnswers, SharedLoader, SharedTeachers
+from mptctl.training.lockstep_sharing import SharedLoader, SharedLogits, SharedTeachers
 from mptctl.training.optimizer.average import WeightAverage
 from mptctl.training.optimizer.guard import NonFiniteGuard
 from mptctl.training.optimizer.optim import build_optimizer
@@ -58,14 +58,14 @@ class RunParts:
     """Parts that runs in lock-step share: the first run makes them and fills them in here for the others.
 
     Attributes:
-        answers: of teachers to the batch at hand; None for a run by itself.
-        teachers: as models, by the paths of the old model and of the references.
+        logits: of the teachers, on the current batch; None for a run that is not in lock-step.
+        teachers: loaded models, by the paths of the old model and of the references.
         loaders: of training and validation.
-        budget: of disk space for kept answers; one for all runs, since a process claims its space as a whole.
-        validator: measures a model after each epoch; keeps the old model's answers from its first pass on.
+        budget: of disk space for cached logits; one for all runs, since a process claims its space at once.
+        validator: measures a model after each epoch.
     """
 
-    answers: KnownAnswers | None = None
+    logits: SharedLogits | None = None
     teachers: dict[tuple[Path | None, ...], Teachers] = field(default_factory=dict)
     loaders: Loaders | None = None
     budget: CacheBudget | None = None
@@ -77,11 +77,11 @@ class RunTeachers:
     """The teachers of a run, by use.
 
     Attributes:
-        computed: all of them, as models; None where there is none.
-        method: what the method asks; None where it needs no teacher.
-        validation: what validation asks, the old model; None where none is given.
-        digests: role to digest of each teacher's checkpoint.
-        notes: warnings about them, and choices made for them.
+        computed: all teachers, as loaded models; None where none is given.
+        method: gives the method's logits; None where the method needs no teacher.
+        validation: gives the old model's logits in validation; None without an old model.
+        digests: digest of each teacher's checkpoint, by name.
+        notes: warnings on the teachers, and what was chosen for them.
     """
 
     computed: Teachers | None
@@ -101,42 +101,43 @@ def assemble(
     progress: Progress = tell_nobody,
     parts: RunParts | None = None,
 ) -> Run:
-    """Make everything that a run needs, and load the last checkpoint of one that is resumed.
+    """Make everything that a run needs; to resume a run, load its last checkpoint.
 
     Args:
         request: the run.
-        device: where it computes.
-        group: the workers that compute it.
+        device: where the run computes.
+        group: the workers of the run.
         progress: told how many pictures are decoded while a part is read into memory.
-        parts: shared with the runs of its lock-step; None: it trains by itself.
+        parts: shared with the other runs in lock-step, and filled in here; None for a run by itself.
 
     Raises:
-        UsageError: see `plan_run`; or what a model, a loader or the cache refuses.
-        CheckpointError: a checkpoint does not fit, or a resumed run differs from what is asked for.
+        UsageError: the plan, a model, a loader or the cache of logits refuses the request.
+        CheckpointError: a checkpoint does not fit, or the folder to resume holds another run.
+        DataError: a picture is gone, changed or damaged.
     """
     parts = parts or RunParts()
     plan = plan_run(request, device, group)
     teachers = build_teachers(request, plan, device, parts)
     student = build_student(request, plan, device, group)
     if parts.loaders is None:
-        parts.loaders = build_loaders(request, plan, progress, parts.answers)
+        parts.loaders = build_loaders(request, plan, progress, parts.logits)
     train, val = parts.loaders
-    teachers = keep_answers(request, plan, teachers, train, val, parts)
-    if teachers.method is not None and parts.answers is not None:
-        teachers = replace(teachers, method=SharedTeachers(teachers.method, parts.answers))
+    teachers = cache_logits(request, plan, teachers, train, val, parts)
+    if teachers.method is not None and parts.logits is not None:
+        teachers = replace(teachers, method=SharedTeachers(teachers.method, parts.logits))
     if parts.validator is None and val is not None:
         num_old, precision = request.split.classes.num_old, request.recipe.runtime.precision
         parts.validator = Validator(val, num_old, teachers.validation, precision)
     meta = build_meta(request, teachers, plan)
     folder = RunDir(request.folder)
     notes = [train.reason, *plan.notes, *student.notes, *teachers.notes]
-    # A run that trains nothing is validated all the same.
+    # A run of no steps is validated too.
     state, resumed_from = RunState(validation_pending=plan.total_steps == 0), None
     if request.resume:
         resumed_from, state, resumed_notes = resume(folder, meta, student, plan.val_samples)
         notes += resumed_notes
     elif plan.bias_control is not None:
-        state.bias_path, decline_notes = expected_decline(request.refs, plan.bias_control.epochs)
+        state.bias_path, decline_notes = predict_decline(request.refs, plan.bias_control.epochs)
         notes += decline_notes
     context = RunContext(
         recipe=request.recipe,
@@ -150,7 +151,7 @@ def assemble(
         notes=notes,
         bias_control=plan.bias_control,
         resumed_from=resumed_from,
-        in_lockstep=parts.answers is not None,
+        in_lockstep=parts.logits is not None,
     )
     return Run(context, replace(student, teachers=teachers.method), state)
 
@@ -158,18 +159,19 @@ def assemble(
 def build_teachers(
     request: RunRequest, plan: RunPlan, device: torch.device, parts: RunParts | None = None
 ) -> RunTeachers:
-    """Read the teachers that the method needs, and the old model where it is given.
+    """Load the teachers of the method, and the old model where one is given, for flips in validation.
+
+    Teachers that ``parts`` already holds are not loaded again; loaded ones are added there.
 
     Raises:
-        CheckpointError: a checkpoint that is damaged or does not fit the split, or is of one that divides
-            otherwise.
+        CheckpointError: a checkpoint is damaged, does not fit the split, or comes from a split with other
+            parts.
     """
     if request.old is None and not request.refs:
         return NO_TEACHERS
     parts = parts or RunParts()
     roles = plan.method.teachers
     recipe = request.recipe
-    # A method that does not use the old model still reports flips against it in validation.
     refs = request.refs if Role.REF in roles or recipe.method.init == "ref" else ()
     paths = (request.old, *refs)
     if paths not in parts.teachers:
@@ -182,11 +184,11 @@ def build_teachers(
         method=teachers if roles else None,
         validation=teachers if request.old is not None else None,
         digests=teachers.digests,
-        notes=_warnings(request, teachers, refs),
+        notes=_teacher_warnings(request, teachers, refs),
     )
 
 
-def keep_answers(
+def cache_logits(
     request: RunRequest,
     plan: RunPlan,
     teachers: RunTeachers,
@@ -194,10 +196,12 @@ def keep_answers(
     val: Loader | None,
     parts: RunParts | None = None,
 ) -> RunTeachers:
-    """Keep the teachers' answers on disk where the recipe asks for it; the teachers that do so.
+    """Return the teachers with a cache of their logits on disk; unchanged without ``runtime.cache_teachers``.
+
+    The caches claim their disk space now, from the budget in ``parts``.
 
     Raises:
-        UsageError: the run would keep more than ``runtime.cache_limit_gb``, or than other runs leave of it.
+        UsageError: the caches need more than ``runtime.cache_limit_gb``, or more than other runs leave of it.
     """
     recipe = request.recipe
     if not recipe.runtime.cache_teachers:
@@ -216,27 +220,29 @@ def keep_answers(
 
 
 def build_loaders(
-    request: RunRequest, plan: RunPlan, progress: Progress = tell_nobody, answers: KnownAnswers | None = None
+    request: RunRequest, plan: RunPlan, progress: Progress = tell_nobody, logits: SharedLogits | None = None
 ) -> Loaders:
-    """Open the loaders of the training part and of the validation part.
+    """Open the loaders of the training part and of the validation part, and decode pictures that are kept.
 
     Args:
-        request: says where decoded pictures are kept.
+        request: gives the folder of decoded pictures.
         plan: of the run.
         progress: told how many pictures are decoded.
-        answers: of teachers to the batch at hand, for runs in lock-step, which share the training loader too;
-            None for a run by itself.
+        logits: shared by runs in lock-step, for a training loader that they share too; None for a run by
+            itself.
 
     Raises:
         DataError: a picture is gone, changed or damaged.
     """
     train = make_loader(plan.train.plan, request.cache_dir, progress)
     val = None if plan.val is None else make_loader(plan.val.plan, request.cache_dir, progress)
-    return Loaders(train if answers is None else SharedLoader(train, answers), val)
+    return Loaders(train if logits is None else SharedLoader(train, logits), val)
 
 
 def build_student(request: RunRequest, plan: RunPlan, device: torch.device, group: ProcessGroup) -> Student:
-    """Make the model before its first step, on the device, with optimizer and guard; its teachers are None.
+    """Make the model before its first step, on the device, with optimizer and guard, but without teachers.
+
+    Torch's random numbers are seeded with the recipe's seed.
 
     Raises:
         UsageError: an unknown architecture, or one that does not fit the recipe.
@@ -250,7 +256,7 @@ def build_student(request: RunRequest, plan: RunPlan, device: torch.device, grou
         model = convert_sync_batchnorm(model, device)
     wrapped = group.wrap(model, device)
     if recipe.runtime.compile:
-        # By its type a function, in fact a module.
+        # torch.compile is typed as returning a function; of a module it returns a module.
         wrapped = torch.compile(wrapped)  # type: ignore[assignment]
     return Student(
         model=model,
@@ -269,11 +275,19 @@ def build_student(request: RunRequest, plan: RunPlan, device: torch.device, grou
 
 
 def _initial_model(request: RunRequest) -> tuple[nn.Module, list[str]]:
-    """The model before its first step, on the CPU, and notes on the weights that it begins with."""
+    """Build the model before its first step, on the CPU, and return it with notes on its pretrained weights.
+
+    The weights are those of a teacher (``method.init``), pretrained ones (``model.pretrained``), or random.
+
+    Raises:
+        UsageError: an unknown architecture, or another one than the teacher's.
+        CheckpointError: weights that do not fit.
+    """
     recipe = request.recipe
     names = request.split.classes.names[: request.num_classes]
-    first = {"fresh": None, "old": request.old, "ref": next(iter(request.refs), None)}[recipe.method.init]
-    source = None if first is None else load_checkpoint(first)
+    first_ref = next(iter(request.refs), None)
+    source_path = {"fresh": None, "old": request.old, "ref": first_ref}[recipe.method.init]
+    source = None if source_path is None else load_checkpoint(source_path)
     if source is not None:
         refuse_other_network(source, recipe)
     model = build_model(recipe.model, request.num_classes, recipe.data.image_size)
@@ -285,7 +299,10 @@ def _initial_model(request: RunRequest) -> tuple[nn.Module, list[str]]:
 
 
 def build_meta(request: RunRequest, teachers: RunTeachers, plan: RunPlan | None = None) -> CheckpointMeta:
-    """The meta of the run's checkpoints before its first step; without a plan it names no JPEG decoder."""
+    """Describe the run in the meta of its checkpoints, as before the first step.
+
+    Without a plan the meta names no JPEG decoder.
+    """
     classes = request.split.classes
     return CheckpointMeta(
         recipe=request.recipe,
@@ -299,8 +316,8 @@ def build_meta(request: RunRequest, teachers: RunTeachers, plan: RunPlan | None 
     )
 
 
-def _warnings(request: RunRequest, teachers: Teachers, refs: Sequence[Path]) -> list[str]:
-    """Warnings on teachers: of the run's seed, of another split, unfinished, or too few."""
+def _teacher_warnings(request: RunRequest, teachers: Teachers, refs: Sequence[Path]) -> list[str]:
+    """Warn of teachers with the run's own seed, from another split, from an unfinished run, or too few."""
     recipe = request.recipe
     warnings = [
         f"warning: {path}: began with this run's seed {recipe.runtime.seed}, so the two are not independent; "

@@ -1,4 +1,4 @@
-"""Several workers of one run: their gradients, what they agree on, and the error when one is gone."""
+"""Collective operations of a run's workers: gradients, sums, agreements, and the error when one is gone."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from mptctl.errors import MptctlError
 from mptctl.machine.facts import world_size
 
-# A worker waits so long for another one before it gives up; a validation pass of one worker lies in between.
+# How long a worker waits in a collective operation before it gives up. The main worker validates meanwhile.
 TIMEOUT = timedelta(minutes=10)
-# After its last collective a group's thread gives back tensors, for which it takes Python's lock; a process
-# that ends at that moment is aborted (torch 2.14, which keeps the thread beyond the group's end).
+# After the last collective operation the group's thread frees tensors, and takes Python's lock to do so. A
+# process that ends at that moment is aborted (torch 2.14 keeps the thread beyond the group's end).
 SETTLE_SECONDS = 0.2
 
 
@@ -25,7 +25,7 @@ class ProcessGroup:
     """The processes of one run, as `torchrun` starts them; a single process is a run of one worker.
 
     Attributes:
-        rank: of this worker; 0 writes and reports.
+        rank: number of this worker; worker 0 writes and reports.
         size: number of workers.
     """
 
@@ -40,7 +40,7 @@ class ProcessGroup:
         return self.rank == 0
 
     def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
-        """Wrap a model so that its backward pass averages gradients over the workers."""
+        """Wrap a model so that its backward pass averages gradients over the workers, if several."""
         if self.size == 1:
             return model
         devices = [device] if device.type == "cuda" else None
@@ -49,33 +49,37 @@ class ProcessGroup:
         return wrapped
 
     def release(self) -> None:
-        """Take the group out of the wrapped models, which cannot be trained any more, to prevent a deadlock.
+        """Take the group out of wrapped models: they train no more, and freeing them cannot deadlock.
 
-        A wrapped model is freed with Python's lock held. If it holds the last reference to a gloo group, it
-        waits for the group's thread; that thread waits for the lock if it has just ended a collective.
+        Python frees a wrapped model with its lock held. A model with the last reference to a gloo group waits
+        for the group's thread, and the thread waits for Python's lock if it has just ended a collective.
         """
         for wrapped in self._wrapped:
             wrapped.logger = wrapped.reducer = wrapped.process_group = None  # type: ignore[assignment]
         self._wrapped.clear()
 
     def sync_gradients(self, student: nn.Module, now: bool) -> AbstractContextManager[None]:
-        """A context for a forward and backward pass: gradients are averaged ``now``, or only added up."""
+        """Return the context of a forward and backward pass of a wrapped model.
+
+        Args:
+            student: as `wrap` returned it.
+            now: average the gradients over the workers; False: only add them to this worker's own.
+        """
         if self.size == 1 or now:
             return nullcontext()
-        # Of DistributedDataParallel.
-        apart: AbstractContextManager[None] = student.no_sync()  # type: ignore[operator]
-        return apart
+        without_sync: AbstractContextManager[None] = student.no_sync()  # type: ignore[operator]
+        return without_sync
 
     def any(self, flag: bool, device: torch.device) -> bool:
-        """Tell whether the flag is set on any worker; all workers must call this."""
+        """Tell whether the flag is set on any worker; waits until all workers have called this."""
         return flag if self.size == 1 else bool(self.maximum(torch.tensor(float(flag), device=device)) > 0)
 
     def sum(self, value: Tensor) -> Tensor:
-        """Sum over the workers, in place."""
+        """Sum a tensor over the workers in place, and return it."""
         return self._reduce(value, dist.ReduceOp.SUM)
 
     def maximum(self, value: Tensor) -> Tensor:
-        """Maximum over the workers, in place."""
+        """Take the element-wise maximum of a tensor over the workers in place, and return it."""
         return self._reduce(value, dist.ReduceOp.MAX)
 
     def _reduce(self, value: Tensor, operation: dist.ReduceOp.RedOpType) -> Tensor:
@@ -85,14 +89,14 @@ class ProcessGroup:
         return value
 
     def wait(self) -> None:
-        """Wait until all workers are here."""
+        """Wait until all workers have called this."""
         if self.size > 1:
             with self.checked():
                 dist.barrier()
 
     @contextmanager
     def checked(self) -> Iterator[None]:
-        """A context for what needs the other workers, whose errors become one plain error.
+        """Turn torch's communication errors in the block into one plain error.
 
         Raises:
             MptctlError: another worker died or did not answer in time.
@@ -110,7 +114,10 @@ class ProcessGroup:
 
 @contextmanager
 def workers(device: torch.device) -> Iterator[ProcessGroup]:
-    """Join the workers that `torchrun` started, over NCCL on GPUs and gloo elsewhere; alone otherwise."""
+    """Join the workers that `torchrun` started, by NCCL on GPUs and gloo on CPUs; leave them at the end.
+
+    A process that `torchrun` did not start gets a group of one worker.
+    """
     size = world_size()
     if size == 1:
         yield ProcessGroup()
@@ -126,5 +133,5 @@ def workers(device: torch.device) -> Iterator[ProcessGroup]:
 
 
 def _is_communication(error: RuntimeError) -> bool:
-    # gloo raises plain RuntimeErrors; each begins with the file of gloo that it comes from.
+    # gloo raises plain RuntimeErrors; their messages begin with the path of gloo's source file.
     return isinstance(error, dist.DistError) or "/gloo/" in str(error)

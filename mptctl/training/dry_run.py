@@ -1,4 +1,4 @@
-"""A dry run: a run is put together and described, but no picture is decoded and nothing is written."""
+"""The dry run of a training command: describes and estimates a run, decodes no picture, writes nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mptctl.models.ownership import is_run
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Part, Role
 from mptctl.recipe.picture_words import evaluation_words, training_words
-from mptctl.training.assemble import RunTeachers, build_meta, build_student, build_teachers, keep_answers
+from mptctl.training.assemble import RunTeachers, build_meta, build_student, build_teachers, cache_logits
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.estimate import Estimate, estimate_run
 from mptctl.training.plan import RunPlan, part_sizes, plan_run
@@ -59,25 +59,25 @@ class DryRun(Model):
 
 
 def dry_run(request: RunRequest) -> DryRun:
-    """Assemble a run without its pictures, and describe it; nothing is written.
+    """Describe a run, and estimate its time by timed steps on random pictures; nothing is written.
+
+    An existing run in the folder is no error, but reported as `holds_run`.
 
     Args:
         request: the run.
 
     Raises:
-        MptctlError: what keeps the run from starting; see `assemble`.
+        MptctlError: the reason why the run could not start; see `assemble`.
     """
     recipe, folder = request.recipe, RunDir(request.folder)
-    # An existing run is reported as `holds_run`, since a flag decides about it; all else is refused as by
-    # `train`.
     holds_run = is_run(request.folder)
     folder.refuse_unusable("keep" if holds_run and request.existing == "refuse" else request.existing)
-    # The run is put together on the CPU; only the estimate computes where the run would.
+    # Assembled on the CPU; only the estimate computes on the run's device.
     device, cpu = choose_device(recipe.runtime.device), torch.device("cpu")
     plan = plan_run(request, cpu)
     teachers = build_teachers(request, plan, cpu)
     student = build_student(request, plan, cpu, ProcessGroup())
-    teachers = keep_answers(request, plan, teachers, plan.train, plan.val)
+    teachers = cache_logits(request, plan, teachers, plan.train, plan.val)
     from_step, notes = 0, [*plan.notes, *teachers.notes]
     if request.resume:
         resumed = resume(folder, build_meta(request, teachers, plan), student, plan.val_samples)
@@ -114,8 +114,9 @@ def dry_run(request: RunRequest) -> DryRun:
 def _estimate(
     request: RunRequest, plan: RunPlan, teachers: RunTeachers, from_step: int, device: torch.device
 ) -> Estimate:
-    """Time and disk of a run from a step on, with the teachers that its method asks."""
-    asked = ({request.old} if Role.OLD in plan.method.teachers else set()) | set(request.refs)
+    """Estimate time, memory and disk of a run from a step on, with the teachers of its method."""
+    old_model = {request.old} if Role.OLD in plan.method.teachers else set()
+    asked = {*old_model, *request.refs}
     metas = teachers.computed.metas if teachers.computed is not None else {}
     steps = plan.total_steps - from_step
     with torch_settings(request.recipe, device):

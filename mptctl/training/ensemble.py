@@ -1,4 +1,4 @@
-"""An ensemble: plain models of all classes in one folder, which differ in their seed alone."""
+"""Plans the members of an ensemble: plain models of all classes, in one folder, with different seeds."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from mptctl.training.dry_run import DryRun
 from mptctl.training.request import MOST_MEMBERS, RunRequest
 from mptctl.training.resume import newest_checkpoint, refuse_differences
 
-# Kept: it is finished already. Resumed: it goes on. Trained: it starts from the beginning.
+# Kept: finished before, and left as it is. Resumed: trained further. Trained: from the beginning.
 MemberState = Literal["kept", "resumed", "trained"]
 
 
 @dataclass(frozen=True)
 class Member:
-    """A member of an ensemble: the request for its run, and how it comes about."""
+    """The plan for a member of an ensemble: the request for its run, and what is done with the run."""
 
     request: RunRequest
     state: MemberState
 
 
 class MemberSummary(Model):
-    """A member of an ensemble."""
+    """A member of an ensemble, as ``--json`` prints it."""
 
     run: str = Field(description="the run folder")
     best: str = Field(description="the checkpoint that --ref takes")
@@ -56,16 +56,18 @@ class EnsembleDryRun(EnsembleSummary):
 
 
 def plan_ensemble(request: RunRequest, size: int) -> list[Member]:
-    """Plan for each member whether it is kept, resumed or trained; nothing is changed.
+    """Plan for each member whether it is kept, resumed or trained; no file is changed.
+
+    Member i has the request's seed + i, and the folder named i.
 
     Args:
-        request: for the first member, but its folder is that of all of them.
-        size: how many members there are to be; member i has the request's seed + i, and the folder named i.
+        request: for the first member, with the folder of the whole ensemble.
+        size: wanted number of members.
 
     Raises:
-        UsageError: more members than an ensemble may have; the folder is no ensemble's; a member is
-            interrupted and not to be resumed, or in use.
-        CheckpointError: a member is there that was trained otherwise, or is damaged; it is named.
+        UsageError: ``size`` is above MOST_MEMBERS; the folder holds a run itself; a member is interrupted and
+            the request does not resume, or another process writes it.
+        CheckpointError: an existing member was trained by another recipe, or is damaged; it is named.
     """
     if size > MOST_MEMBERS:
         raise UsageError(f"--size {size:,}: an ensemble has at most {MOST_MEMBERS:,} members; train fewer")
@@ -81,35 +83,40 @@ def plan_ensemble(request: RunRequest, size: int) -> list[Member]:
 
 
 def members_beyond(folder: Path, size: int) -> list[str]:
-    """Names of the members with a number of ``size`` or more, which ``--ref FOLDER`` takes too."""
+    """Return names of existing members numbered ``size`` or above, which ``--ref FOLDER`` would use too."""
     return [member.path.name for member in members_of(folder) if int(member.path.name) >= size]
 
 
 def summarize(members: list[Member], *, trained: bool) -> list[MemberSummary]:
-    """Describe the members as ``--json`` prints them.
+    """Describe the members as ``--json`` prints them; reads the best error from their checkpoints.
 
     Args:
         members: of `plan_ensemble`.
-        trained: whether all that was planned is done; before that, only those that are kept have an error.
+        trained: whether all members are trained by now; if not, only kept ones have a best error.
     """
     summaries = []
     for member in members:
         request, best = member.request, RunDir(member.request.folder).best
-        there = trained or member.state == "kept"
+        is_finished = trained or member.state == "kept"
         summaries.append(
             MemberSummary(
                 run=str(request.folder),
                 best=str(best),
                 seed=request.recipe.runtime.seed,
                 state=member.state,
-                best_val_error=load_checkpoint(best).meta.best_error if there else None,
+                best_val_error=load_checkpoint(best).meta.best_error if is_finished else None,
             )
         )
     return summaries
 
 
 def _plan_member(request: RunRequest) -> Member:
-    """Plan one member; the errors of `plan_ensemble`."""
+    """Decide whether one member is kept, resumed or trained.
+
+    Raises:
+        UsageError: the member is interrupted and the request does not resume, or another process writes it.
+        CheckpointError: it was trained by another recipe, or is damaged.
+    """
     folder, meta = RunDir(request.folder), build_meta(request, NO_TEACHERS)
     if request.overwrite or not folder.holds_run():
         request = replace(request, resume=False)
@@ -117,7 +124,7 @@ def _plan_member(request: RunRequest) -> Member:
         refuse_differences(load_checkpoint(folder.best).meta, meta, folder.best)
         return Member(request, "kept")
     elif request.resume and not (folder.last.exists() or folder.previous.exists()):
-        # Killed before its first checkpoint: nothing is lost when it starts anew.
+        # It ended before its first checkpoint, so starting anew loses nothing.
         request = replace(request, resume=False, overwrite=True)
     elif request.resume:
         checkpoint = newest_checkpoint(folder).checkpoint

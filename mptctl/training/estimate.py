@@ -1,4 +1,4 @@
-"""Estimates of a run: its time from a few steps on random tensors, its memory and disk from sizes."""
+"""Estimates a run: its time by timing steps on random pictures, its memory and disk from tensor sizes."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ from mptctl.training.optimizer.optim import build_optimizer
 from mptctl.training.run import Student
 from mptctl.training.step import train_step
 
-# Pictures of the first timed call; while calls are short, the number is doubled.
+# Number of pictures of the first timed call. While calls are short, the number is doubled.
 FEW_PICTURES = 8
 # Seconds. A longer call is not timed again, nor with more pictures.
 LONG_CALL = 0.5
-# Timed calls with a whole batch, of which the shortest counts.
+# Number of timed calls with a whole batch; the shortest counts.
 TIMED_CALLS = 3
-# Keys that do not change how long a step is; models that differ only in them are timed once.
-NOT_TIMED = {
+# Recipe keys without effect on the time of a step, set to one value, so that models which differ only in
+# these keys are timed once.
+NEUTRAL_FOR_TIME = {
     "runtime.seed": 0, "optim.lr": 0.1, "optim.epochs": 1, "optim.max_steps": None,
     "method.name": "no-treatment", "model.pretrained": None,
 }  # fmt: skip
-# Numbers that the optimizer keeps for each trained weight.
+# How many numbers the optimizer keeps for each trained weight.
 OPTIMIZER_STATE = {"sgd": 1, "adamw": 2, "adam": 2}
 
-# A model that is to be timed: its recipe, and how many classes it answers for.
+# A model to be timed: its recipe, and its number of classes.
 Sized = tuple[Recipe, int]
 
 
@@ -61,11 +62,13 @@ class Estimate(Model):
 
 
 def lockstep_seconds(seconds: Sequence[float], teacher_seconds: Sequence[float]) -> float:
-    """Seconds of one process for runs in lock-step: they ask their teachers as often as the longest run does.
+    """Estimate the seconds of one process for runs in lock-step, which share their teachers' forward passes.
+
+    Of the teachers' seconds only the largest counts, since the longest run asks for all that the others use.
 
     Args:
-        seconds: of each run alone.
-        teacher_seconds: of these, its teachers' answers.
+        seconds: of each run by itself, teachers included.
+        teacher_seconds: of each run, the part that its teachers' forward passes take.
 
     >>> lockstep_seconds([4.0, 6.0], [1.0, 2.5])
     9.0
@@ -76,20 +79,21 @@ def lockstep_seconds(seconds: Sequence[float], teacher_seconds: Sequence[float])
 def estimate_run(
     student: Sized, teachers: Sequence[Sized], *, steps: int, validated: int, device: torch.device
 ) -> Estimate:
-    """Times a training step of the student and a forward pass of each teacher; no weight is read.
+    """Estimate a run by timing a training step of the student and a forward pass of each teacher.
 
-    Teachers whose answers are kept on disk are counted as if they answered anew in each step.
+    The timed models have random weights. Teachers with cached logits count like teachers without.
 
     Args:
-        student, teachers: recipe of each model, and its classes.
+        student: recipe and number of classes of the model to be trained.
+        teachers: recipe and number of classes of each teacher.
         steps: optimizer steps that are left.
-        validated: pictures that all validations of the run look at together.
-        device: where it computes.
+        validated: pictures validated in the whole run, summed over its validations.
+        device: where the run computes.
     """
     recipe, classes = student
-    asked = recipe.optim.batch_size * sum(answer_seconds(*teacher, device) for teacher in teachers)
+    asked = recipe.optim.batch_size * sum(seconds_per_picture(*teacher, device) for teacher in teachers)
     step = step_seconds(recipe, classes, device) + asked
-    validation = answer_seconds(recipe, classes, device) * validated
+    validation = seconds_per_picture(recipe, classes, device) * validated
     return Estimate(
         step_seconds=round(step, 6),
         seconds=round(step * steps + validation, 3),
@@ -101,30 +105,36 @@ def estimate_run(
 
 
 def step_seconds(recipe: Recipe, num_classes: int, device: torch.device) -> float:
-    """Seconds of a training step on random pictures without teachers; timed once for like models."""
-    return _seconds_of_batch(change_recipe(recipe, NOT_TIMED, "estimate"), num_classes, device, trains=True)
+    """Time a training step of a whole batch of random pictures, without teachers, in seconds.
+
+    The time is kept for models that differ only in NEUTRAL_FOR_TIME.
+    """
+    return _time_batch(change_recipe(recipe, NEUTRAL_FOR_TIME, "estimate"), num_classes, device, trains=True)
 
 
-def answer_seconds(recipe: Recipe, num_classes: int, device: torch.device) -> float:
-    """Seconds of a teacher's forward pass for each picture; timed once for models that are alike."""
-    alike = change_recipe(recipe, NOT_TIMED, "estimate")
-    return _seconds_of_batch(alike, num_classes, device, trains=False) / recipe.optim.batch_size
+def seconds_per_picture(recipe: Recipe, num_classes: int, device: torch.device) -> float:
+    """Time a teacher's forward pass of a whole batch of random pictures, in seconds for each picture.
+
+    The time is kept for models that differ only in NEUTRAL_FOR_TIME.
+    """
+    neutral = change_recipe(recipe, NEUTRAL_FOR_TIME, "estimate")
+    return _time_batch(neutral, num_classes, device, trains=False) / recipe.optim.batch_size
 
 
 @cache
-def _seconds_of_batch(recipe: Recipe, num_classes: int, device: torch.device, *, trains: bool) -> float:
-    """Seconds of a training step, or of a forward pass, with a whole batch.
+def _time_batch(recipe: Recipe, num_classes: int, device: torch.device, *, trains: bool) -> float:
+    """Time a training step, or a forward pass, of a whole batch, in seconds.
 
-    A long one is extrapolated from the two largest timed numbers of pictures: a constant, such as moving the
-    weights, plus a time for each picture.
+    The time of long calls is extrapolated from the two largest numbers of pictures that were timed: a
+    constant (such as moving the weights) plus a time for each picture.
     """
     with torch.random.fork_rng(devices=[]):
         model = build_model(recipe.model, num_classes, recipe.data.image_size)
         model = place(model, device, channels_last=recipe.runtime.channels_last)
         call = (
-            _training_step(recipe, model, num_classes, device)
+            _make_training_step(recipe, model, num_classes, device)
             if trains
-            else _teacher_forward(recipe, model, device)
+            else _make_teacher_forward(recipe, model, device)
         )
 
         def seconds_of(count: int) -> float:
@@ -140,16 +150,15 @@ def _seconds_of_batch(recipe: Recipe, num_classes: int, device: torch.device, *,
         if seconds < LONG_CALL:
             batch = _random_batch(recipe, count, num_classes, device)
             return min(_time_call(call, batch) for _ in range(TIMED_CALLS))
-        a_picture = (
-            (seconds - before) / (count - few) if seconds > before and count > few else seconds / count
-        )
-        return seconds + (whole - count) * a_picture
+        has_slope = seconds > before and count > few
+        for_each = (seconds - before) / (count - few) if has_slope else seconds / count
+        return seconds + (whole - count) * for_each
 
 
-def _training_step(
+def _make_training_step(
     recipe: Recipe, model: nn.Module, num_classes: int, device: torch.device
 ) -> Callable[[Batch], object]:
-    """A function that takes one training step on a batch."""
+    """Return a function that takes one training step on a batch; puts the model into training mode."""
     set_training_mode(model, recipe.model)
     student = Student(
         model=model,
@@ -163,16 +172,18 @@ def _training_step(
     return lambda batch: train_step(student, batch, recipe.optim.lr, len(batch.labels))
 
 
-def _teacher_forward(recipe: Recipe, model: nn.Module, device: torch.device) -> Callable[[Batch], object]:
-    """A function that answers a batch as a teacher does."""
+def _make_teacher_forward(
+    recipe: Recipe, model: nn.Module, device: torch.device
+) -> Callable[[Batch], object]:
+    """Return a function that gives a teacher's logits of a batch; puts the model into evaluation mode."""
     model.eval()
 
     @torch.no_grad()
-    def answer(batch: Batch) -> object:
+    def forward(batch: Batch) -> object:
         with autocast(device, recipe.runtime.teacher_precision):
             return model(batch.images)
 
-    return answer
+    return forward
 
 
 def _random_batch(recipe: Recipe, count: int, num_classes: int, device: torch.device) -> Batch:
@@ -183,9 +194,9 @@ def _random_batch(recipe: Recipe, count: int, num_classes: int, device: torch.de
 
 
 def _time_call(call: Callable[[Batch], object], batch: Batch) -> float:
-    """Seconds of one call, the device's work included."""
+    """Time one call, the device's work included, in seconds."""
     device = batch.images.device
-    # On one thread of a CPU its own time, which what else computes there does not change.
+    # On one thread of a CPU: the processor time, which other processes hardly change.
     clock = time.process_time if device.type == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
     begin = clock()
     call(batch)
@@ -202,44 +213,51 @@ class _Size(NamedTuple):
 
 
 @cache
-def _size(recipe: ModelRecipe, num_classes: int, image_size: int) -> _Size:
+def _model_size(recipe: ModelRecipe, num_classes: int, image_size: int) -> _Size:
     model = outline(recipe, num_classes, image_size)
     trained = sum(p.nbytes for p in model.parameters() if p.requires_grad)
     return _Size(sum(tensor.nbytes for tensor in model.state_dict().values()), trained)
 
 
 def run_bytes(recipe: Recipe, num_classes: int) -> int:
-    """Bytes of a run folder at its largest: best.pt, previous.pt, last.pt, and the next one in writing."""
-    size = _size(recipe.model, num_classes, recipe.data.image_size)
+    """Bytes of a run folder at its largest.
+
+    It then holds best.pt (weights alone), and with the optimizer's state previous.pt, last.pt and the file of
+    the next last.pt.
+    """
+    size = _model_size(recipe.model, num_classes, recipe.data.image_size)
     return size.all + 3 * (size.all + OPTIMIZER_STATE[recipe.optim.name] * size.trained)
 
 
 def student_bytes(recipe: Recipe, num_classes: int) -> int:
-    """Bytes of weights, gradients and the optimizer's state, which a run keeps while another has its turn.
+    """Bytes of weights, gradients and optimizer state, which a run in lock-step keeps between its turns.
 
     Args:
-        recipe: of the model that is trained.
-        num_classes: that it answers.
+        recipe: of the trained model.
+        num_classes: number of its classes.
     """
-    size = _size(recipe.model, num_classes, recipe.data.image_size)
+    size = _model_size(recipe.model, num_classes, recipe.data.image_size)
     return size.all + size.trained * (1 + OPTIMIZER_STATE[recipe.optim.name])
 
 
 def step_bytes(recipe: Recipe, num_classes: int, teachers: Sequence[Sized]) -> int:
-    """Bytes of weights, gradients, optimizer, what the backward pass needs, and the teachers' weights.
+    """Bytes of memory of a training step: `student_bytes`, activations, and the teachers' weights.
 
-    Autocast to bfloat16 takes less for the backward pass; pictures in memory are counted by their loader.
+    Activations are counted in single precision; autocast to bfloat16 takes less. Pictures that the loader
+    keeps in memory are not counted.
 
     Args:
-        recipe: of the model that is trained.
-        num_classes: that it answers.
-        teachers: recipe and classes of each.
+        recipe: of the trained model.
+        num_classes: number of its classes.
+        teachers: recipe and number of classes of each teacher.
     """
-    of_teachers = sum(_size(its.model, classes, its.data.image_size).all for its, classes in teachers)
-    return student_bytes(recipe, num_classes) + _kept_bytes(recipe, num_classes) + of_teachers
+    of_teachers = sum(
+        _model_size(teacher.model, classes, teacher.data.image_size).all for teacher, classes in teachers
+    )
+    return student_bytes(recipe, num_classes) + _activation_bytes(recipe, num_classes) + of_teachers
 
 
-def _kept_bytes(recipe: Recipe, num_classes: int) -> int:
+def _activation_bytes(recipe: Recipe, num_classes: int) -> int:
     """Bytes that a forward pass on a whole batch keeps for the backward pass, without the weights."""
     side = recipe.data.image_size
     model = outline(recipe.model, num_classes, side).to("meta")

@@ -30,20 +30,20 @@ from mptctl.training.step import train_step
 
 # Several workers agree on stopping and reporting once in so many steps, since agreeing waits for the device.
 SYNC_EVERY = 10
-# A run that took more than a minute and waited for more than a twentieth of it says what held it up.
+# Seconds, and a fraction of them. A longer run that waited longer for batches reports its bottleneck.
 LONG_RUN, LONG_WAIT = 60.0, 0.05
 
 
 class Trainer:
-    """Trains a run step by step, until it is `done`; several of them can take turns.
+    """Trains a run step by step until it is `done`; several trainers in one process can take turns.
 
     Args:
-        run: ready to go.
+        run: assembled, and resumed where it continues a checkpoint. Its state is changed in place.
         stop: set by a signal.
-        observer: told how it goes.
+        observer: told of the start, of each line of the log, and of the end.
 
     Attributes:
-        done: whether every step is done, and the last epoch validated and saved.
+        done: whether every step is done, and the last epoch is validated and saved.
     """
 
     def __init__(self, run: Run, stop: StopRequest, observer: Observer) -> None:
@@ -55,7 +55,7 @@ class Trainer:
         self._first_best_epoch = first_best_epoch(context.recipe.method, context.epochs)
         # A run may have been stopped at its very last step, before it was validated there.
         self.done = not state.validation_pending and self._is_over()
-        self._method = run.student.method  # for all epochs; the student has it as it is in one
+        self._method = run.student.method  # for all epochs; the student's own is that of the current epoch
         self._student = run.student
         self._ahead: TeachersAhead | None = None
         spare_core = not context.in_lockstep and has_spare_core(context.device, context.group.size)
@@ -80,11 +80,11 @@ class Trainer:
         return self._state.global_step
 
     def step(self) -> None:
-        """Train on the next batch of the epoch; where none is left, validate and save.
+        """Train on the next batch of the epoch. If none is left, validate, save and begin the next epoch.
 
         Raises:
-            NonFiniteError: a loss or gradient is not finite; the weights of the step before are saved.
-            Stopped: a signal asked for it; everything is saved.
+            NonFiniteError: a loss or gradient is not finite; the weights before that step are saved.
+            Stopped: a signal came; the run is saved and can be resumed.
             StorageError: a checkpoint could not be written; the one before is kept.
         """
         with self._context.group.checked():
@@ -93,12 +93,15 @@ class Trainer:
             if batch is not None:
                 self._train_on(batch, waited=time.monotonic() - asked)
                 return
-            self._stop_on_non_finite()
+            self._raise_if_non_finite()
             self._logger.flush()
         self._end_epoch()
 
     def result(self) -> FitResult:
-        """Write the last line of a run that is done, and ``best.pt`` without validation; call it once."""
+        """Close a run that is done, tell the observer, and return its result; call it once.
+
+        Writes the last line of the log, and ``best.pt`` in a run without validation.
+        """
         context, state = self._context, self._state
         if context.validator is None and context.group.is_main:
             self._save_best()
@@ -122,12 +125,12 @@ class Trainer:
         return result
 
     def _begin_epoch(self) -> Iterator[Batch]:
-        """Set the student up for its epoch, and return the batches that are left of it."""
+        """Set the student's mode, method and k for the current epoch, and return the batches left of it."""
         context, state = self._context, self._state
         set_training_mode(self._student.model, context.recipe.model)
         method = self._method.for_epoch(state.epoch, context.epochs)
         if context.bias_control is not None and state.bias_path is not None:
-            k = context.bias_control.k(state.bias_path)
+            k = context.bias_control.next_k(state.bias_path)
             method = replace(method, settings=method.settings._replace(k=k))
         self._student = replace(self._student, method=method)
         left = context.total_steps - state.global_step
@@ -148,25 +151,25 @@ class Trainer:
             agree = state.global_step % SYNC_EVERY == 0
             report = agree and context.group.any(report, context.device)
             stop = agree and context.group.any(stop, context.device)
-        # On a CPU looking at a number costs nothing, so that a run stops at the very step.
+        # On a CPU the check waits for nothing, so it is made in every step.
         if report or stop or context.device.type == "cpu":
-            self._stop_on_non_finite()
+            self._raise_if_non_finite()
         if report or stop:
             self._logger.flush()
         if stop:
             self._save_and_stop()
         save_every = context.recipe.runtime.checkpoint_every_steps
         if save_every and state.global_step % save_every == 0:
-            self._stop_on_non_finite()
+            self._raise_if_non_finite()
             self._save_last(NOT_VALIDATED)
 
     def _end_epoch(self) -> None:
-        """Validate and save, move k where a budget of flips moves it, and begin the next epoch."""
+        """Validate, extend the path of k, save, and begin the next epoch unless the run is over."""
         context, state = self._context, self._state
         state.validation = validation = self._validate()
         if context.bias_control is not None and state.bias_path is not None:
             flips = torch.tensor(float(validation.flips or 0), device=context.device)
-            state.bias_path = context.bias_control.after(state.bias_path, int(context.group.maximum(flips)))
+            state.bias_path = context.bias_control.extend(state.bias_path, int(context.group.maximum(flips)))
         can_be_best = state.epoch >= self._first_best_epoch
         if state.step_in_epoch >= context.train.steps_per_epoch:
             state.epoch += 1
@@ -174,7 +177,7 @@ class Trainer:
         if context.validator is not None and context.group.is_main:
             self._logger.event("epoch", validation)
             error, best = validation.error, state.best_error
-            # Of equally good ones the latest, which has been trained at the lowest rate: on a small
+            # Of equally good epochs the latest is kept, since its learning rate is lowest. On a small
             # validation part many epochs are equally good.
             if can_be_best and error is not None and (best is None or error <= best):
                 state.best_error = error
@@ -186,7 +189,7 @@ class Trainer:
             self._batches = self._begin_epoch()
 
     def _is_over(self) -> bool:
-        """Tell whether all steps are done, or the recipe's patience with the validation error is over."""
+        """Tell whether all steps are done, or validation has not improved for ``optim.patience`` epochs."""
         context, state = self._context, self._state
         patience = context.recipe.optim.patience
         if patience is None or state.global_step >= context.total_steps:
@@ -198,7 +201,11 @@ class Trainer:
         return context.group.any(out_of_patience, context.device)
 
     def _validate(self) -> Validation:
-        """Measure the validation part. A signal ends that: the run is saved as not validated, and stops."""
+        """Measure the validation part on the main worker; NOT_VALIDATED on others, or without the part.
+
+        Raises:
+            Stopped: a signal came; the run is saved as not validated.
+        """
         validation, context = NOT_VALIDATED, self._context
         if context.validator is None:
             return validation
@@ -213,8 +220,8 @@ class Trainer:
             self._save_and_stop()
         return validation
 
-    def _stop_on_non_finite(self) -> None:
-        """Raise NonFiniteError where a step was not finite; first save the weights before that step."""
+    def _raise_if_non_finite(self) -> None:
+        """Raise NonFiniteError if a step was not finite; first save the weights before it in nonfinite.pt."""
         context, state, guard = self._context, self._state, self._student.guard
         failed = guard.failed()
         if failed is None:
@@ -243,10 +250,12 @@ class Trainer:
         )
 
     def _save_best(self) -> None:
+        """Write the model to best.pt, without what a resumed run needs."""
         model = self._student.evaluated.state_dict()
         save_checkpoint(self._context.folder.best, self._meta(self._state.validation), model)
 
     def _save_last(self, validation: Validation) -> None:
+        """Save the run in last.pt, rename the last.pt before to previous.pt, and wait for all workers."""
         folder, student = self._context.folder, self._student
         if self._context.group.is_main:
             model, training = student.model.state_dict(), training_state(student)
@@ -259,7 +268,7 @@ class Trainer:
         return learning_rate(context.recipe.optim, step, context.train.steps_per_epoch, context.total_steps)
 
     def _meta(self, validation: Validation) -> CheckpointMeta:
-        """The meta of a checkpoint of the run as it stands now."""
+        """The meta of a checkpoint of the run at its current step."""
         state = self._state
         return self._context.meta.model_copy(
             update={

@@ -1,4 +1,4 @@
-"""Several runs in one process, step by step in turn, on the same batches and the same answers of teachers."""
+"""Trains several runs in one process, step by step in turn, on the same batches and teacher logits."""
 
 from __future__ import annotations
 
@@ -22,19 +22,26 @@ from mptctl.training.request import RunRequest
 from mptctl.training.torch_settings import choose_threads, torch_settings
 from mptctl.training.train import begin_run, hold_folder
 
+# The result of a run, or the error that ended it.
 Ended = FitResult | Exception
 
 
 @dataclass
 class _Turn:
-    """A run that takes turns, with its own state of torch's random numbers, as if it were alone."""
+    """A run that takes turns, with its own state of torch's random numbers, as if it were alone.
+
+    Attributes:
+        place: of the run in the order of the requests.
+        trainer: of the run.
+        random: state of torch's random numbers on the CPU, and on the GPU where one is used.
+    """
 
     place: int
     trainer: Trainer
     random: list[Tensor]
 
-    def take(self, device: torch.device) -> None:
-        """Take one step."""
+    def take_step(self, device: torch.device) -> None:
+        """Let the trainer take one step on the run's own random numbers."""
         torch.set_rng_state(self.random[0])
         if device.type == "cuda":
             torch.cuda.set_rng_state(self.random[1], device)
@@ -43,66 +50,66 @@ class _Turn:
 
 
 def train_in_lockstep(requests: Sequence[RunRequest], observers: Sequence[Observer]) -> list[Ended]:
-    """Train several runs in turn: each batch is loaded once, and each teacher answers it once.
+    """Train several runs in turn: each batch is loaded once, and each teacher's logits are computed once.
 
-    Every run comes out as `train` would train it alone, to the bit. The run with the fewest steps is next, so
-    that runs which begin at different steps come together. A run that fails does not stop the others.
+    Every run has bitwise the weights that `train` would give it. The run with the fewest steps done is always
+    next, so that runs resumed at different steps meet. A run that fails does not stop the others.
 
     Args:
         requests: runs that differ in method, optimizer, model and length alone.
-        observers: one for each run.
+        observers: one for each run, in the order of the requests.
 
     Returns:
         The result of each run, or the error that ended it.
 
     Raises:
-        UsageError: runs that see other batches, have another old model or another folder of teachers' answers
-            than the first; or several workers.
+        UsageError: a run has other batches, another old model or another cache folder than the first; or
+            there are several workers.
     """
     refuse_other_batches(requests)
     ended: dict[int, Ended] = {}
     device = choose_device(requests[0].recipe.runtime.device)
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch_settings(requests[0].recipe, device))
-        # All take the number of threads that is found for the first, unless one is said.
+        # All runs take the number of threads that is set or chosen for the first.
         first, _ = choose_threads(requests[0], device)
         threads = {"runtime.threads": first.recipe.runtime.threads}
         requests = [
             replace(request, recipe=change_recipe(request.recipe, threads, str(request.folder)))
             for request in requests
         ]
-        group, parts = ProcessGroup(), RunParts(answers={})
+        group, parts = ProcessGroup(), RunParts(logits={})
         held = []
         for place, request in enumerate(requests):
-            with _failure_kept(ended, place):
+            with _keep_failure(ended, place):
                 hold_folder(request, group, stack)
                 held.append(place)
         stop = stack.enter_context(stop_on_signals())
         begun = []
         for place in held:
-            with _failure_kept(ended, place):
+            with _keep_failure(ended, place):
                 run = begin_run(requests[place], observers[place], device, group, stop, stack, parts)
                 begun.append((place, run, _random_state(device)))
         if parts.budget is not None:
-            parts.budget.evict()  # once more: a run that failed on its way has left more to be made room for
+            parts.budget.evict()  # a run that failed after its `reserve` has closed the budget for all
         turns = []
         for place, run, random in begun:
-            with _failure_kept(ended, place):
+            with _keep_failure(ended, place):
                 trainer = stack.enter_context(Trainer(run, stop, observers[place]))
                 turns.append(_Turn(place, trainer, random))
         while active := [turn for turn in turns if turn.place not in ended]:
             turn = min(active, key=lambda turn: turn.trainer.global_step)
-            with _failure_kept(ended, turn.place):
+            with _keep_failure(ended, turn.place):
                 if not turn.trainer.done:
-                    turn.take(device)
+                    turn.take_step(device)
                 if turn.trainer.done:
                     ended[turn.place] = turn.trainer.result()
     return [ended[place] for place in range(len(requests))]
 
 
 @contextlib.contextmanager
-def _failure_kept(ended: dict[int, Ended], place: int) -> Iterator[None]:
-    """Keep the error that ends one run, whatever it is, so that the others go on."""
+def _keep_failure(ended: dict[int, Ended], place: int) -> Iterator[None]:
+    """Put any error of the block into ``ended``, as the end of the run at ``place``, and do not raise it."""
     try:
         yield
     except Exception as error:
@@ -113,7 +120,8 @@ def refuse_other_batches(requests: Sequence[RunRequest]) -> None:
     """Refuse runs that cannot share their batches.
 
     Raises:
-        UsageError: names the run and what differs; or there are several workers.
+        UsageError: a run differs from the first in more than lock-step allows (the message names the run and
+            what differs); or there are several workers.
     """
     if world_size() > 1:
         raise UsageError(
@@ -141,5 +149,6 @@ def refuse_other_batches(requests: Sequence[RunRequest]) -> None:
 
 
 def _random_state(device: torch.device) -> list[Tensor]:
+    """Return the state of torch's random numbers on the CPU and, for a GPU, on the device."""
     state = [torch.get_rng_state()]
     return [*state, torch.cuda.get_rng_state(device)] if device.type == "cuda" else state

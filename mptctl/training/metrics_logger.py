@@ -1,4 +1,4 @@
-"""Sums up steps on the device, and writes lines of progress to metrics.jsonl and the TensorBoard file."""
+"""Writes a run's progress to metrics.jsonl and a TensorBoard file; sums of steps are kept on the device."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from mptctl.models.records import VALIDATION_COUNTS, Validation
 from mptctl.training.observer import Observer
 from mptctl.training.run import RunContext, RunState
 
-# Seconds between two lines of progress; each one waits for the device once.
+# Seconds between two lines of progress; writing a line waits for the device once.
 PROGRESS_SECONDS = 1.0
 
-# Fields that TensorBoard does not draw, or draws under names of its own.
+# Fields of a line that are no scalars of the TensorBoard file, or have other names there.
 NOT_DRAWN = ("event", "epoch", "step", "terms", "seconds_left", "total_steps")
 
 
 @dataclass
 class _Steps:
-    """Steps since the last line.
+    """The steps since the last line.
 
     Attributes:
-        sums: of each term, on the device.
-        count: steps.
-        rows: pictures.
+        sums: sum of each term of the loss, on the device.
+        count: number of steps.
+        rows: number of pictures, over all workers.
         rate: learning rate of the last step.
-        waited: seconds without a batch.
+        waited: seconds spent waiting for batches.
         since: monotonic time of the last line.
     """
 
@@ -50,12 +50,15 @@ class _Steps:
 
 
 class MetricsLogger:
-    """Sums up the terms of steps on the device, and writes a line of progress every second.
+    """Sums up the terms of steps on the device, and writes lines of progress on the main worker.
 
     Args:
         context: of the run.
-        state: the trainer's own, which it keeps up to date.
-        observer: told each line.
+        state: of the run; the trainer changes it in place.
+        observer: told each line that is written.
+
+    Raises:
+        StorageError: the TensorBoard file cannot be written.
     """
 
     def __init__(self, context: RunContext, state: RunState, observer: Observer) -> None:
@@ -64,12 +67,19 @@ class MetricsLogger:
         self.observer = observer
         self.writer: TensorBoardFile | None = None
         if context.group.is_main:
-            # Nothing but a resumed run's own steps may follow the step that it resumes from.
+            # Hide the steps after the checkpoint that the run resumes from: they are computed again.
             self.writer = TensorBoardFile(context.folder.tensorboard, purge_step=state.global_step + 1)
         self._taken = _Steps()
 
     def step(self, terms: dict[str, Tensor], rate: float, rows: int, waited: float) -> bool:
-        """Add one step; tell whether a line is due."""
+        """Add one step, and tell whether a line is due; writes nothing.
+
+        Args:
+            terms: of the loss, as `train_step` returns them.
+            rate: learning rate of the step.
+            rows: number of pictures of the global batch.
+            waited: seconds spent waiting for the batch.
+        """
         taken = self._taken
         taken.sums = {n: taken.sums[n] + t for n, t in terms.items()} if taken.sums else dict(terms)
         taken.count += 1
@@ -79,12 +89,12 @@ class MetricsLogger:
         return time.monotonic() - taken.since >= PROGRESS_SECONDS
 
     def flush(self) -> None:
-        """Write a line on the steps since the last one; waits for the device."""
+        """Write a line on the steps since the last one, if any; waits for the device and for all workers."""
         taken = self._taken
         if not taken.count:
             return
         names = sorted(taken.sums)
-        # Added up on the device: NCCL cannot add what lies on the host.
+        # Summed on the device: NCCL cannot sum tensors on the host.
         sums = self.context.group.sum(torch.stack([taken.sums[n].double() for n in names]).float())
         values = dict(zip(names, sums.tolist(), strict=True))
         seconds = max(time.monotonic() - taken.since, 1e-9)
@@ -108,7 +118,7 @@ class MetricsLogger:
     def event(
         self, event: Literal["epoch", "checkpoint", "done"], validation: Validation | None = None
     ) -> None:
-        """Write a line that is not about steps."""
+        """Write the line of an event: an epoch ended, a checkpoint was saved, or the run is done."""
         path = self.state.bias_path if event == "epoch" else None
         self._write(
             MetricsLine(
@@ -126,6 +136,7 @@ class MetricsLogger:
             self.writer.close()
 
     def _write(self, line: MetricsLine) -> None:
+        """Write a line to both files and tell the observer; on the main worker alone."""
         if self.writer is None:
             return
         append_metrics(self.context.folder.metrics, line)
@@ -136,14 +147,14 @@ class MetricsLogger:
 
 
 class TensorBoardFile:
-    """Scalars of one process of a run.
+    """The TensorBoard file that one process of a run writes.
 
-    tensorboardX's own writer writes in a thread: its errors are lost there, and once its queue is full, it
-    waits for ever.
+    It replaces tensorboardX's own writer. That one writes in a thread, where errors are lost, and waits for
+    ever once its queue is full.
 
     Args:
-        folder: for the file; made where there is none.
-        purge_step: TensorBoard hides what an earlier process of the run wrote from this step on.
+        folder: for the file; made if it does not exist.
+        purge_step: TensorBoard hides steps from this one on that an earlier process of the run wrote.
 
     Raises:
         StorageError: the disk is full, or the folder cannot be written.
@@ -160,20 +171,21 @@ class TensorBoardFile:
         self._write([start])
 
     def scalars(self, values: dict[str, float], step: int) -> None:
-        """Write values by their names.
+        """Write the values of one step by their names.
 
         Raises:
-            StorageError: as above.
+            StorageError: the disk is full, or the file cannot be written.
         """
         now = time.time()
         self._write([Event(wall_time=now, step=step, summary=scalar(n, v)) for n, v in values.items()])
 
     def close(self) -> None:
-        """Close the file. What could not be written was said before."""
-        with suppress(OSError, ValueError):  # ValueError: it was closed where that was said
+        """Close the file; errors are ignored, since a failed write has raised before."""
+        with suppress(OSError, ValueError):  # ValueError: a failed write has closed it
             self._events.close()
 
     def _write(self, events: list[Event]) -> None:
+        """Write events to the disk; if that fails, close the file and raise StorageError."""
         try:
             for event in events:
                 self._events.write_event(event)

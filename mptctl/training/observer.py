@@ -1,4 +1,4 @@
-"""The observer of a run (a terminal, a sweep, a test), and the result that it is told at the end."""
+"""The base of observers of a run (a terminal, a sweep, a test), and the result that they are told."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class FitResult:
     """The result of a run.
 
     Attributes:
-        run: its folder.
-        steps: optimizer steps done in all.
+        run: the run's folder.
+        steps: number of optimizer steps done in all.
+        trained: number of optimizer steps that this process did.
+        epochs: number of epochs that the recipe plans.
         validation: of the last epoch.
-        trained: steps of this process.
-        epochs: of the whole run.
-        best: the epoch of ``best.pt``; None without a validation part.
-        best_error: validation error of ``best.pt``; None without a validation part.
-        seconds: of this process.
-        data: the bottleneck of loading and the setting that moves it; None where training hardly waited.
-        ended_after: epochs after which the recipe's patience ended it; None where it went its whole length.
+        best: line of the log on the epoch of ``best.pt``; None without a validation part.
+        best_error: validation error of ``best.pt``, a fraction; None without a validation part.
+        seconds: wall-clock time of this process.
+        data: a sentence on what holds loading up and which setting helps; None if training hardly waited.
+        ended_after: number of epochs after which ``optim.patience`` ended the run; None otherwise.
     """
 
     run: RunDir
@@ -62,7 +62,7 @@ class FitResult:
     ended_after: int | None = None
 
     def summary(self) -> TrainSummary:
-        """The result as plain values, for ``--json``."""
+        """The result as the JSON object of ``--json``; `adjusted` is left out."""
         return TrainSummary(
             run=str(self.run.path),
             best=str(self.run.best),
@@ -77,19 +77,25 @@ class FitResult:
 
 
 class Observer:
-    """The base of all observers, which are told how a run goes; by itself it stays silent."""
+    """The base of all observers: each method is told one thing about a run, and does nothing here."""
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Told how many pictures of ``total`` are decoded before a run, or validated after an epoch."""
+        """``done`` of ``total`` pictures are decoded before a run, or validated after an epoch.
+
+        Args:
+            what: the pictures, such as "validation pictures".
+            done: number of pictures done.
+            total: number of all.
+        """
 
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
-        """A run begins at ``step`` of ``total_steps``; ``notes`` say what was chosen and why."""
+        """The run ``name`` begins after ``step`` of ``total_steps``; ``notes`` are choices and warnings."""
 
     def line(self, line: MetricsLine) -> None:
         """A line of ``metrics.jsonl`` was written."""
 
     def finished(self, result: FitResult) -> None:
-        """The run has come to its end."""
+        """The run has come to its end without an error."""
 
     def closed(self) -> None:
-        """The run is over, whether it came to its end or not."""
+        """The run is over, with its end reached or after an error."""

@@ -1,4 +1,4 @@
-"""The plan of a run, in numbers: no picture is decoded and no weight is read."""
+"""Plans a run: checks the request, and sets method, loaders and length before any picture is decoded."""
 
 from __future__ import annotations
 
@@ -21,16 +21,20 @@ from mptctl.methods.table import method_from_recipe
 from mptctl.names import Part, Role
 from mptctl.recipe import Recipe
 from mptctl.recipe.timm_pictures import network_notes
-from mptctl.training.bias_control import BiasControl, bias_control
+from mptctl.training.bias_control import BiasControl, plan_bias_control
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.request import RunRequest, refuse_too_short
 
-# Training pictures of a class below which there is a warning.
+# A class with fewer training pictures brings a warning.
 FEW = 10
 
 
 class UnreadLoader(Loader):
-    """The loader that `choose_loader` chooses, which gives no batch: for sizes and names alone."""
+    """Stands for the loader that `choose_loader` chooses: has its sizes and names, and yields no batch.
+
+    Args:
+        plan: of the part of the split that would be loaded.
+    """
 
     def __init__(self, plan: LoadPlan) -> None:
         choice = choose_loader(plan)
@@ -39,7 +43,7 @@ class UnreadLoader(Loader):
         super().__init__(plan, choice.reason)
 
     def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
-        """None: no picture is read."""
+        """Yield nothing: no picture is read."""
         yield from ()
 
 
@@ -48,13 +52,13 @@ class RunPlan:
     """Sizes and choices of a run.
 
     Attributes:
-        method: its loss.
-        train: of the training part.
-        val: of the validation part; None where there is none.
-        val_samples: number of validation samples, and of those of old classes.
-        total_steps: optimizer steps of the whole run.
-        notes: warnings on classes with few pictures, data keys that a network's own config sets, and that the
-            run may end early.
+        method: the run's loss.
+        train: loader of the training part.
+        val: loader of the validation part; None where the part has no picture of the run's classes.
+        val_samples: number of validation samples, and how many of them are of old classes.
+        total_steps: number of optimizer steps of the whole run.
+        notes: warnings on classes with few pictures, data keys that a network's own config sets, and a note
+            if the run may end early.
         bias_control: moves k to keep a budget of flips; None without one.
     """
 
@@ -71,15 +75,15 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     """Check a request, and choose the method, the loaders and the length of its run.
 
     Args:
-        request: what was asked for.
-        device: where it would compute.
-        group: who would compute it; default: this process.
+        request: the run to plan.
+        device: where the run would compute.
+        group: the workers of the run; None: this process alone.
 
     Raises:
-        UsageError: a teacher that the method needs or begins with is not given, the run ends before the
-            method begins, the training part has no whole batch, a piece of a worker's batch has too few
-            pictures, a budget of flips cannot be kept, or the run's end depends on a validation part that is
-            not there.
+        UsageError: the run cannot be trained as requested, for one of these reasons:
+            a teacher is missing that the method needs or begins with; the run ends before the method begins;
+            the training part has no whole batch; a piece of a worker's batch has too few pictures; a budget
+            of flips cannot be kept; `optim.patience` is set without a validation part.
     """
     recipe, split = request.recipe, request.split
     refuse_too_short(recipe, split, request.num_classes)
@@ -98,7 +102,7 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     _refuse_batch_size(recipe, group.size)
     data = recipe.data
     if recipe.runtime.deterministic:
-        # The hardware decoder rounds in its own way, and which pictures it gets is not in the plan.
+        # The hardware decoder rounds differently, and gets other pictures in each run.
         data = data.model_copy(update={"hw_decoder_load": 0.0})
     load_plan = partial(
         LoadPlan,
@@ -112,7 +116,7 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     train = UnreadLoader(load_plan("train", train=True, rank=group.rank, world_size=group.size))
     held_out = split.indices("val", request.num_classes)
     val = UnreadLoader(load_plan("val", train=False)) if len(held_out) else None
-    notes = [*few_pictures(names, counts), *_notes_on_patience(recipe.optim.patience, val)]
+    notes = [*warn_of_few_pictures(names, counts), *_note_patience(recipe.optim.patience, val)]
     total_steps = recipe.optim.total_steps(train.steps_per_epoch)
     samples_old = int((split.labels[held_out] < split.classes.num_old).sum())
     epochs = math.ceil(total_steps / train.steps_per_epoch)
@@ -123,12 +127,14 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
         val_samples=(len(held_out), samples_old),
         total_steps=total_steps,
         notes=[*notes, *network_notes(recipe)],
-        bias_control=bias_control(recipe.method, samples_old, epochs, known_old=request.old is not None),
+        bias_control=plan_bias_control(
+            recipe.method, samples_old, epochs, has_old_model=request.old is not None
+        ),
     )
 
 
 def _refuse_missing_teachers(request: RunRequest, method: Method) -> None:
-    """Raise UsageError where the method asks, or the run begins with, a model that is not given."""
+    """Raise UsageError if a model is not given that the method needs or the run begins with."""
     for role, given, flag in ((Role.OLD, request.old, "--old"), (Role.REF, request.refs, "--ref")):
         if role in method.teachers and not given:
             raise UsageError(f"{method.name}: needs a teacher; name it with {flag} RUN")
@@ -140,7 +146,7 @@ def _refuse_missing_teachers(request: RunRequest, method: Method) -> None:
 
 
 def _refuse_batch_size(recipe: Recipe, workers: int) -> None:
-    """Raise UsageError where workers and pieces cut a batch too small, or cut the pairs that are mixed."""
+    """Raise UsageError if workers and ``optim.accumulate`` cut a batch too small, or part mixed pairs."""
     batch, pieces = recipe.optim.batch_size, recipe.optim.accumulate
     if batch // workers // pieces < 2 <= batch // workers:
         raise UsageError(
@@ -155,8 +161,12 @@ def _refuse_batch_size(recipe: Recipe, workers: int) -> None:
         )
 
 
-def _notes_on_patience(patience: int | None, val: UnreadLoader | None) -> list[str]:
-    """A note that a run may end early; raises UsageError where it has no validation part to do so by."""
+def _note_patience(patience: int | None, val: UnreadLoader | None) -> list[str]:
+    """Note that ``optim.patience`` may end the run early; no note where it is None.
+
+    Raises:
+        UsageError: patience is set, and there is no validation part.
+    """
     if patience is None:
         return []
     if val is None:
@@ -167,10 +177,14 @@ def _notes_on_patience(patience: int | None, val: UnreadLoader | None) -> list[s
     return [f"ends sooner after {patience} epochs without a lower validation error (optim.patience)"]
 
 
-def few_pictures(names: Sequence[str], counts: NDArray[np.int64]) -> list[str]:
-    """A warning that names classes with fewer than FEW training pictures; none where every class has them.
+def warn_of_few_pictures(names: Sequence[str], counts: NDArray[np.int64]) -> list[str]:
+    """Return a warning that names the classes with fewer than FEW training pictures, or no warning.
 
-    >>> few_pictures(["cat", "dog"], np.array([40, 3]))
+    Args:
+        names: of the classes.
+        counts: (C,) training pictures of each class.
+
+    >>> warn_of_few_pictures(["cat", "dog"], np.array([40, 3]))
     ['warning: fewer than 10 training pictures: dog (3); what is learnt of so few depends on which they are']
     """
     few = [f"{names[i]} ({counts[i]})" for i in np.flatnonzero(counts < FEW).tolist()]
@@ -183,6 +197,6 @@ def few_pictures(names: Sequence[str], counts: NDArray[np.int64]) -> list[str]:
 
 
 def part_sizes(request: RunRequest) -> dict[Part, int]:
-    """Pictures of the classes that the model will know, in each part of the split."""
+    """Count the pictures of the run's classes in each part of the split."""
     parts: tuple[Part, ...] = ("train", "val", "test")
     return {part: len(request.split.indices(part, request.num_classes)) for part in parts}

@@ -1,4 +1,4 @@
-"""The request for a training run."""
+"""The request for a training run: its recipe, data, folder and teachers."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from mptctl.models.ownership import Existing, existing_by_flags
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
 
-# Added to an update's seed for the old model, the reference and an ensemble's first member, so that none of
-# them begins with the update's weights. Larger than seeds that people type.
+# Added to an update's seed, they give the seeds of the old model, of the reference and of an ensemble's first
+# member, so that none of these begins with the update's weights. Larger than seeds that people type.
 OLD_SEED_OFFSET = 2000
 REF_SEED_OFFSET = 1000
 ENSEMBLE_SEED_OFFSET = 3000
-# More members of an ensemble would reach the seeds of a chain's next generation.
+# Seeds of more members would reach those of a chain's next generation.
 MOST_MEMBERS = 1000
 
 
 @dataclass(frozen=True)
 class RunRequest:
-    """A run that somebody asked for.
+    """The request for a training run.
 
     Attributes:
-        recipe: what to do, complete.
+        recipe: complete, with every flag applied.
         split: the data.
         folder: where the run is written.
-        old: checkpoint of the old model; wanted by most methods, and used in validation where it is given.
+        old: checkpoint of the old model. Most methods need it; validation counts flips where it is given.
         refs: checkpoints of the references.
-        only_old_classes: train the old model, which knows the old classes alone.
-        resume: go on with what is in the folder.
-        overwrite: throw away the run that is in the folder; what no run wrote stays.
-        cache_dir: where decoded pictures are kept; None: beside the split.
+        only_old_classes: train an old model, which knows the old classes alone.
+        resume: go on from the last checkpoint in the folder.
+        overwrite: remove the run that is in the folder; files that no run wrote stay.
+        cache_dir: folder of decoded pictures and of teacher logits; None: beside the split.
     """
 
     recipe: Recipe
@@ -48,12 +48,12 @@ class RunRequest:
 
     @property
     def existing(self) -> Existing:
-        """The fate of what the folder holds already."""
+        """What is done with a run that the folder holds already."""
         return existing_by_flags(resume=self.resume, overwrite=self.overwrite)
 
     @property
     def teachers(self) -> tuple[Path, ...]:
-        """Checkpoints of all teachers."""
+        """Checkpoints of all teachers, the old model first."""
         return tuple(self.refs) if self.old is None else (self.old, *self.refs)
 
     @property
@@ -61,23 +61,23 @@ class RunRequest:
         """The number of classes that the trained model knows."""
         return self.split.classes.num_old if self.only_old_classes else len(self.split.classes.names)
 
-    def continued(self) -> RunRequest:
-        """The request that resumes this run where its folder has a checkpoint, and else starts it anew."""
+    def resume_or_restart(self) -> RunRequest:
+        """Return this request with `resume` set if its folder has a checkpoint, else with `overwrite` set."""
         folder = RunDir(self.folder)
         begun = folder.last.exists() or folder.previous.exists()
         return replace(self, resume=begun, overwrite=not begun)
 
 
 def refuse_too_short(recipe: Recipe, split: Split, num_classes: int) -> None:
-    """Refuse a run that ends before its method begins; no picture, no teacher and no torch is needed for it.
+    """Refuse a run that ends before its method begins; reads no picture and no teacher.
 
     Args:
         recipe: of the run.
         split: the data.
-        num_classes: how many classes the trained model knows.
+        num_classes: number of classes of the trained model.
 
     Raises:
-        UsageError: names the key that ends the run too early, and the value that it needs.
+        UsageError: the run is too short; the message names the key that ends it and the value that it needs.
     """
     pictures = len(split.indices("train", num_classes))
     refuse_if_never_on(recipe, pictures // recipe.optim.batch_size)

@@ -1,4 +1,4 @@
-"""Resumes a run from its last checkpoint, to the bit, and refuses a request that would be another run."""
+"""Resumes a run bitwise from its last checkpoint, and refuses a request for a different run."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe, differences, may_change_between_starts
 from mptctl.training.run import RunState, Student
 
-# Keys that may grow, where no step that was done depends on the run's length.
+# Keys that may grow when a run is resumed, unless steps that it has done depend on its length.
 LENGTH = ("optim.epochs", "optim.max_steps")
-# Decoders of runs whose checkpoints name none.
-OF_EARLIER_VERSIONS = "torchvision or DALI"
+# JPEG decoders of runs whose checkpoints name none.
+UNNAMED_DECODER = "torchvision or DALI"
 # Keys that a run without teachers never reads.
-OF_TEACHERS = {"runtime.cache_teachers", "runtime.teacher_precision"}
+TEACHER_KEYS = {"runtime.cache_teachers", "runtime.teacher_precision"}
 
 
 class Resumed(NamedTuple):
@@ -29,8 +29,8 @@ class Resumed(NamedTuple):
 
     Attributes:
         path: of the checkpoint.
-        state: the progress of the run in it.
-        notes: for the user.
+        state: the run's progress at the checkpoint.
+        notes: what was resumed, and warnings.
     """
 
     path: Path
@@ -39,16 +39,19 @@ class Resumed(NamedTuple):
 
 
 def resume(folder: RunDir, meta: CheckpointMeta, student: Student, samples: tuple[int, int]) -> Resumed:
-    """Load the newest usable checkpoint into a student: weights, optimizer, average, random numbers.
+    """Load the newest usable checkpoint into a student, in place: weights, optimizer and average.
+
+    Torch's random numbers go on from the checkpoint too.
 
     Args:
         folder: of the run.
         meta: of the checkpoints that the requested run would write.
-        student: as it starts.
-        samples: number of validation samples, and of those of old classes.
+        student: before its first step.
+        samples: number of validation samples, and how many of them are of old classes.
 
     Raises:
-        CheckpointError: there is none, or it is of a run that differs from what is asked for.
+        CheckpointError: there is no usable checkpoint, or it is of a different run than requested.
+        UsageError: the request makes the run longer, and steps that it has done depend on its length.
     """
     checkpoint, training, notes = newest_checkpoint(folder)
     before = checkpoint.meta
@@ -72,7 +75,7 @@ def resume(folder: RunDir, meta: CheckpointMeta, student: Student, samples: tupl
         bias_path=before.bias_path,
     )
     if before.jpeg_decoder != meta.jpeg_decoder and meta.jpeg_decoder is not None:
-        was = before.jpeg_decoder or OF_EARLIER_VERSIONS
+        was = before.jpeg_decoder or UNNAMED_DECODER
         notes.append(
             f"warning: JPEG files were decoded by {was} until here, and are by {meta.jpeg_decoder} from here "
             "on; where pixels differ, so do the weights"
@@ -84,7 +87,7 @@ def resume(folder: RunDir, meta: CheckpointMeta, student: Student, samples: tupl
 
 
 def training_state(student: Student) -> dict[str, Any]:
-    """The part of a checkpoint that only a resumed run needs: optimizer, random numbers, average."""
+    """Collect what only a resumed run needs of a checkpoint: optimizer, random numbers, average."""
     state: dict[str, Any] = {"optimizer": student.optimizer.state_dict(), "rng": torch.get_rng_state()}
     if student.average is not None:
         state["average"] = student.average.state()
@@ -95,7 +98,13 @@ def training_state(student: Student) -> dict[str, Any]:
 
 
 class Newest(NamedTuple):
-    """The newest checkpoint that can be resumed from, its training state, and notes on newer ones."""
+    """The newest checkpoint that can be resumed from.
+
+    Attributes:
+        checkpoint: weights and meta.
+        training: the checkpoint's `training_state`.
+        notes: which file it is, and why newer ones are not used.
+    """
 
     checkpoint: Checkpoint
     training: dict[str, Any]
@@ -103,10 +112,10 @@ class Newest(NamedTuple):
 
 
 def newest_checkpoint(folder: RunDir) -> Newest:
-    """Read the newest checkpoint that can be resumed from.
+    """Read last.pt of a run, or previous.pt where last.pt is missing or damaged.
 
     Raises:
-        CheckpointError: there is none.
+        CheckpointError: neither can be resumed from.
     """
     notes: list[str] = []
     problem: CheckpointError | None = None
@@ -134,7 +143,7 @@ def newest_checkpoint(folder: RunDir) -> Newest:
 
 
 def was_never_saved(folder: RunDir) -> bool:
-    """Tell whether a run ended before its first checkpoint, so that a new start loses nothing."""
+    """Tell whether the folder holds a run that was started and never saved a checkpoint."""
     if not folder.environment.is_file() or folder.last.exists() or folder.previous.exists():
         return False
     saved = any(line.event == "checkpoint" for line in read_metrics(folder.metrics))
@@ -142,7 +151,9 @@ def was_never_saved(folder: RunDir) -> bool:
 
 
 def refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) -> None:
-    """Refuse to resume a checkpoint as a run that differs from its own.
+    """Refuse to resume a checkpoint if the requested run differs from the one that wrote it.
+
+    Keys that change no result but by rounding may differ, and the run may be made longer.
 
     Args:
         before: meta of the checkpoint.
@@ -150,8 +161,8 @@ def refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) 
         path: of the checkpoint.
 
     Raises:
-        CheckpointError: names the keys that differ and change more than rounding.
-        UsageError: the run was made longer, and its first steps would have been others.
+        CheckpointError: other keys differ; the message names them.
+        UsageError: the run is made longer, and steps that it has done depend on its length.
     """
     changes = differences(before.recipe, now.recipe)
     longer = {
@@ -161,7 +172,7 @@ def refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) 
         _refuse_extension(before.recipe, min(longer), path)
     may_change = may_change_between_starts() | longer
     if not before.teachers and not now.teachers:
-        may_change |= OF_TEACHERS
+        may_change |= TEACHER_KEYS
     lines = [f"{key}: {was} -> {is_now}" for key, was, is_now in changes if key not in may_change]
     lines += [
         f"{key}: {_short(getattr(before, key))} -> {_short(getattr(now, key))}"
@@ -175,15 +186,15 @@ def refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) 
 
 
 def _refuse_extension(recipe: Recipe, key: str, path: Path) -> None:
-    """Refuse to make a run longer whose learning rate or bias depends on where it ends."""
+    """Raise UsageError if the learning rate or k of a run depends on its length, set by ``key``."""
     spans = [
         name
-        for name, whole in (
+        for name, spans_run in (
             ("optim.schedule cosine", recipe.optim.schedule == "cosine"),
             (f"method.max_nfr {recipe.method.max_nfr}", budget_of(recipe.method) is not None),
             (f"method.k_schedule {recipe.method.k_schedule}", recipe.method.k_schedule != "constant"),
         )
-        if whole
+        if spans_run
     ]
     if spans:
         raise UsageError(
@@ -194,5 +205,6 @@ def _refuse_extension(recipe: Recipe, key: str, path: Path) -> None:
 
 
 def _short(value: object) -> str:
+    """The value as text, cut to 60 characters."""
     text = str(value)
     return text if len(text) <= 60 else text[:57] + "..."

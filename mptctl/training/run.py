@@ -1,4 +1,4 @@
-"""The parts of a run: its context, which stays; the student, which learns; the state, in which it stands."""
+"""The parts of an assembled run: its fixed context, the student that learns, and its progress."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from mptctl.training.validate import Validator
 
 @dataclass(frozen=True)
 class RunContext:
-    """The part of a run that stays as it is.
+    """The part of a run that does not change while it trains.
 
     Attributes:
-        recipe: what to do.
-        folder: where it is written.
-        meta: what its checkpoints say of themselves; where the run stands is filled in.
-        device: where it computes.
-        group: who computes it.
-        train: training loader.
-        validator: None without a validation part.
-        total_steps: optimizer steps of the whole run, which the learning rate spans.
-        notes: what was chosen and why.
+        recipe: of the run.
+        folder: where the run is written.
+        meta: of the run's checkpoints; a checkpoint's progress is added when it is saved.
+        device: where the run computes.
+        group: the workers of the run.
+        train: loader of the training part.
+        validator: measures the model after each epoch; None without a validation part.
+        total_steps: number of optimizer steps of the whole run.
+        notes: what was chosen and why, and warnings.
         bias_control: moves k to keep a budget of flips; None without one.
-        resumed_from: checkpoint that the run continues; None where it starts.
-        in_lockstep: the run takes turns with others on the same batches.
+        resumed_from: checkpoint that the run continues; None for a new run.
+        in_lockstep: whether the run takes turns with others on the same batches.
     """
 
     recipe: Recipe
@@ -58,27 +58,28 @@ class RunContext:
 
     @property
     def epochs(self) -> int:
-        """Epochs of the whole run, the last of which may end early."""
+        """Number of epochs of the whole run; the last may have fewer steps."""
         return math.ceil(self.total_steps / self.train.steps_per_epoch)
 
 
 @dataclass(frozen=True)
 class Student:
-    """The model that learns, and all that a step of it needs.
+    """The model that learns, and everything that an optimizer step needs.
 
     Attributes:
-        model: on the device.
-        wrapped: what is called in a step: the model, wrapped to average gradients over workers or compiled.
-        optimizer: over the model's weights.
-        method: its loss.
-        teachers: its teachers, or None where the method has none.
-        guard: against numbers that are not finite.
-        accumulate: micro-batches of a batch.
-        clip_grad_norm: largest norm of the gradient; None: any.
+        model: the network itself, on the device.
+        wrapped: the module that a step calls: the model, wrapped to average gradients over workers, or
+            compiled, or itself.
+        optimizer: of the model's trained weights.
+        method: the loss.
+        teachers: source of teacher logits; None where the method needs none.
+        guard: skips updates from the first number on that is not finite.
+        accumulate: number of parts that a batch is cut into.
+        clip_grad_norm: largest norm of the gradient; None: no limit.
         precision: of the forward pass.
         group: workers over which gradients are averaged.
         average: moving average of the weights; None where none is kept.
-        notes: what the model began with.
+        notes: on the weights that the model began with.
     """
 
     model: nn.Module
@@ -96,7 +97,7 @@ class Student:
 
     @property
     def evaluated(self) -> nn.Module:
-        """The model that is validated and kept: the average, or the student itself."""
+        """The model that is validated and saved in best.pt: the average if one is kept, else the model."""
         return self.model if self.average is None else self.average.model
 
 
@@ -105,14 +106,14 @@ class RunState:
     """The progress of a run, as its checkpoints hold it; only the trainer changes it.
 
     Attributes:
-        epoch: finished epochs.
-        step_in_epoch: optimizer steps done in the epoch after those.
-        global_step: optimizer steps done in all.
-        best_error: lowest validation error so far, of epochs that may be the best.
-        validation: of the last epoch so far; n/a before the first.
-        validation_pending: the run has no step, or continues a checkpoint that was saved in mid-epoch, before
-            the epoch's validation.
-        bias_path: k so far, where it is moved.
+        epoch: number of finished epochs.
+        step_in_epoch: number of optimizer steps done in the current epoch.
+        global_step: number of optimizer steps done in all.
+        best_error: lowest validation error so far, of epochs that may be the best; a fraction.
+        validation: of the last validated epoch; NOT_VALIDATED before the first.
+        validation_pending: whether validation is still due for the steps done. So it is in a run of no steps,
+            and after a checkpoint that was saved before the epoch's validation.
+        bias_path: k and flips of the finished epochs; None where k stays.
     """
 
     epoch: int = 0
@@ -126,7 +127,7 @@ class RunState:
 
 @dataclass(frozen=True)
 class Run:
-    """A run that is ready to go."""
+    """An assembled run, ready for its next step."""
 
     context: RunContext
     student: Student

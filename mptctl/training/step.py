@@ -1,4 +1,4 @@
-"""The optimizer step: forward, loss and gradient, update."""
+"""The optimizer step: forward pass, loss and its gradient, backward pass, update."""
 
 from __future__ import annotations
 
@@ -12,25 +12,28 @@ from mptctl.training.run import Student
 
 
 def train_step(student: Student, batch: Batch, lr: float, normalizer: float) -> dict[str, Tensor]:
-    """Take an optimizer step; nothing in it waits for the device.
+    """Take an optimizer step on a batch, part by part; never waits for the device.
+
+    Moves the student's weights and their average, unless a number is not finite.
 
     Args:
-        student: model, loss, teachers and optimizer; its method as it is in this epoch.
+        student: model, loss, teachers and optimizer, with the method of the current epoch.
         batch: this worker's part of the global batch.
         lr: learning rate.
-        normalizer: what sums over rows are divided by: rows of the global batch / workers, since gradients
-            are averaged over the workers afterwards.
+        normalizer: divisor of sums over rows: rows of the global batch / number of workers. Gradients are
+            averaged over the workers afterwards.
 
     Returns:
-        The step's terms and the counts of right answers, as the method gives them: scalars on the device.
+        The terms of the loss and the counts of right predictions, summed over the parts; scalars on the
+        device.
     """
     set_learning_rate(student.optimizer, lr)
     student.guard.before_forward()
     totals: dict[str, Tensor] = {}
     parts = batch.parts(student.accumulate)
     for number, part in enumerate(parts, start=1):
-        asked = student.teachers if student.method.teachers else None
-        teachers = {} if asked is None else asked.logits(part, student.method.teachers)
+        source = student.teachers if student.method.teachers else None
+        teachers = {} if source is None else source.logits(part, student.method.teachers)
         with student.group.sync_gradients(student.wrapped, now=number == len(parts)):
             with autocast(part.images.device, student.precision):
                 logits = student.wrapped(part.images)
@@ -50,14 +53,14 @@ def train_step(student: Student, batch: Batch, lr: float, normalizer: float) -> 
 
 
 def _update(student: Student, terms: dict[str, Tensor]) -> None:
-    """Move the weights, unless a number of this step or of one before it is not finite."""
+    """Move the weights by their gradients, and clear these; skipped from the first non-finite step on."""
     trained = {name: p for name, p in student.model.named_parameters() if p.grad is not None}
     gradients = {name: p.grad for name, p in trained.items() if p.grad is not None}
     student.guard.check(terms, gradients)
     if student.clip_grad_norm is not None:
         nn.utils.clip_grad_norm_(trained.values(), student.clip_grad_norm)
     student.group.maximum(student.guard.skip)
-    # Fused optimizers read it, and skip the update where it is 1.
+    # Fused optimizers read `found_inf`, and skip the update where it is 1.
     student.optimizer.found_inf = student.guard.skip  # type: ignore[attr-defined]
     with in_memory_order(student.optimizer):
         student.optimizer.step()

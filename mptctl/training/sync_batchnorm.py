@@ -1,4 +1,4 @@
-"""Batch normalisation by the statistics of the global batch: torch's on GPUs, our own over gloo on CPUs."""
+"""Batch normalisation by the statistics of the global batch: torch's on GPUs, one for gloo on CPUs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from torch.nn.modules.batchnorm import _BatchNorm
 def convert_sync_batchnorm(model: nn.Module, device: torch.device) -> nn.Module:
     """Make every batch normalisation of a model use the statistics of all workers' pictures in training.
 
-    Names and values of the model's state stay, so that its checkpoints are those of the plain model.
+    Names and values of the model's state stay, so checkpoints fit the plain model too.
 
     Args:
-        model: on its device; it is changed.
+        model: on its device; changed in place.
         device: a GPU, or a CPU with gloo.
 
     Returns:
-        The model.
+        The model; a new module if the model is itself a batch normalisation.
     """
     if device.type == "cpu":
-        return _converted(model)
+        return _convert_for_gloo(model)
     if any(isinstance(module, _BatchNorm) and hasattr(module, "act") for module in model.modules()):
         # timm's conversion keeps the activation that is part of its batch norms; torch's loses it.
         from timm.layers import convert_sync_batchnorm as convert_timm
@@ -39,7 +39,8 @@ class GlooBatchNorm(_BatchNorm):
     """Batch normalisation over all workers of a gloo group; in evaluation the same as the plain one.
 
     Args:
-        plain: gives its weights, running statistics and mode, and the activation that timm's has.
+        plain: the layer to replace. Its weights, running statistics, mode, and timm's dropout and activation
+            are taken over.
     """
 
     def __init__(self, plain: _BatchNorm) -> None:
@@ -56,7 +57,7 @@ class GlooBatchNorm(_BatchNorm):
                 setattr(self, name, getattr(plain, name))
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: (B, C, ...) of this worker -> the same shape, normalised by the B of all workers together."""
+        """Normalise x, (B, C, ...) of this worker, in training by the statistics of all workers."""
         y = self._over_all_workers(x) if self.training else super().forward(x)
         for name in ("drop", "act"):
             if hasattr(self, name):
@@ -68,15 +69,22 @@ class GlooBatchNorm(_BatchNorm):
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # a sum over workers ends a graph anyway
     def _over_all_workers(self, x: Tensor) -> Tensor:
+        """Normalise x, (B, C, ...), by the statistics of all workers, and move the running statistics."""
         mean, var, count = global_statistics(x)
         if self.track_running_stats:
-            self._follow(mean, var, count)
+            self._move_running_statistics(mean, var, count)
         y: Tensor = _Normalise.apply(x, self.weight, self.bias, mean, var, count, self.eps)
         return y
 
     @torch.no_grad()
-    def _follow(self, mean: Tensor, var: Tensor, count: float) -> None:
-        """Move the running statistics, as torch does: the variance without bias."""
+    def _move_running_statistics(self, mean: Tensor, var: Tensor, count: float) -> None:
+        """Move the running statistics towards a batch's, as torch does: the variance without bias.
+
+        Args:
+            mean: (C,).
+            var: (C,), with its bias.
+            count: number of values that each is taken of.
+        """
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.num_batches_tracked is not None
@@ -88,21 +96,21 @@ class GlooBatchNorm(_BatchNorm):
 
 @torch.no_grad()
 def global_statistics(x: Tensor) -> tuple[Tensor, Tensor, float]:
-    """Statistics of each channel over the pictures and places of all workers.
+    """Compute mean and variance of each channel over the pictures and positions of all workers.
 
-    One sum over the workers, in double precision: there the mean of squares less the square of the mean loses
-    nothing that single precision has.
+    The workers sum up in double precision, in which (mean of squares - square of the mean) is exact enough
+    for single precision.
 
     Args:
         x: (B, C, ...) of this worker; B may differ between workers.
 
     Returns:
-        Mean (C,), variance (C,) with its bias, both in single precision at least, and how many values each is
-        of.
+        Mean (C,) and variance (C,) with its bias, both in single precision at least, and the number of values
+        that each is taken of.
 
     Raises:
         RuntimeError: another worker is gone.
-        ValueError: one value a channel has no variance.
+        ValueError: a channel has one value over all workers, so no variance.
     """
     kind = torch.promote_types(x.dtype, torch.float32)
     unused = (torch.zeros(x.size(1), dtype=kind), torch.zeros(x.size(1), dtype=kind))
@@ -118,11 +126,12 @@ def global_statistics(x: Tensor) -> tuple[Tensor, Tensor, float]:
 
 
 class _Normalise(torch.autograd.Function):
-    """The normalisation with given statistics; its gradient knows that they are those of all workers' inputs.
+    """Normalisation with given statistics, which the gradient takes as functions of all workers' inputs.
 
-    With g the gradient of the output, N values a channel and x^ the normalised input, that of x is
-    weight / sigma * (g - sum(g) / N - x^ sum(g x^) / N) with sums over all workers (Ioffe and Szegedy 2015,
-    section 3). Those of weight and bias are of this worker alone: they are averaged with all others.
+    Let g be the gradient of the output, N the number of values of a channel, x^ the normalised input. The
+    gradient of x is weight / sigma * (g - sum(g) / N - x^ sum(g x^) / N), with sums over all workers (Ioffe
+    and Szegedy 2015, section 3). The gradients of weight and bias are of this worker alone, since
+    DistributedDataParallel averages them.
     """
 
     @staticmethod
@@ -143,7 +152,7 @@ class _Normalise(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, mean, var = ctx.saved_tensors
-        # As if the statistics were constants; the sums of this worker come with it.
+        # `grad` as if the statistics were constants; `of_weight` is sum(g x^) and `of_bias` sum(g), here.
         grad, of_weight, of_bias = torch.ops.aten.native_batch_norm_backward(
             gradients[0], x, weight, mean, var, None, None, False, ctx.eps, [True, True, True]
         )
@@ -165,9 +174,10 @@ class _Normalise(torch.autograd.Function):
         )
 
 
-def _converted(module: nn.Module) -> nn.Module:
+def _convert_for_gloo(module: nn.Module) -> nn.Module:
+    """Replace every batch normalisation below a module by `GlooBatchNorm`, in place; return the module."""
     if isinstance(module, _BatchNorm):
         return GlooBatchNorm(module)
     for name, child in module.named_children():
-        module.add_module(name, _converted(child))
+        module.add_module(name, _convert_for_gloo(child))
     return module

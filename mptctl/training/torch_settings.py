@@ -1,4 +1,4 @@
-"""Settings of torch for a run: memory, determinism, and as many threads as make its step shortest."""
+"""Settings of torch for a run: memory, determinism, and the number of threads with the shortest step."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from mptctl.machine.kept_threads import KeptThreads, keep, kept_here, machine_ke
 from mptctl.methods.rows import ROWS
 from mptctl.names import Role
 from mptctl.recipe import Recipe, change_recipe
-from mptctl.training.estimate import answer_seconds, step_seconds
+from mptctl.training.estimate import seconds_per_picture, step_seconds
 from mptctl.training.request import RunRequest
 
 
 @contextlib.contextmanager
 def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
-    """Set threads, memory and determinism for a run; the settings before it are restored afterwards.
+    """Set threads, memory, GPU and determinism for the block; restore all but the GPU afterwards.
 
-    The device is one of `choose_device`, which has set what deterministic matrix products need.
+    Args:
+        recipe: of the run.
+        device: from `choose_device`, which sets up deterministic matrix products.
     """
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     benchmark = torch.backends.cudnn.benchmark
@@ -45,12 +47,11 @@ def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
         torch.backends.cudnn.benchmark = benchmark
 
 
-# All cores are taken unless another number of threads is faster by more than this part: timings vary so much.
+# All cores are used unless fewer threads are faster by more than this fraction; timings vary about as much.
 WORTH_IT = 0.05
-# Load average for each core above which the machine is busy: then timings are not kept, and kept ones not
-# used.
+# Load average for each core above which the machine is busy. Timings are then neither kept nor looked up.
 BUSY = 0.25
-# Keys of a recipe that decide how long a step is.
+# Keys of a recipe on which the time of a step depends.
 _DECISIVE: dict[str, Any] = {
     "data": {"image_size"},
     "model": True,
@@ -62,33 +63,36 @@ _DECISIVE: dict[str, Any] = {
 
 
 def choose_threads(request: RunRequest, device: torch.device) -> tuple[RunRequest, list[str]]:
-    """Choose the number of torch's threads by timing steps, unless it is set, and set it.
+    """Choose the number of torch's threads by timing steps, and set it.
 
-    It is set by ``runtime.threads``, by ``runtime.tune=false``, or by ``OMP_NUM_THREADS``, as `torchrun` and
-    Ray do for their workers. More threads than cores, as when a run is resumed on a smaller machine, become
-    as many as there are cores.
+    Nothing is timed or set on a GPU, on one core, with several workers, or if the user has chosen: by
+    ``runtime.threads``, ``runtime.tune=false`` or ``OMP_NUM_THREADS`` (which `torchrun` and Ray set for their
+    workers). If ``runtime.threads`` is above the number of cores, as many threads as cores are set.
+
+    Timings of a machine that is not busy are kept for the next run of a like model.
 
     Args:
         request: the run.
-        device: where it computes.
+        device: where the run computes.
 
     Returns:
-        The request with the number in its recipe, and a note on the timings; the request as it is and no note
-        where nothing was timed.
+        The request with the chosen number in its recipe, and notes on the timings; the same request if
+        nothing was timed.
     """
     runtime, cores = request.recipe.runtime, usable_cores()
-    if device.type == "cpu" and runtime.threads > (here := max(1, cores // world_size())):
-        torch.set_num_threads(here)
+    cores_here = max(1, cores // world_size())
+    if device.type == "cpu" and runtime.threads > cores_here:
+        torch.set_num_threads(cores_here)
         return request, [
-            f"warning: runtime.threads {runtime.threads}: there are cores for {here}, which are taken"
+            f"warning: runtime.threads {runtime.threads}: there are cores for {cores_here}, which are taken"
         ]
-    said = runtime.threads or not runtime.tune or "OMP_NUM_THREADS" in os.environ
-    if said or device.type != "cpu" or cores == 1 or world_size() > 1:
+    is_set = runtime.threads or not runtime.tune or "OMP_NUM_THREADS" in os.environ
+    if is_set or device.type != "cpu" or cores == 1 or world_size() > 1:
         return request, []
     decisive = request.recipe.model_dump(mode="json", include=_DECISIVE)
     model = json.dumps(decisive | {"classes": request.num_classes, "refs": len(request.refs)}, sort_keys=True)
-    busy = os.getloadavg()[0] > BUSY * cores
-    kept = None if busy else next((kept for kept in kept_here() if kept.model == model), None)
+    is_busy = os.getloadavg()[0] > BUSY * cores
+    kept = None if is_busy else next((kept for kept in kept_here() if kept.model == model), None)
     if kept is None:
         step_ms = {threads: 1000 * seconds for threads, seconds in time_threads(request, device, cores)}
         recipe = request.recipe
@@ -100,7 +104,7 @@ def choose_threads(request: RunRequest, device: torch.device) -> tuple[RunReques
             threads=fastest(step_ms),
             step_ms=step_ms,
         )
-        if not busy:
+        if not is_busy:
             keep(kept)
     torch.set_num_threads(kept.threads)
     steps = ", ".join(f"{threads}: {kept.step_ms[threads]:.0f}" for threads in sorted(kept.step_ms))
@@ -113,14 +117,15 @@ def _with_threads(request: RunRequest, threads: int) -> RunRequest:
 
 
 def time_threads(request: RunRequest, device: torch.device, cores: int) -> Iterator[tuple[int, float]]:
-    """Time a step with all cores, with half of them, and so on, until it is slower.
+    """Time a step with all cores, half of them, and so on, until a step is slower by more than `WORTH_IT`.
 
-    Teachers are taken to be models like the student. Where cores are left, they answer while it learns.
+    Teachers are taken to be models like the student. With fewer threads than cores, a teacher's forward pass
+    and the student's step run at the same time.
 
     Args:
         request: the run.
         device: the CPU.
-        cores: that this process may use.
+        cores: number of cores that this process may use.
 
     Yields:
         A number of threads, and the seconds of a step.
@@ -136,8 +141,10 @@ def time_threads(request: RunRequest, device: torch.device, cores: int) -> Itera
             torch.set_num_threads(threads)
             recipe = _with_threads(request, threads).recipe
             step = step_seconds(recipe, request.num_classes, device)
-            answers = teachers * answer_seconds(recipe, request.num_classes, device) * recipe.optim.batch_size
-            seconds = max(step, answers) if threads < cores else step + answers
+            of_teachers = (
+                teachers * seconds_per_picture(recipe, request.num_classes, device) * recipe.optim.batch_size
+            )
+            seconds = max(step, of_teachers) if threads < cores else step + of_teachers
             yield threads, seconds
             if seconds > shortest * (1 + WORTH_IT):
                 return
@@ -147,7 +154,7 @@ def time_threads(request: RunRequest, device: torch.device, cores: int) -> Itera
 
 
 def fastest(step_ms: dict[int, float]) -> int:
-    """The number of threads with the shortest step; the largest where that is slower by at most `WORTH_IT`.
+    """Choose the number of threads with the shortest step, or all cores unless slower by `WORTH_IT`.
 
     Args:
         step_ms: milliseconds of a step by number of threads.

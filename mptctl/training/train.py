@@ -1,4 +1,4 @@
-"""Training: from a request to a run folder that explains itself."""
+"""Trains one run, from the request to the finished run folder."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ from mptctl.training.torch_settings import choose_threads, torch_settings
 
 
 def train(request: RunRequest, observer: Observer) -> FitResult:
-    """Train a run: hold its folder, assemble it, take every step.
+    """Train a run to its end, and return its result.
+
+    A run to resume that never saved a checkpoint begins anew.
 
     Raises:
-        MptctlError: every kind; see `Trainer.step`, `RunDir.locked`, `assemble`.
-        Stopped: a signal came before the first step, or asked the loop to stop.
+        Stopped: a signal came; after the first step the run is saved and can be resumed.
+        MptctlError: any other error; see `hold_folder`, `assemble` and `Trainer.step`.
     """
     device = choose_device(request.recipe.runtime.device)
-    # Before the workers meet and one of them writes to the folder, so that all see the same.
+    # Looked up before the workers meet and one of them writes to the folder, so that all see the same.
     anew = request.resume and was_never_saved(RunDir(request.folder))
     if anew:
         request = replace(request, resume=False, overwrite=True)
@@ -52,11 +54,11 @@ def train(request: RunRequest, observer: Observer) -> FitResult:
 
 
 def hold_folder(request: RunRequest, group: ProcessGroup, stack: contextlib.ExitStack) -> None:
-    """Hold the folder of a run until the stack is left.
+    """Lock the folder of a run for this process, on the main worker, until the stack is left.
 
     Raises:
-        UsageError: another process writes it, what it holds forbids it, or it is a teacher's.
-        StorageError: it cannot be made.
+        UsageError: another process writes the folder, it holds a run or foreign files, or it is a teacher's.
+        StorageError: the folder cannot be made.
     """
     if group.is_main:
         refuse_own_inputs(request.folder, request.teachers)
@@ -72,13 +74,22 @@ def begin_run(
     stack: contextlib.ExitStack,
     parts: RunParts | None = None,
 ) -> Run:
-    """Assemble a run whose folder is held, and make the folder ready; the stack closes what is opened.
+    """Choose threads, assemble a run, open its teachers, and write the first files of its folder.
+
+    Args:
+        request: the run; `hold_folder` has locked its folder.
+        observer: told of decoded pictures; told `closed` when the stack is left.
+        device: where the run computes.
+        group: the workers of the run.
+        stop: set by a signal.
+        stack: closes the loaders at its end.
+        parts: shared with the other runs in lock-step; None for a run by itself.
 
     Raises:
         MptctlError: see `assemble`.
-        Stopped: a signal came.
+        Stopped: a signal came; nothing is saved.
     """
-    stack.callback(observer.closed)  # whatever it shows while pictures are decoded
+    stack.callback(observer.closed)
     try:
         with stop.breaks_off():
             request, notes = choose_threads(request, device)
@@ -104,7 +115,10 @@ def begin_run(
 
 
 def _write_start(request: RunRequest, run: Run) -> None:
-    """Make the folder ready. Files of an earlier run go only now, when everything else is in order."""
+    """Write recipe, split and environment; first remove what the folder holds beyond the resumed checkpoint.
+
+    A finished run that is resumed stays as it is.
+    """
     context, folder = run.context, run.context.folder
     if request.overwrite:
         context.notes.extend(left_alone(folder.empty()))
@@ -114,7 +128,7 @@ def _write_start(request: RunRequest, run: Run) -> None:
         if context.resumed_from == folder.previous:
             folder.replace_last_by_previous()
         if run.state.global_step >= context.total_steps and validated:
-            return  # nothing is trained any more, and what computed the run stays written down
+            return  # the environment that computed the run stays written down
     split_json = request.split.file.model_dump_json(indent=2)
     folder.write_start(request.recipe.to_yaml(), split_json, context.device)
     hold_manifest(request.split, folder.path)

@@ -1,4 +1,4 @@
-"""Trains the unfinished runs of a study or search in one process, and keeps the error that stops one."""
+"""Trains the unfinished runs of a study or search in one process, and returns the errors that end them."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def train_unfinished(
     request_of: Callable[[Path], RunRequest],
     observer_of: Callable[[Path], Observer],
 ) -> dict[Path, Exception]:
-    """Train those of some runs that are not finished: one alone, several in lock-step.
+    """Train the runs that are not finished: a single one by itself, several in lock-step.
 
-    Waits for another process that holds one of the folders: it may be dying, and its run is then resumed.
+    First waits until no other process holds one of the folders. Raises no error.
 
     Args:
-        folders: of the runs.
-        request_of: the request for a run, made once its folder is free.
-        observer_of: the observer of a run.
+        folders: of the runs, finished or not.
+        request_of: makes the request for the run in a folder.
+        observer_of: makes the observer of the run in a folder.
 
     Returns:
-        By folder, the error that ended a run early; `Stopped` after a signal. An error that is not of one run
-        stands for all that were left.
+        The error of each run that did not end well, by folder; `Stopped` after a signal. An error that
+        belongs to no single run is given for all runs that were left.
     """
-    # All of them, until it is known which are finished: an error before that is every run's.
+    # An error before it is known which runs are finished is given for all.
     left = list(folders)
     try:
         for folder in folders:
@@ -44,12 +44,12 @@ def train_unfinished(
             train(requests[0], observers[0])
             return {}
         ended = train_in_lockstep(requests, observers) if left else []
-    except Exception as error:  # whatever it is, it is the end of these runs, and not of who asked for them
+    except Exception as error:  # any error ends these runs alone, and not the study
         return dict.fromkeys(left, error)
     return {folder: end for folder, end in zip(left, ended, strict=True) if isinstance(end, Exception)}
 
 
 def write_traceback(path: Path, error: Exception) -> None:
-    """Write the traceback of an unexpected error to a file."""
+    """Write the traceback of an unexpected error to a file; makes its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")

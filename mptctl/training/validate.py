@@ -1,4 +1,4 @@
-"""Validation: error and flips on the samples that `split` held out, which choose the best checkpoint."""
+"""Measures error and flips on the validation part, by which the best checkpoint is chosen."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mptctl.teachers.source import TeacherSource
 
 
 class Validator:
-    """Measures models on the validation part; the old model's answers are computed once.
+    """Measures models on the validation part; the old model's predictions are computed once, in the first pass.
 
     Args:
         loader: of the validation part, in its fixed order.
         num_old: number of old classes.
-        teachers: gives the old model's answers; None without an old model.
-        precision: of the model's forward pass.
+        teachers: gives the old model's logits; None without an old model.
+        precision: of the measured model's forward pass.
     """
 
     def __init__(
@@ -41,6 +41,9 @@ class Validator:
         Args:
             model: on the loader's device.
             progress: told after each batch how many pictures are done.
+
+        Returns:
+            The counts; without flips where there is no old model. NOT_VALIDATED if the loader gives no batch.
         """
         right, old_right, is_old, done = [], [], [], 0
         for batch, (logits,) in forward([model], self.loader, self._precision):
@@ -49,8 +52,8 @@ class Validator:
             right.append(is_top1_correct(logits, batch.labels))
             is_old.append(batch.labels < self._num_old)
             if self.teachers is not None and self._old_right is None:
-                answer = self.teachers.logits(batch, {Role.OLD})[Role.OLD]
-                old_right.append(is_top1_correct(answer, batch.labels))
+                old_logits = self.teachers.logits(batch, {Role.OLD})[Role.OLD]
+                old_right.append(is_top1_correct(old_logits, batch.labels))
         if not right:
             return NOT_VALIDATED
         new, old_class = torch.cat(right), torch.cat(is_old)

@@ -20,7 +20,7 @@ from mptctl.names import Progress, Role
 from mptctl.recipe import differences, may_change_between_starts
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherSource
-from mptctl.training.assemble import build_loaders, build_student, build_teachers, keep_answers
+from mptctl.training.assemble import build_loaders, build_student, build_teachers, cache_logits
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.plan import RunPlan, plan_run
 from mptctl.training.request import RunRequest
@@ -78,7 +78,7 @@ def measure_baseline(
         stack.callback(train.close)
         assert val is not None, "a search has a validation part"
         stack.callback(val.close)
-        kept = keep_answers(first, plan, teachers, train, val)
+        kept = cache_logits(first, plan, teachers, train, val)
         train.close()  # what it has decoded stays on the disk for the trials
         for note in (train.reason, *kept.notes):
             log(note)

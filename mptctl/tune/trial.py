@@ -72,7 +72,7 @@ class TrialPlan:
         )
         teachers = [path.parent for path in (self.old, *self.refs)]
         split = relocate(find_split(self.run_root, teachers), self.data_root)
-        return RunRequest(recipe, split, self.folder / name, self.old, self.refs).continued()
+        return RunRequest(recipe, split, self.folder / name, self.old, self.refs).resume_or_restart()
 
     def figures(self, line: MetricsLine) -> tuple[Rate, Rate]:
         """Error on all classes and NFR of a validation, each with its count."""

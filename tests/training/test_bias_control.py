@@ -17,7 +17,7 @@ from mptctl.models.records import BiasEpoch, BiasPath
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import MethodRecipe
 from mptctl.recipe.validation import validate_method
-from mptctl.training.bias_control import LARGEST_K, BiasControl, bias_control, expected_decline
+from mptctl.training.bias_control import LARGEST_K, BiasControl, plan_bias_control, predict_decline
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import Log, assert_same_run, digits_with_teachers, short_recipe, train_until_killed
@@ -32,19 +32,19 @@ def test_the_moves_of_a_run_of_eight_epochs_by_hand() -> None:
     path = BiasPath(left=(0.5,) * 8)
     # Until half of the epochs are done, k stays whatever the flips are.
     for flips in (90, 70, 50):
-        assert control.k(path) == 1.2
-        path = control.after(path, flips)
-    path = control.after(path, 40)
+        assert control.next_k(path) == 1.2
+        path = control.extend(path, flips)
+    path = control.extend(path, 40)
     # 40 flips, of which half are left at the end: 20 are twice as many as 10, and flips fall by e^-0.8 for each 1 of k.
-    assert control.k(path) == pytest.approx(1.2 + math.log(2) / 0.8)
-    path = control.after(path, 20)
+    assert control.next_k(path) == pytest.approx(1.2 + math.log(2) / 0.8)
+    path = control.extend(path, 20)
     # As many as there may be at the end.
-    assert control.k(path) == pytest.approx(1.2 + math.log(2) / 0.8)
+    assert control.next_k(path) == pytest.approx(1.2 + math.log(2) / 0.8)
     assert control.fixed_from == 6
-    path = control.after(path, 90)
-    before = control.k(path)
+    path = control.extend(path, 90)
+    before = control.next_k(path)
     for flips in (90, 90):
-        path = control.after(path, flips)
+        path = control.extend(path, flips)
     assert [epoch.k for epoch in path.epochs[6:]] == [before, before]
 
 
@@ -53,7 +53,7 @@ def test_a_move_is_as_long_as_the_moves_before_showed_it_must_be() -> None:
     path = path_of(1.0, [40] * 10, (1.0,) * 20)
     path = path.model_copy(update={"epochs": (*path.epochs, BiasEpoch(k=2.0, flips=20))})
     # The one move halved the flips: log 2, which with the 0.8 before it has the median of their mean.
-    assert control.k(path) == pytest.approx(2.0 + math.log(2) / ((math.log(2) + 0.8) / 2))
+    assert control.next_k(path) == pytest.approx(2.0 + math.log(2) / ((math.log(2) + 0.8) / 2))
 
 
 @given(
@@ -72,8 +72,8 @@ def test_k_converges_on_a_monotone_curve(
     path = BiasPath(left=left)
     at_end = 1000.0
     for epoch in range(epochs):
-        at_end = 1000 * math.exp(-steepness * control.k(path))
-        path = control.after(path, round(at_end / left[epoch]))
+        at_end = 1000 * math.exp(-steepness * control.next_k(path))
+        path = control.extend(path, round(at_end / left[epoch]))
     assert all(0 <= epoch.k <= LARGEST_K for epoch in path.epochs)
     reachable = min(1000.0, max(float(most), 1000 * math.exp(-steepness * LARGEST_K)))
     assert at_end == pytest.approx(reachable, rel=0.1, abs=1)
@@ -85,11 +85,11 @@ def test_what_the_end_leaves_is_read_off_the_references_log(tmp_path: Path) -> N
             tmp_path / "metrics.jsonl",
             MetricsLine(event="epoch", epoch=epoch, step=epoch, val_errors_old=errors, val_samples_old=100),
         )
-    path, notes = expected_decline([tmp_path / "best.pt"], 8)
+    path, notes = predict_decline([tmp_path / "best.pt"], 8)
     # Two epochs of ours to one of the reference's; more errors at the end than before it are no decline.
     assert path.left == (0.25, 0.25, 0.5, 0.5, 1.0, 1.0, 1.0, 1.0)
     assert notes == []
-    path, notes = expected_decline([tmp_path / "elsewhere" / "best.pt"], 4)
+    path, notes = predict_decline([tmp_path / "elsewhere" / "best.pt"], 4)
     assert path.left == (1.0,) * 4
     assert "no log of the reference's epochs" in notes[0]
 
@@ -101,18 +101,18 @@ def budget(**settings: object) -> MethodRecipe:
 def test_how_many_flips_may_be_shown() -> None:
     # Of 100, with 0.625 % beyond each of two walks over each of two epochs: 0 flips have the bound
     # 1 - 0.00625^(1/100) = 4.95 %, and 1 flip 6.99 %.
-    control = bias_control(budget(), 100, 8, known_old=True)
+    control = plan_bias_control(budget(), 100, 8, has_old_model=True)
     assert control is not None
     assert (control.most_flips, control.first) == (0, 4.0)
-    control = bias_control(budget(max_nfr=7.0, k=1.0), 100, 8, known_old=True)
+    control = plan_bias_control(budget(max_nfr=7.0, k=1.0), 100, 8, has_old_model=True)
     assert control is not None
     assert (control.most_flips, control.first) == (1, 1.0)
     for recipe in (budget(max_nfr=None), budget(name="pct-kl")):
-        assert bias_control(recipe, 100, 8, known_old=True) is None
+        assert plan_bias_control(recipe, 100, 8, has_old_model=True) is None
 
 
 @pytest.mark.parametrize(
-    ("samples", "epochs", "known_old", "message"),
+    ("samples", "epochs", "has_old_model", "message"),
     [
         (100, 8, False, "name it with --old"),
         (0, 8, True, "--val-fraction"),
@@ -120,9 +120,11 @@ def test_how_many_flips_may_be_shown() -> None:
         (50, 8, True, "50 validation pictures of old classes cannot show it"),
     ],
 )
-def test_a_budget_that_cannot_be_followed(samples: int, epochs: int, known_old: bool, message: str) -> None:
+def test_a_budget_that_cannot_be_followed(
+    samples: int, epochs: int, has_old_model: bool, message: str
+) -> None:
     with pytest.raises(UsageError, match=f"--max-nfr 5: .*{message}"):
-        bias_control(budget(), samples, epochs, known_old=known_old)
+        plan_bias_control(budget(), samples, epochs, has_old_model=has_old_model)
 
 
 def test_a_schedule_of_k_contradicts_a_budget() -> None:

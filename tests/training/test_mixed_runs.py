@@ -14,7 +14,7 @@ from mptctl.models.checkpoint import load_checkpoint
 from mptctl.recipe import Recipe
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.lockstep import refuse_other_batches
-from mptctl.training.plan import few_pictures, plan_run
+from mptctl.training.plan import plan_run, warn_of_few_pictures
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CPU, Log, assert_same_run, digits_with_teachers, short_recipe, train_until_killed
@@ -117,6 +117,6 @@ def test_without_the_keys_recipes_and_cache_keys_are_what_they_were() -> None:
 def test_classes_with_few_pictures_are_named(taught: Split, tmp_path: Path) -> None:
     import numpy as np
 
-    assert few_pictures(["a", "b"], np.array([10, 200])) == []
-    (note,) = few_pictures(["a", "b", "c"], np.array([9, 200, 0]))
+    assert warn_of_few_pictures(["a", "b"], np.array([10, 200])) == []
+    (note,) = warn_of_few_pictures(["a", "b", "c"], np.array([9, 200, 0]))
     assert note.startswith("warning: fewer than 10 training pictures: a (9), c (0);")

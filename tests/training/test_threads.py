@@ -40,7 +40,9 @@ def request_of(digits: Split) -> RunRequest:
 def made_up(monkeypatch: pytest.MonkeyPatch, step: dict[int, float], answer: float = 0.0) -> None:
     """Steps that take so many seconds by number of threads, and answers that take ``answer`` seconds a batch."""
     monkeypatch.setattr(torch_settings, "step_seconds", lambda recipe, *_: step[recipe.runtime.threads])
-    monkeypatch.setattr(torch_settings, "answer_seconds", lambda recipe, *_: answer / recipe.optim.batch_size)
+    monkeypatch.setattr(
+        torch_settings, "seconds_per_picture", lambda recipe, *_: answer / recipe.optim.batch_size
+    )
 
 
 @pytest.mark.parametrize(

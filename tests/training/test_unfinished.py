@@ -22,7 +22,7 @@ def test_a_finished_run_is_not_trained_again_nor_called_failed_with_another(
 
     def request_of(folder: Path) -> RunRequest:
         recipe = short_recipe("optim.lr=1e30", "optim.warmup_epochs=0", "optim.epochs=20")
-        return RunRequest(recipe, digits, folder).continued()
+        return RunRequest(recipe, digits, folder).resume_or_restart()
 
     ended = train_unfinished([result.run.path, bad], request_of, lambda folder: Observer())
     assert list(ended) == [bad]
@@ -33,7 +33,7 @@ def test_a_finished_run_is_not_trained_again_nor_called_failed_with_another(
 
 def test_a_run_that_was_begun_goes_on_and_one_that_was_not_begins(digits: Split, run: Train) -> None:
     result, _ = run(short_recipe("optim.epochs=2"), "half")
-    begun = RunRequest(short_recipe(), digits, result.run.path).continued()
+    begun = RunRequest(short_recipe(), digits, result.run.path).resume_or_restart()
     assert (begun.resume, begun.overwrite) == (True, False)
-    new = RunRequest(short_recipe(), digits, digits.run_root / "new").continued()
+    new = RunRequest(short_recipe(), digits, digits.run_root / "new").resume_or_restart()
     assert (new.resume, new.overwrite) == (False, True)

@@ -1,1 +1,1 @@
-"""What moves the weights: optimizers and rates, averages of weights, and the guard of finite numbers."""
+"""Optimizers, learning rates, averages of weights, and the guard against non-finite numbers."""

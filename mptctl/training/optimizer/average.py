@@ -1,4 +1,4 @@
-"""An average of the student's weights over its steps, which is validated and kept in its place."""
+"""A moving average of the student's weights, which is validated and saved in the student's place."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from torch import Tensor, nn
 class WeightAverage:
     """Exponential moving average of weights and batch statistics (Polyak and Juditsky 1992).
 
-    The first step copies the student; each later one makes it decay * average + (1 - decay) * student.
-    Integer buffers (counters of batches) are always copied. `torch.optim.swa_utils` is not used because its
-    step counter lies on the device, for which the host would wait in each step.
+    The first update copies the student. Each later one sets the average to
+    decay * average + (1 - decay) * student. Integer buffers (counters of batches) are always copied.
+    `torch.optim.swa_utils` is not used because its step counter lies on the device, so the host would wait
+    for the device in each step.
 
     Args:
-        model: that is averaged, on its device.
-        decay: part of the average that a step leaves.
+        model: the student, on its device.
+        decay: weight of the average so far in an update, a fraction.
 
     Attributes:
-        model: a module of the average, with the names of the student's weights.
+        model: a copy of the student with averaged weights.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -31,25 +32,27 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
-        """Take in the student after a step; nothing waits for the device."""
-        mine, theirs = _tensors(self.model), _tensors(model)
-        numbers = [i for i, tensor in enumerate(mine) if tensor.is_floating_point()]
-        counters = [i for i, tensor in enumerate(mine) if not tensor.is_floating_point()]
+        """Update the average with the student after a step; never waits for the device."""
+        own, student = _tensors(self.model), _tensors(model)
+        averaged = [i for i, tensor in enumerate(own) if tensor.is_floating_point()]
+        copied = [i for i, tensor in enumerate(own) if not tensor.is_floating_point()]
         if self._steps == 0:
-            counters += numbers
+            copied += averaged
         else:
-            torch._foreach_lerp_([mine[i] for i in numbers], [theirs[i] for i in numbers], 1.0 - self._decay)
-        if counters:
-            torch._foreach_copy_([mine[i] for i in counters], [theirs[i] for i in counters])
+            torch._foreach_lerp_(
+                [own[i] for i in averaged], [student[i] for i in averaged], 1.0 - self._decay
+            )
+        if copied:
+            torch._foreach_copy_([own[i] for i in copied], [student[i] for i in copied])
         self._steps += 1
 
     def state(self) -> dict[str, Any]:
-        """The average as a part of a checkpoint, for `restore`."""
+        """Return the average and its number of steps, to be saved in a checkpoint and given to `restore`."""
         weights = {f"module.{name}": tensor for name, tensor in self.model.state_dict().items()}
         return {"n_averaged": torch.tensor(self._steps)} | weights
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load the average that `state` gave."""
+        """Load the average from what `state` returned."""
         self._steps = int(state["n_averaged"])
         prefix = "module."
         self.model.load_state_dict(

@@ -1,4 +1,4 @@
-"""Optimizer and learning rate: what moves the weights, and how far, at each step of the run."""
+"""Builds the optimizer, sets its learning rate, and steps through channels-last weights on a CPU."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from mptctl.training.optimizer.parameter_groups import parameter_groups
 def build_optimizer(recipe: OptimRecipe, model: nn.Module, arch: str) -> torch.optim.Optimizer:
     """Make the optimizer of a model's trained weights.
 
-    It is a fused one, which can skip an update by a flag on the device.
+    It is fused, because a fused optimizer can skip an update by a flag on the device (`found_inf`).
 
     Args:
-        recipe: its name and settings.
-        model: on its device.
-        arch: the network's name, for rates by layer and of the classifier.
+        recipe: the optimizer's name and settings.
+        model: the network, on its device.
+        arch: the network's name, from which the layers and the classifier are known.
 
     Raises:
-        UsageError: the recipe has a rate for each layer, and the order of the network's layers is not known.
+        UsageError: ``optim.layer_decay`` is set, and the order of the network's layers is not known.
     """
     parameters = parameter_groups(recipe, model, arch)
     if recipe.name == "adamw":
@@ -44,72 +44,76 @@ def build_optimizer(recipe: OptimRecipe, model: nn.Module, arch: str) -> torch.o
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
-    """Give each group of weights the rate of a step, times the group's own factor."""
+    """Set each group's learning rate to ``lr`` times the group's own factor."""
     for group in optimizer.param_groups:
         group["lr"] = lr * group.get("lr_scale", 1.0)
 
 
 @contextlib.contextmanager
 def in_memory_order(optimizer: torch.optim.Optimizer) -> Iterator[None]:
-    """For one step on a CPU, view channels-last weights as the contiguous tensors that they are in memory.
+    """View channels-last weights on a CPU as contiguous tensors, for an optimizer step in the block.
 
     torch's fused steps run through memory from beginning to end. They copy a gradient that is not contiguous,
-    for nothing, and give wrong results where its order in memory is not that of its weight. So gradients and
-    state are brought into the order of their weight, and all are viewed as (O, H, W, I).
+    without need, and give wrong results where a gradient's order in memory differs from its weight's. So
+    gradients and state are brought into the order of their weight, and all are viewed as (O, H, W, I).
 
     Args:
-        optimizer: fused; its weights are as they were when the block ends.
+        optimizer: fused. Its weights have their own shape again when the block ends.
     """
-    turned = [
+    channels_last = [
         p
         for group in optimizer.param_groups
         for p in group["params"]
         if p.grad is not None and p.device.type == "cpu" and _is_channels_last(p)
     ]
-    for p in turned:
-        _turn(p, optimizer, (0, 2, 3, 1))
+    for p in channels_last:
+        _permute(p, optimizer, (0, 2, 3, 1))
     try:
         yield
     finally:
-        for p in turned:
-            _turn(p, optimizer, (0, 3, 1, 2))
+        for p in channels_last:
+            _permute(p, optimizer, (0, 3, 1, 2))
 
 
 def _is_channels_last(p: Tensor) -> bool:
     return p.dim() == 4 and not p.is_contiguous() and p.is_contiguous(memory_format=torch.channels_last)
 
 
-def _turn(p: Tensor, optimizer: torch.optim.Optimizer, order: tuple[int, ...]) -> None:
-    """Permute the dimensions of a weight, its gradient and its state, all in the weight's memory order."""
+def _permute(p: Tensor, optimizer: torch.optim.Optimizer, order: tuple[int, ...]) -> None:
+    """Permute the dimensions of a weight, its gradient and its optimizer state, in place.
 
-    def turn(tensor: Tensor) -> Tensor:
-        same = tensor if tensor.stride() == p.stride() else torch.empty_like(p).copy_(tensor)
-        return same.detach().permute(order)
+    A gradient or state with another order in memory than its weight's is copied into that order first.
+    """
+
+    def permuted(tensor: Tensor) -> Tensor:
+        in_order = tensor if tensor.stride() == p.stride() else torch.empty_like(p).copy_(tensor)
+        return in_order.detach().permute(order)
 
     state = optimizer.state.get(p, {})
     views = {
-        name: turn(value)
+        name: permuted(value)
         for name, value in state.items()
         if isinstance(value, Tensor) and value.shape == p.shape
     }
-    gradient = None if p.grad is None else turn(p.grad)
-    p.grad = None  # torch wants a gradient of the shape of its weights
+    gradient = None if p.grad is None else permuted(p.grad)
+    p.grad = None  # torch refuses a gradient of another shape than its weight's
     p.data = p.data.permute(order)
     p.grad = gradient
     state.update(views)
 
 
 def learning_rate(recipe: OptimRecipe, step: int, steps_per_epoch: int, total_steps: int) -> float:
-    """The learning rate of one step, a pure function, so that a resumed run needs no state of a scheduler.
+    """Compute the learning rate of one step; a resumed run needs no state of a scheduler.
 
     Args:
         recipe: peak, schedule, warm-up.
-        step: optimizer steps done before this one.
-        steps_per_epoch: of the training part.
-        total_steps: of the run, which the cosine spans.
+        step: number of optimizer steps done before this one.
+        steps_per_epoch: number of optimizer steps of an epoch.
+        total_steps: number of optimizer steps of the run.
 
     Returns:
-        The rate: linear from 0 in the warm-up; then half a cosine, or drops by gamma, or constant.
+        The rate. It rises linearly from 0 in the warm-up. Then it falls by half a cosine to `min_lr` at the
+        end, or by the factor `gamma` at each milestone, or stays.
 
     After half of a cosine's steps half of the peak is left:
 

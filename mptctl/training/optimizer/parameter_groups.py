@@ -1,4 +1,4 @@
-"""Groups of weights that the optimizer treats alike: of one learning rate factor and one weight decay."""
+"""Sorts weights into groups of one learning rate factor and one weight decay, for the optimizer."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from mptctl.models.heads import find_head
 from mptctl.models.timm_networks import TIMM, timm_layers
 from mptctl.recipe import OptimRecipe
 
-# Weights of more than one dimension that have no decay, by pattern; timm's networks name their own.
+# Name patterns of weights that have no decay though they have more than one dimension. timm's networks name
+# theirs themselves.
 WITHOUT_DECAY = ("*class_token", "*pos_embedding", "*relative_position_bias_table", "*layer_scale")
 
 
 class Layers(NamedTuple):
-    """Patterns by which the names of a network's weights say their layer; the rest is the classifier's.
+    """Regular expressions that give a weight's layer by its name.
+
+    A weight whose name none of them matches belongs to the classifier.
 
     Attributes:
-        stem: of the first layer.
-        block: of the layers after it; the numbers in its groups order them.
-        end: of weights behind the last block, which count as its layer; the default matches none.
+        stem: matches weights of the first layer.
+        block: matches weights of the blocks after it; the numbers in its groups order the blocks.
+        end: matches weights behind the last block, which count as part of it; the default matches none.
     """
 
     stem: str
@@ -33,7 +36,7 @@ class Layers(NamedTuple):
 
 
 IN_STAGES = Layers(r"features\.0\.", r"features\.(?:([1357])\.(\d+)|([246]))\.")
-# By the class of the network; blocks are cut as timm cuts its networks of the same name.
+# By the name of the network's class. Layers are those that timm gives its networks of the same name.
 LAYERS = {
     "ConvNeXt": IN_STAGES,
     "ResNet": Layers(r"(?:conv1|bn1)\.", r"layer(\d+)\.(\d+)\."),
@@ -51,16 +54,16 @@ def parameter_groups(recipe: OptimRecipe, model: nn.Module, arch: str) -> list[A
     """Sort the trained weights of a model into groups of one weight decay and one learning rate factor.
 
     Args:
-        recipe: weight decay, decay of the rate by layer, and rate of the classifier.
+        recipe: gives weight decay, decay of the rate by layer, and rate of the classifier.
         model: the network.
-        arch: its name.
+        arch: the network's name.
 
     Returns:
-        The weights themselves where all are treated alike; else groups as torch's optimizers take them, with
-        the factor as `lr_scale`.
+        The trained weights themselves if all are treated alike. Else groups as torch's optimizers take them,
+        with the learning rate factor as `lr_scale`.
 
     Raises:
-        UsageError: the recipe has a rate for each layer, and the order of the network's layers is not known.
+        UsageError: ``optim.layer_decay`` is set, and the order of the network's layers is not known.
     """
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not recipe.no_decay and recipe.layer_decay is None and recipe.head_lr is None:
@@ -71,8 +74,8 @@ def parameter_groups(recipe: OptimRecipe, model: nn.Module, arch: str) -> list[A
     )
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, weight in trained.items():
-        exempt = recipe.no_decay and (weight.ndim <= 1 or any(fnmatchcase(name, each) for each in patterns))
-        decay = 0.0 if exempt else recipe.weight_decay
+        is_exempt = weight.ndim <= 1 or any(fnmatchcase(name, pattern) for pattern in patterns)
+        decay = 0.0 if recipe.no_decay and is_exempt else recipe.weight_decay
         groups.setdefault((factors.get(name, 1.0), decay), []).append(weight)
     return [
         {"params": weights, "lr_scale": factor, "weight_decay": decay}
@@ -81,7 +84,7 @@ def parameter_groups(recipe: OptimRecipe, model: nn.Module, arch: str) -> list[A
 
 
 def _learning_rate_factors(recipe: OptimRecipe, model: nn.Module, arch: str) -> dict[str, float]:
-    """The learning rate factor of weights by name; a weight that is missing has 1."""
+    """Compute the learning rate factors of weights by name; a weight that is left out has factor 1."""
     factors: dict[str, float] = {}
     if recipe.layer_decay is not None:
         layers = layer_numbers(model, arch)
@@ -94,7 +97,7 @@ def _learning_rate_factors(recipe: OptimRecipe, model: nn.Module, arch: str) -> 
 
 
 def layer_numbers(model: nn.Module, arch: str) -> dict[str, int]:
-    """The number of each weight's layer by its name, 0 nearest the picture; the classifier's is the largest.
+    """Number the layer of each weight, by the weight's name: from 0 nearest the picture to the classifier.
 
     Raises:
         UsageError: the order of the network's layers is not known.
@@ -103,7 +106,7 @@ def layer_numbers(model: nn.Module, arch: str) -> dict[str, int]:
         numbers = timm_layers(model)
     else:
         layers = LAYERS.get(type(model).__name__)
-        numbers = {} if layers is None else _numbered(list(_weights(model)), layers)
+        numbers = {} if layers is None else _number_by_patterns(list(_weights(model)), layers)
     if len(set(numbers.values())) < 2:
         raise UsageError(
             f"optim.layer_decay: the order of the layers of {arch} is not known; it is of ResNet, ConvNeXt, "
@@ -112,19 +115,20 @@ def layer_numbers(model: nn.Module, arch: str) -> dict[str, int]:
     return numbers
 
 
-def _numbered(names: list[str], layers: Layers) -> dict[str, int]:
-    """The number of each weight's layer by the patterns of its name."""
-    # Keys that sort in the order of the layers: stem (0,), blocks (1, stage, block), classifier (2,).
+def _number_by_patterns(names: list[str], layers: Layers) -> dict[str, int]:
+    """Number the layer of each weight by the patterns that its name matches."""
+    # Tuples that sort in the order of the layers: stem (0,), blocks (1, stage, block), classifier (2,).
+    classifier = (2,)
     places: dict[str, tuple[int, ...]] = {}
     for name in names:
         if re.match(layers.stem, name):
             places[name] = (0,)
         elif block := re.match(layers.block, name):
             places[name] = (1, *(int(number) for number in block.groups() if number is not None))
-    last = max(places.values())
-    places |= {name: last for name in names if re.match(layers.end, name)}
-    order = sorted({*places.values(), (2,)})
-    return {name: order.index(places.get(name, (2,))) for name in names}
+    last_block = max(places.values())
+    places |= {name: last_block for name in names if re.match(layers.end, name)}
+    order = sorted({*places.values(), classifier})
+    return {name: order.index(places.get(name, classifier)) for name in names}
 
 
 def _weights(model: nn.Module) -> dict[str, Tensor]:
