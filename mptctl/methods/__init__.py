@@ -1,4 +1,4 @@
-"""Methods: what a student is trained to minimise."""
+"""Training methods: the losses that a student minimises, with their teachers."""
 
 from typing import TYPE_CHECKING
 
@@ -6,8 +6,7 @@ if TYPE_CHECKING:
     from mptctl.methods.criteria import build_criterion
     from mptctl.methods.table import build_method
 else:
-    # Only where they are asked for, because they import torch, and `rows` beside them is to be read without
-    # that.
+    # Imported at first use, because both import torch, and `mptctl.methods.rows` has to load without torch.
     def __getattr__(name: str) -> object:
         if name == "build_method":
             from mptctl.methods.table import build_method

@@ -1,4 +1,4 @@
-"""Methods that the fused loss does not compute: any criterion, distance and gate, by autograd."""
+"""Computes by autograd the methods that the fused loss does not: any criterion, distance and gate."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from mptctl.methods.criteria import RowCriterion
 from mptctl.methods.method import COUNTS, Method
 from mptctl.names import Gate
 
-# (N, C) logits of the student and of a teacher -> (N,), one distance per sample.
+# (N, C) logits of the student, (N, C) logits of a teacher -> (N,) distances, one a sample.
 DistanceFunction = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
 class AutogradMethod(Method):
-    """A method with a criterion or distance of its own; weights, bias and lambdas come from its settings.
+    """A method with its own criterion, distance or gate; focal weights, bias and lambdas are its settings'.
 
     Attributes:
-        criterion: of the biased logits, in place of the cross-entropy.
-        distance: to each teacher; None: the settings' distance.
-        gate: the rule that says which rows are distilled from which teacher.
+        criterion: loss of the biased logits, in place of the cross-entropy.
+        distance: distance to each teacher; None: the settings' distance.
+        gate: rule that selects the rows to be distilled from each teacher.
     """
 
     criterion: RowCriterion
@@ -42,9 +42,9 @@ class AutogradMethod(Method):
         normalizer: float | Tensor | None = None,
         row_weight: Tensor | None = None,
     ) -> tuple[dict[str, Tensor], Tensor]:
-        """See `Method.value_and_grad`."""
+        """Compute loss, terms, counts and gradient by autograd; see `Method.value_and_grad`."""
         ignore_index = self.settings.ignore_index
-        teachers = self.wanted(old_logits, ref_logits)
+        teachers = self.select_teachers(old_logits, ref_logits)
         leaf = logits.detach().requires_grad_()
         with torch.enable_grad():
             rows = weigh_rows(self.rows(leaf, target, *teachers), row_weight)
@@ -57,20 +57,23 @@ class AutogradMethod(Method):
     def rows(
         self, logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None
     ) -> RowLosses:
-        """See `Method.rows`."""
+        """Compute the terms of each row with the method's criterion, distance and gate; see `Method.rows`."""
         inputs = (logits, target, old_logits, ref_logits)
         rows = mpt_rows(*inputs, self.settings, self.criterion, self.distance)
         return rows if self.gate == "none" else _gate_by_student(rows, is_top1_correct(logits, target))
 
 
 def _gate_by_student(rows: RowLosses, right: Tensor) -> RowLosses:
-    """Keep the old model's distance where the student is wrong, and the reference's where it is right.
+    """Keep the distance to the old model where the student is wrong, to the reference where it is right.
 
-    Echterhoff et al., MUSCLE (EMNLP 2024), mask tokens so; here a row is a picture.
+    Echterhoff et al., MUSCLE (EMNLP 2024), mask tokens by this rule; here a row is a picture.
 
     Args:
-        rows: (N,) each.
-        right: (N,) bool: the student's answer, without bias, is right.
+        rows: terms of the loss, (N,) each.
+        right: (N,) bool: whether the student's prediction, without bias, is right.
+
+    Returns:
+        The rows, with distances of 0 where they are not kept.
     """
     old = None if rows.fd_old is None else rows.fd_old.where(~right, 0.0)
     ref = None if rows.fd_ref is None else rows.fd_ref.where(right, 0.0)

@@ -1,8 +1,8 @@
-"""Criteria: the loss of a student's own answers, beside distillation. A new one is a function and a row here.
+"""Criteria: losses of a student's logits against the labels, beside distillation.
 
-A function takes (N, C) logits, with the bias where a method has one, and (N,) labels 0..C-1, and gives one
-loss per row, (N,). Its keyword arguments are keys of the recipe's ``criterion`` group. p is softmax(logits),
-y the label.
+A criterion is a function here and a row in CRITERIA. The function takes (N, C) logits, to which the method's
+bias is added already, and (N,) labels 0..C-1. It returns (N,), one loss per row. Its keyword arguments are
+keys of the recipe's ``criterion`` group. Docstrings write p for softmax(logits) and y for the label.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mptctl.recipe.criterion import CriterionName
 RowCriterion = Callable[[Tensor, Tensor], Tensor]
 
 # Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss" (NeurIPS 2020), FLSD-53: gamma where p_y
-# is at least the threshold, gamma where it is below, and the threshold.
+# is at least the threshold, gamma where p_y is below, and the threshold.
 FLSD_GAMMA, FLSD_GAMMA_BELOW, FLSD_THRESHOLD = 3.0, 5.0, 0.2
 
 
@@ -36,7 +36,7 @@ def label_smoothing(logits: Tensor, target: Tensor, *, smoothing: float) -> Tens
     Args:
         logits: (N, C).
         target: (N,).
-        smoothing: s, the part of the target that is spread over all classes.
+        smoothing: s, the fraction of the target that is spread over all classes.
 
     With p = (3/4, 1/4) and label 0, 0.8 * 0.2877 + 0.2 * (0.2877 + 1.3863) / 2:
 
@@ -116,9 +116,9 @@ def margin_label_smoothing(
     Args:
         logits: (N, C).
         target: (N,).
-        margin: distance from the largest logit up to which a logit costs nothing.
-        alpha: weight of the distance beyond it.
-        reduction: over classes, "mean" as the published code, or "sum" as the paper.
+        margin: a logit less than this below the largest one costs nothing.
+        alpha: weight of the distance beyond the margin.
+        reduction: over classes: "mean" as in the published code, or "sum" as in the paper.
 
     >>> logits, label = torch.tensor([[4.0, 0.0]]), torch.tensor([0])
     >>> loss = margin_label_smoothing(logits, label, margin=1.0, alpha=0.1, reduction="mean")
@@ -131,13 +131,15 @@ def margin_label_smoothing(
 
 
 def with_margin(logits: Tensor, target: Tensor, *, criterion: RowCriterion, margin: float) -> Tensor:
-    """A criterion with a margin subtracted from the true class's logit (Liu et al., ECCV 2020, Eq. 2, 4).
+    """Apply a criterion after subtracting a margin from the true class's logit.
+
+    Liu et al., ECCV 2020, Eq. 2 and 4.
 
     Args:
         logits: (N, C).
         target: (N,).
-        criterion: of logits and labels.
-        margin: s * m, which may be negative.
+        criterion: gives one loss per row.
+        margin: scale of the logits times the margin of the cosine, s * m; may be negative.
 
     Of two equal logits the true one loses log 3, so that its probability is 1/4 and the loss log 4:
 
@@ -146,21 +148,21 @@ def with_margin(logits: Tensor, target: Tensor, *, criterion: RowCriterion, marg
     >>> round(loss.item(), 4)
     1.3863
     """
-    taken = torch.full_like(logits[:, :1], -margin)
-    return criterion(logits.scatter_add(1, target.long().unsqueeze(1), taken), target)
+    minus_margin = torch.full_like(logits[:, :1], -margin)
+    return criterion(logits.scatter_add(1, target.long().unsqueeze(1), minus_margin), target)
 
 
-def by_class(logits: Tensor, target: Tensor, *, criterion: RowCriterion, weights: Tensor) -> Tensor:
-    """A criterion times the weight of the label's class.
+def weighted_by_class(logits: Tensor, target: Tensor, *, criterion: RowCriterion, weights: Tensor) -> Tensor:
+    """Apply a criterion, and multiply each loss by the weight of the label's class.
 
     Args:
         logits: (N, C).
         target: (N,).
-        criterion: of logits and labels.
+        criterion: gives one loss per row.
         weights: (C,).
 
-    >>> weights = torch.tensor([2.0, 1.0])
-    >>> loss = by_class(torch.zeros(1, 2), torch.tensor([0]), criterion=cross_entropy, weights=weights)
+    >>> logits, weights = torch.zeros(1, 2), torch.tensor([2.0, 1.0])
+    >>> loss = weighted_by_class(logits, torch.tensor([0]), criterion=cross_entropy, weights=weights)
     >>> round(loss.item(), 4)  # 2 log 2
     1.3863
     """
@@ -179,12 +181,12 @@ CRITERIA: dict[CriterionName, Callable[..., Tensor]] = {
 
 @dataclass(frozen=True)
 class Criterion:
-    """A criterion with its parameters, for logits of any shape.
+    """A criterion with its parameters, callable on logits of any shape.
 
     Attributes:
         name: as in the recipe.
-        rows: its function, on valid rows alone.
-        ignore_index: the label of rows that count nowhere.
+        rows: the criterion's function, for rows without ignored labels.
+        ignore_index: the label of rows to be ignored.
     """
 
     name: str
@@ -192,15 +194,15 @@ class Criterion:
     ignore_index: int = LossSettings(num_old=0).ignore_index
 
     def __call__(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Computes a loss per row, differentiable in the logits.
+        """Compute one loss per label, differentiable in the logits.
 
         Args:
-            logits: (N, C), or dense: (N, C, H, W). Half precision is computed in float32.
-            target: (N,) or (N, H, W) integer, 0..C-1 or the ignored label.
+            logits: (N, C), or for dense prediction (N, C, H, W). Half precision is computed in float32.
+            target: (N,) or (N, H, W) integers, 0..C-1 or ``ignore_index``.
 
         Returns:
-            The target's shape: losses, and 0 where the label is the ignored one, whatever the logits hold
-            there.
+            Losses in the target's shape; 0 where the label is ``ignore_index``, even if logits there are not
+            finite.
 
         Raises:
             ValueError: the shapes do not fit.
@@ -220,13 +222,13 @@ class Criterion:
 def build_criterion(
     name: str, *, ignore_index: int | None = None, class_weights: Tensor | None = None, **parameters: Any
 ) -> Criterion:
-    """A criterion by name, for a training loop of any kind.
+    """Build a criterion by name, for a training loop of any kind.
 
     Args:
         name: ``ce``, ``ls``, ``fl``, ``flsd``, ``ecp`` or ``mbls``.
-        ignore_index: the label of rows that count nowhere; default -100.
-        class_weights: (C,) factor of a loss by its label; default: 1.
-        parameters: keys of the recipe's ``criterion`` group; what is not named is the paper's.
+        ignore_index: the label of rows to be ignored; None: -100.
+        class_weights: (C,) factor of each loss by its label; None: 1.
+        parameters: keys of the recipe's ``criterion`` group, with the paper's values as defaults.
 
     Raises:
         UsageError: an unknown name or parameter, with the nearest valid one, or a value out of range.
@@ -236,10 +238,15 @@ def build_criterion(
 
 
 def criterion_from_recipe(recipe: CriterionRecipe, class_weights: Tensor | None = None) -> Criterion:
-    """The criterion that a recipe describes, with the weights that `class_weights` makes of it."""
+    """Build the criterion that a recipe describes.
+
+    Args:
+        recipe: name and parameters; its own ``class_weights`` are not read here.
+        class_weights: (C,) as `compute_class_weights` returns them; None: 1.
+    """
     function = CRITERIA[recipe.name]
     keys = inspect.signature(function).parameters.keys() & CriterionRecipe.model_fields.keys()
     rows: RowCriterion = partial(function, **{key: getattr(recipe, key) for key in keys})
     if class_weights is not None:
-        rows = partial(by_class, criterion=rows, weights=class_weights)
+        rows = partial(weighted_by_class, criterion=rows, weights=class_weights)
     return Criterion(recipe.name, rows)

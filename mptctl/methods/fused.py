@@ -1,4 +1,4 @@
-"""Methods that the fused loss computes: cross-entropy, and distillation by KL or logit matching."""
+"""Computes methods by the fused loss: cross-entropy, and distillation by KL or logit matching."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mptctl.methods.method import COUNTS, Method
 
 @dataclass(frozen=True, kw_only=True)
 class FusedMethod(Method):
-    """`mpt_loss` with the method's settings: values and gradient in one pass."""
+    """A method that `mpt_loss` computes: values and gradient in one pass."""
 
     def value_and_grad(
         self,
@@ -25,8 +25,8 @@ class FusedMethod(Method):
         normalizer: float | Tensor | None = None,
         row_weight: Tensor | None = None,
     ) -> tuple[dict[str, Tensor], Tensor]:
-        """See `Method.value_and_grad`."""
-        teachers = self.wanted(old_logits, ref_logits)
+        """Compute loss, terms, counts and gradient by `mpt_loss`; see `Method.value_and_grad`."""
+        teachers = self.select_teachers(old_logits, ref_logits)
         out = mpt_loss(
             logits,
             target,
@@ -41,5 +41,5 @@ class FusedMethod(Method):
     def rows(
         self, logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None
     ) -> RowLosses:
-        """See `Method.rows`."""
+        """Compute the terms of each row; see `Method.rows`."""
         return mpt_rows(logits, target, old_logits, ref_logits, self.settings)

@@ -1,4 +1,4 @@
-"""The table of methods: distance, teachers and bias by name; read without torch."""
+"""The table of methods: distance, teachers and bias by name; imports no torch."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class MethodRow(NamedTuple):
     """A method's row in the table.
 
     Attributes:
-        distance: to its teachers; None where it does not distil.
-        teachers: roles of the models whose logits it needs.
-        bias: the recipe's k is added to the logits of new classes.
-        starts_late: it is on only from the recipe's ``elodi_start_epoch``.
+        distance: between student and teacher logits; None where the method does not distil.
+        teachers: roles of the models whose logits the method needs.
+        bias: whether the recipe's k is added to the logits of new classes.
+        starts_late: whether the method is on only from the recipe's ``elodi_start_epoch``.
         fixed: settings of the method that override the recipe.
     """
 
@@ -31,8 +31,7 @@ class MethodRow(NamedTuple):
 
 _NONE: frozenset[Role] = frozenset()
 _OLD, _BOTH = frozenset({Role.OLD}), frozenset(Role)
-# Yan et al., CVPR 2021, and their code (jun-fang/PCT): tau 100, times tau squared, weight 1, focal weights 1
-# and 5.
+# Settings of Yan et al., CVPR 2021, and their code (jun-fang/PCT).
 _PCT_OWN = {"tau": 100.0, "tau_squared": True, "lam": 1.0, "alpha": 1.0, "beta": 5.0}
 ROWS: dict[MethodName, MethodRow] = {
     "no-treatment": MethodRow(None, _NONE),
@@ -53,37 +52,37 @@ ROWS: dict[MethodName, MethodRow] = {
 
 
 def distance_of(name: MethodName) -> Distance | None:
-    """The distance between student and teachers in a method; None where it does not distil."""
+    """The distance between student and teacher logits in a method; None where the method does not distil."""
     return ROWS[name].distance
 
 
 def mpt_method(distance: Distance, with_ref: bool = True) -> MethodName:
-    """The name of the paper's method with bias and a distance, with or without a reference."""
+    """The name of the MPT method with a distance, and with or without a reference."""
     wanted = MethodRow(distance, _BOTH if with_ref else _OLD, bias=True)
     return next(name for name, row in ROWS.items() if row == wanted)
 
 
 def start_epoch(recipe: MethodRecipe) -> int:
-    """First epoch, counted from 0, in which the method is on."""
+    """The first epoch, counted from 0, in which the method is on."""
     return recipe.elodi_start_epoch if ROWS[recipe.name].starts_late else 0
 
 
 def first_best_epoch(recipe: MethodRecipe, epochs: int) -> int:
-    """First epoch, counted from 0, whose weights ``best.pt`` can have, in a run of some epochs."""
-    return last_quarter(epochs) if budget_of(recipe) is not None else start_epoch(recipe)
+    """The first epoch, counted from 0, that can become ``best.pt`` in a run of ``epochs`` epochs."""
+    return last_quarter_start(epochs) if nfr_budget(recipe) is not None else start_epoch(recipe)
 
 
-def last_quarter(epochs: int) -> int:
-    """First epoch, counted from 0, of the last quarter, in which a budget of flips no longer moves k.
+def last_quarter_start(epochs: int) -> int:
+    """The first epoch, counted from 0, of a run's last quarter, where a budget of flips no longer moves k.
 
-    >>> last_quarter(18)  # epochs 14 to 18, counted from 1
+    >>> last_quarter_start(18)  # epochs 14 to 18, counted from 1
     13
     """
     return 3 * epochs // 4
 
 
-def budget_of(recipe: MethodRecipe) -> float | None:
-    """The limit on NFR, a fraction, towards which k is moved; None without a limit or without a bias."""
+def nfr_budget(recipe: MethodRecipe) -> float | None:
+    """The recipe's limit on NFR, a fraction, for which k is moved; None without a limit or without a bias."""
     return None if recipe.max_nfr is None or not ROWS[recipe.name].bias else recipe.max_nfr / 100
 
 
@@ -91,16 +90,16 @@ def refuse_if_never_on(recipe: Recipe, steps_per_epoch: int) -> None:
     """Refuse a run that ends before its method begins: its result would be that of another method.
 
     Args:
-        recipe: of the run: its method, and how long it is.
-        steps_per_epoch: optimizer steps of one epoch.
+        recipe: of the run.
+        steps_per_epoch: number of optimizer steps of one epoch.
 
     Raises:
-        UsageError: names the key that ends the run too early, and the value that it needs.
+        UsageError: the run is too short; the message names the key that ends it and the value that it needs.
     """
     optim, start = recipe.optim, start_epoch(recipe.method)
     too_short = None
     if not start:
-        return  # on from the beginning, also of a run that trains nothing
+        return  # also a run of no steps
     if optim.epochs <= start:
         too_short = ("optim.epochs", optim.epochs, start + 1)
     elif optim.max_steps is not None and optim.max_steps <= start * steps_per_epoch:

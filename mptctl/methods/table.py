@@ -1,4 +1,4 @@
-"""Builds the method of a recipe."""
+"""Builds a method by its name or from a recipe."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from mptctl.methods.rows import ROWS, start_epoch
 from mptctl.names import Distance, MethodName
 from mptctl.recipe import CriterionRecipe, MethodRecipe, validate_criterion, validate_method
 
-# Weight of each distillation where the recipe names none (the paper's settings).
+# Weight of each teacher's distillation term, by distance, if the recipe has no `lam` (the paper's settings).
 LAMBDA: dict[Distance | None, float] = {"kl": 1.0, "lm": 0.4, None: 0.0}
 
 
 def topk_lm_distance(student: Tensor, teacher: Tensor, top_k: int) -> Tensor:
-    """Half the squared difference of the logits, summed over the teacher's K largest and divided by C.
+    """Half the squared difference of logits, summed over the teacher's K largest classes and divided by C.
 
-    The other classes count as equal (Zhao et al., TPAMI 2024, top-K distillation).
+    This is top-K distillation (Zhao et al., TPAMI 2024): other classes count as equal.
 
     Args:
         student: (N, C) logits.
         teacher: (N, C) logits.
-        top_k: K, at most C are taken.
+        top_k: K; above C it counts as C.
 
     Returns:
         (N,), one distance per sample; zeros where C is 0.
@@ -59,16 +59,16 @@ def build_method(
     class_weights: Tensor | None = None,
     **settings: Any,
 ) -> Method:
-    """A method by name.
+    """Build a method by name, for a training loop of any kind.
 
     Args:
         name: one of `mptctl.names.METHOD_NAMES`.
-        num_old: number of old classes, the first columns of the logits.
-        criterion: keys of the recipe's ``criterion`` group, such as ``{"name": "mbls"}``; default:
+        num_old: number of old classes, which are the first columns of the logits.
+        criterion: keys of the recipe's ``criterion`` group, such as ``{"name": "mbls"}``; None:
             cross-entropy.
         margin: subtracted from the true class's logit before the criterion: s * m of the recipe's head.
         class_weights: (C,) factor of the criterion by the label, not of distillation; None: 1.
-        settings: keys of the recipe's ``method`` group; the paper's values by default.
+        settings: keys of the recipe's ``method`` group, with the paper's values as defaults.
 
     Raises:
         UsageError: an unknown name or setting, with the nearest valid one.
@@ -91,24 +91,24 @@ def method_from_recipe(
     margin: float = 0.0,
     class_weights: Tensor | None = None,
 ) -> Method:
-    """The method that a recipe describes.
+    """Build the method that a recipe describes.
 
     Args:
-        recipe: the method's part of it.
-        num_old: old classes of the split.
-        criterion: the base term.
+        recipe: the recipe's ``method`` group.
+        num_old: number of old classes.
+        criterion: the recipe's ``criterion`` group.
         margin: subtracted from the true class's logit before the criterion, not in distillation.
-        class_weights: as of `class_weights`, on the device of the logits.
+        class_weights: (C,) of `compute_class_weights`, on the device of the logits; None: 1.
     """
-    method = _BUILDERS.get(recipe.name, _focal)(recipe, num_old)
+    method = _BUILDERS.get(recipe.name, _build_focal)(recipe, num_old)
     if criterion.name == "ce" and not margin and class_weights is None:
-        return method  # plain cross-entropy: the fused loss serves it
+        return method
     rows = criterion_from_recipe(criterion, class_weights).rows
     return _with_criterion(method, partial(with_margin, criterion=rows, margin=margin) if margin else rows)
 
 
 def _with_criterion(method: Method, criterion: RowCriterion) -> Method:
-    """The same method with another criterion, also in the epochs before it starts."""
+    """Return the method with another criterion, also in the epochs before the method starts."""
     return AutogradMethod(
         name=method.name,
         settings=method.settings,
@@ -122,8 +122,8 @@ def _with_criterion(method: Method, criterion: RowCriterion) -> Method:
     )
 
 
-def _focal(recipe: MethodRecipe, num_old: int) -> Method:
-    """Biased cross-entropy, and focal distillation from the row's teachers."""
+def _build_focal(recipe: MethodRecipe, num_old: int) -> Method:
+    """Build a method of biased cross-entropy and focal distillation, from its row in the table."""
     row = ROWS[recipe.name]
     recipe = recipe.model_copy(update=row.fixed)
     lam = recipe.lam if recipe.lam is not None else LAMBDA[row.distance]
@@ -150,14 +150,14 @@ def _focal(recipe: MethodRecipe, num_old: int) -> Method:
     return AutogradMethod(criterion=CRITERIA["ce"], gate=recipe.gate, **common)
 
 
-def _naive(recipe: MethodRecipe, num_old: int) -> Method:
-    """Cross-entropy that weighs more where the old model is right."""
+def _build_naive(recipe: MethodRecipe, num_old: int) -> Method:
+    """Build pct-naive: cross-entropy, with a larger weight of rows where the old model is right."""
     settings = LossSettings(num_old, distance=None, ce_focal_weight=recipe.naive_weight)
     return FusedMethod(name=recipe.name, settings=settings, teachers=ROWS[recipe.name].teachers)
 
 
-def _elodi(recipe: MethodRecipe, num_old: int, *, top_k: bool = False) -> Method:
-    """Logit matching without focal weights, from an epoch on; before it, plain cross-entropy."""
+def _build_elodi(recipe: MethodRecipe, num_old: int, *, top_k: bool = False) -> Method:
+    """Build ELODI: plain cross-entropy, joined by logit matching from ``elodi_start_epoch`` on."""
     row = ROWS[recipe.name]
     plain = FusedMethod(name=recipe.name, settings=LossSettings(num_old, distance=None))
     settings = LossSettings(
@@ -182,9 +182,9 @@ def _elodi(recipe: MethodRecipe, num_old: int, *, top_k: bool = False) -> Method
     return AutogradMethod(criterion=CRITERIA["ce"], distance=largest, **common)
 
 
-# Builders of the methods that `_focal` does not build.
+# Builders of the methods that `_build_focal` does not build.
 _BUILDERS: dict[MethodName, Callable[[MethodRecipe, int], Method]] = {
-    "pct-naive": _naive,
-    "elodi": _elodi,
-    "elodi-topk": partial(_elodi, top_k=True),
+    "pct-naive": _build_naive,
+    "elodi": _build_elodi,
+    "elodi-topk": partial(_build_elodi, top_k=True),
 }

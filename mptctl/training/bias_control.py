@@ -17,7 +17,7 @@ from statistics import median
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.bias.choice import Budget
-from mptctl.methods.rows import budget_of, last_quarter
+from mptctl.methods.rows import last_quarter_start, nfr_budget
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.records import BiasEpoch, BiasPath
 from mptctl.models.run_folder import RunDir
@@ -55,7 +55,7 @@ class BiasControl:
     @property
     def fixed_from(self) -> int:
         """The epoch, counted from 0, from which on k is fixed; the best epoch is chosen from there on."""
-        return last_quarter(self.epochs)
+        return last_quarter_start(self.epochs)
 
     def next_k(self, path: BiasPath) -> float:
         """The k (bias on the logits of new classes) of the epoch that follows a path."""
@@ -108,26 +108,26 @@ def plan_bias_control(
         UsageError: no old model, no validation picture of an old class, too few to show that the budget is
             kept, or too few epochs.
     """
-    limit = budget_of(recipe)
+    limit = nfr_budget(recipe)
     if limit is None:
         return None
-    budget = f"--max-nfr {100 * limit:g}"
+    flag = f"--max-nfr {100 * limit:g}"
     if not has_old_model:
-        raise UsageError(f"{budget}: counts flips against the old model; name it with --old RUN")
+        raise UsageError(f"{flag}: counts flips against the old model; name it with --old RUN")
     if not samples_old:
         raise UsageError(
-            f"{budget}: is kept on validation pictures, and the split has none of old classes; split again "
+            f"{flag}: is kept on validation pictures, and the split has none of old classes; split again "
             "with --val-fraction 0.1"
         )
     if epochs < LEAST_EPOCHS:
         raise UsageError(
-            f"{budget}: moves k in the third quarter of the epochs, and {epochs} have none; set "
+            f"{flag}: moves k in the third quarter of the epochs, and {epochs} have none; set "
             f"optim.epochs to at least {LEAST_EPOCHS}, or give --k"
         )
     # `adjust` will choose among the last epochs, and between two series of shifts (Bonferroni's correction).
-    candidates = epochs - last_quarter(epochs)
-    nfr_budget = Budget(limit, confidence=recipe.confidence, epochs=candidates)
-    return BiasControl(recipe.k, nfr_budget.most_flips(samples_old, series=2), epochs)
+    candidates = epochs - last_quarter_start(epochs)
+    budget = Budget(limit, confidence=recipe.confidence, epochs=candidates)
+    return BiasControl(recipe.k, budget.most_flips(samples_old, series=2), epochs)
 
 
 def predict_decline(references: Sequence[Path], epochs: int) -> tuple[BiasPath, list[str]]:

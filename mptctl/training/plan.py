@@ -15,7 +15,7 @@ from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import choose_loader
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
 from mptctl.errors import UsageError, some
-from mptctl.methods.class_weights import class_weights
+from mptctl.methods.class_weights import compute_class_weights
 from mptctl.methods.method import Method
 from mptctl.methods.table import method_from_recipe
 from mptctl.names import Part, Role
@@ -89,7 +89,7 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     refuse_too_short(recipe, split, request.num_classes)
     names = split.classes.names[: request.num_classes]
     counts = np.bincount(split.labels[split.indices("train", request.num_classes)], minlength=len(names))
-    weights = class_weights(recipe.criterion, names, counts)
+    weights = compute_class_weights(recipe.criterion, names, counts)
     method = method_from_recipe(
         recipe.method,
         split.classes.num_old,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from mptctl.errors import CheckpointError, UsageError
-from mptctl.methods.rows import budget_of
+from mptctl.methods.rows import nfr_budget
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
 from mptctl.models.metrics_log import read_metrics, steps_logged_after
 from mptctl.models.records import NOT_VALIDATED, Validation
@@ -191,7 +191,7 @@ def _refuse_extension(recipe: Recipe, key: str, path: Path) -> None:
         name
         for name, spans_run in (
             ("optim.schedule cosine", recipe.optim.schedule == "cosine"),
-            (f"method.max_nfr {recipe.method.max_nfr}", budget_of(recipe.method) is not None),
+            (f"method.max_nfr {recipe.method.max_nfr}", nfr_budget(recipe.method) is not None),
             (f"method.k_schedule {recipe.method.k_schedule}", recipe.method.k_schedule != "constant"),
         )
         if spans_run

@@ -41,7 +41,7 @@ def train_step(student: Student, batch: Batch, lr: float, normalizer: float) -> 
             if part.mixing is None:
                 terms, grad = student.method.value_and_grad(logits, part.labels, old, ref, normalizer)
             else:
-                terms, grad = student.method.of_mixture(
+                terms, grad = student.method.mixture_value_and_grad(
                     logits, part.labels, *part.mixing, old, ref, normalizer
                 )
             logits.backward(grad)

@@ -16,7 +16,7 @@ from mptctl.teachers.source import TeacherSource
 
 
 class Validator:
-    """Measures models on the validation part; the old model's predictions are computed once, in the first pass.
+    """Measures models on the validation part; computes the old model's predictions in the first pass only.
 
     Args:
         loader: of the validation part, in its fixed order.

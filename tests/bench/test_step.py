@@ -113,7 +113,7 @@ def test_the_published_loop_minimises_what_ours_does(method: str, reduction: str
     made = build_method(method, num_old=3, lm_reduction=reduction)
     logits, ref = torch.randn(2, 16, 7).double()
     old, labels = torch.randn(16, 3).double(), torch.randint(0, 7, (16,))
-    wanted = made.wanted(old, ref)
+    wanted = made.select_teachers(old, ref)
     leaf = logits.clone().requires_grad_()
     loss = published_loss(leaf, labels, *wanted, made.settings)
     (grad,) = torch.autograd.grad(loss, leaf)

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from mptctl.errors import UsageError
 from mptctl.methods import build_criterion, build_method
-from mptctl.methods.class_weights import class_weights
+from mptctl.methods.class_weights import compute_class_weights
 from mptctl.recipe import CriterionRecipe, load_recipe
 from mptctl.recipe.criterion import EFFECTIVE_BETA
 
@@ -19,7 +19,7 @@ NAMES, COUNTS = ["ant", "bee", "cat"], np.array([100, 20, 5])
 
 
 def weights_of(said: object) -> list[float]:
-    weights = class_weights(CriterionRecipe(class_weights=said), NAMES, COUNTS)
+    weights = compute_class_weights(CriterionRecipe(class_weights=said), NAMES, COUNTS)
     assert weights is not None
     return weights.tolist()
 

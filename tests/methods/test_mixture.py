@@ -41,12 +41,12 @@ def test_a_row_of_two_labels_is_the_sum_of_both(variant: dict[str, Any]) -> None
     def total(leaf: Tensor) -> Tensor:
         parts = []
         for y, share in ((labels, weight), (others, 1 - weight)):
-            rows = method.rows(leaf, y, *method.wanted(*teachers))
+            rows = method.rows(leaf, y, *method.select_teachers(*teachers))
             parts += [(part * share).sum() for part in rows if part is not None]
         return torch.stack(parts).sum() / NORMALIZER
 
     leaf = z.clone().requires_grad_()
-    terms, grad = method.of_mixture(z, labels, others, weight, *teachers, NORMALIZER)
+    terms, grad = method.mixture_value_and_grad(z, labels, others, weight, *teachers, NORMALIZER)
     assert torch.autograd.gradcheck(total, (leaf,))
     (by_autograd,) = torch.autograd.grad(total(leaf), leaf)
     torch.testing.assert_close(grad, by_autograd, rtol=1e-9, atol=1e-12)
@@ -61,7 +61,7 @@ def test_a_row_of_one_label_is_what_it_was(variant: dict[str, Any]) -> None:
     z, labels, _, _, *teachers = inputs()
     plain, grad = method.value_and_grad(z, labels, *teachers, NORMALIZER)
     alone = (torch.full_like(labels, -100), torch.ones(N, dtype=torch.float64))
-    terms, its_grad = method.of_mixture(z, labels, *alone, *teachers, NORMALIZER)
+    terms, its_grad = method.mixture_value_and_grad(z, labels, *alone, *teachers, NORMALIZER)
     assert torch.equal(grad, its_grad)
     counts = [name for name in plain if name in COUNTS.values()]
     assert [int(terms[name]) for name in counts] == [int(plain[name]) for name in counts]
@@ -73,7 +73,9 @@ def test_a_row_of_one_label_is_what_it_was(variant: dict[str, Any]) -> None:
 
 def test_the_answer_is_right_where_it_is_one_of_the_two_labels() -> None:
     z, labels, others, weight, old, ref = inputs()
-    terms, _ = build_method("mpt-kl", num_old=OLD).of_mixture(z, labels, others, weight, old, ref, NORMALIZER)
+    terms, _ = build_method("mpt-kl", num_old=OLD).mixture_value_and_grad(
+        z, labels, others, weight, old, ref, NORMALIZER
+    )
     for whose, logits in (("student", z), ("old", old), ("ref", ref)):
         answers = logits.argmax(dim=1)
         assert int(terms[COUNTS[whose]]) == int(((answers == labels) | (answers == others)).sum())
@@ -85,7 +87,7 @@ def test_the_focal_weight_is_the_share_of_the_label_that_the_teacher_says() -> N
     method = build_method("mpt-kl", num_old=OLD, alpha=0.5, beta=3.0)
     both = (labels >= 0) & (others >= 0)
     labels, others = labels.where(both, -100), others.where(both, -100)
-    terms, _ = method.of_mixture(z, labels, others, weight, old, ref, NORMALIZER)
+    terms, _ = method.mixture_value_and_grad(z, labels, others, weight, old, ref, NORMALIZER)
     unweighted = build_method("mpt-kl", num_old=OLD, alpha=1.0, beta=0.0).rows(z, labels, old, ref)
     for name, logits, distance in (("fd_old", old, unweighted.fd_old), ("fd_ref", ref, unweighted.fd_ref)):
         says = logits.argmax(dim=1)
@@ -99,7 +101,7 @@ def test_the_masks_of_elodi_topk_do_not_look_at_labels() -> None:
     both = (labels >= 0) & (others >= 0)
     labels, others = labels.where(both, -100), others.where(both, -100)
     method = build_method("elodi-topk", num_old=OLD, elodi_top_k=2)
-    terms, _ = method.of_mixture(z, labels, others, weight, old, ref, NORMALIZER)
+    terms, _ = method.mixture_value_and_grad(z, labels, others, weight, old, ref, NORMALIZER)
     plain, _ = method.value_and_grad(z, labels, old, ref, NORMALIZER)
     for name in ("fd_old", "fd_ref"):
         assert float(terms[name]) == pytest.approx(float(plain[name]), rel=1e-12)

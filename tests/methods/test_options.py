@@ -115,7 +115,7 @@ def test_with_all_options_off_the_fused_loss_gives_the_same_bits(name: str) -> N
     assert method == build_method(name, num_old=OLD)
     assert method.for_epoch(3, 8) is method
     terms, grad = method.value_and_grad(z, y, old, ref)
-    out = mpt_loss(z, y, *method.wanted(old, ref), **method.settings._asdict())
+    out = mpt_loss(z, y, *method.select_teachers(old, ref), **method.settings._asdict())
     assert torch.equal(terms["loss"], out.loss)
     assert torch.equal(grad, out.grad)
 

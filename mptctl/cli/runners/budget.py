@@ -6,7 +6,7 @@ from mptctl.cli.messages import warn
 from mptctl.errors import UsageError
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.limits import Limits
-from mptctl.methods.rows import budget_of
+from mptctl.methods.rows import nfr_budget
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Session
 from mptctl.release.adjust_report import SUFFIX, AdjustRequest
@@ -61,7 +61,7 @@ def adjusted_afterwards(request: RunRequest, noise_floor: str | None = None) -> 
         UsageError: something is in the way of the adjusted run that is not to be thrown away, or a noise
             floor without a budget.
     """
-    limit = budget_of(request.recipe.method)
+    limit = nfr_budget(request.recipe.method)
     refuse_without_budget(limit, noise_floor=noise_floor)
     if limit is None:
         return None
