@@ -11,7 +11,7 @@ from mptctl.cli import options as opt
 from mptctl.cli.command import command_group
 from mptctl.names import Session
 
-app = command_group("Draw what models have learnt, and what they see in training.")
+app = command_group("Draw what models have learnt, and what they train on.")
 
 
 @app.command("embedding")

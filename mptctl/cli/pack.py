@@ -51,7 +51,7 @@ def pack(
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Copy the pictures of any source into folders of classes or tar shards, smaller if you like.
+    """Copy pictures into class folders or tar shards.
 
     With --short-side each picture is decoded as every loader does, made smaller as for evaluation, and
     written once: JPEG and WebP as JPEG at quality 95, all others as PNG. Without it each is copied byte for

@@ -48,6 +48,8 @@ def test_help_names_every_verb_and_imports_nothing_heavy() -> None:
     assert out.stderr.strip() == "[]"
     assert all(f" {verb.split()[0]} " in out.stdout for verb in VERBS)
     assert max(map(len, out.stdout.splitlines())) <= 80
+    panels = out.stdout.partition(" Start ")[2].splitlines()
+    assert not any(line.startswith("│  ") for line in panels), "a verb's line is broken"
 
 
 def test_files_of_predictions_are_compared_without_torch(tmp_path: Path) -> None:
