@@ -13,7 +13,7 @@ from mptctl.data.split import Split
 from mptctl.errors import CheckpointError
 from mptctl.inference.predict import compute_features
 from mptctl.models.checkpoint import Checkpoint, load_model
-from mptctl.models.heads import directions, find_classifier
+from mptctl.models.heads import class_directions, find_classifier
 from mptctl.names import Part, Session
 
 DIMENSIONS = 2
@@ -92,7 +92,7 @@ def embed(
         found[name] = Embedding(
             points=features[name][known],
             labels=labels[known],
-            weight=directions(classifier).detach().numpy(),
+            weight=class_directions(classifier).detach().numpy(),
             bias=classifier.bias.detach().numpy(),
             columns=columns,
             class_names=split.classes.names,

@@ -28,7 +28,7 @@ SCHEMA_VERSION = 1
 
 
 class CheckpointMeta(Model):
-    """The description of a checkpoint by itself."""
+    """The description that a checkpoint file carries: recipe, classes, progress, figures."""
 
     schema_version: int = Field(SCHEMA_VERSION, description="of this file format")
     origin: Literal["trained", "imported"] = Field(
@@ -36,24 +36,29 @@ class CheckpointMeta(Model):
     )
     recipe: Recipe = Field(description="the run's complete recipe")
     class_names: tuple[str, ...] = Field(description="in the order of the model's logits")
-    num_old: int = Field(description="how many of them are old classes")
+    num_old: int = Field(description="number of old classes among class_names")
     split_fingerprint: str | None = Field(None, description="of the split; null for an imported model")
     epoch: int = Field(0, description="finished epochs")
-    step_in_epoch: int = Field(0, description="optimizer steps done in the epoch after those")
+    step_in_epoch: int = Field(0, description="optimizer steps done in the epoch that is not finished")
     global_step: int = Field(0, description="optimizer steps done in all")
     metrics: dict[str, float | None] = Field(
-        {}, description="validation figures when it was saved, fractions"
+        {}, description="validation figures at the time of saving, fractions"
     )
     best_error: float | None = Field(None, description="lowest validation error so far, a fraction")
     adjustment: Adjustment | None = Field(None, description="what `adjust` changed after training")
-    bias_path: BiasPath | None = Field(None, description="k so far, where it is moved to keep a budget")
+    bias_path: BiasPath | None = Field(
+        None, description="k of each epoch so far; null unless a flip budget moves k"
+    )
     teachers: dict[str, str] = Field({}, description="role to digest of each teacher's checkpoint")
-    versions: dict[str, str] = Field({}, description="of what computed it")
+    versions: dict[str, str] = Field(
+        {}, description="versions of Python and of the packages that computed it"
+    )
     git_commit: str | None = Field(
-        None, description="of the checkout that the code ran from, where there is one"
+        None, description="commit of the checkout that the code ran from; null without a checkout"
     )
     jpeg_decoder: str | None = Field(
-        None, description="what decoded JPEG files in training; null of other pictures and earlier versions"
+        None,
+        description="decoder of JPEG files in training; null for other pictures and in files of earlier versions",
     )
 
 
@@ -62,11 +67,11 @@ class Checkpoint:
     """A checkpoint that was read and verified.
 
     Attributes:
-        path: where it came from.
-        meta: the description in it.
+        path: the file that was read.
+        meta: the file's description.
         model: the model's state dict, on the CPU.
-        training: optimizer and random state, for resuming; None in a checkpoint that is only for use.
-        digest: SHA-256 over meta and tensors, in hexadecimal.
+        training: optimizer and random state, for resuming; None if training cannot go on from this file.
+        digest: SHA-256 over meta, model and training, in hexadecimal.
     """
 
     path: Path
@@ -86,20 +91,20 @@ def save_checkpoint(
     """Write a checkpoint so that at every moment either the old or the new file is whole.
 
     Args:
-        path: the file.
-        meta: the description in it.
+        path: the file to write.
+        meta: the description to store.
         model: the model's state dict.
         training: optimizer and random state, of tensors and plain values.
-        keep_previous: new path of the file that lay at ``path``; None: it is replaced.
+        keep_previous: path to which a former file at ``path`` is moved; None: the former file is lost.
 
     Returns:
-        The digest.
+        The digest of the content, as in `Checkpoint`.
 
     Raises:
-        StorageError: the disk is full or the folder cannot be written; the file that was there stays.
+        StorageError: the disk is full or the folder cannot be written; the former file stays.
     """
     meta_json = meta.model_dump_json()
-    digest = _digest(meta_json, model, training)
+    digest = _compute_digest(meta_json, model, training)
     buffer = io.BytesIO()
     content = {"format": FORMAT, "meta": meta_json, "model": model, "training": training, "digest": digest}
     torch.save(content, buffer)
@@ -111,11 +116,13 @@ def save_checkpoint(
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint, safely, and verify its digest.
+    """Read a checkpoint or an exported model (.onnx, .safetensors) and verify its digest; run no code in it.
+
+    An exported model gets a description of origin "imported".
 
     Raises:
-        CheckpointError: the file is missing, cut short, damaged, foreign, or runs code when unpickled.
-        UsageError: an exported model, and what reads it is not installed.
+        CheckpointError: the file is missing, cut short, damaged, foreign, or would run code when unpickled.
+        UsageError: the package that reads exported models is not installed.
     """
     refuse_torch_program(path.suffix, str(path))
     if path.suffix.lower() in EXPORT_READERS:
@@ -127,8 +134,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
             num_old=exported.num_old,
             split_fingerprint=exported.split_fingerprint,
         )
-        return Checkpoint(path, meta, weights, None, _digest(meta.model_dump_json(), weights, None))
-    content = load_safely(path, advice=_valid_beside)
+        return Checkpoint(path, meta, weights, None, _compute_digest(meta.model_dump_json(), weights, None))
+    content = load_safely(path, advice=_newest_valid_beside)
     if not is_checkpoint(content):
         raise CheckpointError(
             f"{path}: not a checkpoint of mptctl; bring a state dict in with mptctl import {path} "
@@ -138,28 +145,28 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def is_checkpoint(content: object) -> bool:
-    """Tell whether the content of a file of torch is a checkpoint of ours, damaged or not."""
+    """Tell whether unpickled content has the format mark of an mptctl checkpoint; it may still be damaged."""
     return isinstance(content, dict) and content.get("format") == FORMAT
 
 
 def checkpoint_in(content: dict[str, Any], path: Path) -> Checkpoint:
-    """Verify the content of a checkpoint file, and make a `Checkpoint` of it.
+    """Verify the unpickled content of a checkpoint file and return it as a `Checkpoint`.
 
     Args:
-        content: of the file.
-        path: of the file.
+        content: of a file for which `is_checkpoint` is true.
+        path: of the file, for messages and for `Checkpoint.path`.
 
     Raises:
-        CheckpointError: it is damaged, or of another version.
+        CheckpointError: the content is damaged, of another schema version, or a program of torch.export.
     """
     try:
         meta_json, model, training = content["meta"], content["model"], content["training"]
-        _refuse_odd(model, training)
-        found = _digest(meta_json, model, training)
-        if content["digest"] != found:
+        _refuse_wrong_types(model, training)
+        digest = _compute_digest(meta_json, model, training)
+        if content["digest"] != digest:
             raise CheckpointError(
-                f"{path}: damaged: digest expected {content['digest'][:16]}, found {found[:16]}"
-                f"{_valid_beside(path)}"
+                f"{path}: damaged: digest expected {content['digest'][:16]}, found {digest[:16]}"
+                f"{_newest_valid_beside(path)}"
             )
         version = json.loads(meta_json).get("schema_version")
         if version != SCHEMA_VERSION:
@@ -171,22 +178,23 @@ def checkpoint_in(content: dict[str, Any], path: Path) -> Checkpoint:
         refuse_torch_program(meta.recipe.model.arch, str(path))
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: not a checkpoint: {one_line(error)[:120]}") from error
-    return Checkpoint(path, meta, model, training, found)
+    return Checkpoint(path, meta, model, training, digest)
 
 
 def load_model(checkpoint: Checkpoint) -> nn.Module:
     """Rebuild the model of a checkpoint, on the CPU, with its weights.
 
     Raises:
-        CheckpointError: the weights do not fit the architecture that the checkpoint names.
+        CheckpointError: the checkpoint names an unknown architecture, or the weights do not fit it.
+        UsageError: onnxruntime, which an ONNX model needs, is not installed.
     """
     recipe = checkpoint.meta.recipe
     if recipe.model.arch in PROGRAMS:
         return load_program(recipe.model.arch, checkpoint.model, str(checkpoint.path))
-    sizes = len(checkpoint.meta.class_names), recipe.data.image_size
+    num_classes, image_size = len(checkpoint.meta.class_names), recipe.data.image_size
     try:
-        refuse_other_shapes(checkpoint.model, recipe.model, *sizes)
-        model = build_model(recipe.model, *sizes)
+        refuse_other_shapes(checkpoint.model, recipe.model, num_classes, image_size)
+        model = build_model(recipe.model, num_classes, image_size)
     except UsageError as error:
         raise CheckpointError(f"{checkpoint.path}: names a network that there is not: {error}") from error
     except CheckpointError as error:
@@ -200,8 +208,8 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
     return model
 
 
-def _refuse_odd(model: object, training: object) -> None:
-    """Raise TypeError where the parts of a checkpoint are not of their types."""
+def _refuse_wrong_types(model: object, training: object) -> None:
+    """Raise TypeError unless ``model`` is a state dict of real tensors and ``training`` a dict or None."""
     if not isinstance(model, dict) or not model:
         raise TypeError("its model is no state dict")
     for name, value in model.items():
@@ -211,30 +219,37 @@ def _refuse_odd(model: object, training: object) -> None:
         raise TypeError("its training state is none")
 
 
-def _valid_beside(path: Path) -> str:
-    """Words for a message: the newest checkpoint in the same folder that is whole, or that there is none."""
-    beside: list[tuple[int, Path]] = []
+def _newest_valid_beside(path: Path) -> str:
+    """End of a message: the name of the newest valid checkpoint beside a damaged one, or that there is none."""
+    dated: list[tuple[int, Path]] = []
     for other in path.parent.glob("*.pt"):
-        with contextlib.suppress(OSError):  # a link to nothing, or in a circle
+        with contextlib.suppress(OSError):  # a broken or circular link
             if other != path and other.stat().st_size > 0:
-                beside.append((other.stat().st_mtime_ns, other))
-    for _, candidate in sorted(beside, reverse=True):
-        with contextlib.suppress(Exception):  # whatever is wrong with it, it is not a valid checkpoint
+                dated.append((other.stat().st_mtime_ns, other))
+    for _, candidate in sorted(dated, reverse=True):
+        with contextlib.suppress(Exception):  # reading a damaged file raises many kinds of errors
             content = load_safely(candidate)
-            if content["digest"] == _digest(content["meta"], content["model"], content["training"]):
+            if content["digest"] == _compute_digest(content["meta"], content["model"], content["training"]):
                 return f"; the newest valid one beside it is {candidate.name}"
     return "; there is no valid one beside it"
 
 
-def _digest(meta_json: str, model: dict[str, Tensor], training: dict[str, Any] | None) -> str:
-    """SHA-256 of a checkpoint's content, in hexadecimal."""
+def _compute_digest(meta_json: str, model: dict[str, Tensor], training: dict[str, Any] | None) -> str:
+    """Compute the SHA-256 of a checkpoint's description, weights and training state, in hexadecimal."""
     state = hashlib.sha256(meta_json.encode())
     _hash_into(state, {"model": model, "training": training})
     return state.hexdigest()
 
 
 def _hash_into(state: Any, value: Any) -> None:
-    """Feed nested plain values and tensors to a hash, with types and shapes, so that no two look alike."""
+    """Update a hash with nested plain values and tensors.
+
+    Types, shapes and lengths are hashed too, so that different content never gives the same bytes.
+
+    Args:
+        state: a hash of `hashlib`, updated in place.
+        value: tensors, dicts, lists, tuples and values with a stable `repr`.
+    """
     if isinstance(value, Tensor):
         tensor = value.detach().cpu().contiguous()
         state.update(f"T{tensor.dtype}{tuple(tensor.shape)}".encode())

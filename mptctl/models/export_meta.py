@@ -1,4 +1,4 @@
-"""The description of an exported model: inside its file, and as JSON beside it."""
+"""The description of an exported model: stored inside its file, and as JSON beside the file."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mptctl.recipe import Recipe
 from mptctl.recipe.data import Interpolation
 from mptctl.recipe.validation import validate_recipe
 
-# The key of a file's metadata, or the name in its archive, that holds the description.
+# Key under which an exported file's metadata hold the description; in an archive, the entry's name.
 KEY = "mptctl"
 
 
 class Preprocessing(Model):
-    """From a decoded RGB picture to what the model takes."""
+    """How a decoded RGB picture is resized, cropped and normalised into the model's input."""
 
     resize: int = Field(
         description="shorter side after resizing, in pixels: with antialiasing, as torchvision"
@@ -36,7 +36,7 @@ class Preprocessing(Model):
     )
 
     def recipe_keys(self) -> dict[str, Any]:
-        """Keys of a recipe's group `data` by which pictures become what the model takes."""
+        """The same preprocessing as keys of a recipe's group `data`."""
         return {
             "image_size": self.crop,
             "interpolation": self.interpolation,
@@ -47,36 +47,43 @@ class Preprocessing(Model):
 
 
 class ExportMeta(Model):
-    """The description of an exported model by itself."""
+    """The description that an exported model's file carries."""
 
     schema_version: Literal[1] = Field(1, description="of this object")
     class_names: tuple[str, ...] = Field(description="in the order of the logits")
-    num_old: int = Field(description="how many of them are old classes")
+    num_old: int = Field(description="number of old classes among class_names")
     split_fingerprint: str | None = Field(
-        description="of the split that it was trained on; null where unknown"
+        description="of the split that the model was trained on; null where unknown"
     )
-    checkpoint: str = Field(description="digest of the checkpoint that it was made from")
-    preprocessing: Preprocessing = Field(description="what becomes of a picture before the model")
-    model: dict[str, Any] = Field(description="the recipe's group of that name")
-    quantized: Quantization | None = Field(None, description="to what its numbers were rounded")
+    checkpoint: str = Field(description="digest of the exported checkpoint")
+    preprocessing: Preprocessing = Field(description="from a decoded picture to the model's input")
+    model: dict[str, Any] = Field(description="the recipe's group `model`")
+    quantized: Quantization | None = Field(None, description="number format that the weights were rounded to")
     content: str = Field(description="SHA-256 of the rest of the file, in hexadecimal")
 
     def recipe(self, arch: str | None = None) -> Recipe:
-        """A recipe with this model's pictures, and its network or another architecture."""
+        """A recipe with this model's preprocessing and network.
+
+        Args:
+            arch: architecture to name instead of the model's own network; None: the model's own.
+        """
         data = self.preprocessing.recipe_keys()
         model = self.model if arch is None else {"arch": arch}
         return validate_recipe({"data": data, "model": model}, "an exported model")
 
 
 def parse_export_meta(text: str | None, path: Path) -> ExportMeta | None:
-    """Parse the description in an exported file; None where there is none.
+    """Parse the description in an exported file, and compare it with the JSON file beside the export.
 
     Args:
-        text: JSON from inside the file; None where there is none.
-        path: of the file; the JSON file beside it must say the same.
+        text: the description as JSON; None where the file has none.
+        path: of the exported file; a missing JSON file beside it is not an error.
+
+    Returns:
+        The description; None if ``text`` is None.
 
     Raises:
-        CheckpointError: it is damaged, or the file beside it differs.
+        CheckpointError: a description is damaged, or the JSON file beside the export differs.
     """
     if text is None:
         return None
@@ -98,11 +105,11 @@ def parse_export_meta(text: str | None, path: Path) -> ExportMeta | None:
 
 
 def refuse_torch_program(form: str, where: str) -> None:
-    """Raise CheckpointError of a program of torch.export: its loader runs what is in the file.
+    """Raise CheckpointError for a program of torch.export (.pt2), since loading one runs code in its file.
 
     Args:
-        form: suffix of the file, or what stands for the architecture.
-        where: what to call it in a message.
+        form: suffix of the file, or `model.arch` of a checkpoint.
+        where: name of the file in the message.
     """
     if form.lower().removeprefix(".") == "pt2":
         raise CheckpointError(
@@ -112,7 +119,13 @@ def refuse_torch_program(form: str, where: str) -> None:
 
 
 def refuse_changed(meta: ExportMeta, content: str, path: Path) -> None:
-    """Raise CheckpointError where the content's SHA-256 is not the one that the file names."""
+    """Raise CheckpointError if an exported file was changed.
+
+    Args:
+        meta: the file's description, which has the SHA-256 of the rest of the file.
+        content: SHA-256 of the rest of the file as it is now, in hexadecimal.
+        path: of the file, for the message.
+    """
     if meta.content != content:
         raise CheckpointError(
             f"{path}: changed since it was exported: digest expected {meta.content[:16]}, found "
@@ -121,5 +134,5 @@ def refuse_changed(meta: ExportMeta, content: str, path: Path) -> None:
 
 
 def sidecar(path: Path) -> Path:
-    """The JSON file beside an exported model."""
+    """The path of the JSON file beside an exported model: ``NAME.onnx.json`` for ``NAME.onnx``."""
     return path.with_name(f"{path.name}.json")

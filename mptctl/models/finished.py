@@ -1,4 +1,4 @@
-"""Tells from the run folder, or else from the checkpoint alone, whether a checkpoint's run was finished."""
+"""Tells whether a checkpoint comes from a finished run, by its run folder or by the checkpoint alone."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mptctl.models.run_folder import RunDir
 
 
 class Unfinished(NamedTuple):
-    """A run that is not finished, or may not be.
+    """A checkpoint whose run is not finished, or perhaps not finished.
 
     Attributes:
-        certain: False where neither the folder nor the checkpoint tells.
-        sentence: names the run, and says how far it came.
+        certain: True if the run is known to be unfinished; False if nothing tells.
+        sentence: for a message; names the checkpoint and says how far its run came.
     """
 
     certain: bool
@@ -24,33 +24,36 @@ class Unfinished(NamedTuple):
 
 
 def unfinished(path: Path, meta: CheckpointMeta) -> Unfinished | None:
-    """Find out whether the run of a checkpoint is unfinished; None where it was finished or imported.
+    """Describe how a checkpoint's run is unfinished.
 
-    The ``done`` line of ``metrics.jsonl`` beside the checkpoint decides; a resumed run takes it out again. A
-    checkpoint outside its run folder is finished where it is of the recipe's last step. ``best.pt`` is mostly
-    of an earlier epoch, and cannot tell whether the run went on.
+    With ``metrics.jsonl`` beside the checkpoint, the run is finished if the log ends in a ``done`` line, which
+    resuming removes. Without the log, the run is finished if the checkpoint is of the recipe's last step. A
+    ``best.pt`` is usually of an earlier step, so without its log nothing tells.
 
     Args:
         path: of the checkpoint; links are followed.
         meta: of the checkpoint.
+
+    Returns:
+        None if the run is finished or the model was imported.
     """
     if meta.origin == "imported":
         return None
     optim = meta.recipe.optim
     file = path.resolve()
     run = RunDir(file.parent)
-    lines = _log_or_nothing(run)
+    lines = _read_log(run)
     if lines and not came_to_end(lines):
-        total = next((line.total_steps for line in reversed(lines) if line.total_steps is not None), None)
-        at = "" if total is None else f", stopped at step {lines[-1].step:,} of {total:,}"
-        sentence = f"{path}: its run is not finished (epoch {lines[-1].epoch} of {optim.epochs}{at})"
+        last = lines[-1]
+        totals = [line.total_steps for line in lines if line.total_steps is not None]
+        stopped = f", stopped at step {last.step:,} of {totals[-1]:,}" if totals else ""
+        sentence = f"{path}: its run is not finished (epoch {last.epoch} of {optim.epochs}{stopped})"
         return Unfinished(True, sentence)
     if lines and file in (run.best, run.last, run.previous):
         return None
-    at_end = meta.epoch >= optim.epochs or (
-        optim.max_steps is not None and meta.global_step >= optim.max_steps
-    )
-    if at_end or not meta.global_step:
+    has_all_epochs = meta.epoch >= optim.epochs
+    has_all_steps = optim.max_steps is not None and meta.global_step >= optim.max_steps
+    if has_all_epochs or has_all_steps or meta.global_step == 0:
         return None
     if meta.step_in_epoch:
         sentence = f"{path}: saved in mid-run (in epoch {meta.epoch + 1} of {optim.epochs})"
@@ -62,8 +65,8 @@ def unfinished(path: Path, meta: CheckpointMeta) -> Unfinished | None:
     )
 
 
-def _log_or_nothing(run: RunDir) -> list[MetricsLine]:
-    """The lines of a run's log; none where it cannot be read."""
+def _read_log(run: RunDir) -> list[MetricsLine]:
+    """Read a run's ``metrics.jsonl``; an empty list if the file is missing or cannot be read."""
     try:
         return read_metrics(run.metrics)
     except (OSError, CheckpointError):

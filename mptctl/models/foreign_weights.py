@@ -1,4 +1,4 @@
-"""Weights that another program saved, under the names that a network has here."""
+"""Fits weights that another program saved to a network here: names, head, stem, order of channels."""
 
 from __future__ import annotations
 
@@ -12,79 +12,85 @@ from mptctl.models.heads import find_classifier, find_head
 from mptctl.recipe import ModelRecipe
 
 
-def named_as(model: nn.Module, arch: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Rename foreign weights to the names of a network, where the two correspond.
+def rename_weights(model: nn.Module, arch: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Rename foreign weights to a network's names as far as they correspond; other names stay.
 
-    A prefix of a module of Lightning or a wrapper of transformers is removed. Where everything but the
-    classifier fits, a linear layer of another name becomes it: ``fc.1`` of a `Sequential` with dropout, which
-    answers the same in evaluation.
+    A prefix before all names is removed, as modules of Lightning and wrappers of transformers add. If only the
+    classifier is missing and one linear layer of matching width is left over, that layer becomes the
+    classifier: for example ``fc.1`` of a `Sequential` with dropout. A missing bias becomes zeros.
 
     Args:
-        model: the network, of which only names and shapes are read.
-        arch: its name.
-        state: by the names of the program that saved it.
+        model: the network; only its names and shapes are read.
+        arch: its architecture's name.
+        state: weights by the names of the program that saved them.
     """
     own = model.state_dict()
     if not any(name in own for name in state):
-        first = next(iter(own))
-        prefix = next((name.removesuffix(first) for name in state if name.endswith(f".{first}")), "")
-        state = {name.removeprefix(prefix): tensor for name, tensor in state.items()}
+        state = _without_prefix(state, next(iter(own)))
     classifier = find_classifier(model, arch)
     weight, bias = f"{classifier.name}.weight", f"{classifier.name}.bias"
     extra = [name for name in state if name not in own]
-    if not own.keys() - state.keys() <= {weight, bias} or weight in state or not extra:
+    is_only_classifier_missing = weight not in state and own.keys() - state.keys() <= {weight, bias}
+    if not is_only_classifier_missing or not extra:
         return dict(state)
-    there = extra[0].rpartition(".")[0]
-    layer = {name.removeprefix(f"{there}."): state[name] for name in extra}
+    extra_module = extra[0].rpartition(".")[0]
+    layer = {name.removeprefix(f"{extra_module}."): state[name] for name in extra}
     rows = layer.get("weight")
     if rows is None or layer.keys() - {"weight", "bias"} or rows.shape[1:] != (classifier.layer.in_features,):
         return dict(state)
-    named = {name: tensor for name, tensor in state.items() if name in own}
-    return named | {weight: rows, bias: layer.get("bias", rows.new_zeros(len(rows)))}
+    body = {name: tensor for name, tensor in state.items() if name in own}
+    return body | {weight: rows, bias: layer.get("bias", rows.new_zeros(len(rows)))}
 
 
-def recipe_of_weights(state: Mapping[str, Tensor], recipe: ModelRecipe, plain: nn.Module) -> ModelRecipe:
-    """The recipe of an architecture with the head and the stem that its weights have.
+def _without_prefix(state: Mapping[str, Tensor], own_name: str) -> dict[str, Tensor]:
+    """Remove the prefix that a name ending in ``.own_name`` has before it from all names."""
+    prefix = next((name.removesuffix(own_name) for name in state if name.endswith(f".{own_name}")), "")
+    return {name.removeprefix(prefix): tensor for name, tensor in state.items()}
+
+
+def infer_model_recipe(state: Mapping[str, Tensor], recipe: ModelRecipe, plain: nn.Module) -> ModelRecipe:
+    """Infer embedding, head and stem from foreign weights; return a recipe of the architecture with them.
 
     Args:
-        state: of the whole model.
-        recipe: names the architecture, and which head it is if that has a scale.
-        plain: the architecture with its default head and stem, of which only shapes are read.
+        state: weights of the whole model.
+        recipe: names the architecture. If the weights hold a scale, the head's kind and scale are taken from
+            here, since weights cannot tell a cosine head from a linear one with margin.
+        plain: the architecture with its default head and stem; only its names and shapes are read.
     """
-    named = named_as(plain, recipe.arch, state)
+    named = rename_weights(plain, recipe.arch, state)
     head = find_head(plain, recipe.arch)[0]
-    kept: dict[str, object] = {"arch": recipe.arch}
-    both = f"{head}.0.weight", f"{head}.1.weight"
-    if all(name in named and named[name].ndim == 2 for name in both):  # no layer stands between the two
-        kept["embedding_dim"] = len(named[both[0]])
+    fields: dict[str, object] = {"arch": recipe.arch}
+    embedding, rows = named.get(f"{head}.0.weight"), named.get(f"{head}.1.weight")
+    if embedding is not None and rows is not None and embedding.ndim == rows.ndim == 2:
+        fields["embedding_dim"] = len(embedding)
     if f"{head}.scale" in named or f"{head}.1.scale" in named:
-        kept |= {"head": recipe.head, "head_scale": recipe.head_scale}
-    first = named.get("conv1.weight")
-    if first is not None and first.shape[1:] == (3, 3, 3) != plain.state_dict()["conv1.weight"].shape[1:]:
-        kept["stem"] = "small"
-    return ModelRecipe.model_validate(kept)
+        fields |= {"head": recipe.head, "head_scale": recipe.head_scale}
+    stem = named.get("conv1.weight")
+    if stem is not None and stem.shape[1:] == (3, 3, 3) != plain.state_dict()["conv1.weight"].shape[1:]:
+        fields["stem"] = "small"
+    return ModelRecipe.model_validate(fields)
 
 
-def refuse_other_weights(
+def refuse_unfit_weights(
     state: Mapping[str, Tensor], model: nn.Module, arch: str, path: Path, num_classes: int
 ) -> None:
-    """Refuse weights that are not those of a network, by names and shapes.
+    """Refuse weights whose names or shapes are not those of a network.
 
     Args:
-        state: as `named_as` names it.
+        state: weights as returned by `rename_weights`.
         model: the network.
-        arch: its name.
+        arch: its architecture's name, for the message.
         path: of the weights, for the message.
-        num_classes: that the user names.
+        num_classes: number of class names that the user gives.
 
     Raises:
-        CheckpointError: they answer other classes, or do not fit.
+        CheckpointError: the weights have another number of classes, or do not fit.
     """
     own = model.state_dict()
     classifier, head = find_classifier(model, arch).name, find_head(model, arch)[0]
     rows = state.get(f"{classifier}.weight")
     if rows is not None and rows.ndim == 2:
-        refuse_other_count(path, len(rows), num_classes)
+        refuse_other_class_count(path, len(rows), num_classes)
     unlike = [name for name in own if name not in state or state[name].shape != own[name].shape]
     extra = [name for name in state if name not in own]
     if not unlike and not extra:
@@ -104,30 +110,31 @@ def refuse_other_weights(
     )
 
 
-def refuse_other_count(path: Path, answers: int, named: int) -> None:
-    """Raise CheckpointError where a model does not answer as many classes as are named."""
-    if answers != named:
+def refuse_other_class_count(path: Path, num_logits: int, num_named: int) -> None:
+    """Raise CheckpointError if a model has another number of logits than the user names classes."""
+    if num_logits != num_named:
         raise CheckpointError(
-            f"{path}: answers {answers} classes, --class-names names {named}; name them all, in order"
+            f"{path}: answers {num_logits} classes, --class-names names {num_named}; name them all, in order"
         )
 
 
-def with_channels_turned(model: nn.Module, state: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
-    """The weights of a model that takes pictures in BGR as those of one that takes them in RGB.
+def turn_channels(model: nn.Module, state: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
+    """Return weights of a BGR model changed to take RGB: the first convolution's input channels are reversed.
 
     Args:
-        model: the network.
-        state: its weights.
+        model: the network; not changed.
+        state: its weights; not changed.
         path: of the weights, for the message.
 
     Raises:
-        UsageError: the network does not begin with a convolution of three channels.
+        UsageError: the network's first convolution does not take three channels, or there is none.
     """
-    convolutions = [(name, module) for name, module in model.named_modules() if isinstance(module, nn.Conv2d)]
-    if not convolutions or convolutions[0][1].in_channels != 3:
+    convolutions = {name: module for name, module in model.named_modules() if isinstance(module, nn.Conv2d)}
+    first = next(iter(convolutions), None)
+    if first is None or convolutions[first].in_channels != 3:
         raise UsageError(
             f"{path}: --channels bgr: no convolution of three channels begins its network; "
             "export it to ONNX and import that"
         )
-    first = f"{convolutions[0][0]}.weight"
-    return {**state, first: state[first].flip(1)}
+    weight = f"{first}.weight"
+    return {**state, weight: state[weight].flip(1)}

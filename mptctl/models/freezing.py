@@ -1,4 +1,4 @@
-"""Weights and statistics of a network that training leaves as they are, by the patterns of a recipe."""
+"""Freezes weights and batch-norm statistics by the patterns of the recipe key `model.freeze`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from mptctl.errors import UsageError
 from mptctl.files.explained import nearest
 
-# The pattern that stands for the running statistics of all batch norms.
+# Pattern for the running statistics of all batch norms.
 NORM_STATISTICS = "norm-statistics"
 
 
 def freeze(model: nn.Module, patterns: Sequence[str], arch: str) -> None:
-    """Take weights out of training, in place.
+    """Set ``requires_grad`` to False for the weights that patterns match, in place.
 
     Args:
         model: the network.
-        patterns: names of weights or of modules, with * and ?; or `NORM_STATISTICS`.
-        arch: the network's name, for messages.
+        patterns: names of weights or of modules, with * and ?. `NORM_STATISTICS` is only checked here; see
+            `freeze_statistics`.
+        arch: its architecture's name, for messages.
 
     Raises:
-        UsageError: a pattern that matches nothing, or patterns that leave nothing to train.
+        UsageError: a pattern matches nothing, or nothing is left to train.
     """
     weights = dict(model.named_parameters())
     for pattern in patterns:
@@ -45,13 +46,14 @@ def freeze(model: nn.Module, patterns: Sequence[str], arch: str) -> None:
 
 
 def freeze_statistics(model: nn.Module, patterns: Sequence[str]) -> None:
-    """Put batch norms that training leaves as they are into evaluation mode, in place.
+    """Put frozen batch norms into evaluation mode, in place, so that their running statistics stay.
 
-    They are all of them with `NORM_STATISTICS`, else those whose weights are frozen.
+    With `NORM_STATISTICS` among the patterns all batch norms are frozen, else those whose weights all are.
     """
     for norm in _batch_norms(model):
         weights = list(norm.parameters())
-        if NORM_STATISTICS in patterns or (weights and not any(weight.requires_grad for weight in weights)):
+        has_frozen_weights = bool(weights) and not any(weight.requires_grad for weight in weights)
+        if NORM_STATISTICS in patterns or has_frozen_weights:
             norm.eval()
 
 
@@ -60,4 +62,5 @@ def _batch_norms(model: nn.Module) -> list[nn.Module]:
 
 
 def _matches(name: str, pattern: str) -> bool:
+    """Tell whether a pattern names a weight, or a module that contains the weight."""
     return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")

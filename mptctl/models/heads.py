@@ -1,4 +1,4 @@
-"""The classifier at the end of a network: finding it, replacing it, and what changes its logits.
+"""The classifier at the end of a network: finds it, replaces it, shifts its logits, adds classes to it.
 
 Scaled cosines and scaled products are those of "Negative Margin Matters" (Liu et al., ECCV 2020).
 """
@@ -21,9 +21,9 @@ class Head(nn.Sequential):
 
 
 class ScaledHead(nn.Linear):
-    """A classifier with a fixed scale s and an untrained bias, which is 0 until `fold_into_head` changes it.
+    """A classifier with a fixed scale s and an untrained bias; the bias is 0 until `fold_into_head` changes it.
 
-    The margin is not in it: the criterion subtracts it from the true class's logit.
+    A margin is no part of the head: the criterion subtracts the margin from the true class's logit.
 
     Args:
         in_features: size of an embedding.
@@ -31,7 +31,7 @@ class ScaledHead(nn.Linear):
         scale: s.
     """
 
-    bias: Tensor  # type: ignore[assignment]  # a buffer here, a parameter there
+    bias: Tensor  # type: ignore[assignment]  # a buffer here, a parameter in nn.Linear
     scale: Tensor
 
     def __init__(self, in_features: int, out_features: int, scale: float) -> None:
@@ -42,7 +42,7 @@ class ScaledHead(nn.Linear):
 
 
 class LinearMarginHead(ScaledHead):
-    """s w.f + b."""
+    """Logits s w.f + b of an embedding f and a class's weights w."""
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (B, in_features) -> logits: (B, out_features)."""
@@ -50,7 +50,7 @@ class LinearMarginHead(ScaledHead):
 
 
 class CosineHead(ScaledHead):
-    """s cos(w, f) + b."""
+    """Logits s cos(w, f) + b of an embedding f and a class's weights w."""
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (B, in_features) -> logits: (B, out_features)."""
@@ -64,8 +64,8 @@ class Classifier(NamedTuple):
     """The linear layer that makes a network's logits.
 
     Attributes:
-        name: of the layer among the network's modules.
-        layer: itself.
+        name: the layer's name among the network's modules.
+        layer: the layer.
     """
 
     name: str
@@ -73,12 +73,12 @@ class Classifier(NamedTuple):
 
 
 def find_head(model: nn.Module, arch: str) -> tuple[str, nn.Module]:
-    """Name and module of the last linear layer, or of the `Head` that holds it and an embedding.
+    """Find the name and module of a network's last linear layer, or of the `Head` that contains the layer.
 
     Raises:
         UsageError: the network does not end in a linear layer.
     """
-    # timm's networks name their classifier; linear layers of other purpose may follow it.
+    # In timm's networks other linear layers may follow the classifier, but timm tells which one it is.
     modules = timm_classifier(model) if arch.startswith(TIMM) else list(model.named_modules())
     linear = [(name, module) for name, module in modules if isinstance(module, nn.Linear | Head)]
     if not linear:
@@ -86,14 +86,13 @@ def find_head(model: nn.Module, arch: str) -> tuple[str, nn.Module]:
             f"model.arch {arch}: does not end in a linear classifier; choose another architecture"
         )
     name, module = linear[-1]
-    parent = name.rpartition(".")[0]
-    if parent and isinstance(model.get_submodule(parent), Head):
-        return parent, model.get_submodule(parent)
-    return name, module
+    parent_name = name.rpartition(".")[0]
+    parent = model.get_submodule(parent_name)
+    return (parent_name, parent) if isinstance(parent, Head) else (name, module)
 
 
 def find_classifier(model: nn.Module, arch: str) -> Classifier:
-    """The linear layer that makes the logits; with an embedding, the last of its `Head`.
+    """Find the linear layer that makes a network's logits; in a `Head` it is the last layer.
 
     Raises:
         UsageError: the network does not end in a linear layer.
@@ -119,10 +118,11 @@ def use_scaled_head(model: nn.Module, recipe: ModelRecipe) -> None:
     model.set_submodule(name, head)
 
 
-def directions(classifier: nn.Linear) -> Tensor:
-    """(C, features) rows whose products with an embedding, plus the bias, order classes as the logits do.
+def class_directions(classifier: nn.Linear) -> Tensor:
+    """The classifier's weights, (C, features), with rows of length 1 for a cosine head.
 
-    For a cosine head this holds only with a bias of 0, as it is after training.
+    Products of the rows with an embedding, plus the bias, order the classes as the logits do. For a cosine head
+    this is true only if the bias is 0, as after training.
     """
     return F.normalize(classifier.weight) if isinstance(classifier, CosineHead) else classifier.weight
 
@@ -134,9 +134,9 @@ def fold_into_head(model: nn.Module, arch: str, biases: Tensor, temperature: flo
     Computed in double precision and rounded once.
 
     Args:
-        model: in place.
-        arch: its name, for the message.
-        biases: (C,) subtracted from each logit.
+        model: the network, changed in place.
+        arch: its architecture's name, for the message.
+        biases: (C,) one number to subtract from each logit.
         temperature: above 0.
 
     Raises:
@@ -154,12 +154,12 @@ def fold_into_head(model: nn.Module, arch: str, biases: Tensor, temperature: flo
 
 @torch.no_grad()
 def add_rows(model: nn.Module, arch: str, rows: Tensor, constant: float) -> None:
-    """Add classes to a classifier, in place; the logits of its present classes stay.
+    """Add classes after those of a classifier, in place; the logits of its present classes stay.
 
     Args:
-        model: in place.
-        arch: its name, for the message.
-        rows: (new classes, features).
+        model: the network, changed in place.
+        arch: its architecture's name, for the message.
+        rows: (new classes, features) weights of the new classes.
         constant: subtracted from the new classes' logits.
 
     Raises:
@@ -169,9 +169,9 @@ def add_rows(model: nn.Module, arch: str, rows: Tensor, constant: float) -> None
     if linear.bias is None:
         raise UsageError(f"model.arch {arch}: its classifier has no bias to take a constant off")
     weight, bias = linear.weight, linear.bias
-    more = torch.full((len(rows),), -constant, dtype=bias.dtype, device=bias.device)
+    new_biases = torch.full((len(rows),), -constant, dtype=bias.dtype, device=bias.device)
     linear.weight = nn.Parameter(torch.cat([weight, rows.to(weight)]), weight.requires_grad)
-    longer = torch.cat([bias, more])
-    # A scaled head has its bias as a buffer.
-    linear.bias = nn.Parameter(longer, bias.requires_grad) if isinstance(bias, nn.Parameter) else longer
-    linear.out_features = len(longer)
+    biases = torch.cat([bias, new_biases])
+    # The bias of a scaled head is a buffer.
+    linear.bias = nn.Parameter(biases, bias.requires_grad) if isinstance(bias, nn.Parameter) else biases
+    linear.out_features = len(biases)

@@ -16,23 +16,23 @@ from mptctl.machine.device import choose_device
 from mptctl.machine.facts import git_commit, versions
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, save_checkpoint
 from mptctl.models.foreign_weights import (
-    named_as,
-    recipe_of_weights,
-    refuse_other_count,
-    refuse_other_weights,
-    with_channels_turned,
+    infer_model_recipe,
+    refuse_other_class_count,
+    refuse_unfit_weights,
+    rename_weights,
+    turn_channels,
 )
-from mptctl.models.networks import build_model, outline
-from mptctl.models.ownership import Existing, left_alone, refuse_own_inputs
-from mptctl.models.programs import TURNED, load_program, read_onnx_state
+from mptctl.models.networks import build_model, build_outline
+from mptctl.models.ownership import Existing, note_left_files, refuse_own_inputs
+from mptctl.models.programs import TAKES_BGR, load_program, read_onnx_state
 from mptctl.models.run_folder import RunDir
 from mptctl.models.state_dict import load_weights, read_state_dict
 from mptctl.names import Channels
 from mptctl.recipe import ModelRecipe, Recipe
 from mptctl.recipe.validation import differences
 
-# Keys of a network that can be read off its weights.
-TOLD = ("model.stem", "model.embedding_dim", "model.head")
+# Recipe keys whose values follow from the weights.
+READ_FROM_WEIGHTS = ("model.stem", "model.embedding_dim", "model.head")
 
 
 def prepare_import(  # noqa: PLR0913  # one for each flag of `import`
@@ -47,45 +47,46 @@ def prepare_import(  # noqa: PLR0913  # one for each flag of `import`
     overwrite: bool = False,
     log: Callable[[str], None] = lambda text: None,
 ) -> Checkpoint:
-    """Check a foreign model's weights against its architecture and class names; nothing is written.
+    """Check a foreign model against its architecture and class names; write nothing.
 
     Args:
-        weights: file with a state dict, or an ONNX model, whose ``model.arch`` is ``onnx``.
+        weights: a file with a state dict; an ONNX model if the recipe's ``model.arch`` is ``onnx``.
         class_names: in the order of the logits.
-        recipe: its ``model.arch`` is the model's, its ``data`` group says how the model sees pictures.
-        folder: the run folder to be written.
-        classes: of the split, old ones first; None without a split: all are old, as those in production.
-        num_old: how many of them are old.
+        recipe: ``model.arch`` names the model's architecture, the ``data`` group describes its pictures.
+        folder: the run folder that `write_import` will write.
+        classes: class names of the split, old ones first; None without a split: then all classes are old.
+        num_old: number of old classes among ``classes``; unused without a split.
         channels: order in which the model takes the channels of a picture.
-        overwrite: a run may be in the folder.
-        log: called with notes for the user.
+        overwrite: allow a run in the folder.
+        log: called with a note where the weights' head or stem differs from the recipe's.
 
     Returns:
-        The checkpoint to be written, with the head and stem that the weights have.
+        The checkpoint for `write_import`, with the head and stem that the weights have; its digest is empty.
 
     Raises:
-        CheckpointError: the weights do not fit, or name classes that the split does not know.
-        UsageError: the folder holds a run and is not to be overwritten, or it holds what is brought in; or
-            the order of the channels cannot be turned.
+        CheckpointError: the weights do not fit, or a class name is not one of the split's.
+        UsageError: the folder holds a run without ``overwrite``, or holds ``weights``; or the model cannot be
+            changed from BGR to RGB.
     """
     refuse_own_inputs(folder, (weights,))
     RunDir(folder).refuse_unusable(_existing(overwrite))
     if classes is not None:
-        _refuse_strangers(class_names, classes)
+        _refuse_unknown_classes(class_names, classes)
     if recipe.model.arch == "onnx":
-        state = _asked_state(weights, class_names, recipe, channels)
+        state = _read_onnx_weights(weights, class_names, recipe, channels)
     else:
-        model, state = _fitting_state(weights, class_names, recipe, channels)
-        other = differences(model, recipe.model, "model.")
-        if changes := [f"{key}={json.dumps(now)}" for key, now, _ in other if key in TOLD]:
-            log(f"as the weights have it: {' '.join(changes)}")
+        model, state = _read_fitting_weights(weights, class_names, recipe, channels)
+        changed = differences(model, recipe.model, "model.")
+        settings = [f"{key}={json.dumps(now)}" for key, now, _ in changed if key in READ_FROM_WEIGHTS]
+        if settings:
+            log(f"as the weights have it: {' '.join(settings)}")
         recipe = recipe.model_copy(update={"model": model})
-    old = set(class_names if classes is None else classes[:num_old])
+    old_names = set(class_names if classes is None else classes[:num_old])
     meta = CheckpointMeta(
         origin="imported",
         recipe=recipe,
         class_names=tuple(class_names),
-        num_old=sum(name in old for name in class_names),
+        num_old=sum(name in old_names for name in class_names),
         split_fingerprint=None,
         versions=versions(),
         git_commit=git_commit(),
@@ -100,37 +101,39 @@ def write_import(
     overwrite: bool = False,
     log: Callable[[str], None] = lambda text: None,
 ) -> Path:
-    """Write the run folder of a model.
+    """Write an imported model's run folder: checkpoint, environment, recipe and split.
 
     Args:
-        checkpoint: of `prepare_import`.
-        split_json: content of the folder's ``split.json``; None without a split.
-        overwrite: throw away the run that is in the folder; what no run wrote stays.
-        log: called with what else the user should know.
+        checkpoint: as returned by `prepare_import`.
+        split_json: content for ``split.json``; None without a split.
+        overwrite: remove the run that is in the folder; files that no run wrote stay.
+        log: called with a note that names the files that stay.
 
     Returns:
-        The checkpoint that was written.
+        The path of the new checkpoint.
 
     Raises:
-        UsageError: the folder holds a run and is not to be overwritten.
-        StorageError: there is no room for it; the run that was there stays.
+        UsageError: the folder holds a run, without ``overwrite``.
+        StorageError: the disk is full; the former run stays.
     """
     run = RunDir(checkpoint.path.parent)
     with run.locked(_existing(overwrite)):
-        # First, since a full disk has no room for it: the run that was there stays, or none is left.
+        # The checkpoint first: if the disk is full, the former run stays, or no run begins.
         save_checkpoint(run.best, checkpoint.meta, checkpoint.model)
         if overwrite:
-            for note in left_alone(run.empty(but=run.best)):
+            for note in note_left_files(run.empty(but=run.best)):
                 log(note)
         run.write_start(checkpoint.meta.recipe.to_yaml(), split_json, choose_device("cpu"))
     return run.best
 
 
 def _existing(overwrite: bool) -> Existing:
+    """What happens to a run in the folder."""
     return "replace" if overwrite else "refuse for good"
 
 
-def _refuse_strangers(class_names: Sequence[str], classes: Sequence[str]) -> None:
+def _refuse_unknown_classes(class_names: Sequence[str], classes: Sequence[str]) -> None:
+    """Raise CheckpointError if a model's class names are not all among the split's classes."""
     known = set(classes)
     unknown = [name for name in class_names if name not in known]
     if unknown:
@@ -141,51 +144,51 @@ def _refuse_strangers(class_names: Sequence[str], classes: Sequence[str]) -> Non
 
 
 @torch.no_grad()
-def _asked_state(
+def _read_onnx_weights(
     weights: Path, class_names: Sequence[str], recipe: Recipe, channels: Channels
 ) -> dict[str, Tensor]:
-    """Read an ONNX model as a state dict, and try it on two black pictures.
+    """Read an ONNX model as a state dict, after a trial run on two black pictures.
 
     Raises:
-        CheckpointError: it takes no pictures of the recipe's size, or answers other classes.
+        CheckpointError: the model takes no pictures of the recipe's size, or has another number of classes.
     """
     state, _ = read_onnx_state(weights)
     if channels == "bgr":
-        state[TURNED] = torch.ones(1)
+        state[TAKES_BGR] = torch.ones(1)
     size = recipe.data.image_size
     logits = load_program("onnx", state, str(weights))(torch.zeros(2, 3, size, size))
-    refuse_other_count(weights, logits.shape[1], len(class_names))
+    refuse_other_class_count(weights, logits.shape[1], len(class_names))
     return state
 
 
-def _fitting_state(
+def _read_fitting_weights(
     weights: Path, class_names: Sequence[str], recipe: Recipe, channels: Channels
 ) -> tuple[ModelRecipe, dict[str, Tensor]]:
-    """Read the weights, and return the network that they fit and its state dict.
+    """Read weights; return the network recipe that they fit, and the state dict by its names, in RGB.
 
     Raises:
-        CheckpointError: they do not fit the recipe's architecture.
+        CheckpointError: the weights do not fit the recipe's architecture.
     """
     arch, size = recipe.model.arch, recipe.data.image_size
-    # By shapes first, since flags may ask for more than memory. An unknown network is said before its file is
-    # read.
+    # Shapes are compared before the network is built: it may be too large for memory. The outline comes before
+    # reading, so that an unknown architecture is an error at once.
     default = ModelRecipe.model_validate({"arch": arch})
-    plain = outline(default, len(class_names), size)
+    plain = build_outline(default, len(class_names), size)
     saved = read_state_dict(weights)
-    own = recipe_of_weights(saved, recipe.model, plain)
-    outlined = plain if own == default else outline(own, len(class_names), size)
-    state = named_as(outlined, arch, saved)
-    refuse_other_weights(state, outlined, arch, weights, len(class_names))
-    model = build_model(own, len(class_names), size)
-    load_weights(model, with_channels_turned(model, state, weights) if channels == "bgr" else state)
-    return own, model.state_dict()
+    inferred = infer_model_recipe(saved, recipe.model, plain)
+    outline = plain if inferred == default else build_outline(inferred, len(class_names), size)
+    state = rename_weights(outline, arch, saved)
+    refuse_unfit_weights(state, outline, arch, weights, len(class_names))
+    model = build_model(inferred, len(class_names), size)
+    load_weights(model, turn_channels(model, state, weights) if channels == "bgr" else state)
+    return inferred, model.state_dict()
 
 
 def read_class_names(path: Path) -> list[str]:
-    """Class names from a file, one a line.
+    """Read class names from a file, one a line.
 
     Raises:
-        UsageError: it cannot be read, names no class, or one twice.
+        UsageError: the file cannot be read, or names no class, or names a class twice.
     """
     names = read_names(path.expanduser(), "--class-names")
     twice = sorted(name for name, count in Counter(names).items() if count > 1)

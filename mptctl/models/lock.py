@@ -1,4 +1,4 @@
-"""The lock of a run folder: one process writes it at a time; the kernel drops the lock with the process."""
+"""The lock of a run folder: one process writes a folder at a time; a lock ends with its process."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from mptctl.errors import StorageError, UsageError
 from mptctl.files import storage_error
 from mptctl.models.ownership import LOCK, Existing, Kind, refuse_foreign, remove_halves
 
-# A lock holds the number of the process that took it.
+# Content of a lock file: the number of the process that holds the lock, or nothing.
 CONTENT = re.compile(rb"\d{0,10}\n?")
-# A link is not followed, a FIFO not waited for, and a file not truncated.
-CAREFULLY = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-# Seconds between two looks at a folder that another process, which may be dying, still holds.
-LOOK_EVERY = 0.5
+# Without following a link, waiting at a FIFO, or truncating a file.
+OPEN_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# Pause between two looks at a folder that another process holds.
+POLL_SECONDS = 0.5
 
 
 @contextlib.contextmanager
 def locked(folder: Path, kind: Kind, existing: Existing) -> Iterator[None]:
-    """Make a folder, and hold it against every other process.
+    """Make a folder and hold its lock until the ``with`` block ends.
 
-    Nothing is removed but what a kill left half written; whoever overwrites does so with `remove_own`.
+    On entry, half-written files of a killed process are removed; other content stays, also with "replace" (see
+    `remove_own`). On exit, the lock file is removed, and so are folders made here that are still empty.
 
     Args:
-        folder: that will be written.
-        kind: what will be in it.
-        existing: the fate of its present content.
+        folder: the folder to write.
+        kind: the kind of content to be written.
+        existing: how to treat present content.
 
     Raises:
-        UsageError: another process writes it, or what it holds forbids it, see `refuse_foreign`; nothing was
-            changed.
-        StorageError: it cannot be made.
+        UsageError: another process holds the folder, or `refuse_foreign` refuses it; nothing was changed.
+        StorageError: the folder cannot be made.
     """
     refuse_unusable(folder, kind, existing)
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -48,15 +48,15 @@ def locked(folder: Path, kind: Kind, existing: Existing) -> Iterator[None]:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise storage_error(folder, error) from error
-        file = _open(folder / LOCK, create=True)
+        file = _open_lock(folder / LOCK, create=True)
         try:
-            if not _take(file, folder / LOCK):
-                raise _busy(folder)
+            if not _try_to_lock(file, folder / LOCK):
+                raise _busy_error(folder)
             try:
-                # Once more, since another process may have come and gone since.
+                # Checked again: another process may have written the folder since the first check.
                 refuse_foreign(folder, kind, existing)
                 remove_halves(folder, kind)
-                _write_number(file, folder / LOCK)
+                _write_process_number(file, folder / LOCK)
                 yield
             finally:
                 (folder / LOCK).unlink(missing_ok=True)
@@ -64,33 +64,29 @@ def locked(folder: Path, kind: Kind, existing: Existing) -> Iterator[None]:
             os.close(file)
     finally:
         for path in missing:
-            with contextlib.suppress(OSError):  # only what stayed empty goes
+            with contextlib.suppress(OSError):  # not empty
                 path.rmdir()
 
 
 def refuse_unusable(folder: Path, kind: Kind, existing: Existing) -> None:
-    """Refuse what `locked` would refuse, without holding or changing anything.
-
-    Raises:
-        UsageError: as `locked`.
-    """
+    """Raise the UsageError that `locked` would raise; hold and change nothing."""
     if not is_free(folder):
-        raise _busy(folder)
+        raise _busy_error(folder)
     refuse_foreign(folder, kind, existing)
 
 
 def is_free(folder: Path) -> bool:
-    """Tell whether no process holds a folder; changes nothing.
+    """Tell whether no process holds a folder's lock; change nothing.
 
     Raises:
-        UsageError: what is called ``lock`` in it is not one of ours.
+        UsageError: the folder's entry ``lock`` is not a lock file of mptctl's.
     """
     try:
-        file = _open(folder / LOCK, create=False)
+        file = _open_lock(folder / LOCK, create=False)
     except FileNotFoundError:
         return True
     try:
-        # Shared, so that two that only look are not in each other's way.
+        # A shared lock, so that two processes that only look do not disturb each other.
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
@@ -99,37 +95,43 @@ def is_free(folder: Path) -> bool:
     return True
 
 
-def held_below(root: Path) -> list[Path]:
-    """The folders at or below a run root that other processes write now, sorted."""
+def list_held_folders(root: Path) -> list[Path]:
+    """List the folders at or below a run root that other processes hold now, sorted by path."""
     held = []
     for lock in sorted(root.rglob(LOCK)):
-        with contextlib.suppress(UsageError, StorageError):  # something else that is called so
+        with contextlib.suppress(UsageError, StorageError):  # another program's file named lock
             if not is_free(lock.parent):
                 held.append(lock.parent)
     return held
 
 
 def wait_until_free(folder: Path, at_most: float = math.inf) -> None:
-    """Wait while another process holds a folder: for one that is dying, whose work is to be gone on with.
+    """Wait while another process holds a folder, at most some seconds; for example until a dying process ends.
 
     Args:
-        folder: that it holds.
+        folder: the folder; it may still be held when the function returns.
         at_most: seconds.
     """
     until = time.monotonic() + at_most
     while not is_free(folder) and time.monotonic() < until:
-        time.sleep(LOOK_EVERY)
+        time.sleep(POLL_SECONDS)
 
 
-def _open(path: Path, *, create: bool) -> int:
-    """Open a lock; FileNotFoundError where there is none and none is to be made."""
+def _open_lock(path: Path, *, create: bool) -> int:
+    """Open a lock file and return its descriptor.
+
+    Raises:
+        FileNotFoundError: there is no file, without ``create``.
+        UsageError: the file is not a lock of mptctl's.
+        StorageError: the file cannot be opened.
+    """
     refusal = UsageError(f"{path}: is not a lock of mptctl's; move it away, or use another --name")
     try:
-        # Looked at first: opening a FIFO would wake up whoever waits at its other end.
+        # Before opening: to open a FIFO would wake up a process that waits at its other end.
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISREG(path.lstat().st_mode):
                 raise refusal
-        file = os.open(path, CAREFULLY | (os.O_CREAT if create else 0), 0o666)
+        file = os.open(path, OPEN_FLAGS | (os.O_CREAT if create else 0), 0o666)
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not create:
             raise
@@ -147,8 +149,8 @@ def _open(path: Path, *, create: bool) -> int:
     return file
 
 
-def _take(file: int, path: Path) -> bool:
-    """Lock an open file; False where another process holds it, or has given it back in between."""
+def _try_to_lock(file: int, path: Path) -> bool:
+    """Lock an open file; return False if another process holds the lock or has just removed the file."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.path.samestat(os.fstat(file), path.lstat())
@@ -156,8 +158,8 @@ def _take(file: int, path: Path) -> bool:
         return False
 
 
-def _write_number(file: int, path: Path) -> None:
-    """Write down which process holds a lock; StorageError where the disk is full."""
+def _write_process_number(file: int, path: Path) -> None:
+    """Write this process's number into a lock file; raise StorageError if the disk is full."""
     try:
         os.ftruncate(file, 0)
         os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
@@ -165,5 +167,5 @@ def _write_number(file: int, path: Path) -> None:
         raise storage_error(path, error) from error
 
 
-def _busy(folder: Path) -> UsageError:
+def _busy_error(folder: Path) -> UsageError:
     return UsageError(f"{folder}: another process is training into it; wait for it, or use another --name")

@@ -1,4 +1,4 @@
-"""``metrics.jsonl``: the log of a run, to which it appends lines while it goes on."""
+"""Reads and writes ``metrics.jsonl``, the log to which a run appends a line after each event."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class MetricsLine(Model):
 
 
 def append_metrics(path: Path, line: MetricsLine) -> None:
-    """Add one line.
+    """Append one line to a log; fields that are None are left out.
 
     Raises:
         StorageError: the disk is full, or the file cannot be written.
@@ -65,10 +65,10 @@ def append_metrics(path: Path, line: MetricsLine) -> None:
 
 
 def read_metrics(path: Path) -> list[MetricsLine]:
-    """Read all lines of a log; none where there is no file. A last line that a kill cut short is left out.
+    """Read all lines of a log; an empty list without a file. A last line cut short by a kill is left out.
 
     Raises:
-        CheckpointError: it is no UTF-8, or a line cannot be read.
+        CheckpointError: the file is not UTF-8, or a line cannot be parsed.
     """
     if not path.exists():
         return []
@@ -83,40 +83,46 @@ def read_metrics(path: Path) -> list[MetricsLine]:
 
 
 def came_to_end(lines: Sequence[MetricsLine]) -> bool:
-    """Tell whether a log ends with the line of a finished run, which a resumed run takes out again."""
+    """Tell whether a log's last line is ``done``, as in a finished run that was not resumed."""
     return bool(lines) and lines[-1].event == "done"
 
 
 def best_epoch(lines: Sequence[MetricsLine], first: int = 0) -> MetricsLine | None:
-    """The line of ``best.pt``'s epoch: the lowest validation error, and of equal ones the latest.
+    """The line of the epoch with the lowest validation error, as kept in ``best.pt``; of equal ones the latest.
 
     Args:
         lines: of the log.
-        first: epoch, counted from 0, before which none is taken.
+        first: first epoch to consider, counted from 0.
 
     Returns:
-        Its line; None without a validation part.
+        None if no epoch was validated.
     """
-    return min(reversed(_validated(lines, first)), key=lambda line: line.val_error or 0.0, default=None)
+    latest_first = reversed(_validated_epochs(lines, first))
+    return min(latest_first, key=lambda line: line.val_error or 0.0, default=None)
 
 
 def epochs_without_gain(lines: Sequence[MetricsLine], first: int = 0) -> int:
-    """Number of epochs since the first one with the lowest validation error; ``first`` as in `best_epoch`."""
-    epochs = _validated(lines, first)
+    """Number of epochs after the first epoch of lowest validation error; 0 if none was validated.
+
+    Args:
+        lines: of the log.
+        first: first epoch to consider, counted from 0.
+    """
+    epochs = _validated_epochs(lines, first)
     if not epochs:
         return 0
     return epochs[-1].epoch - min(epochs, key=lambda line: line.val_error or 0.0).epoch
 
 
-def _validated(lines: Sequence[MetricsLine], first: int) -> list[MetricsLine]:
-    """The lines of validated epochs, from epoch ``first`` on, counted from 0."""
+def _validated_epochs(lines: Sequence[MetricsLine], first: int) -> list[MetricsLine]:
+    """The lines of validated epochs from epoch ``first`` on; ``first`` counts from 0, ``line.epoch`` from 1."""
     return [
         line for line in lines if line.event == "epoch" and line.epoch > first and line.val_error is not None
     ]
 
 
 def parse_metrics(content: str, path: Path) -> list[MetricsLine]:
-    """Parse the lines of a log; text after the last line break, which a kill cut short, is left out.
+    """Parse the lines of a log; text after the last line break is a line cut short by a kill, and is left out.
 
     Args:
         content: of the file.
@@ -139,24 +145,24 @@ def parse_metrics(content: str, path: Path) -> list[MetricsLine]:
 
 
 def steps_logged_after(path: Path, step: int) -> int:
-    """The last logged step minus ``step``; 0 where nothing is logged."""
+    """Number of steps that a log goes beyond ``step``; negative if it ends before, 0 if it is empty."""
     return max((line.step for line in read_metrics(path)), default=step) - step
 
 
 def truncate_metrics(path: Path, step: int, *, validated: bool) -> None:
-    """Remove the lines that a run which is resumed from a step writes again.
+    """Rewrite a log without the lines that a run resumed from a checkpoint will write again.
+
+    Lines of later steps go, ``done`` goes, and without ``validated`` the epoch line of ``step`` itself.
 
     Args:
-        path: of the file.
-        step: lines of later steps are removed.
-        validated: the checkpoint of that step was saved after its validation; else that line is removed too.
+        path: of the log.
+        step: optimizer steps done in the checkpoint.
+        validated: the checkpoint was saved after the validation of its step.
     """
-    kept = [
-        line
-        for line in read_metrics(path)
-        if line.step <= step
-        and line.event != "done"
-        and (validated or line.step < step or line.event != "epoch")
-    ]
+    kept = []
+    for line in read_metrics(path):
+        will_be_validated_again = line.event == "epoch" and line.step == step and not validated
+        if line.step <= step and line.event != "done" and not will_be_validated_again:
+            kept.append(line)
     text = "".join(line.model_dump_json(exclude_none=True) + "\n" for line in kept)
     write_atomically(path, text.encode())

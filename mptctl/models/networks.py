@@ -121,7 +121,7 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
     return model
 
 
-def outline(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module:
+def build_outline(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module:
     """The network of `build_model` with names and shapes but no numbers, where that is possible.
 
     Raises:
@@ -147,7 +147,7 @@ def refuse_other_shapes(
         CheckpointError: they do not fit it.
         UsageError: as `build_model`.
     """
-    own = outline(recipe, num_classes, image_size).state_dict()
+    own = build_outline(recipe, num_classes, image_size).state_dict()
     wrong = [name for name in own if name not in weights or weights[name].shape != own[name].shape]
     if wrong := [*wrong, *(name for name in weights if name not in own)]:
         raise CheckpointError(f"weights do not fit {recipe.arch}: {some(wrong)}")

@@ -226,7 +226,7 @@ def remove_own(folder: Path, kind: Kind, but: Path | None = None) -> list[str]:
     return left
 
 
-def left_alone(names: list[str]) -> list[str]:
+def note_left_files(names: list[str]) -> list[str]:
     """A note that names files which are not ours and stay; empty where there are none."""
     if not names:
         return []

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, UsageError, some
 from mptctl.models.checkpoint import checkpoint_in, is_checkpoint
-from mptctl.models.foreign_weights import named_as
+from mptctl.models.foreign_weights import rename_weights
 from mptctl.models.heads import find_classifier, find_head
 from mptctl.models.networks import is_built_for_one_size
 from mptctl.models.programs import read_safetensors
@@ -58,7 +58,7 @@ def begin_with_pretrained(
     """
     arch = recipe.model.arch
     source = _torchvision(arch) if pretrained == "torchvision" else _read(Path(pretrained).expanduser())
-    state, own = named_as(model, arch, source.state), model.state_dict()
+    state, own = rename_weights(model, arch, source.state), model.state_dict()
     head, classifier = find_head(model, arch)[0], find_classifier(model, arch).name
     same = source.class_names in (None, tuple(class_names))
     taken = {

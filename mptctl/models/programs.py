@@ -15,7 +15,7 @@ from mptctl.models.export_meta import KEY, ExportMeta, parse_export_meta, refuse
 from mptctl.models.onnx_program import OnnxProgram, read_onnx
 
 # The name of a tensor in the state dict of a program that takes BGR.
-TURNED = "turned"
+TAKES_BGR = "turned"
 # The network of a program by the name that stands for its architecture.
 PROGRAMS = {"onnx": OnnxProgram}
 
@@ -100,4 +100,4 @@ def load_program(kind: str, state: dict[str, Tensor], where: str) -> nn.Module:
         raise CheckpointError(f"{where}: holds no {kind} program; export or import it again")
     program, text = (state[name].numpy().tobytes() for name in ("program", "meta"))
     meta = ExportMeta.model_validate_json(text) if text else None
-    return PROGRAMS[kind](program, meta, where, turned=TURNED in state)
+    return PROGRAMS[kind](program, meta, where, turned=TAKES_BGR in state)

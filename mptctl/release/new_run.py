@@ -11,7 +11,7 @@ from mptctl.machine.device import choose_device
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, save_checkpoint
 from mptctl.models.finished import unfinished
 from mptctl.models.metrics_log import MetricsLine, append_metrics
-from mptctl.models.ownership import Existing, left_alone
+from mptctl.models.ownership import Existing, note_left_files
 from mptctl.models.run_folder import RunDir
 
 
@@ -66,7 +66,7 @@ def write_run(
     with run.locked(existing):
         # First, since a full disk has no room for it: the run that was there stays, or none is left.
         save_checkpoint(run.best, meta, model.state_dict())
-        notes = left_alone(run.empty(but=run.best)) if existing == "replace" else []
+        notes = note_left_files(run.empty(but=run.best)) if existing == "replace" else []
         run.write_start(meta.recipe.to_yaml(), split.file.model_dump_json(indent=2), choose_device("cpu"))
         hold_manifest(split, run.path)
         if first_line is not None:

@@ -15,7 +15,7 @@ from mptctl.data.loading.part import Batch
 from mptctl.files import Model
 from mptctl.machine.device import autocast, place
 from mptctl.methods.table import build_method
-from mptctl.models.networks import build_model, outline, set_training_mode
+from mptctl.models.networks import build_model, build_outline, set_training_mode
 from mptctl.recipe import ModelRecipe, Recipe, change_recipe
 from mptctl.training.optimizer.guard import NonFiniteGuard
 from mptctl.training.optimizer.optim import build_optimizer
@@ -214,7 +214,7 @@ class _Size(NamedTuple):
 
 @cache
 def _model_size(recipe: ModelRecipe, num_classes: int, image_size: int) -> _Size:
-    model = outline(recipe, num_classes, image_size)
+    model = build_outline(recipe, num_classes, image_size)
     trained = sum(p.nbytes for p in model.parameters() if p.requires_grad)
     return _Size(sum(tensor.nbytes for tensor in model.state_dict().values()), trained)
 
@@ -260,7 +260,7 @@ def step_bytes(recipe: Recipe, num_classes: int, teachers: Sequence[Sized]) -> i
 def _activation_bytes(recipe: Recipe, num_classes: int) -> int:
     """Bytes that a forward pass on a whole batch keeps for the backward pass, without the weights."""
     side = recipe.data.image_size
-    model = outline(recipe.model, num_classes, side).to("meta")
+    model = build_outline(recipe.model, num_classes, side).to("meta")
     set_training_mode(model, recipe.model)
     own = {p.untyped_storage()._cdata for p in model.parameters()}
     kept: dict[int, tuple[Tensor, int]] = {}

@@ -13,7 +13,7 @@ from mptctl.errors import Stopped
 from mptctl.machine.device import choose_device
 from mptctl.machine.signals import StopRequest, stop_on_signals
 from mptctl.models.metrics_log import truncate_metrics
-from mptctl.models.ownership import left_alone, refuse_own_inputs
+from mptctl.models.ownership import note_left_files, refuse_own_inputs
 from mptctl.models.run_folder import RunDir
 from mptctl.training.assemble import RunParts, assemble
 from mptctl.training.distributed import ProcessGroup, workers
@@ -121,7 +121,7 @@ def _write_start(request: RunRequest, run: Run) -> None:
     """
     context, folder = run.context, run.context.folder
     if request.overwrite:
-        context.notes.extend(left_alone(folder.empty()))
+        context.notes.extend(note_left_files(folder.empty()))
     if context.resumed_from is not None:
         validated = not run.state.validation_pending
         truncate_metrics(folder.metrics, run.state.global_step, validated=validated)

@@ -20,7 +20,7 @@ from mptctl.machine.cluster import quiet, ray_cluster, silence_stdout
 from mptctl.machine.signals import StopRequest, stopped_with
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.lock import locked
-from mptctl.models.ownership import left_alone, remove_own
+from mptctl.models.ownership import note_left_files, remove_own
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Progress, Role
 from mptctl.recipe import Recipe
@@ -66,7 +66,7 @@ def sweep(
         with stopped_with(f"{request.folder}: stopped; what is done is kept", resumable=True) as stop:
             baseline = stack.enter_context(measure_baseline(request, points, log, progress))
             if request.overwrite:  # only now that everything else is known to be in order
-                for note in left_alone(remove_own(request.folder, SEARCH)):
+                for note in note_left_files(remove_own(request.folder, SEARCH)):
                     log(note)
             (request.folder / BEST_NAME).unlink(missing_ok=True)
             report = _run_trials(request, baseline.report, points, on_update, stop)

@@ -15,7 +15,7 @@ from mptctl.errors import UsageError
 from mptctl.methods import build_method
 from mptctl.models import layers
 from mptctl.models.checkpoint import load_checkpoint, load_model
-from mptctl.models.heads import CosineHead, LinearMarginHead, directions
+from mptctl.models.heads import CosineHead, LinearMarginHead, class_directions
 from mptctl.models.layers import DropBlock
 from mptctl.models.networks import build_model
 from mptctl.names import METHOD_NAMES
@@ -36,7 +36,7 @@ def test_a_cosine_head_is_s_times_the_cosine_in_double_precision() -> None:
     want = 7.5 * torch.tensor([[0.8, 0.0], [11 / 15, -2 / 3]], dtype=torch.float64)
     torch.testing.assert_close(head(x), want, atol=1e-12, rtol=0)
     assert torch.autograd.gradcheck(head, x.clone().requires_grad_())
-    torch.testing.assert_close(directions(head).norm(dim=1), torch.ones(2, dtype=torch.float64))
+    torch.testing.assert_close(class_directions(head).norm(dim=1), torch.ones(2, dtype=torch.float64))
 
 
 def test_a_linear_margin_head_is_s_times_the_product_without_a_trained_bias() -> None:

@@ -9,7 +9,7 @@ from torch import nn
 
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.models.heads import find_head
-from mptctl.models.networks import build_model, outline, refuse_other_shapes, set_training_mode
+from mptctl.models.networks import build_model, build_outline, refuse_other_shapes, set_training_mode
 from mptctl.models.state_dict import load_weights
 from mptctl.recipe import ModelRecipe
 
@@ -133,7 +133,7 @@ def test_an_outline_has_names_and_shapes_of_the_network(arch: str) -> None:
     recipe = ModelRecipe(arch=arch, embedding_dim=7)
     shapes = [
         {name: value.shape for name, value in make(recipe, 3, 64).state_dict().items()}
-        for make in (build_model, outline)
+        for make in (build_model, build_outline)
     ]
     assert shapes[0] == shapes[1]
 

@@ -16,7 +16,7 @@ RUNS: dict[int, Guard] = {
     1: one(
         "a damaged checkpoint is answered by the newest sound one's name",
         "models/checkpoint.py",
-        "load_safely(path, advice=_valid_beside)",
+        "load_safely(path, advice=_newest_valid_beside)",
         "load_safely(path)",
     ),
     2: one(
@@ -25,7 +25,7 @@ RUNS: dict[int, Guard] = {
         r'if not is_archive and head[:1] != b"\x80":',
         "if False:",
     ),
-    3: one("the digest is compared", "models/checkpoint.py", 'if content["digest"] != found:', "if False:"),
+    3: one("the digest is compared", "models/checkpoint.py", 'if content["digest"] != digest:', "if False:"),
     4: one(
         "weights only are unpickled",
         "models/state_dict.py",
@@ -119,7 +119,7 @@ RUNS: dict[int, Guard] = {
             Patch("mptctl/models/lock.py", "    if not is_free(folder):\n", "    if False:\n"),
             Patch(
                 "mptctl/models/lock.py",
-                "            if not _take(file, folder / LOCK):\n",
+                "            if not _try_to_lock(file, folder / LOCK):\n",
                 "            if False:\n",
             ),
         ),
@@ -222,7 +222,7 @@ RUNS: dict[int, Guard] = {
     49: one(
         "tensors and groups of a checkpoint are looked at",
         "models/checkpoint.py",
-        "        _refuse_odd(model, training)\n",
+        "        _refuse_wrong_types(model, training)\n",
         "",
     ),
     50: one(
@@ -318,8 +318,8 @@ RUNS: dict[int, Guard] = {
     72: one(
         "folders that are being written are looked for",
         "cli/runners/split.py",
-        "if flags.overwrite and (held := held_below(run_root)):",
-        "if False and (held := held_below(run_root)):",
+        "if flags.overwrite and (held := list_held_folders(run_root)):",
+        "if False and (held := list_held_folders(run_root)):",
     ),
     73: one(
         "pictures of kinds that are not read are bad files",

@@ -23,14 +23,14 @@ from mptctl.data.split_summary import SplitSummary, identical_pictures, summaris
 from mptctl.errors import UsageError, visible
 from mptctl.files import read_names, writing
 from mptctl.files.output_kinds import HTML
-from mptctl.models.lock import held_below
+from mptctl.models.lock import list_held_folders
 from mptctl.report.media.progress_bars import progress_bars
 
 
 def split_pictures(flags: SplitFlags) -> None:
     """Find the source, divide it, and say what came of it."""
     run_root = flags.run_root
-    if flags.overwrite and (held := held_below(run_root)):
+    if flags.overwrite and (held := list_held_folders(run_root)):
         raise UsageError(
             f"--overwrite: {held[0]} is being written, and its split may not be replaced meanwhile; wait for "
             "it, or use another --run-root"
