@@ -26,7 +26,7 @@ from mptctl.inference.episodes import (
 )
 from mptctl.inference.predict import compute_features
 from mptctl.models.checkpoint import Checkpoint
-from mptctl.models.finished import unfinished
+from mptctl.models.finished import describe_unfinished
 from mptctl.names import Progress, Session, tell_nobody
 
 # Numbers of features that are held at once, as float64: 256 MB.
@@ -117,7 +117,7 @@ def few_shot(
     right = answer_episodes(features, rows, request, cosine=cosine, progress=session.progress)
     ended = time.perf_counter()
     scores = {name: score(accuracies) for name, accuracies in right.items()}
-    end = unfinished(checkpoint.path, checkpoint.meta)
+    end = describe_unfinished(checkpoint.path, checkpoint.meta)
     return FewShotReport(
         run=str(checkpoint.path),
         head="cosine" if cosine else "linear",

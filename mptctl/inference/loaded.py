@@ -25,7 +25,7 @@ from mptctl.evaluation.reading.arrays import as_array
 from mptctl.inference.forward import forward
 from mptctl.machine.device import choose_device, place
 from mptctl.models.checkpoint import load_checkpoint, load_model
-from mptctl.models.finished import unfinished
+from mptctl.models.finished import describe_unfinished
 from mptctl.models.run_folder import find_checkpoint
 from mptctl.names import OnBad, Progress, Session, Verify, tell_nobody
 from mptctl.recipe import DataRecipe, Recipe
@@ -180,7 +180,7 @@ def load_run(run: str, session: Session) -> LoadedRun:
     checkpoint = load_checkpoint(find_checkpoint(run, session.run_root))
     meta = checkpoint.meta
     model = place(load_model(checkpoint), where, channels_last=meta.recipe.runtime.channels_last).eval()
-    end = unfinished(checkpoint.path, meta)
+    end = describe_unfinished(checkpoint.path, meta)
     return LoadedRun(
         path=checkpoint.path,
         model=model,

@@ -96,7 +96,7 @@ def find_doubts(
         split: the split that they are tested on.
         judged: roles of models whose unfinished run is said apart from the warnings.
     """
-    from mptctl.models.finished import unfinished
+    from mptctl.models.finished import describe_unfinished
 
     warnings = [
         f"{c.path} was trained on another split than {split.run_root}: pictures tested here may have trained "
@@ -104,7 +104,11 @@ def find_doubts(
         for c in checkpoints.values()
         if c.meta.split_fingerprint not in (None, split.fingerprint, split.file.extends)
     ]
-    ends = {role: end for role, c in checkpoints.items() if (end := unfinished(c.path, c.meta)) is not None}
+    ends = {
+        role: end
+        for role, c in checkpoints.items()
+        if (end := describe_unfinished(c.path, c.meta)) is not None
+    }
     warnings += [end.sentence for end in ends.values() if not end.certain]
     warnings += [end.sentence for role, end in ends.items() if end.certain and role not in judged]
     return warnings, [ends[role].sentence for role in judged if role in ends and ends[role].certain]

@@ -58,7 +58,7 @@ class CheckpointMeta(Model):
     )
     jpeg_decoder: str | None = Field(
         None,
-        description="decoder of JPEG files in training; null for other pictures and in files of earlier versions",
+        description="decoder of JPEG files in training; null for other pictures, and from earlier versions",
     )
 
 
@@ -220,7 +220,7 @@ def _refuse_wrong_types(model: object, training: object) -> None:
 
 
 def _newest_valid_beside(path: Path) -> str:
-    """End of a message: the name of the newest valid checkpoint beside a damaged one, or that there is none."""
+    """End of a message: the newest valid checkpoint beside a damaged one, or that there is none."""
     dated: list[tuple[int, Path]] = []
     for other in path.parent.glob("*.pt"):
         with contextlib.suppress(OSError):  # a broken or circular link

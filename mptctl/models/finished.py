@@ -23,12 +23,12 @@ class Unfinished(NamedTuple):
     sentence: str
 
 
-def unfinished(path: Path, meta: CheckpointMeta) -> Unfinished | None:
+def describe_unfinished(path: Path, meta: CheckpointMeta) -> Unfinished | None:
     """Describe how a checkpoint's run is unfinished.
 
-    With ``metrics.jsonl`` beside the checkpoint, the run is finished if the log ends in a ``done`` line, which
-    resuming removes. Without the log, the run is finished if the checkpoint is of the recipe's last step. A
-    ``best.pt`` is usually of an earlier step, so without its log nothing tells.
+    With ``metrics.jsonl`` beside the checkpoint, the run is finished if the log ends in a ``done`` line,
+    which resuming removes. Without the log, the run is finished if the checkpoint is of the recipe's last
+    step. A ``best.pt`` is usually of an earlier step, so without its log nothing tells.
 
     Args:
         path: of the checkpoint; links are followed.

@@ -15,8 +15,8 @@ from mptctl.recipe import ModelRecipe
 def rename_weights(model: nn.Module, arch: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Rename foreign weights to a network's names as far as they correspond; other names stay.
 
-    A prefix before all names is removed, as modules of Lightning and wrappers of transformers add. If only the
-    classifier is missing and one linear layer of matching width is left over, that layer becomes the
+    A prefix before all names is removed, as modules of Lightning and wrappers of transformers add. If only
+    the classifier is missing and one linear layer of matching width is left over, that layer becomes the
     classifier: for example ``fc.1`` of a `Sequential` with dropout. A missing bias becomes zeros.
 
     Args:

@@ -21,7 +21,7 @@ class Head(nn.Sequential):
 
 
 class ScaledHead(nn.Linear):
-    """A classifier with a fixed scale s and an untrained bias; the bias is 0 until `fold_into_head` changes it.
+    """A classifier with a fixed scale s and an untrained bias, 0 until `fold_into_head` changes the bias.
 
     A margin is no part of the head: the criterion subtracts the margin from the true class's logit.
 
@@ -121,8 +121,8 @@ def use_scaled_head(model: nn.Module, recipe: ModelRecipe) -> None:
 def class_directions(classifier: nn.Linear) -> Tensor:
     """The classifier's weights, (C, features), with rows of length 1 for a cosine head.
 
-    Products of the rows with an embedding, plus the bias, order the classes as the logits do. For a cosine head
-    this is true only if the bias is 0, as after training.
+    Products of the rows with an embedding, plus the bias, order the classes as the logits do. For a cosine
+    head this is true only if the bias is 0, as after training.
     """
     return F.normalize(classifier.weight) if isinstance(classifier, CosineHead) else classifier.weight
 

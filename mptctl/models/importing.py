@@ -170,8 +170,8 @@ def _read_fitting_weights(
         CheckpointError: the weights do not fit the recipe's architecture.
     """
     arch, size = recipe.model.arch, recipe.data.image_size
-    # Shapes are compared before the network is built: it may be too large for memory. The outline comes before
-    # reading, so that an unknown architecture is an error at once.
+    # Shapes are compared before the network is built: it may be too large for memory. The outline comes
+    # before reading, so that an unknown architecture is an error at once.
     default = ModelRecipe.model_validate({"arch": arch})
     plain = build_outline(default, len(class_names), size)
     saved = read_state_dict(weights)

@@ -20,8 +20,8 @@ STAGES = ("layer3", "layer4")
 class _KernelSlice(torch.autograd.Function):
     """Slices a convolution's weights, (O, I, H, W), and gives the gradient the memory order of the weights.
 
-    The gradient of torch's own slice has another memory order for channels-last weights, so that each training
-    step would copy the gradient.
+    The gradient of torch's own slice has another memory order for channels-last weights, so that each
+    training step would copy the gradient.
     """
 
     @staticmethod
@@ -52,7 +52,7 @@ class TrimmedConv2d(nn.Conv2d):
 
     def forward(self, input: Tensor) -> Tensor:
         """input: (B, in_channels, H, W) -> (B, out_channels, H', W'), as of `nn.Conv2d`."""
-        # The gain is not measured on a GPU. A traced graph is for other programs: there the plain convolution stays.
+        # Not on a GPU, where the gain was not measured; not in a graph that is traced for other programs.
         if input.device.type != "cpu" or torch.compiler.is_compiling():
             return super().forward(input)
         height, width = input.shape[-2:]
@@ -72,7 +72,7 @@ class TrimmedConv2d(nn.Conv2d):
 
 
 def trim_convolutions(model: nn.Module) -> None:
-    """Turn a network's zero-padded convolutions into `TrimmedConv2d`, in place; weights, names and hooks stay.
+    """Turn zero-padded convolutions of a network into `TrimmedConv2d`, in place; weights and hooks stay.
 
     Subclasses of `nn.Conv2d` and convolutions with dilation are left as they are.
     """
@@ -134,7 +134,7 @@ class DropBlock(nn.Module):
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: (B, C, H, W) -> the same shape; unchanged in evaluation. Each call in training counts as a step."""
+        """x: (B, C, H, W) -> same shape; unchanged in evaluation. Each call in training counts as a step."""
         if not self.training:
             return x
         self.steps += 1
@@ -179,7 +179,7 @@ def set_drop_path(model: nn.Module, arch: str, rate: float | None) -> None:
     Args:
         model: the network.
         arch: its architecture's name, for the message.
-        rate: of the last block, from 0 to 1; the rates of earlier blocks rise linearly from 0. None: no change.
+        rate: of the last block, from 0 to 1; those of earlier blocks rise linearly from 0. None: no change.
 
     Raises:
         UsageError: the network has no blocks that can be left out.

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mptctl.errors import StorageError, UsageError
 from mptctl.files import storage_error
-from mptctl.models.ownership import LOCK, Existing, Kind, refuse_foreign, remove_halves
+from mptctl.models.ownership import LOCK, Existing, Kind, refuse_foreign, remove_half_written
 
 # Content of a lock file: the number of the process that holds the lock, or nothing.
 CONTENT = re.compile(rb"\d{0,10}\n?")
@@ -29,8 +29,8 @@ POLL_SECONDS = 0.5
 def locked(folder: Path, kind: Kind, existing: Existing) -> Iterator[None]:
     """Make a folder and hold its lock until the ``with`` block ends.
 
-    On entry, half-written files of a killed process are removed; other content stays, also with "replace" (see
-    `remove_own`). On exit, the lock file is removed, and so are folders made here that are still empty.
+    On entry, half-written files of a killed process are removed; other content stays, also with "replace"
+    (see `remove_own`). On exit, the lock file is removed, and so are folders made here that are still empty.
 
     Args:
         folder: the folder to write.
@@ -55,7 +55,7 @@ def locked(folder: Path, kind: Kind, existing: Existing) -> Iterator[None]:
             try:
                 # Checked again: another process may have written the folder since the first check.
                 refuse_foreign(folder, kind, existing)
-                remove_halves(folder, kind)
+                remove_half_written(folder, kind)
                 _write_process_number(file, folder / LOCK)
                 yield
             finally:
@@ -106,11 +106,11 @@ def list_held_folders(root: Path) -> list[Path]:
 
 
 def wait_until_free(folder: Path, at_most: float = math.inf) -> None:
-    """Wait while another process holds a folder, at most some seconds; for example until a dying process ends.
+    """Wait while another process holds a folder, for example until a dying process ends.
 
     Args:
         folder: the folder; it may still be held when the function returns.
-        at_most: seconds.
+        at_most: longest wait, in seconds.
     """
     until = time.monotonic() + at_most
     while not is_free(folder) and time.monotonic() < until:

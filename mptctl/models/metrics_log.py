@@ -88,7 +88,7 @@ def came_to_end(lines: Sequence[MetricsLine]) -> bool:
 
 
 def best_epoch(lines: Sequence[MetricsLine], first: int = 0) -> MetricsLine | None:
-    """The line of the epoch with the lowest validation error, as kept in ``best.pt``; of equal ones the latest.
+    """The line of the epoch that ``best.pt`` keeps: the lowest validation error, of equal ones the latest.
 
     Args:
         lines: of the log.
@@ -115,14 +115,14 @@ def epochs_without_gain(lines: Sequence[MetricsLine], first: int = 0) -> int:
 
 
 def _validated_epochs(lines: Sequence[MetricsLine], first: int) -> list[MetricsLine]:
-    """The lines of validated epochs from epoch ``first`` on; ``first`` counts from 0, ``line.epoch`` from 1."""
+    """The lines of validated epochs, from epoch ``first`` (counted from 0) on."""
     return [
         line for line in lines if line.event == "epoch" and line.epoch > first and line.val_error is not None
     ]
 
 
 def parse_metrics(content: str, path: Path) -> list[MetricsLine]:
-    """Parse the lines of a log; text after the last line break is a line cut short by a kill, and is left out.
+    """Parse the lines of a log; text after the last line break, cut short by a kill, is left out.
 
     Args:
         content: of the file.

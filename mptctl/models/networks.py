@@ -1,6 +1,6 @@
-"""Networks: torchvision's classifiers by name, and small residual nets for the embedded sources.
+"""Builds a recipe's network: a classifier of torchvision or timm by name, or a small residual net of our own.
 
-torchvision takes about as long to import as torch, so only what needs one of its networks does.
+torchvision takes about as long to import as torch, so each function that needs torchvision imports it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from mptctl.models.programs import PROGRAMS
 from mptctl.models.timm_networks import TIMM, build_timm
 from mptctl.recipe import ModelRecipe
 
-# Networks of torchvision that are built for one size of picture: beginning of the name, and the argument that
-# sets the size.
-SIZED = {"vit_": "image_size", "maxvit_": "input_size"}
-# Largest size that is tried for a network; the largest of torchvision's recipes has 518 pixels.
+# torchvision's argument for the size of pictures, by the prefix of networks that are built for one size.
+SIZE_ARGUMENTS = {"vit_": "image_size", "maxvit_": "input_size"}
+# Largest picture size, in pixels, to suggest to the user; the largest of torchvision's recipes is 518.
 LARGEST_SIZE = 520
-# Channels of the stages and stride of the first convolution of the small nets, by name.
+# The small nets by name: channels of each stage, and stride of the first convolution.
 SMALL_NETS = {"digits-net": ((16, 32, 64), 1), "characters-net": ((16, 32, 64), 2)}
 
 
@@ -52,17 +51,17 @@ class ResidualBlock(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: (B, inputs, H, W) -> (B, outputs, H / stride, W / stride)."""
+        """x: (B, inputs, H, W) -> (B, outputs, ceil(H / stride), ceil(W / stride))."""
         h = torch.relu(self.bn1(self.conv1(x)))
         return torch.relu(self.bn2(self.conv2(h)) + self.shortcut(x))
 
 
 class SmallResNet(nn.Module):
-    """A residual net for pictures of 8 to 16 pixels: a convolution, a block a stage, the mean over places.
+    """A residual net for pictures of 8 to 16 pixels: a convolution, one block a stage, average pooling.
 
     Args:
         num_classes: width of the classifier.
-        channels: of each stage; every stage but the first halves the picture.
+        channels: of each stage; every stage but the first halves height and width.
         stride: of the first convolution.
     """
 
@@ -89,23 +88,26 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
     """Make the network of a recipe with fresh weights.
 
     Args:
-        recipe: architecture, stem, embedding, and what is trained.
+        recipe: architecture, stem, embedding, head, DropBlock, drop path, and which weights are trained.
         num_classes: width of the classifier.
         image_size: side of the pictures, in pixels.
 
     Returns:
-        A module from (B, 3, image_size, image_size) to logits (B, num_classes). With ``train: head``, only
-        the classifier's parameters require a gradient; with ``freeze``, those that it does not name.
+        A module from (B, 3, image_size, image_size) to logits (B, num_classes). Weights require a gradient
+        unless ``train: head`` (all but the classifier's) or a pattern of ``freeze`` excludes them.
 
     Raises:
-        UsageError: an unknown architecture, one that has no linear classifier, no such stem or nothing of
-            what is to be frozen or dropped, or one that takes no pictures of this size.
+        UsageError: the architecture is unknown, has no linear classifier, has not the layers that the recipe
+            changes or freezes, or takes no pictures of this size.
     """
-    model = _architecture(recipe.arch, num_classes, image_size, recipe.drop_path)
+    model = _build_architecture(recipe.arch, num_classes, image_size, recipe.drop_path)
     if recipe.stem == "small":
         _use_small_stem(model, recipe.arch)
-    if recipe.arch not in SMALL_NETS and (fault := _size_fault(model, image_size)):  # those take any
-        _refuse_size(recipe.arch, image_size, fault, lambda size: _size_fault(model, size) is None)
+    fault = None if recipe.arch in SMALL_NETS else _find_size_fault(model, image_size)
+    if fault is not None:
+        _suggest_larger_size(
+            recipe.arch, image_size, fault, lambda size: _find_size_fault(model, size) is None
+        )
     if recipe.embedding_dim is not None:
         insert_embedding(model, recipe.arch, recipe.embedding_dim)
     if recipe.head != "linear":
@@ -122,7 +124,7 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
 
 
 def build_outline(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module:
-    """The network of `build_model` with names and shapes but no numbers, where that is possible.
+    """Build the network of `build_model` on the device "meta", without memory for weights; RegNet on the CPU.
 
     Raises:
         UsageError: as `build_model`.
@@ -137,24 +139,27 @@ def build_outline(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.
 def refuse_other_shapes(
     weights: Mapping[str, Tensor], recipe: ModelRecipe, num_classes: int, image_size: int
 ) -> None:
-    """Compare weights with a network by shapes before it is built, since it may be too large for memory.
+    """Refuse weights whose names or shapes are not those of a network.
+
+    The network is not built, since it may be too large for memory.
 
     Args:
         weights: by name.
         recipe, num_classes, image_size: as for `build_model`.
 
     Raises:
-        CheckpointError: they do not fit it.
+        CheckpointError: names or shapes differ.
         UsageError: as `build_model`.
     """
     own = build_outline(recipe, num_classes, image_size).state_dict()
     wrong = [name for name in own if name not in weights or weights[name].shape != own[name].shape]
-    if wrong := [*wrong, *(name for name in weights if name not in own)]:
+    wrong += [name for name in weights if name not in own]
+    if wrong:
         raise CheckpointError(f"weights do not fit {recipe.arch}: {some(wrong)}")
 
 
 def set_training_mode(model: nn.Module, recipe: ModelRecipe) -> None:
-    """Put a model into training mode; frozen parts keep their batch statistics."""
+    """Put a model into training mode, in place; frozen parts keep their batch statistics."""
     model.train(recipe.train == "all")
     if recipe.train == "head":
         find_head(model, recipe.arch)[1].train()
@@ -162,7 +167,13 @@ def set_training_mode(model: nn.Module, recipe: ModelRecipe) -> None:
         freeze_statistics(model, recipe.freeze)
 
 
-def _architecture(arch: str, num_classes: int, image_size: int, drop_path: float | None = None) -> nn.Module:
+def _build_architecture(arch: str, num_classes: int, image_size: int, drop_path: float | None) -> nn.Module:
+    """Build a network by its name, with the linear classifier and stem that its package gives it.
+
+    Raises:
+        UsageError: the name is unknown, or the network has no linear classifier or no blocks for
+            ``drop_path``.
+    """
     model: nn.Module
     if arch in SMALL_NETS:
         model = SmallResNet(num_classes, *SMALL_NETS[arch])
@@ -180,24 +191,24 @@ def _architecture(arch: str, num_classes: int, image_size: int, drop_path: float
 
     names = models.list_models(module=models)
     if arch not in names:
-        raise UsageError(f"model.arch {arch}: unknown; {_nearest_network(arch, [*names, *SMALL_NETS])}")
+        raise UsageError(f"model.arch {arch}: unknown; {_suggest_network(arch, [*names, *SMALL_NETS])}")
     settings: dict[str, object] = {"weights": None, "num_classes": num_classes}
-    settings |= _sized(arch, image_size)
-    if arch in ("googlenet", "inception_v3"):  # their auxiliary classifiers would return more than logits
+    settings |= _size_setting(arch, image_size)
+    if arch in ("googlenet", "inception_v3"):  # with auxiliary classifiers they would not return one tensor
         settings |= {"aux_logits": False, "init_weights": True}
     try:
         model = models.get_model(arch, **settings)
     except (ValueError, AssertionError) as error:
-        if _sized(arch, image_size):
-            _refuse_size(arch, image_size, one_line(error), lambda size: _can_be_built(arch, size))
+        if is_built_for_one_size(arch):
+            _suggest_larger_size(arch, image_size, one_line(error), lambda size: _can_be_built(arch, size))
         raise UsageError(f"model.arch {arch}: {one_line(error)}") from error
     set_drop_path(model, arch, drop_path)
     find_head(model, arch)
     return model
 
 
-def _nearest_network(arch: str, names: Sequence[str]) -> str:
-    """Words for a message: the network that may have been meant."""
+def _suggest_network(arch: str, names: Sequence[str]) -> str:
+    """End of a message about an unknown network: the network that may be meant, or how networks are named."""
     if has_package("timm"):
         import timm
 
@@ -209,35 +220,39 @@ def _nearest_network(arch: str, names: Sequence[str]) -> str:
     return f"use a classifier of torchvision, such as resnet18, or {TIMM}NAME"
 
 
-def _sized(arch: str, image_size: int) -> dict[str, object]:
-    """The setting that builds a network for one size of picture; empty where it takes several."""
-    for beginning, setting in SIZED.items():
-        if arch.startswith(beginning):
-            return {setting: (image_size, image_size) if setting == "input_size" else image_size}
+def _size_setting(arch: str, image_size: int) -> dict[str, object]:
+    """Torchvision's argument that builds a network for one size of picture; empty for any-size networks."""
+    for prefix, argument in SIZE_ARGUMENTS.items():
+        if arch.startswith(prefix):
+            return {argument: (image_size, image_size) if argument == "input_size" else image_size}
     return {}
 
 
 def is_built_for_one_size(arch: str) -> bool:
-    """Tell whether a network of torchvision takes pictures of one size alone, which its weights have."""
-    return bool(_sized(arch, 0))
+    """Tell whether the weights of a network of torchvision fit pictures of only one size."""
+    return arch.startswith(tuple(SIZE_ARGUMENTS))
 
 
 def _can_be_built(arch: str, image_size: int) -> bool:
+    """Tell whether torchvision builds a network for a size of pictures, in pixels."""
     from torchvision import models
 
     try:
         with torch.device("meta"):
-            models.get_model(arch, weights=None, **_sized(arch, image_size))
+            models.get_model(arch, weights=None, **_size_setting(arch, image_size))
     except (ValueError, AssertionError):
         return False
     return True
 
 
-def _size_fault(model: nn.Module, image_size: int) -> str | None:
-    """The reason, found by shapes alone, why a network cannot take pictures of a size; None where it can."""
+def _find_size_fault(model: nn.Module, image_size: int) -> str | None:
+    """Run a network on shapes alone; return why it takes no pictures of a size, or None if it takes them.
+
+    Leaves the network in training mode.
+    """
     weights = {name: t.to("meta") for name, t in chain(model.named_parameters(), model.named_buffers())}
     picture = torch.empty(1, 3, image_size, image_size, device="meta")
-    model.eval()  # one picture has no batch statistics
+    model.eval()  # batch norms cannot be trained on one picture
     try:
         with torch.no_grad():
             torch.func.functional_call(model, weights, (picture,))
@@ -248,8 +263,15 @@ def _size_fault(model: nn.Module, image_size: int) -> str | None:
     return None
 
 
-def _refuse_size(arch: str, image_size: int, fault: str, takes: Callable[[int], bool]) -> None:
-    """Raise UsageError with the next larger size that a network takes; return where no size is taken."""
+def _suggest_larger_size(arch: str, image_size: int, fault: str, takes: Callable[[int], bool]) -> None:
+    """Raise UsageError with the next larger picture size that a network takes; return if it takes none.
+
+    Args:
+        arch: the architecture's name.
+        image_size: the size that the network does not take, in pixels.
+        fault: why not.
+        takes: tells whether the network takes a size.
+    """
     fits = next((size for size in range(image_size + 1, LARGEST_SIZE + 1) if takes(size)), None)
     if fits is not None:
         raise UsageError(
@@ -259,6 +281,7 @@ def _refuse_size(arch: str, image_size: int, fault: str, takes: Callable[[int], 
 
 
 def _use_small_stem(model: nn.Module, arch: str) -> None:
+    """Give a ResNet a first convolution of 3x3, stride 1, and no pooling, in place; UsageError for others."""
     from torchvision.models import ResNet
 
     if not isinstance(model, ResNet):

@@ -1,4 +1,4 @@
-"""ONNX models: read with a check of where their data lie, and run by onnxruntime as a network."""
+"""ONNX models: reads them, with a check of where their data lie, and runs them by onnxruntime as networks."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ from mptctl.errors import CheckpointError, first_line, one_line
 from mptctl.machine.facts import require_extra, usable_memory
 from mptctl.models.export_meta import KEY, ExportMeta, parse_export_meta, refuse_changed
 
-# Bytes that protobuf holds in one message.
-LARGEST = 2**31 - 1
+# Most bytes in one message of protobuf.
+MAX_BYTES = 2**31 - 1
 
 
 def read_onnx(path: Path) -> tuple[bytes, ExportMeta | None]:
-    """Read an ONNX model with its data in other files, and its description where `export` wrote it.
+    """Read an ONNX model, with data in other files, and its description.
+
+    Returns:
+        The model as one serialized message, and the description that `export` wrote; None for other models.
 
     Raises:
         UsageError: onnx is not installed.
-        CheckpointError: it is missing, damaged, changed since it was exported, or names data outside its
-            folder.
+        CheckpointError: the file is missing, damaged, over 2 GB, changed since it was exported, or names data
+            outside its folder.
     """
     require_extra("onnx", "export", str(path))
     import onnx
@@ -37,11 +40,11 @@ def read_onnx(path: Path) -> tuple[bytes, ExportMeta | None]:
         proto = onnx.load(str(path), load_external_data=False)
         if not proto.graph.node:
             raise CheckpointError(f"{path}: not an ONNX model: it has no graph; name another file")
-        size = sum(_check_place(tensor, path) for tensor in _external(proto))
-        if size > LARGEST:
+        size = sum(_check_external_data(tensor, path) for tensor in _external_tensors(proto))
+        if size > MAX_BYTES:
             raise CheckpointError(f"{path}: its data have {size / 1e9:.1f} GB; at most 2 GB can be read")
         onnx.load_external_data_for_model(proto, str(path.parent))
-        for tensor in _external(proto):  # of functions, which onnx leaves
+        for tensor in _external_tensors(proto):  # those of functions, which onnx does not load
             raise CheckpointError(
                 f"{path}: the tensor {tensor.name} lies in another file; save it in one file"
             )
@@ -58,7 +61,7 @@ def read_onnx(path: Path) -> tuple[bytes, ExportMeta | None]:
 
 
 def onnx_content(proto: Any) -> str:
-    """SHA-256 of a model without its description, in hexadecimal."""
+    """SHA-256 of an ONNX model without mptctl's description, in hexadecimal; ``proto`` is not changed."""
     bare = type(proto)()
     bare.CopyFrom(proto)
     kept = [entry for entry in proto.metadata_props if entry.key != KEY]
@@ -67,22 +70,31 @@ def onnx_content(proto: Any) -> str:
     return hashlib.sha256(bare.SerializeToString(deterministic=True)).hexdigest()
 
 
-def _external(message: Any) -> Iterator[Any]:
-    """Every tensor in a message of protobuf, at any depth, whose data lie in another file."""
+def _external_tensors(message: Any) -> Iterator[Any]:
+    """Yield each tensor in a protobuf message, at any depth, whose data lie in another file."""
     if message.DESCRIPTOR.full_name == "onnx.TensorProto":
         if message.data_location == message.EXTERNAL:
             yield message
         return
     for field, value in message.ListFields():
         if field.message_type is not None:
-            for each in value if hasattr(value, "__len__") else [value]:
-                yield from _external(each)
+            is_repeated = hasattr(value, "__len__")
+            for submessage in value if is_repeated else [value]:
+                yield from _external_tensors(submessage)
 
 
-def _check_place(tensor: Any, path: Path) -> int:
-    """The bytes that a tensor has in another file, which must lie whole in the model's folder."""
-    said = {entry.key: entry.value for entry in tensor.external_data}
-    location = said.get("location", "")
+def _check_external_data(tensor: Any, path: Path) -> int:
+    """Check that a tensor's external data lie in the model's folder and are complete; return their bytes.
+
+    Args:
+        tensor: an ``onnx.TensorProto`` with external data.
+        path: of the ONNX model.
+
+    Raises:
+        CheckpointError: the data lie outside the folder, or the file is missing or too short.
+    """
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location = entries.get("location", "")
     folder = os.path.realpath(path.parent)
     file = os.path.realpath(os.path.join(folder, location))
     if (
@@ -97,46 +109,46 @@ def _check_place(tensor: Any, path: Path) -> int:
         )
     if not os.path.isfile(file):
         raise CheckpointError(f"{path}: incomplete: {location} is not beside it; copy both files")
-    there = os.path.getsize(file)
-    begin, length = int(said.get("offset", 0)), int(said.get("length", there))
-    if begin < 0 or length < 0 or begin + length > there:
+    size = os.path.getsize(file)
+    begin, length = int(entries.get("offset", 0)), int(entries.get("length", size))
+    if begin < 0 or length < 0 or begin + length > size:
         raise CheckpointError(
-            f"{path}: damaged: {location} has {there} bytes, {tensor.name} wants {begin + length}"
+            f"{path}: damaged: {location} has {size} bytes, {tensor.name} wants {begin + length}"
         )
     return length
 
 
 @cache
 def _limit_memory() -> None:
-    """Limit onnxruntime's memory in this process to half of the usable memory.
+    """Limit onnxruntime's memory in this process to half of the usable memory; later calls do nothing.
 
-    200 bytes of a graph can ask for a tensor of any size; onnxruntime refuses one beyond the limit.
+    A small graph can ask for a tensor of any size. onnxruntime raises an error for a tensor beyond the limit.
     """
     import onnxruntime
 
     kind = onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR
     cpu = onnxruntime.OrtMemoryInfo("Cpu", kind, 0, onnxruntime.OrtMemType.DEFAULT)
-    # -1: as onnxruntime decides.
+    # Growth strategy, first chunk and waste per chunk: -1 leaves each to onnxruntime.
     bounded = onnxruntime.OrtArenaCfg(usable_memory() // 2, -1, -1, -1)
     onnxruntime.create_and_register_allocator(cpu, bounded)
 
 
 class OnnxProgram(nn.Module):
-    """A network that onnxruntime runs on the CPU, wherever its pictures are.
+    """A network that onnxruntime runs on the CPU; pictures and logits may be on any device.
 
     Args:
-        program: the serialized model.
-        meta: its description; None: it takes normalised pictures.
-        where: its name in messages.
-        turned: it takes BGR.
+        program: the serialized ONNX model.
+        meta: the model's description; None: the model takes normalised pictures.
+        where: the model's name in messages.
+        takes_bgr: the model takes channels in the order BGR.
 
     Raises:
         UsageError: onnxruntime is not installed.
-        CheckpointError: onnxruntime does not take it, or it has other inputs than pictures; of a call, where
-            it asks for more than half of the memory of the machine, or of its container.
+        CheckpointError: onnxruntime refuses the model, or the model takes other inputs than pictures. Calling
+            the network raises it if onnxruntime fails, as when a tensor exceeds half of the usable memory.
     """
 
-    def __init__(self, program: bytes, meta: ExportMeta | None, where: str, turned: bool = False) -> None:
+    def __init__(self, program: bytes, meta: ExportMeta | None, where: str, takes_bgr: bool = False) -> None:
         super().__init__()
         require_extra("onnxruntime", "export", where)
         import onnxruntime
@@ -155,43 +167,46 @@ class OnnxProgram(nn.Module):
         inputs = self.session.get_inputs()
         types = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(uint8)": np.uint8}
         if len(inputs) != 1 or inputs[0].type not in types or len(inputs[0].shape) != 4:
-            found = ", ".join(f"{each.name} {each.type} {each.shape}" for each in inputs)
-            raise CheckpointError(f"{where}: takes {found[:160]}; it must take pictures alone, (B, 3, S, S)")
+            listed = ", ".join(f"{each.name} {each.type} {each.shape}" for each in inputs)
+            raise CheckpointError(f"{where}: takes {listed[:160]}; it must take pictures alone, (B, 3, S, S)")
         self.where, self.name, self.dtype = where, inputs[0].name, types[inputs[0].type]
-        self.turned = turned
-        fixed = inputs[0].shape[0]
-        self.batch = fixed if isinstance(fixed, int) else None
-        see = None if meta is None or not meta.preprocessing.inside else meta.preprocessing
-        if (see is None) == (self.dtype is np.uint8):
+        self.takes_bgr = takes_bgr
+        batch_size = inputs[0].shape[0]
+        self.fixed_batch = batch_size if isinstance(batch_size, int) else None
+        inside = meta.preprocessing if meta is not None and meta.preprocessing.inside else None
+        if (inside is not None) != (self.dtype is np.uint8):
             raise CheckpointError(
                 f"{where}: takes {inputs[0].type}; it must take normalised pictures as floats"
             )
-        self.levels = None if see is None else (torch.tensor(see.mean), torch.tensor(see.std))
+        # Mean and std that the graph itself applies; None if the graph takes normalised pictures.
+        self.normalisation = None if inside is None else (torch.tensor(inside.mean), torch.tensor(inside.std))
 
     def forward(self, images: Tensor) -> Tensor:
         """images: (B, 3, S, S), normalised -> (B, C) float32 on the same device."""
         pictures = images.detach().float().cpu()
-        if self.turned:
+        if self.takes_bgr:
             pictures = pictures.flip(1)
-        if self.levels is not None:  # the graph normalises by itself
-            mean, std = self.levels
+        if self.normalisation is not None:  # back to grey levels, since the graph normalises
+            mean, std = self.normalisation
             pictures = ((pictures.permute(0, 2, 3, 1) * std + mean) * 255).round().clamp(0, 255)
-        given = np.ascontiguousarray(pictures.numpy().astype(self.dtype))
-        step = self.batch or max(len(given), 1)
-        found = [self._ask(given[start : start + step]) for start in range(0, len(given), step)]
-        return torch.from_numpy(np.concatenate(found)).to(images.device)
+        batch = np.ascontiguousarray(pictures.numpy().astype(self.dtype))
+        step = self.fixed_batch or max(len(batch), 1)
+        logits = [self._run(batch[start : start + step]) for start in range(0, len(batch), step)]
+        return torch.from_numpy(np.concatenate(logits)).to(images.device)
 
-    def _ask(self, given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        count = len(given)
-        if self.batch is not None and count < self.batch:
-            given = np.concatenate([given, np.zeros((self.batch - count, *given.shape[1:]), given.dtype)])
+    def _run(self, pictures: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Run the graph on at most one batch; return logits (B, C). A fixed batch is filled up with zeros."""
+        count = len(pictures)
+        if self.fixed_batch is not None and count < self.fixed_batch:
+            filler = np.zeros((self.fixed_batch - count, *pictures.shape[1:]), pictures.dtype)
+            pictures = np.concatenate([pictures, filler])
         try:
-            logits = self.session.run(None, {self.name: given})[0]
-        except Exception as error:  # as above
+            logits = self.session.run(None, {self.name: pictures})[0]
+        except Exception as error:  # onnxruntime raises kinds of its own
             raise CheckpointError(
-                f"{self.where}: onnxruntime cannot compute pictures of {given.shape[1:]}: "
+                f"{self.where}: onnxruntime cannot compute pictures of {pictures.shape[1:]}: "
                 f"{first_line(error)[:160]}"
             ) from error
-        if not isinstance(logits, np.ndarray) or logits.ndim != 2 or len(logits) != len(given):
+        if not isinstance(logits, np.ndarray) or logits.ndim != 2 or len(logits) != len(pictures):
             raise CheckpointError(f"{self.where}: its first output is not one row of logits a picture")
         return logits[:count].astype(np.float32)

@@ -1,4 +1,7 @@
-"""The owner of a folder: where a run may be written, and which files in it are ours to remove."""
+"""Decides where a run may be written, and which files in a folder mptctl wrote and may remove.
+
+"Ours" is what mptctl wrote.
+"""
 
 from __future__ import annotations
 
@@ -18,26 +21,27 @@ from mptctl.files import PARTIAL
 from mptctl.files.output_kinds import RUN_FILES
 
 LOCK = "lock"
-# Beside the runs, the run root holds this folder of decoded pictures and teacher logits,
+# Folder in the run root for decoded pictures and teacher logits.
 CACHE = "cache"
-# and those in which MLflow and Weights & Biases keep copies of files of runs.
+# Folders in the run root that hold no runs; MLflow and Weights & Biases keep copies of files of runs in
+# theirs.
 NOT_RUNS = (CACHE, "mlflow-files", "wandb")
-# No file that is read as a mark is longer; `environment.json` has under 1 kB.
+# Bytes to read of a file that may mark a run; `environment.json` has under 1 kB.
 MARK_BYTES = 10**6
-# The name of a file while `replacing` or `link_or_copy` writes it.
-HALF = re.compile(rf"\.(.+?)(\.\w{{8}})?{re.escape(PARTIAL)}")
+# Name of a file that `replacing` or `link_or_copy` has not written to its end; group 1 is its final name.
+HALF_WRITTEN = re.compile(rf"\.(.+?)(\.\w{{8}})?{re.escape(PARTIAL)}")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """The kind of a folder of ours, by what it holds.
+    """A kind of folder that mptctl writes, such as a run folder.
 
     Attributes:
-        what: what messages call it.
-        files: names of our files in it, as patterns.
-        folders: names of our folders in it, as patterns, and what those hold.
-        marked: tells whether a folder of this kind was written by us.
-        whole: everything in it is ours.
+        what: name of the kind in messages.
+        files: patterns for names of our files in the folder.
+        folders: patterns for names of our folders in the folder, each with its kind.
+        marked: tells whether mptctl wrote a folder, by its content.
+        whole: True if everything in such a folder is ours.
     """
 
     what: str
@@ -47,15 +51,15 @@ class Kind:
     whole: bool = False
 
     def is_file_of_ours(self, name: str) -> bool:
-        """Tell whether a file of that name is ours, whole or half."""
+        """Tell whether a file of that name in the folder is ours, completely or half written."""
         return self.is_half_of_ours(name) or any(fnmatchcase(name, pattern) for pattern in self.files)
 
     def folder_of_ours(self, name: str) -> Kind | None:
-        """The kind of a folder of that name; None where it is not ours."""
+        """The kind of our folder of that name in the folder; None if there is no such kind."""
         return next((kind for pattern, kind in self.folders.items() if fnmatchcase(name, pattern)), None)
 
     def contents(self, folder: Path) -> list[Path]:
-        """Everything in a folder but its lock and half-written files; empty where it is no folder."""
+        """List a folder's content without its lock and our half-written files; empty if it is no folder."""
         if not folder.is_dir():
             return []
         return [
@@ -65,24 +69,24 @@ class Kind:
         ]
 
     def is_half_of_ours(self, name: str) -> bool:
-        """Tell whether a name is that of a file of ours which a kill left half written."""
-        half = HALF.fullmatch(name)
+        """Tell whether a name is that of one of our files that a killed process left half written."""
+        half = HALF_WRITTEN.fullmatch(name)
         return half is not None and any(fnmatchcase(half[1], pattern) for pattern in self.files)
 
 
 def is_run(folder: Path) -> bool:
-    """Tell whether a folder holds a run of this or an earlier version, also one that was killed early on.
+    """Tell whether a folder holds a run of this or an earlier version, by the content of its files.
 
-    The first file that a run writes is ``environment.json``. ``recipe.yaml`` and ``split.json`` are no marks:
-    users write the one, and the run root holds the other.
+    A valid ``environment.json``, the first file of a run, is enough, or ``metrics.jsonl``, or a checkpoint.
+    ``recipe.yaml`` and ``split.json`` do not count: users write recipes, and the run root holds a split.
     """
-    environment = _json(folder / "environment.json")
+    environment = _read_json_object(folder / "environment.json")
     versions = environment.get("versions")
     if {"command", "started"} <= environment.keys() and isinstance(versions, dict) and "mptctl" in versions:
         return True
-    if {"event", "epoch", "step"} <= _json(folder / "metrics.jsonl", first_line=True).keys():
+    if {"event", "epoch", "step"} <= _read_json_object(folder / "metrics.jsonl", first_line=True).keys():
         return True
-    # Here, because names are checked before torch, which is slow to import, is wanted.
+    # Imported here: the checks above need no torch, which is slow to import.
     from mptctl.models.checkpoint import load_checkpoint
 
     for name in ("best.pt", "last.pt", "previous.pt"):
@@ -102,14 +106,14 @@ RUN = Kind(
 
 
 def run_folder(run_root: Path, name: str) -> Path:
-    """The folder below the run root that a name stands for.
+    """The folder of a run's name below the run root; the folder need not exist.
 
     Args:
-        run_root: where runs are.
-        name: relative to it; may have several parts, as in ``seed1/mpt-kl``.
+        run_root: folder of all runs.
+        name: path relative to the run root; may have several parts, as in ``seed1/mpt-kl``.
 
     Raises:
-        UsageError: the name leads out of the run root, or through a link or a file, or names no folder.
+        UsageError: the name is empty, reserved, leads out of the run root, or through a link or a file.
     """
     path = Path(name)
     if not name.strip() or "\0" in name or path.is_absolute() or ".." in path.parts or not path.parts:
@@ -117,8 +121,8 @@ def run_folder(run_root: Path, name: str) -> Path:
             f"--name {name!r}: names no folder below the run root {run_root}; give a name such as old"
         )
     if path.parts[0] in NOT_RUNS:
-        kept = "decoded pictures are kept" if path.parts[0] == CACHE else "--log keeps its files"
-        raise UsageError(f"--name {name!r}: {path.parts[0]} is where {kept}; use another --name")
+        use = "decoded pictures are kept" if path.parts[0] == CACHE else "--log keeps its files"
+        raise UsageError(f"--name {name!r}: {path.parts[0]} is where {use}; use another --name")
     folder = run_root
     for part in path.parts:
         folder = folder / part
@@ -136,14 +140,14 @@ def run_folder(run_root: Path, name: str) -> Path:
 
 
 def refuse_own_inputs(folder: Path, inputs: Iterable[Path]) -> None:
-    """Refuse to write into a folder that holds what is read for it.
+    """Refuse to write a folder that contains the command's inputs.
 
     Args:
-        folder: that is to be written.
-        inputs: teachers, or whatever else is read.
+        folder: the folder to be written; it need not exist.
+        inputs: files that the command reads, such as teachers; links are followed.
 
     Raises:
-        UsageError: one of them is in the folder, by whatever path or link it was named.
+        UsageError: an input is in the folder.
     """
     if not folder.exists():
         return
@@ -152,56 +156,63 @@ def refuse_own_inputs(folder: Path, inputs: Iterable[Path]) -> None:
             raise UsageError(f"{folder}: holds {path}, which this command reads; use another --name")
 
 
-# The fate of what a folder holds already: it must be empty, what is in it is gone on with, or it is
-# thrown away. A verb that cannot go on with a run refuses without naming --resume.
+# What happens if a folder has content already. "refuse" and "refuse for good": an error; the message of
+# "refuse" names --resume, which only some commands have. "keep": resume. "replace": remove what is ours.
 Existing = Literal["refuse", "refuse for good", "keep", "replace"]
 
 
 def existing_by_flags(*, resume: bool, overwrite: bool) -> Existing:
-    """The fate of what a folder holds by ``--resume`` and ``--overwrite``."""
-    return "keep" if resume else "replace" if overwrite else "refuse"
+    """What happens to a folder's content by ``--resume`` and ``--overwrite``."""
+    if resume:
+        return "keep"
+    return "replace" if overwrite else "refuse"
 
 
 def refuse_foreign(folder: Path, kind: Kind, existing: Existing) -> None:
-    """Refuse a folder that must not be written as it was asked for; changes nothing.
+    """Raise an error if a folder's content forbids writing there; change nothing.
+
+    Args:
+        folder: the folder; it need not exist.
+        kind: the kind of content to be written.
+        existing: how to treat present content.
 
     Raises:
-        UsageError: there are links in it; it holds something that is to be refused; or that is to be replaced
-            and was not written by us.
+        UsageError: the folder is or contains a link; something else is where a file of ours would be; or the
+            folder has content, unless "keep", or "replace" and mptctl wrote it.
     """
     if folder.is_symlink():
         raise UsageError(f"{folder}: is a link, which no {kind.what} is written through; use another --name")
-    _refuse_in_the_way(folder, kind)
-    held = kind.contents(folder)
-    if not held or existing == "keep":
+    _refuse_obstacles(folder, kind)
+    contents = kind.contents(folder)
+    if not contents or existing == "keep":
         return
     if not kind.marked(folder):
         raise UsageError(
-            f"{folder}: already holds {some(item.name for item in held)}, and no {kind.what} of mptctl's, "
-            "which is all that --overwrite replaces; use another --name"
+            f"{folder}: already holds {some(item.name for item in contents)}, and no {kind.what} of "
+            "mptctl's, which is all that --overwrite replaces; use another --name"
         )
     if existing != "replace":
         go_on = "go on with --resume, start anew with" if existing == "refuse" else "write anew with"
         raise UsageError(f"{folder}: already holds a {kind.what}; {go_on} --overwrite, or use another --name")
 
 
-def remove_halves(folder: Path, kind: Kind) -> None:
-    """Remove what a killed process left half written; for whoever holds the folder's lock."""
+def remove_half_written(folder: Path, kind: Kind) -> None:
+    """Remove our files that a killed process left half written; call only while holding the folder's lock."""
     for item in folder.iterdir():
         if kind.is_half_of_ours(item.name):
             item.unlink()
 
 
 def remove_own(folder: Path, kind: Kind, but: Path | None = None) -> list[str]:
-    """Remove from a folder what is ours, but its lock; for whoever holds that.
+    """Remove our files and folders from a folder; call only while holding the folder's lock.
 
     Args:
-        folder: itself stays.
-        kind: what is in it.
-        but: a file of ours in it that stays too.
+        folder: the folder, which itself stays, and its lock too.
+        kind: the folder's kind.
+        but: a file in the folder that stays too.
 
     Returns:
-        What is left, as paths below the folder.
+        Paths, relative to the folder, of files and folders that stay because they are not ours.
     """
     left: list[str] = []
     for item in sorted(folder.iterdir()):
@@ -221,20 +232,20 @@ def remove_own(folder: Path, kind: Kind, but: Path | None = None) -> list[str]:
         else:
             left += [f"{item.name}/{name}" for name in remove_own(item, inner)]
             (item / LOCK).unlink(missing_ok=True)
-            with suppress(OSError):  # something that is not ours is left in it
+            with suppress(OSError):  # not empty: files that are not ours are left
                 item.rmdir()
     return left
 
 
 def note_left_files(names: list[str]) -> list[str]:
-    """A note that names files which are not ours and stay; empty where there are none."""
+    """A list with one note that names files which stay since they are not ours; empty without names."""
     if not names:
         return []
     return [f"left alone, since mptctl did not write it: {some(names)}"]
 
 
-def _refuse_in_the_way(folder: Path, kind: Kind) -> None:
-    """Refuse links, and other things than files and folders where ours would be written."""
+def _refuse_obstacles(folder: Path, kind: Kind) -> None:
+    """Raise UsageError for a link, or for anything but a file or folder where ours would be written."""
     if not folder.is_dir():
         return
     for item in sorted(folder.iterdir()):
@@ -245,25 +256,26 @@ def _refuse_in_the_way(folder: Path, kind: Kind) -> None:
             )
         inner = kind.folder_of_ours(item.name)
         if inner is not None and stat.S_ISDIR(mode) and not inner.whole:
-            _refuse_in_the_way(item, inner)
-        # Where our folders have any name, as trials have, what has another form is just not ours.
+            _refuse_obstacles(item, inner)
+        # A pattern in kind.folders, as that of trials, also fits names of others' files: only exact names
+        # count.
         if kind.is_file_of_ours(item.name):
-            wanted, is_wanted = "file", stat.S_ISREG(mode)
+            wanted, is_obstacle = "file", not stat.S_ISREG(mode)
         else:
-            wanted, is_wanted = "folder", stat.S_ISDIR(mode) or item.name not in kind.folders
-        if not is_wanted:
+            wanted, is_obstacle = "folder", item.name in kind.folders and not stat.S_ISDIR(mode)
+        if is_obstacle:
             raise UsageError(
                 f"{item}: is not the {wanted} that would be written; move it away, or use another --name"
             )
 
 
-def _json(path: Path, *, first_line: bool = False) -> dict[str, Any]:
-    """The JSON object in a file, or in its first line; empty where there is none."""
+def _read_json_object(path: Path, *, first_line: bool = False) -> dict[str, Any]:
+    """Read the JSON object in a file or in its first line; an empty dict if there is no such object."""
     if not path.is_file():
         return {}
     try:
         with open(path, "rb") as file:
-            found = json.loads(file.readline(MARK_BYTES) if first_line else file.read(MARK_BYTES))
+            content = json.loads(file.readline(MARK_BYTES) if first_line else file.read(MARK_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

@@ -1,4 +1,4 @@
-"""Starts a model with weights from elsewhere: `model.pretrained`."""
+"""Initialises a model with weights from elsewhere, by the recipe key `model.pretrained`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from mptctl.models.timm_networks import TIMM
 from mptctl.recipe import Recipe
 
 
-class Source(NamedTuple):
-    """Weights to begin with.
+class PretrainedWeights(NamedTuple):
+    """Weights from elsewhere, and what is known of them.
 
     Attributes:
-        where: their name in messages.
-        state: by the names of the program that saved them.
-        class_names: in the order of their logits; None where they are not known.
-        pictures: keys of the recipe's group `data` that they were trained with, as far as they are known.
+        where: name of the weights in messages.
+        state: state dict, by the names of the program that saved it.
+        class_names: in the order of the logits; None if unknown.
+        pictures: values of the recipe's group `data` in their training, as far as they are known.
     """
 
     where: str
@@ -41,33 +41,37 @@ class Source(NamedTuple):
 def begin_with_pretrained(
     model: nn.Module, recipe: Recipe, pretrained: str, class_names: Sequence[str]
 ) -> list[str]:
-    """Load the weights from elsewhere that fit; a classifier of other classes keeps its fresh weights.
+    """Load pretrained weights into a model, in place.
+
+    The head keeps its fresh weights where shapes differ; the classifier also where class names differ.
 
     Args:
-        model: in place, with fresh weights.
-        recipe: of the model.
-        pretrained: ``torchvision``, or a file or folder: a state dict, a published model, or a run of ours.
-        class_names: of the model, in the order of its logits.
+        model: a network with fresh weights.
+        recipe: the model's recipe.
+        pretrained: ``torchvision``, or the path of a state dict, a published model or a run of mptctl's.
+        class_names: the model's classes, in the order of its logits.
 
     Returns:
-        Notes on the tensors taken and left, and a warning where the weights know another normalisation.
+        Notes for the user: tensors that were loaded, made new and left out, and a warning if the weights were
+        trained with another normalisation.
 
     Raises:
-        UsageError: weights that are not there, or no weights.
-        CheckpointError: weights that cannot be read, or that do not fit but for the head.
+        UsageError: there are no such weights, or they are an ONNX model.
+        CheckpointError: the weights cannot be read, or do not fit the network before its head.
     """
     arch = recipe.model.arch
-    source = _torchvision(arch) if pretrained == "torchvision" else _read(Path(pretrained).expanduser())
+    is_torchvision = pretrained == "torchvision"
+    source = _read_torchvision(arch) if is_torchvision else _read_path(Path(pretrained).expanduser())
     state, own = rename_weights(model, arch, source.state), model.state_dict()
     head, classifier = find_head(model, arch)[0], find_classifier(model, arch).name
-    same = source.class_names in (None, tuple(class_names))
     taken = {
-        name: tensor
-        for name, tensor in state.items()
-        if name in own and tensor.shape == own[name].shape and (same or not name.startswith(f"{classifier}."))
+        name: tensor for name, tensor in state.items() if name in own and tensor.shape == own[name].shape
     }
+    if source.class_names not in (None, tuple(class_names)):
+        taken = {name: tensor for name, tensor in taken.items() if not name.startswith(f"{classifier}.")}
     new = [name for name in own if name not in taken and not name.endswith("drop_block.steps")]
-    if missing := [name for name in new if not name.startswith(f"{head}.")]:
+    missing = [name for name in new if not name.startswith(f"{head}.")]
+    if missing:
         size = " and the data.image_size" if is_built_for_one_size(arch) else ""
         raise CheckpointError(
             f"{source.where}: does not fit model.arch {arch}: missing or of another shape: {some(missing)}; "
@@ -79,16 +83,16 @@ def begin_with_pretrained(
         f"begins with {source.where}: {len(taken)} of {len(own)} tensors, "
         f"{sum(tensor.numel() for tensor in taken.values()):,} numbers",
         f"made new: {some(new) or 'nothing'}; left out of the file: {some(left) or 'nothing'}",
-        *_warnings(source, recipe),
+        *_warn_of_normalisation(source, recipe),
     ]
 
 
-def _read(path: Path) -> Source:
-    """Weights of a run of ours, of a published model, of an export, or weights alone.
+def _read_path(path: Path) -> PretrainedWeights:
+    """Read the weights of a run or checkpoint of mptctl's, a published model, an export, or a state dict.
 
     Raises:
-        UsageError: an ONNX model.
-        CheckpointError: there are none, or they cannot be read.
+        UsageError: the file is an ONNX model.
+        CheckpointError: there are no weights, or they cannot be read.
     """
     if path.suffix.lower() == ".onnx":
         raise UsageError(f"model.pretrained {path}: is an ONNX model, which is not trained; name its weights")
@@ -98,36 +102,43 @@ def _read(path: Path) -> Source:
         if is_checkpoint(content):
             checkpoint = checkpoint_in(content, file)
             data = checkpoint.meta.recipe.data
-            seen = {"mean": data.mean, "std": data.std}
-            return Source(str(path), checkpoint.model, checkpoint.meta.class_names, seen)
+            pictures = {"mean": data.mean, "std": data.std}
+            return PretrainedWeights(str(path), checkpoint.model, checkpoint.meta.class_names, pictures)
         if file == path:
-            return Source(str(path), state_dict_in(content, path))
-    said = find_described(path)
-    if said is not None:
-        return Source(str(path), read_state_dict(said.weights), said.class_names, said.data)
+            return PretrainedWeights(str(path), state_dict_in(content, path))
+    hub = find_described(path)
+    if hub is not None:
+        return PretrainedWeights(str(path), read_state_dict(hub.weights), hub.class_names, hub.data)
     if path.suffix.lower() != ".safetensors":
-        return Source(str(path), read_state_dict(path))
+        return PretrainedWeights(str(path), read_state_dict(path))
     state, meta = read_safetensors(path)
     if meta is None:
-        return Source(str(path), state)
-    return Source(str(path), state, meta.class_names, meta.preprocessing.recipe_keys())
+        return PretrainedWeights(str(path), state)
+    return PretrainedWeights(str(path), state, meta.class_names, meta.preprocessing.recipe_keys())
 
 
-def _warnings(source: Source, recipe: Recipe) -> list[str]:
-    """A warning where the weights were trained with another normalisation than the recipe's."""
-    other = [
+def _warn_of_normalisation(source: PretrainedWeights, recipe: Recipe) -> list[str]:
+    """A list with a warning if weights were trained with other mean or std than the recipe's; else empty."""
+    differing = [
         f"data.{key}={list(source.pictures[key])}"
         for key in ("mean", "std")
         if key in source.pictures and tuple(source.pictures[key]) != getattr(recipe.data, key)
     ]
-    if not other:
+    if not differing:
         return []
     return [
-        f"warning: {source.where} was trained with {' and '.join(other)}, and this recipe has other values"
+        f"warning: {source.where} was trained with {' and '.join(differing)}, and this recipe has other "
+        "values"
     ]
 
 
-def _torchvision(arch: str) -> Source:
+def _read_torchvision(arch: str) -> PretrainedWeights:
+    """Read torchvision's default weights of a network from torch's download folder; download nothing.
+
+    Raises:
+        UsageError: torchvision has no weights for the network, or they are not in the folder.
+        CheckpointError: they cannot be read.
+    """
     if arch.startswith(TIMM):
         raise UsageError(
             f"model.pretrained torchvision: has no weights for {arch}; name a file with a state dict"
@@ -135,13 +146,13 @@ def _torchvision(arch: str) -> Source:
     from torchvision.models import get_model_weights
 
     weights = get_model_weights(arch)
-    chosen = weights.DEFAULT if hasattr(weights, "DEFAULT") else None
-    if chosen is None:
+    if not hasattr(weights, "DEFAULT"):
         raise UsageError(f"model.pretrained torchvision: there are no weights for {arch}")
-    path = Path(torch.hub.get_dir()) / "checkpoints" / os.path.basename(chosen.url)
+    url = weights.DEFAULT.url
+    path = Path(torch.hub.get_dir()) / "checkpoints" / os.path.basename(url)
     if not path.is_file():
         raise UsageError(
             f"model.pretrained torchvision: {path} is not there and nothing is downloaded in training; "
-            f"fetch {chosen.url} into that folder, or name a local file"
+            f"fetch {url} into that folder, or name a local file"
         )
-    return Source(f"torchvision's weights of {arch}", read_state_dict(path))
+    return PretrainedWeights(f"torchvision's weights of {arch}", read_state_dict(path))

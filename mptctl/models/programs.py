@@ -1,4 +1,4 @@
-"""Exported models read back: safetensors as weights, ONNX as a program, which is asked and never trained."""
+"""Reads exported models: safetensors as weights, ONNX as a program that predicts but cannot be trained."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from mptctl.machine.facts import require_extra
 from mptctl.models.export_meta import KEY, ExportMeta, parse_export_meta, refuse_changed
 from mptctl.models.onnx_program import OnnxProgram, read_onnx
 
-# The name of a tensor in the state dict of a program that takes BGR.
+# A tensor of this name in a program's state dict says that the program takes BGR.
 TAKES_BGR = "turned"
-# The network of a program by the name that stands for its architecture.
+# Network classes of programs, by the `model.arch` that stands for them.
 PROGRAMS = {"onnx": OnnxProgram}
 
 
 def read_exported(path: Path) -> tuple[ExportMeta, dict[str, Tensor], str | None]:
-    """Read an exported model: its description, its state dict, and the name of a program, or None of weights.
+    """Read an exported model, .onnx or .safetensors.
 
-    The state dict of a program holds the program's bytes, which are kept and compared as weights are.
+    Returns:
+        The description, the state dict, and `model.arch` if the file is a program, else None. A program's
+        state dict holds the program's bytes as a tensor.
 
     Raises:
-        UsageError: what reads it is not installed.
-        CheckpointError: it is damaged, or it does not say which classes it knows.
+        UsageError: the package that reads the file is not installed.
+        CheckpointError: the file is damaged, or has no description.
     """
     kind = path.suffix.lower()
     state, meta = EXPORT_READERS[kind](path)
@@ -41,11 +43,11 @@ def read_exported(path: Path) -> tuple[ExportMeta, dict[str, Tensor], str | None
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, Tensor], ExportMeta | None]:
-    """Read a state dict, and the description in the file where `export` wrote it.
+    """Read a safetensors file: its state dict, and its description, None if `export` did not write it.
 
     Raises:
         UsageError: safetensors is not installed.
-        CheckpointError: it is missing, damaged, or changed since it was exported.
+        CheckpointError: the file is missing, damaged, or changed since it was exported.
     """
     require_extra("safetensors", "export", str(path))
     from safetensors import SafetensorError, safe_open
@@ -76,7 +78,13 @@ def tensors_content(state: dict[str, Tensor]) -> str:
 
 
 def read_onnx_state(path: Path) -> tuple[dict[str, Tensor], ExportMeta | None]:
-    """Read an ONNX model and its description as a state dict of bytes; raises as `read_onnx`."""
+    """Read an ONNX model as a state dict of bytes, and its description; None if `export` did not write it.
+
+    The state dict has the uint8 tensors "program" and "meta", the description as JSON.
+
+    Raises:
+        UsageError, CheckpointError: as `read_onnx`.
+    """
     program, meta = read_onnx(path)
     parts = {"program": program, "meta": b"" if meta is None else meta.model_dump_json().encode()}
     state = {
@@ -85,19 +93,24 @@ def read_onnx_state(path: Path) -> tuple[dict[str, Tensor], ExportMeta | None]:
     return state, meta
 
 
-# The readers of exported models by their endings.
+# Readers of exported models, by file suffix.
 EXPORT_READERS = {".onnx": read_onnx_state, ".safetensors": read_safetensors}
 
 
 def load_program(kind: str, state: dict[str, Tensor], where: str) -> nn.Module:
-    """Make the network of a program from its state dict.
+    """Build the network of a program from its state dict.
+
+    Args:
+        kind: a key of `PROGRAMS`.
+        state: as returned by `read_onnx_state`, perhaps with the tensor `TAKES_BGR`.
+        where: the program's name in messages.
 
     Raises:
-        UsageError: what runs it is not installed.
-        CheckpointError: it is not taken.
+        UsageError: the package that runs the program is not installed.
+        CheckpointError: the state dict holds no program, or the package refuses the program.
     """
     if not {"program", "meta"} <= state.keys():
         raise CheckpointError(f"{where}: holds no {kind} program; export or import it again")
     program, text = (state[name].numpy().tobytes() for name in ("program", "meta"))
     meta = ExportMeta.model_validate_json(text) if text else None
-    return PROGRAMS[kind](program, meta, where, turned=TAKES_BGR in state)
+    return PROGRAMS[kind](program, meta, where, takes_bgr=TAKES_BGR in state)

@@ -1,4 +1,4 @@
-"""Reads the descriptions of published models: a folder or a file with weights, and a config beside them."""
+"""Reads the config that lies beside a published model's weights: architecture, class names, pictures."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mptctl.models.timm_networks import TIMM
 from mptctl.recipe.timm_pictures import picture_keys
 
 WEIGHTS, CONFIG = ("model.safetensors", "pytorch_model.bin"), "config.json"
-# Name that transformers gives a network of timm that it wraps.
+# `model_type` in a config of transformers for a network of timm.
 WRAPPER = "timm_wrapper"
-# Longer than any config: a thousand class names are 30 kB.
+# Longer than any config; 1,000 class names take 30 kB.
 CONFIG_BYTES = 10**7
-# Interpolation where a config names none, or one that is not known here.
-OURS = "bilinear"
+# Interpolation if a config names none, or one that is not known here.
+DEFAULT_INTERPOLATION = "bilinear"
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class HubModel:
     """The description that comes with a published model.
 
     Attributes:
-        weights: its file.
-        arch: for `model.arch`.
-        class_names: in the order of its logits; None where they are not named.
-        data: keys of the recipe's group `data` with which it was evaluated.
-        notes: for the user.
+        weights: file of the weights.
+        arch: value for the recipe key `model.arch`.
+        class_names: in the order of the logits; None if the description does not name them.
+        data: values for the recipe's group `data`, as in the model's own evaluation.
+        notes: sentences for the user.
     """
 
     weights: Path
@@ -41,18 +41,21 @@ class HubModel:
 
 
 def find_described(path: Path, arch: str | None = None) -> HubModel | None:
-    """Read the description of a model in a file or a folder; None where there are only weights.
+    """Read the description of a model that was published or exported to ONNX.
 
     Args:
-        path: of the file or the folder.
-        arch: that the user names; then only the weights are searched for.
+        path: a file, or a folder with weights.
+        arch: architecture that the user names; then no description is read. None: the description names it.
+
+    Returns:
+        None if there are weights but no description.
 
     Raises:
-        UsageError: an ONNX model that an architecture is named for, or what reads it is not installed.
-        CheckpointError: it is damaged, or its network is not one of timm's.
+        UsageError: an ONNX model is given with ``arch``, or the package onnx is not installed.
+        CheckpointError: the description is damaged, or names a network that is not timm's.
     """
     if path.suffix.lower() != ".onnx":
-        return find_hub_model(path) if arch is None else HubModel(_weights_in(path), arch, None)
+        return find_hub_model(path) if arch is None else HubModel(_find_weights(path), arch, None)
     if arch is not None:
         raise UsageError(f"{path}: is an ONNX model, which holds its network; leave out --arch {arch}")
     meta = read_onnx(path)[1]
@@ -62,81 +65,91 @@ def find_described(path: Path, arch: str | None = None) -> HubModel | None:
 
 
 def find_hub_model(path: Path) -> HubModel | None:
-    """Read a published model's description; None where there is none.
+    """Read the ``config.json`` of a published model.
 
     Args:
-        path: its folder, or its weights with the description beside them.
+        path: the model's folder, or a weights file with the config beside it.
+
+    Returns:
+        None for a file without a config beside it, or one that is not .safetensors.
 
     Raises:
-        CheckpointError: the description is damaged, or its network is not one of timm's.
+        CheckpointError: the config is missing in a folder, damaged, or names a network that is not timm's.
     """
-    folder = path if path.is_dir() else path.parent
-    config = folder / CONFIG
-    if path.is_dir() and not config.is_file():
+    is_folder = path.is_dir()
+    file = (path if is_folder else path.parent) / CONFIG
+    if is_folder and not file.is_file():
         raise CheckpointError(
             f"{path}: is a folder without {CONFIG}; name a file, or a folder with {WEIGHTS[0]} and {CONFIG}"
         )
-    if not config.is_file() or (not path.is_dir() and path.suffix.lower() != ".safetensors"):
+    if not is_folder and (path.suffix.lower() != ".safetensors" or not file.is_file()):
         return None
-    said = _read(config)
-    arch = said.get("architecture")
-    kind = said.get("model_type")
-    if not isinstance(arch, str) or kind not in (None, WRAPPER):
-        classes = said.get("architectures")
-        name = classes[0] if isinstance(classes, list) and classes else kind or "no architecture"
+    config = _read_config(file)
+    arch = config.get("architecture")
+    model_type = config.get("model_type")
+    if not isinstance(arch, str) or model_type not in (None, WRAPPER):
+        classes = config.get("architectures")
+        name = classes[0] if isinstance(classes, list) and classes else model_type or "no architecture"
         raise CheckpointError(
-            f"{config}: names {str(name)[:80]}, a network of transformers; only networks by timm's names "
+            f"{file}: names {str(name)[:80]}, a network of transformers; only networks by timm's names "
             "are taken (`architecture`); export it to ONNX, and bring that in with mptctl import FILE.onnx "
             "--class-names FILE"
         )
-    data, notes = _pictures(said, config)
-    return HubModel(_weights_in(path), f"{TIMM}{arch}", _class_names(said), data, tuple(notes))
+    data, notes = _read_pictures(config, file)
+    return HubModel(_find_weights(path), f"{TIMM}{arch}", _read_class_names(config), data, tuple(notes))
 
 
-def _weights_in(path: Path) -> Path:
-    """The file of weights in a folder; a file is its own."""
+def _find_weights(path: Path) -> Path:
+    """The weights file in a folder, or ``path`` itself if it is a file; it need not exist."""
     if not path.is_dir():
         return path
-    there = [path / name for name in WEIGHTS if (path / name).is_file()]
-    return there[0] if there else path / WEIGHTS[0]
+    files = [path / name for name in WEIGHTS]
+    return next((file for file in files if file.is_file()), files[0])
 
 
-def _read(config: Path) -> dict[str, Any]:
+def _read_config(file: Path) -> dict[str, Any]:
+    """Read the JSON object in a config; raise CheckpointError if it cannot be read or is over 10 MB."""
     try:
-        if config.stat().st_size > CONFIG_BYTES:
+        if file.stat().st_size > CONFIG_BYTES:
             raise CheckpointError(
-                f"{config}: is longer than {CONFIG_BYTES / 1e6:.0f} MB; it is no model's description"
+                f"{file}: is longer than {CONFIG_BYTES / 1e6:.0f} MB; it is no model's description"
             )
-        said = json.loads(config.read_bytes())
+        config = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{config}: cannot be read as JSON; fetch the model again") from error
-    if not isinstance(said, dict):
-        raise CheckpointError(f"{config}: is no JSON object; fetch the model again")
-    return said
+        raise CheckpointError(f"{file}: cannot be read as JSON; fetch the model again") from error
+    if not isinstance(config, dict):
+        raise CheckpointError(f"{file}: is no JSON object; fetch the model again")
+    return config
 
 
-def _class_names(said: dict[str, Any]) -> tuple[str, ...] | None:
-    """Class names in a config, `label_names` of timm or `id2label` of Hugging Face; None without them."""
-    names = said.get("label_names")
-    if names is None and isinstance(said.get("id2label"), dict):
-        table = said["id2label"]
+def _read_class_names(config: dict[str, Any]) -> tuple[str, ...] | None:
+    """Class names in a config: `label_names` of timm or `id2label` of Hugging Face.
+
+    None if they are missing, not all text, or not all different.
+    """
+    names, table = config.get("label_names"), config.get("id2label")
+    if names is None and isinstance(table, dict):
         names = [table.get(str(number)) for number in range(len(table))]
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         return None
     return tuple(names) if len(set(names)) == len(names) else None
 
 
-def _pictures(said: dict[str, Any], config: Path) -> tuple[dict[str, Any], list[str]]:
-    """Keys of a recipe's `data` group from a config's `pretrained_cfg`, and notes on them."""
-    cfg = said.get("pretrained_cfg")
+def _read_pictures(config: dict[str, Any], file: Path) -> tuple[dict[str, Any], list[str]]:
+    """Values for a recipe's group `data` from a config's `pretrained_cfg`, and notes for the user.
+
+    Raises:
+        CheckpointError: `pretrained_cfg` is damaged.
+    """
+    cfg = config.get("pretrained_cfg")
     if not isinstance(cfg, dict):
-        return {}, [f"{config.name} does not say how it sees pictures: the recipe's data group does"]
+        return {}, [f"{file.name} does not say how it sees pictures: the recipe's data group does"]
     try:
-        known = {"interpolation": OURS, "eval_crop": 1.0}
-        data: dict[str, Any] = known | {"image_size": int(cfg["input_size"][-1])} | picture_keys(cfg)
+        defaults = {"interpolation": DEFAULT_INTERPOLATION, "eval_crop": 1.0}
+        data: dict[str, Any] = defaults | {"image_size": int(cfg["input_size"][-1])} | picture_keys(cfg)
     except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError) as error:
-        raise CheckpointError(f"{config}: its pretrained_cfg is damaged; fetch the model again") from error
-    way = cfg.get("interpolation", OURS)
-    here = data["interpolation"]
-    notes = [f"was evaluated on pictures resized {way}; here they are resized {here}"] if way != here else []
-    return data, notes
+        raise CheckpointError(f"{file}: its pretrained_cfg is damaged; fetch the model again") from error
+    published, here = cfg.get("interpolation", DEFAULT_INTERPOLATION), data["interpolation"]
+    if published == here:
+        return data, []
+    return data, [f"was evaluated on pictures resized {published}; here they are resized {here}"]

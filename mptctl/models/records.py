@@ -15,52 +15,57 @@ class Adjustment(Model):
 
     adjusted: str = Field(description="name of the run whose model was adjusted")
     digest: str = Field(description="of that model's checkpoint")
-    old: str | None = Field(
-        None, description="name of the old model; null where only a temperature was fitted"
-    )
+    old: str | None = Field(None, description="name of the old model; null if only a temperature was fitted")
     kind: Literal["none", "bias", "per-class"] = Field(
         description="bias: one shift for all new classes; per-class: one for each; none: no shift"
     )
     biases: dict[str, float] = Field(
-        description="what was taken off the logit of each new class; empty: nothing"
+        description="shift of each new class: a number that was subtracted from its logit; empty: none"
     )
-    temperature: float = Field(description="what the logits were divided by afterwards; 1 leaves them")
+    temperature: float = Field(description="number by which the shifted logits were divided; 1: no change")
     max_nfr: float | None = Field(None, description="limit that the bound of NFR met, a fraction")
     max_er_increase: float | None = Field(
         None, description="limit that the rise of the error met, a fraction"
     )
     confidence: float = Field(description="level of the two-sided interval whose upper end is the bound")
-    nfr: float | None = Field(None, description="on the validation samples that chose, a fraction")
-    bound: float | None = Field(None, description="upper bound of NFR there; it holds where max_nfr is set")
-    flips: int | None = Field(None, description="negative flips there")
-    samples_old: int | None = Field(None, description="those of old classes; of per-class shifts one half")
+    nfr: float | None = Field(
+        None, description="NFR on the validation samples by which the shifts were chosen, a fraction"
+    )
+    bound: float | None = Field(None, description="upper bound of that NFR; valid if max_nfr is set")
+    flips: int | None = Field(None, description="negative flips on these samples")
+    samples_old: int | None = Field(
+        None, description="these samples' number, old classes only; with per-class shifts one half of them"
+    )
 
 
 class BiasEpoch(Model):
-    """One finished epoch."""
+    """A finished epoch of a run whose k is moved to keep a flip budget."""
 
-    k: float = Field(description="bias on the logits of new classes in it")
-    flips: int = Field(description="negative flips on validation samples of old classes after it")
+    k: float = Field(description="bias on the logits of new classes in the epoch")
+    flips: int = Field(description="negative flips on validation samples of old classes after the epoch")
 
 
 class BiasPath(Model):
-    """The record that the next k is worked out from."""
+    """The finished epochs from which the next epoch's k is computed."""
 
     left: tuple[float, ...] = Field(
-        description="for each epoch of the run, the part of the flips after it that the end is expected to "
-        "leave"
+        description="for each epoch of the run: flips expected after the last epoch / flips after this epoch"
     )
-    epochs: tuple[BiasEpoch, ...] = Field((), description="those that are finished")
+    epochs: tuple[BiasEpoch, ...] = Field((), description="the finished epochs, in order")
 
 
 class Validation(Model):
-    """Counts on validation samples, with the rates that follow from them; without samples there are none."""
+    """Counts on validation samples, and the rates that follow from them; a rate without samples is None."""
 
-    errors: int = Field(0, description="wrong predictions on samples of the classes that the model knows")
-    samples: int = Field(0, description="these samples")
+    errors: int = Field(0, description="wrong predictions on samples of all classes that the model knows")
+    samples: int = Field(0, description="samples of all classes that the model knows")
     errors_old: int = Field(0, description="wrong predictions on samples of old classes")
-    samples_old: int = Field(0, description="these samples")
-    flips: int | None = Field(None, description="old samples that the old model alone gets right (Eq. 7)")
+    samples_old: int = Field(0, description="samples of old classes")
+    flips: int | None = Field(
+        None,
+        description="negative flips (Eq. 7): samples of old classes that only the old model gets right; null "
+        "without an old model",
+    )
 
     @property
     def error(self) -> float | None:
@@ -78,10 +83,10 @@ class Validation(Model):
         return None if self.flips is None or not self.samples_old else self.flips / self.samples_old
 
     def figures(self) -> dict[str, float | int | None]:
-        """Rates and counts by the names that checkpoints and ``metrics.jsonl`` give them; n/a is None."""
+        """Rates and counts by their names in checkpoints and ``metrics.jsonl``; None without samples."""
         rates = {"val_error": self.error, "val_error_old": self.error_old, "val_nfr": self.nfr}
         counts = {
-            name: getattr(self, key) if self.samples else None for name, key in VALIDATION_COUNTS.items()
+            name: getattr(self, field) if self.samples else None for name, field in VALIDATION_COUNTS.items()
         }
         return {**rates, **counts}
 
@@ -89,19 +94,20 @@ class Validation(Model):
     def from_figures(
         cls, figures: Mapping[str, float | int | None], samples: int, samples_old: int
     ) -> Validation:
-        """Rebuild the record from what `figures()` returned.
+        """Rebuild the record from what `figures()` returned; `NOT_VALIDATED` if there is no error.
 
-        An earlier version wrote rates only. Each was a count over its samples in double precision, so rate
-        times samples, rounded, is the count.
+        Files of an earlier version have rates without counts. A rate is a count over samples in double
+        precision, so rate times samples, rounded, is the count.
 
         Args:
-            figures: as a checkpoint or a line of ``metrics.jsonl`` has them, other keys among them.
-            samples, samples_old: numbers of samples in the validation part, used where counts are missing.
+            figures: from a checkpoint or a line of ``metrics.jsonl``; other keys are ignored.
+            samples: samples in the validation part, used if counts are missing.
+            samples_old: samples of old classes in the validation part, used if counts are missing.
         """
         if figures.get("val_error") is None:
             return NOT_VALIDATED
         if figures.get("val_samples") is not None:
-            return cls.model_validate({key: figures.get(name) for name, key in VALIDATION_COUNTS.items()})
+            return cls.model_validate({field: figures.get(name) for name, field in VALIDATION_COUNTS.items()})
         nfr = figures.get("val_nfr")
         return cls(
             errors=round((figures.get("val_error") or 0.0) * samples),
@@ -112,6 +118,6 @@ class Validation(Model):
         )
 
 
-# The counts as they are called beside val_error, val_error_old and val_nfr.
+# Names of the counts in checkpoints and metrics.jsonl, with the record's fields.
 VALIDATION_COUNTS = {f"val_{key}": key for key in Validation.model_fields}
 NOT_VALIDATED = Validation.model_validate({})

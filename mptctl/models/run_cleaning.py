@@ -1,4 +1,4 @@
-"""Checkpoints that finished runs no longer need: which they are, what they hold, and their removal."""
+"""Finds and removes checkpoints that finished runs need only to be resumed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class SpareCheckpoints:
     """Checkpoints that a finished run keeps for ``--resume`` alone.
 
     Attributes:
-        run: its folder.
-        files: ``last.pt`` and ``previous.pt``, those of them that are there.
-        freed: bytes that removing them frees; a file that ``best.pt`` is another name of frees none.
+        run: the run's folder.
+        files: ``last.pt`` and ``previous.pt``, as far as they exist.
+        freed: bytes that their removal frees; a hard link to ``best.pt`` frees none.
     """
 
     run: RunDir
@@ -26,33 +26,30 @@ class SpareCheckpoints:
     freed: int
 
 
-def find_spare_checkpoints(found: RunList) -> list[SpareCheckpoints]:
-    """Checkpoints that only a longer training of a finished run would need.
+def find_spare_checkpoints(listed: RunList) -> list[SpareCheckpoints]:
+    """Find ``last.pt`` and ``previous.pt`` of finished runs, which only a longer training would need.
 
     Args:
-        found: runs below a run root; those are passed over that are not finished or whose ``best.pt`` cannot
-            be read.
+        listed: runs below a run root; all but runs of state "finished" are skipped.
     """
     spare = []
-    for entry in found.runs:
+    for entry in listed.runs:
         if entry.state != "finished":
             continue
-        run = RunDir(Path(found.run_root) / entry.run)
+        run = RunDir(Path(listed.run_root) / entry.run)
         files = tuple(path for path in (run.last, run.previous) if path.is_file() and not path.is_symlink())
         if files:
-            kept = run.best.stat().st_ino
-            sizes = {
-                status.st_ino: status.st_size for status in map(Path.stat, files) if status.st_ino != kept
-            }
+            sizes = {path.stat().st_ino: path.stat().st_size for path in files}  # hard links count once
+            sizes.pop(run.best.stat().st_ino, None)
             spare.append(SpareCheckpoints(run, files, sum(sizes.values())))
     return spare
 
 
 def remove_spare_checkpoints(spare: SpareCheckpoints) -> None:
-    """Remove them while no other process writes the run.
+    """Remove a finished run's spare checkpoints while holding the run's lock.
 
     Raises:
-        UsageError: another process has begun to write it, or it is no longer finished.
+        UsageError: another process writes the run, or the run is no longer finished.
         StorageError: a file cannot be removed.
     """
     with spare.run.locked("keep"):

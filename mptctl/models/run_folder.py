@@ -1,4 +1,4 @@
-"""The run folder: its files, who may write it, and how a run is found again."""
+"""The run folder: names and writes its files, and finds the checkpoints of runs by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class EnvironmentFile(Model):
-    """``environment.json``: what computed the run."""
+    """``environment.json``: the command, packages and device that computed a run."""
 
     command: list[str] = Field(
         default_factory=list, description="the command line, as it was given; left out of kept results"
@@ -33,15 +33,20 @@ class EnvironmentFile(Model):
     versions: dict[str, str] = Field(description="of Python and of the packages that compute")
     device: str = Field(description="the device's own name")
     cpu_threads: int = Field(description="threads of torch")
-    git_commit: str | None = Field(description="of the checkout that the code ran from, where there is one")
+    git_commit: str | None = Field(
+        description="commit of the checkout that the code ran from; null without a checkout"
+    )
 
 
 class RunDir:
-    """One run's folder.
+    """A run's folder; making the object reads and writes nothing.
 
     Attributes:
-        path: of the folder. ``best`` (what `evaluate` takes), ``last`` and ``previous`` (what ``--resume``
-            takes), ``recipe``, ``split``, ``metrics``, ``environment`` are the files in it.
+        path: the folder.
+        best: checkpoint of the best epoch, as `evaluate` takes it.
+        last, previous: the newest checkpoint and the one before it, as ``--resume`` takes them.
+        recipe, split, metrics, environment: further files of the run.
+        tensorboard: folder of TensorBoard's events.
     """
 
     def __init__(self, path: Path) -> None:
@@ -57,27 +62,28 @@ class RunDir:
 
     @contextlib.contextmanager
     def locked(self, existing: Existing) -> Iterator[None]:
-        """Make the folder, and hold it against every other process while the run goes on.
+        """Make the folder and hold its lock until the ``with`` block ends; see `mptctl.models.lock.locked`.
 
-        Nothing in it is removed, also where it is to be replaced: that is for `empty`.
+        A run in the folder stays, also with "replace": `empty` removes it.
 
         Raises:
-            UsageError: another process trains into it; it holds a run that is to be refused; there is a link
-                in it; or it is to be replaced and holds no run of ours.
-            StorageError: it cannot be made.
+            UsageError: another process holds the folder, or its content forbids writing.
+            StorageError: the folder cannot be made.
         """
         with locked(self.path, RUN, existing):
             yield
 
     def holds_run(self) -> bool:
-        """Tell whether a run has begun here, by the files that it writes first and last."""
+        """Tell whether a run has begun here: ``environment.json``, ``last.pt`` or ``best.pt`` is there."""
         return any(path.is_file() for path in (self.environment, self.last, self.best))
 
     def is_finished(self) -> bool:
-        """Tell whether the run is finished; an imported model, which has no metrics, counts as finished.
+        """Tell whether the run has ``best.pt`` and a ``done`` line at the end of its log.
+
+        An imported model has no log and counts as finished; an empty log counts as unfinished.
 
         Raises:
-            CheckpointError: its metrics cannot be read.
+            CheckpointError: the log cannot be read.
         """
         try:
             lines = read_metrics(self.metrics)
@@ -90,12 +96,18 @@ class RunDir:
         return ended and self.best.is_file()
 
     def refuse_unusable(self, existing: Existing) -> None:
-        """Raise what `locked` would raise, without holding or changing anything."""
+        """Raise the UsageError that `locked` would raise; hold and change nothing."""
         refuse_unusable(self.path, RUN, existing)
 
     def write_start(self, recipe_yaml: str, split_json: str | None, device: torch.device) -> None:
-        """Write environment, recipe and split; an imported model may have no split."""
-        import torch  # here, since it takes seconds, and that a model is not there is to be said at once
+        """Write ``environment.json``, ``recipe.yaml`` and ``split.json``, the files that a run begins with.
+
+        Args:
+            recipe_yaml: content of ``recipe.yaml``.
+            split_json: content of ``split.json``; None for an imported model without a split: no such file.
+            device: the device that computes the run.
+        """
+        import torch  # takes seconds; without it errors about missing models come at once
 
         name = torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name()
         environment = EnvironmentFile(
@@ -106,66 +118,66 @@ class RunDir:
             cpu_threads=torch.get_num_threads(),
             git_commit=git_commit(),
         )
-        # The environment first: by it the folder is known as ours from then on, whenever the run is killed.
+        # The environment first: it marks the folder as ours, even if the process is killed right after.
         write_atomically(self.environment, environment.model_dump_json(indent=2).encode())
         write_atomically(self.recipe, recipe_yaml.encode())
         if split_json is not None:
             write_atomically(self.split, split_json.encode())
 
     def replace_last_by_previous(self) -> None:
-        """Replace a damaged ``last.pt``, which the next save would keep as ``previous.pt``."""
+        """Replace a damaged ``last.pt``; the next save would make a damaged one ``previous.pt``."""
         link_or_copy(self.previous, self.last)
 
     def empty(self, but: Path | None = None) -> list[str]:
-        """Remove what a run wrote here; for whoever holds the lock.
+        """Remove a run's files from the folder; call only while holding the lock.
 
         Args:
-            but: a file of it that stays.
+            but: a file of the run that stays.
 
         Returns:
-            Paths below the folder of files that stay, since no run wrote them.
+            Paths, relative to the folder, of files that stay because no run wrote them.
         """
         return remove_own(self.path, RUN, but)
 
 
 def find_checkpoint(run: str, run_root: Path) -> Path:
-    """Find the checkpoint of a run's name, a run folder or a file.
+    """Find a checkpoint: ``best.pt`` of a run, or the file that is named.
 
     Args:
-        run: a name below ``run_root``, a run folder, or a ``.pt`` file.
-        run_root: where runs are.
+        run: a run's name below ``run_root``, a run folder, or a checkpoint file.
+        run_root: folder of all runs.
 
     Raises:
-        CheckpointError: there is none.
+        CheckpointError: there is no such checkpoint; the message names runs that there are.
     """
-    for folder in (run_root / run, Path(run).expanduser()):
-        if (folder / "best.pt").is_file():
-            return folder / "best.pt"
-        if folder.is_file():
-            return folder
+    for path in (run_root / run, Path(run).expanduser()):
+        if (path / "best.pt").is_file():
+            return path / "best.pt"
+        if path.is_file():
+            return path
     if (run_root / run / "last.pt").is_file():
         raise CheckpointError(
             f"{run}: its run is not finished; go on with --resume and the command that began it"
         )
-    there = sorted(path.parent.name for path in run_root.glob("*/best.pt"))
+    existing = sorted(path.parent.name for path in run_root.glob("*/best.pt"))
     raise CheckpointError(
         f"{run}: no such run or file; looked for {run_root / run / 'best.pt'} and for a file of that name; "
-        f"{_how_to_make(run)}runs there: {', '.join(there) or 'none'}{did_you_mean(run, there)}"
+        f"{_how_to_make(run)}runs there: {', '.join(existing) or 'none'}{did_you_mean(run, existing)}"
     )
 
 
 def find_references(runs: Iterable[str], run_root: Path) -> tuple[Path, ...]:
-    """Find the checkpoints of references: one of each run, and all members' of an ensemble's folder.
+    """Find the checkpoints of references: one for each run, and one for each member of an ensemble.
 
     Args:
-        runs: as for `find_checkpoint`, or folders of members by name or path.
-        run_root: where runs are.
+        runs: runs as for `find_checkpoint`, or folders of ensembles, by name or path.
+        run_root: folder of all runs.
 
     Raises:
-        CheckpointError: there is none, or a member is not finished.
-        UsageError: one is named twice.
+        CheckpointError: a run has no checkpoint, or a member of an ensemble is not finished.
+        UsageError: a checkpoint is named twice.
     """
-    found: list[Path] = []
+    references: list[Path] = []
     for run in runs:
         places = (run_root / run, Path(run).expanduser())
         folder = next((place for place in places if place.is_dir()), None)
@@ -174,21 +186,21 @@ def find_references(runs: Iterable[str], run_root: Path) -> tuple[Path, ...]:
         else:
             paths = _finished_members(folder)
         for path in paths:
-            if any(path.samefile(other) for other in found):
+            if any(path.samefile(other) for other in references):
                 raise UsageError(f"--ref {run}: {path}: is named twice, and would count twice; name it once")
-            found.append(path)
-    return tuple(found)
+            references.append(path)
+    return tuple(references)
 
 
 def members_of(folder: Path) -> list[RunDir]:
-    """The members of an ensemble: the runs in its folder that are named by a number, in order."""
+    """List an ensemble's members: the runs in its folder whose names are numbers, in numeric order."""
     numbered = [path for path in folder.iterdir() if path.name.isdecimal()] if folder.is_dir() else []
     members = [RunDir(path) for path in sorted(numbered, key=lambda path: int(path.name))]
     return [member for member in members if member.holds_run()]
 
 
 def _finished_members(folder: Path) -> list[Path]:
-    """The checkpoints of an ensemble's members; the errors of `find_references`."""
+    """List the checkpoints of an ensemble's members; raise CheckpointError unless all are finished."""
     members = members_of(folder)
     unfinished = [member for member in members if not member.is_finished()]
     if len(unfinished) == len(members):
@@ -205,8 +217,12 @@ def _finished_members(folder: Path) -> list[Path]:
 
 
 def _how_to_make(run: str) -> str:
-    """Words such as ``make it with mptctl train-old; ``; empty where no command has this name for its run."""
-    verbs = {
+    """Part of a message: the command whose run has this name by default; empty if there is none.
+
+    >>> _how_to_make("old")
+    'make it with mptctl train-old; '
+    """
+    commands = {
         "old": "train-old",
         "ref": "train-ref",
         "mpt-kl": "train-mpt --distance kl",
@@ -214,5 +230,6 @@ def _how_to_make(run: str) -> str:
         "mpt-kl-noref": "train-mpt --no-ref",
         "mpt-lm-noref": "train-mpt --no-ref --distance lm",
     }
-    verb = verbs.get(run) or (f"train-baseline {run}" if run in METHOD_NAMES else None)
-    return f"make it with mptctl {verb}; " if verb else ""
+    if run not in commands and run not in METHOD_NAMES:
+        return ""
+    return f"make it with mptctl {commands.get(run, f'train-baseline {run}')}; "

@@ -1,4 +1,4 @@
-"""The runs below a run root: their states, and whose teachers they were."""
+"""Lists the runs below a run root: their states, and the runs that they have taught."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ RunState = Literal["finished", "running", "interrupted", "imported", "broken"]
 
 
 class RunEntry(Model):
-    """One run below the run root."""
+    """A run below the run root."""
 
-    run: str = Field(description="its folder, relative to the run root")
+    run: str = Field(description="the run's folder, relative to the run root")
     state: RunState = Field(
         description="finished; running: another process writes it; interrupted: --resume goes on; imported; "
         "broken"
     )
-    method: MethodName | None = Field(description="null for an imported model, and where it cannot be read")
+    method: MethodName | None = Field(description="null for an imported model, and if the run cannot be read")
     epoch: int | None = Field(
-        description="of the last line of its metrics, counted from 1; null where there is none"
+        description="of the last line of the run's metrics, counted from 1; null without metrics"
     )
     epochs: int | None = Field(description="of the whole run")
     val_error: float | None = Field(
-        description="validation error of `best`, a fraction; null without one, or without a validation part"
+        description="validation error of `best.pt`, a fraction; null without such a file or a validation part"
     )
-    when: str = Field(description="local time when it was written last, ISO 8601")
-    teacher_of: list[str] = Field(description="runs below this run root that its `best` has taught")
+    when: str = Field(description="local time of the run's last write, ISO 8601")
+    teacher_of: list[str] = Field(description="runs below this run root that `best.pt` has taught")
     problem: str | None = Field(description="what is wrong with a broken run")
 
 
 class RunList(Model):
     """The object that `runs` prints with ``--json``."""
 
-    run_root: str = Field(description="the folder that was looked into, with all folders in it")
-    runs: list[RunEntry] = Field(description="by their folders, numbers by their value")
+    run_root: str = Field(description="the folder that was searched, with all folders in it")
+    runs: list[RunEntry] = Field(description="sorted by folder; numbers in names sort by value")
 
 
-class _Found(NamedTuple):
-    """A run of the list: its entry without ``teacher_of``, its digest, and the digests of its teachers."""
+class _DescribedRun(NamedTuple):
+    """A run's entry without ``teacher_of``, the digest of its ``best.pt``, and its teachers' digests."""
 
     entry: RunEntry
     digest: str | None
@@ -61,42 +61,44 @@ class _Found(NamedTuple):
 
 
 def list_runs(run_root: Path) -> RunList:
-    """List every run below a folder; each checkpoint is read and verified.
+    """List every run below a folder, after reading and verifying its checkpoints.
 
     Args:
-        run_root: where runs and folders of runs are; links are not followed.
+        run_root: folder that is searched at any depth; links are not followed. A run that cannot be read is
+            listed as "broken".
     """
-    found = [
+    described = [
         _describe_run(folder, folder.relative_to(run_root).as_posix()) for folder in _run_folders(run_root)
     ]
     entries = []
-    for run in found:
-        taught = [other.entry.run for other in found if run.digest in other.teachers]
+    for run in described:
+        taught = [other.entry.run for other in described if run.digest in other.teachers]
         entries.append(run.entry.model_copy(update={"teacher_of": taught}))
     return RunList(run_root=str(run_root), runs=entries)
 
 
 def _run_folders(run_root: Path) -> Iterator[Path]:
-    """Folders of runs at any depth, in the order of their names, without links and hidden ones."""
-    for folder, inside, _ in os.walk(run_root):
-        inside[:] = sorted(
-            (name for name in inside if name not in NOT_RUNS and not name.startswith(".")), key=_by_number
-        )
+    """Yield the folders of runs at any depth, sorted by name; links and hidden folders are skipped."""
+    for folder, subfolders, _ in os.walk(run_root):
+        names = [name for name in subfolders if name not in NOT_RUNS and not name.startswith(".")]
+        subfolders[:] = sorted(names, key=_numeric_sort_key)  # os.walk goes on with what is in this list
         run = RunDir(Path(folder))
         written = any(path.is_file() for path in (run.best, run.last, run.previous, run.metrics))
-        # A damaged run fails `is_run`, so a lock beside its files is enough; other programs' files have none.
+        # A lock beside a run's files is enough: other programs' files have none, and a damaged run fails
+        # `is_run`.
         has_lock = (run.path / LOCK).is_file()
         if (written and has_lock) or ((written or run.environment.is_file()) and is_run(run.path)):
             yield run.path
 
 
-def _by_number(name: str) -> list[tuple[int, str]]:
-    """A sort key that orders numbers in names by value, and before other text."""
-    return [(int(digits) if digits else 10**9, rest) for digits, rest in re.findall(r"(\d*)(\D*)", name)]
+def _numeric_sort_key(name: str) -> list[tuple[int, str]]:
+    """Sort key that orders numbers in names by value, and numbers before other text."""
+    pieces = re.findall(r"(\d*)(\D*)", name)
+    return [(int(digits) if digits else 10**9, text) for digits, text in pieces]
 
 
-def _describe_run(folder: Path, name: str) -> _Found:
-    """Describe a run by its folder; the entry is "broken" until everything has been read."""
+def _describe_run(folder: Path, name: str) -> _DescribedRun:
+    """Read and describe the run in a folder, under a name; a run that cannot be read is "broken"."""
     run = RunDir(folder)
     files = [run.metrics, run.last, run.previous, run.best, run.environment]
     written = max(path.stat().st_mtime for path in files if path.is_file())
@@ -116,23 +118,25 @@ def _describe_run(folder: Path, name: str) -> _Found:
         best = load_checkpoint(run.best) if run.best.is_file() else None
         last = load_checkpoint(run.last) if best is None and run.last.is_file() else None
         checkpoint = best or last
-        # A run that was ended before its first checkpoint has the recipe that it began with.
+        # A run that ended before its first checkpoint has a recipe file.
         recipe = (
             checkpoint.meta.recipe if checkpoint is not None else load_recipe(str(run.recipe), of_run=True)
         )
     except (MptctlError, OSError) as error:
         problem = one_line(error).removeprefix(f"{folder}{os.sep}")
-        return _Found(entry.model_copy(update={"problem": problem}), None, frozenset())
-    imported = checkpoint is not None and checkpoint.meta.origin == "imported"
-    state: RunState = "imported" if imported else "finished" if run.is_finished() else "interrupted"
+        return _DescribedRun(entry.model_copy(update={"problem": problem}), None, frozenset())
+    is_imported = checkpoint is not None and checkpoint.meta.origin == "imported"
+    state: RunState = "finished" if run.is_finished() else "interrupted"
+    if is_imported:
+        state = "imported"
     known = {
         "state": state if free else "running",
-        "method": None if imported else recipe.method.name,
+        "method": None if is_imported else recipe.method.name,
         "epoch": lines[-1].epoch if lines else None,
-        "epochs": None if imported else recipe.optim.epochs,
+        "epochs": None if is_imported else recipe.optim.epochs,
         "val_error": None if best is None else best.meta.best_error,
     }
-    return _Found(
+    return _DescribedRun(
         entry.model_copy(update=known),
         None if best is None else best.digest,
         frozenset(() if checkpoint is None else checkpoint.meta.teachers.values()),

@@ -1,4 +1,4 @@
-"""Reading what torch saved, safely: nothing in a file is run."""
+"""Reads files of `torch.save` safely: no code in a file is run."""
 
 from __future__ import annotations
 
@@ -19,28 +19,31 @@ from torch import Tensor, nn
 from mptctl.errors import CheckpointError, one_line, some
 from mptctl.models.programs import read_safetensors
 
-# Unpacked size over the size of an archive; torch packs nothing, so a larger ratio can only fill the memory.
+# Largest ratio of unpacked to packed size; torch does not compress, so a larger one is meant to fill memory.
 LARGEST_RATIO = 10
 
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
-    """Read the weights of a model that was trained elsewhere.
+    """Read the weights of a model that was trained elsewhere, .safetensors or a file of `torch.save`.
 
-    Takes a state dict, or a mapping that holds one under ``state_dict``, ``model_state_dict`` or ``model``;
-    prefixes that wrappers leave (``module.``, ``_orig_mod.``) are removed.
+    See `state_dict_in` for what the file may hold.
 
     Raises:
         CheckpointError: the file is missing, damaged, unsafe, or holds no state dict.
     """
-    safetensors = path.suffix.lower() == ".safetensors"
-    return state_dict_in(read_safetensors(path)[0] if safetensors else load_safely(path), path)
+    if path.suffix.lower() == ".safetensors":
+        return state_dict_in(read_safetensors(path)[0], path)
+    return state_dict_in(load_safely(path), path)
 
 
 def state_dict_in(content: Any, path: Path) -> dict[str, Tensor]:
-    """The weights in the content of a file, as of `read_state_dict`.
+    """Find the state dict in the content of a file.
+
+    The content is a state dict, or a mapping that holds one under ``state_dict``, ``model_state_dict`` or
+    ``model``. Prefixes of wrappers (``module.``, ``_orig_mod.``) are removed from the names.
 
     Raises:
-        CheckpointError: it holds no state dict.
+        CheckpointError: there is no state dict, or it holds complex numbers.
     """
     for key in ("state_dict", "model_state_dict", "model"):
         if isinstance(content, dict) and isinstance(content.get(key), dict):
@@ -52,37 +55,38 @@ def state_dict_in(content: Any, path: Path) -> dict[str, Tensor]:
         or not all(isinstance(v, Tensor) for v in content.values())
     ):
         raise CheckpointError(f"{path}: holds no state dict; save model.state_dict() with torch.save")
-    if odd := [key for key, value in content.items() if value.is_complex()]:
-        raise CheckpointError(f"{path}: {some(map(str, odd))} of complex numbers; save real weights")
+    complex_names = [str(name) for name, value in content.items() if value.is_complex()]
+    if complex_names:
+        raise CheckpointError(f"{path}: {some(complex_names)} of complex numbers; save real weights")
     return {re.sub(r"^((module|_orig_mod)\.)+", "", str(key)): value for key, value in content.items()}
 
 
 def load_weights(model: nn.Module, state: Mapping[str, Tensor], strict: bool = True) -> None:
-    """Put tensors into a model by name.
+    """Load tensors into a model by name, in place.
 
-    Some networks of torchvision convert a state dict by the version of the module that wrote it, which only
-    torch's own files hold. Without it the model's own version is taken.
+    Some networks of torchvision convert a state dict by the version of the module that wrote it. Only torch's
+    own files hold that version; for other files the model's own version is assumed.
 
     Args:
-        model: in place.
-        state: by the names of its parameters and buffers.
-        strict: refuse names that are missing or too many.
+        model: the network.
+        state: tensors by the names of the network's parameters and buffers.
+        strict: refuse missing and unknown names.
 
     Raises:
-        RuntimeError: they do not fit.
+        RuntimeError: names or shapes do not fit.
     """
     versions = getattr(state, "_metadata", None) or getattr(model.state_dict(), "_metadata", {})
-    known = OrderedDict(state)
-    known._metadata = versions  # type: ignore[attr-defined]  # where torch keeps versions of modules
-    model.load_state_dict(known, strict=strict)
+    versioned = OrderedDict(state)
+    versioned._metadata = versions  # type: ignore[attr-defined]  # where torch keeps versions of modules
+    model.load_state_dict(versioned, strict=strict)
 
 
 def load_safely(path: Path, advice: Callable[[Path], str] = lambda path: "") -> Any:
-    """Read a file of `torch.save` that holds only tensors and plain values; no code in it is run.
+    """Read a file of `torch.save` that holds only tensors and plain values, onto the CPU; run no code in it.
 
     Args:
         path: of the file.
-        advice: makes the end of the message about a damaged file.
+        advice: returns the end of a message about a damaged file, given its path.
 
     Raises:
         CheckpointError: the file is missing, cut short, damaged, foreign, or would run code.
@@ -98,50 +102,57 @@ def load_safely(path: Path, advice: Callable[[Path], str] = lambda path: "") -> 
     if is_archive and _ends_too_early(path):
         raise CheckpointError(f"{path}: incomplete: the archive ends too early{advice(path)}")
     if is_archive:
-        refuse_packed(path)
+        _refuse_oversized(path)
     if not is_archive and head[:1] != b"\x80":
         raise CheckpointError(f"{path}: not a checkpoint: it is neither an archive nor a pickle of torch")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about kinds of pickles, which are refused below
-            # Of checkpoints of timm's training: it holds plain values, and nothing in it is run.
+            warnings.simplefilter("ignore")  # about pickles that are refused below
+            # Checkpoints of timm's training hold a Namespace, which has plain values and runs no code.
             with torch.serialization.safe_globals([argparse.Namespace]):
                 content = torch.load(path, map_location="cpu", weights_only=True)
-        odd = _odd_tensor(content)
+        fault = _describe_odd_tensor(content)
     except MemoryError:
         raise
-    except Exception as error:  # torch raises many kinds for what is in a damaged or hostile file
-        message = str(error)
-        names = set(re.findall(r"GLOBAL ([\w.]+)", message)) or (
-            set() if is_archive else _globals_in_pickle(path)
-        )
-        if names:
-            raise CheckpointError(
-                f"{path}: refused: it holds {some(sorted(names))}, which is not weights and could run code; "
-                "save a plain state dict of tensors instead"
-            ) from None
-        if "TorchScript" in message:
-            raise CheckpointError(
-                f"{path}: is a TorchScript program, whose loader would run what is in it; save the model's "
-                "state_dict() with torch.save, or export the model to ONNX"
-            ) from None
-        if is_archive and "central directory" in message:
-            raise CheckpointError(f"{path}: incomplete: the archive ends too early{advice(path)}") from None
-        if is_archive:
-            raise CheckpointError(f"{path}: damaged: {one_line(error)[:100]}{advice(path)}") from None
-        raise CheckpointError(f"{path}: not a checkpoint: {one_line(error)[:100]}") from None
-    if odd is not None:
-        raise CheckpointError(f"{path}: {odd}; save tensor.clone().cpu() of each weight with torch.save")
+    except Exception as error:  # torch raises many kinds for a damaged or hostile file
+        raise CheckpointError(_describe_load_error(error, path, is_archive, advice)) from None
+    if fault is not None:
+        raise CheckpointError(f"{path}: {fault}; save tensor.clone().cpu() of each weight with torch.save")
     return content
 
 
-def refuse_packed(path: Path) -> None:
-    """Raise CheckpointError where an archive unpacks to far more bytes than it has."""
+def _describe_load_error(
+    error: Exception, path: Path, is_archive: bool, advice: Callable[[Path], str]
+) -> str:
+    """The message for an error of `torch.load`; ``advice`` as in `load_safely`."""
+    message = str(error)
+    names = set(re.findall(r"GLOBAL ([\w.]+)", message))
+    if not names and not is_archive:
+        names = _list_imports(path)
+    if names:
+        return (
+            f"{path}: refused: it holds {some(sorted(names))}, which is not weights and could run code; "
+            "save a plain state dict of tensors instead"
+        )
+    if "TorchScript" in message:
+        return (
+            f"{path}: is a TorchScript program, whose loader would run what is in it; save the model's "
+            "state_dict() with torch.save, or export the model to ONNX"
+        )
+    if is_archive and "central directory" in message:
+        return f"{path}: incomplete: the archive ends too early{advice(path)}"
+    if is_archive:
+        return f"{path}: damaged: {one_line(error)[:100]}{advice(path)}"
+    return f"{path}: not a checkpoint: {one_line(error)[:100]}"
+
+
+def _refuse_oversized(path: Path) -> None:
+    """Raise CheckpointError if an archive unpacks to over `LARGEST_RATIO` times its size."""
     try:
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(info.file_size for info in archive.infolist())
     except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError):
-        return  # torch says what is wrong with it
+        return  # torch.load reports the fault
     if unpacked > LARGEST_RATIO * path.stat().st_size:
         raise CheckpointError(
             f"{path}: refused: it unpacks to {unpacked / 1e6:,.0f} MB, over {LARGEST_RATIO} times its size; "
@@ -150,15 +161,15 @@ def refuse_packed(path: Path) -> None:
 
 
 def _ends_too_early(path: Path) -> bool:
-    """Tell whether an archive has no directory at its end."""
+    """Tell whether a zip archive lacks the directory at its end."""
     try:
         return not zipfile.is_zipfile(path)
     except zipfile.BadZipFile:  # Python 3.11 raises it for a directory that names a second disk
         return False
 
 
-def _odd_tensor(value: Any) -> str | None:
-    """Describe the first tensor in nested values that is no plain dense array; None where there is none."""
+def _describe_odd_tensor(value: Any) -> str | None:
+    """Describe the first tensor in nested values that is no plain dense array; None if all are."""
     if isinstance(value, Tensor):
         if value.layout != torch.strided or value.is_quantized:
             return f"holds a tensor of layout {value.layout}, or a quantized one"
@@ -172,19 +183,20 @@ def _odd_tensor(value: Any) -> str | None:
         value = list(value.values())
     if not isinstance(value, list | tuple):
         return None
-    return next((odd for odd in map(_odd_tensor, value) if odd is not None), None)
+    faults = map(_describe_odd_tensor, value)
+    return next((fault for fault in faults if fault is not None), None)
 
 
-def _globals_in_pickle(path: Path) -> set[str]:
-    """The names that a plain pickle would import, read from its opcodes without running them."""
-    found: set[str] = set()
+def _list_imports(path: Path) -> set[str]:
+    """List the names that a plain pickle would import, by reading its opcodes without running them."""
+    names: set[str] = set()
     strings: list[str] = []
     with open(path, "rb") as file, contextlib.suppress(ValueError, EOFError, UnicodeDecodeError):
         for opcode, argument, _ in pickletools.genops(file):
             if opcode.name == "GLOBAL":
-                found.add(str(argument).replace(" ", "."))
+                names.add(str(argument).replace(" ", "."))
             elif opcode.name == "STACK_GLOBAL":
-                found.add(".".join(strings[-2:]))
+                names.add(".".join(strings[-2:]))  # module and name were pushed before
             elif isinstance(argument, str):
                 strings.append(argument)
-    return found
+    return names

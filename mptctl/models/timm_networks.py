@@ -1,4 +1,4 @@
-"""Networks of the package timm, by its names: `timm:NAME`."""
+"""Builds networks of the package timm by name, `timm:NAME`, and finds their classifiers and layers."""
 
 from __future__ import annotations
 
@@ -14,28 +14,26 @@ TIMM = "timm:"
 
 
 def build_timm(arch: str, num_classes: int, image_size: int, drop_path: float | None = None) -> nn.Module:
-    """A network of timm with fresh weights; nothing is downloaded.
+    """Build a network of timm with fresh weights; download nothing.
 
     Args:
-        arch: ``timm:`` and a name of timm's, without or with a tag of weights, which is left out.
+        arch: ``timm:NAME``; a tag of pretrained weights after the name, as in ``NAME.TAG``, is ignored.
         num_classes: width of the classifier.
-        image_size: side of the pictures, in pixels, for networks that are built for one size.
-        drop_path: rate at which the last residual block is left out in training; None: timm's default.
+        image_size: side of the pictures, in pixels; used for networks that are built for one size.
+        drop_path: rate at which the last residual block is skipped in training; None: timm's default.
 
     Raises:
-        UsageError: timm is not installed, has no such network, or cannot build it so.
+        UsageError: timm is not installed, has no such network, or cannot build it for this size or drop path.
     """
     require_extra("timm", "timm", f"model.arch {arch}")
     import timm
 
     name = arch.removeprefix(TIMM).partition(".")[0]
-    if not timm.is_model(name):  # also what names a place to download from
+    if not timm.is_model(name):  # also refuses names such as hf-hub:NAME, which download
         close = difflib.get_close_matches(name, timm.list_models(), n=1)
-        hint = (
-            f"did you mean {TIMM}{close[0]}?"
-            if close
-            else "python -c 'import timm; print(timm.list_models())' lists them"
-        )
+        hint = "python -c 'import timm; print(timm.list_models())' lists them"
+        if close:
+            hint = f"did you mean {TIMM}{close[0]}?"
         raise UsageError(f"model.arch {arch}: timm has no such network; {hint}")
     cfg = timm.get_pretrained_cfg(name)
     settings: dict[str, Any] = {"pretrained": False, "num_classes": num_classes}
@@ -59,13 +57,13 @@ def build_timm(arch: str, num_classes: int, image_size: int, drop_path: float | 
 
 
 def timm_classifier(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """Name and module of a timm network's classifier; empty where it has none or several."""
-    found = model.get_classifier()  # type: ignore[operator]  # timm has no types
-    return [(name, module) for name, module in model.named_modules() if module is found]
+    """Names and modules of a timm network that are its one classifier; empty if it has none or several."""
+    classifier = model.get_classifier()  # type: ignore[operator]  # timm has no types
+    return [(name, module) for name, module in model.named_modules() if module is classifier]
 
 
 def timm_layers(model: nn.Module) -> dict[str, int]:
-    """The layer number of each weight of a timm network, by timm's layer decay; empty where unknown."""
+    """Layer number of each weight of a timm network, by name, as in timm's layer decay; empty if unknown."""
     from timm.models import group_parameters
 
     matcher = getattr(model, "group_matcher", None)

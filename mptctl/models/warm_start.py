@@ -1,4 +1,4 @@
-"""Starts a model with the weights of the old model or of the reference, of the same architecture."""
+"""Initialises a model with the weights of the old model or of a reference of the same architecture."""
 
 from __future__ import annotations
 
@@ -15,36 +15,38 @@ from mptctl.recipe.network import SAME_NETWORK
 
 
 @torch.no_grad()
-def begin_with(model: nn.Module, source: Checkpoint, class_names: Sequence[str], recipe: Recipe) -> None:
-    """Copy a model's weights and batch statistics; classifier rows of classes unknown to it stay as they are.
+def copy_weights(model: nn.Module, source: Checkpoint, class_names: Sequence[str], recipe: Recipe) -> None:
+    """Copy weights and batch statistics of a checkpoint into a model, in place.
+
+    Classifier rows are matched by class name; rows of classes that the checkpoint does not know stay.
 
     Args:
-        model: in place, with fresh weights.
-        source: the model that is copied.
-        class_names: of the model, in the order of its logits.
-        recipe: of the model.
+        model: a network with fresh weights.
+        source: the checkpoint to copy.
+        class_names: the model's classes, in the order of its logits.
+        recipe: the model's recipe.
 
     Raises:
-        UsageError: the source is another network, or was trained on pictures of another kind.
+        UsageError: the checkpoint has another network, or was trained on pictures of another kind.
     """
     refuse_other_network(source, recipe)
-    last = find_classifier(model, recipe.model.arch).name
-    rows_of = {f"{last}.weight", f"{last}.bias"}
-    column = {label: place for place, label in enumerate(source.meta.class_names)}
-    known = [place for place, label in enumerate(class_names) if label in column]
-    columns = [column[class_names[place]] for place in known]
+    classifier = find_classifier(model, recipe.model.arch).name
+    source_rows = {name: row for row, name in enumerate(source.meta.class_names)}
+    rows = [row for row, name in enumerate(class_names) if name in source_rows]
+    matching_rows = [source_rows[class_names[row]] for row in rows]
     for key, tensor in model.state_dict().items():
-        if key in rows_of:
-            tensor[known] = source.model[key][columns].to(tensor.device)
-        elif not key.endswith("drop_block.steps"):  # counts this run's steps
+        if key in (f"{classifier}.weight", f"{classifier}.bias"):
+            tensor[rows] = source.model[key][matching_rows].to(tensor.device)
+        elif not key.endswith("drop_block.steps"):  # DropBlock counts this run's steps
             tensor.copy_(source.model[key])
 
 
 def refuse_other_network(source: Checkpoint, recipe: Recipe) -> None:
-    """Raise UsageError where a recipe's network cannot begin with a model; it names the key that differs."""
+    """Raise UsageError if a checkpoint's recipe differs from another in a key of `SAME_NETWORK`."""
     for key in SAME_NETWORK:
         group, _, field = key.partition(".")
-        was, now = (getattr(getattr(one, group), field) for one in (source.meta.recipe, recipe))
+        was = getattr(getattr(source.meta.recipe, group), field)
+        now = getattr(getattr(recipe, group), field)
         if was != now:
             raise UsageError(
                 f"method.init {recipe.method.init}: {source.path} has {key} {was}, this recipe {now}; set "

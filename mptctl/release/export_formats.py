@@ -22,7 +22,7 @@ from mptctl.errors import UsageError, first_line
 from mptctl.files.output_kinds import OutputKind
 from mptctl.machine.facts import require_extra
 from mptctl.models.export_meta import KEY, ExportMeta
-from mptctl.models.onnx_program import LARGEST, onnx_content
+from mptctl.models.onnx_program import MAX_BYTES, onnx_content
 from mptctl.models.programs import tensors_content
 from mptctl.names import ExportFormat
 
@@ -134,7 +134,7 @@ def write_onnx(wanted: ToWrite) -> ExportMeta:
         proto = _rounded(proto, wanted.pictures, see, wanted.path.with_name("rounded.onnx"))
     for note in list(proto.metadata_props):
         proto.metadata_props.remove(note)
-    if proto.ByteSize() > LARGEST:
+    if proto.ByteSize() > MAX_BYTES:
         raise UsageError(
             f"--format onnx: {proto.ByteSize() / 1e9:.1f} GB, and ONNX holds 2 GB in a file; use pt2"
         )

@@ -9,7 +9,7 @@ from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.machine.device import choose_device
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, save_checkpoint
-from mptctl.models.finished import unfinished
+from mptctl.models.finished import describe_unfinished
 from mptctl.models.metrics_log import MetricsLine, append_metrics
 from mptctl.models.ownership import Existing, note_left_files
 from mptctl.models.run_folder import RunDir
@@ -34,7 +34,7 @@ def refuse_unfit(checkpoint: Checkpoint, split: Split) -> None:
             f"{split.run_root}: the split has no validation part, by which this is decided; "
             "run mptctl split again with --val-fraction 0.1, and train"
         )
-    end = unfinished(checkpoint.path, meta)
+    end = describe_unfinished(checkpoint.path, meta)
     if end is not None and end.certain:
         raise UsageError(f"{end.sentence}; finish it first, with the command that began it and --resume")
 

@@ -16,11 +16,11 @@ from mptctl.machine.device import place
 from mptctl.machine.facts import git_commit, versions
 from mptctl.methods.rows import ROWS
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
-from mptctl.models.finished import unfinished
+from mptctl.models.finished import describe_unfinished
 from mptctl.models.networks import build_model
 from mptctl.models.pretrained import begin_with_pretrained
 from mptctl.models.run_folder import RunDir
-from mptctl.models.warm_start import begin_with, refuse_other_network
+from mptctl.models.warm_start import copy_weights, refuse_other_network
 from mptctl.names import Progress, Role, tell_nobody
 from mptctl.teachers.cache import CachedTeachers
 from mptctl.teachers.cache_budget import CacheBudget
@@ -292,7 +292,7 @@ def _initial_model(request: RunRequest) -> tuple[nn.Module, list[str]]:
         refuse_other_network(source, recipe)
     model = build_model(recipe.model, request.num_classes, recipe.data.image_size)
     if source is not None:
-        begin_with(model, source, names, recipe)
+        copy_weights(model, source, names, recipe)
     elif recipe.model.pretrained is not None:
         return model, begin_with_pretrained(model, recipe, recipe.model.pretrained, names)
     return model, []
@@ -329,7 +329,7 @@ def _teacher_warnings(request: RunRequest, teachers: Teachers, refs: Sequence[Pa
     ]
     warnings += judge_splits(request.split, teachers.metas)
     for path, meta in teachers.metas.items():
-        state = unfinished(path, meta)
+        state = describe_unfinished(path, meta)
         if state is not None and state.certain:
             warnings.append(
                 f"warning: {state.sentence}; a teacher should be: go on with its run with --resume"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from mptctl.data.split import Split, load_split
 from mptctl.models.checkpoint import load_checkpoint, save_checkpoint
-from mptctl.models.finished import Unfinished, unfinished
+from mptctl.models.finished import Unfinished, describe_unfinished
 from mptctl.training.request import RunRequest
 from tests.common import Train, short_recipe, train_until_killed
 
 
 def state(path: Path) -> Unfinished | None:
-    return unfinished(path, load_checkpoint(path).meta)
+    return describe_unfinished(path, load_checkpoint(path).meta)
 
 
 def killed_run(root: Path) -> Path:

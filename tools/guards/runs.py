@@ -29,12 +29,10 @@ RUNS: dict[int, Guard] = {
     4: one(
         "weights only are unpickled",
         "models/state_dict.py",
-        'map_location="cpu", weights_only=True)\n        odd',
-        'map_location="cpu", weights_only=False)\n        odd',
+        'map_location="cpu", weights_only=True)\n        fault',
+        'map_location="cpu", weights_only=False)\n        fault',
     ),
-    5: one(
-        "what could run code is named", "models/state_dict.py", "        if names:\n", "        if False:\n"
-    ),
+    5: one("what could run code is named", "models/state_dict.py", "    if names:\n", "    if False:\n"),
     6: _FULL_DISK,
     7: one(
         "the optimizer's state comes back",
