@@ -23,8 +23,8 @@ from mptctl.models.checkpoint import Checkpoint, CheckpointMeta
 from mptctl.models.networks import build_model, set_training_mode
 from mptctl.names import Role
 from mptctl.recipe import Recipe
-from mptctl.teachers.cache import CACHE_TYPES, on_device
-from mptctl.teachers.cache_files import LogitFiles, narrow
+from mptctl.teachers.cache import CACHE_TYPES, to_loop_tensor
+from mptctl.teachers.cache_files import LogitFiles, round_logits
 from mptctl.teachers.ensemble import Teacher
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.lockstep_sharing import SharedLogits, SharedTeachers
@@ -239,7 +239,7 @@ class _Kept:
         dtype = CACHE_TYPES[recipe.runtime.cache_precision]
         self._files: dict[Role, LogitFiles] = {}
         for role, logits in teachers.logits(batch, method.teachers).items():
-            rows = narrow(logits.cpu().numpy(), dtype)
+            rows = round_logits(logits.cpu().numpy(), dtype)
             key = {"role": role.value, "computed as": recipe.runtime.teacher_precision}
             files = self._files[role] = LogitFiles(scratch, key, len(rows), rows.shape[1], dtype)
             start = 0
@@ -250,7 +250,7 @@ class _Kept:
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
         where = (batch.epoch, batch.position, batch.index.numpy())
         rows = {role: self._files[role].read(*where) for role in self._files if role in roles}
-        return {role: on_device(found, batch) for role, found in rows.items() if found is not None}
+        return {role: to_loop_tensor(found, batch) for role, found in rows.items() if found is not None}
 
     def open(self) -> None:
         pass

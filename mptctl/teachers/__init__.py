@@ -1,1 +1,1 @@
-"""Teachers: models whose logits a student learns from, computed or kept on disk."""
+"""Teachers: models from whose logits a student learns; logits are computed, or read from a cache on disk."""

@@ -1,9 +1,9 @@
-"""Teacher logits on disk: computed once, when first needed, and shared by all runs with the same cache key.
+"""A cache of teacher logits on disk, shared by all runs with the same cache key.
 
-A cache key is a teacher, the pictures of one pass of the epoch plan, and how they are computed; each has a
-folder of its own below ``cache/teachers``, with one file an epoch. Files are filled batch by batch, by
-whichever run gets to a batch first; a batch carries a digest, so that one that is missing, cut short, damaged
-or of other samples is computed again.
+The cache key holds everything that the logits depend on: the teacher, the pictures, and how both are
+computed. Each key has a folder below ``cache/teachers``, with one file an epoch. A file is filled batch by
+batch, by the run that needs the batch first. Each batch is stored with a digest. A batch that is missing, cut
+short, damaged or of other samples fails its digest, and is computed again.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from mptctl.data.loading.part import Batch
 from mptctl.names import Role
 from mptctl.recipe import SPEED, Recipe, keys_of
 from mptctl.teachers.cache_budget import CacheBudget
-from mptctl.teachers.cache_files import LogitFiles, narrow
+from mptctl.teachers.cache_files import LogitFiles, round_logits
 from mptctl.teachers.source import TeacherSource, role_of
 
-# Changes when files are laid out, or their numbers rounded, in another way.
+# To be raised whenever the layout of files or the rounding of logits changes.
 CACHE_VERSION = 1
-# Number types by the names of `runtime.cache_precision`.
+# Number types of cached logits, by `runtime.cache_precision`.
 CACHE_TYPES: dict[str, np.dtype[Any]] = {"fp32": np.dtype(np.float32), "fp16": np.dtype(np.float16)}
 
 
 class CachedTeachers:
-    """Teachers whose answers are kept: a `TeacherSource` for one loader's passes.
+    """A `TeacherSource` that caches the logits of its teachers on disk, for the batches of one loader.
 
-    Batches are computed whole, in the plan's own composition, since on a CPU the last bits of a picture's
-    logits change with the batch that it is in; what a run gets is the same whether it was kept or just
-    computed.
+    A batch is computed as a whole, since on a CPU the last bits of a picture's logits change with the batch
+    that it is in. New logits are rounded like cached ones, so a run gets the same bits either way.
 
     Args:
-        teachers: what computes.
-        loader: whose batches will be asked for.
+        teachers: compute the logits that are not cached.
+        loader: yields the batches.
         recipe: of the run.
-        roles: teachers that will be asked for.
-        budget: of the run, in the cache's folder.
+        roles: of the teachers that will be asked.
+        budget: of disk space; the needed space is reserved here.
 
     Attributes:
-        digests: of the teachers.
+        digests: digest of each teacher's checkpoint, by name.
+        files: cached logits by role.
 
     Raises:
-        UsageError: the run would keep more than ``runtime.cache_limit_gb``, or than other runs leave of it.
+        UsageError: the cache needs more than ``runtime.cache_limit_gb``, or more than other runs leave of it.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class CachedTeachers:
         self.digests = teachers.digests
         self._teachers = teachers
         self._budget = budget
-        # Of the epoch that was asked for last: at a million samples an order takes longer than a batch.
+        # Keeps the order of the last epoch: at a million samples, computing it takes longer than a batch.
         self._order = lru_cache(maxsize=1)(plan.order)
         self._type = CACHE_TYPES[recipe.runtime.cache_precision]
         classes = plan.split.classes
@@ -86,16 +86,23 @@ class CachedTeachers:
         budget.reserve({files.folder: files.epoch_bytes * epochs for files in self.files.values()})
 
     def open(self) -> None:
-        """Make room on the disk, which may cost idle runs what they kept; see `CacheBudget.evict`."""
+        """Open the teachers, and make room on disk by removing idle caches; see `CacheBudget.evict`."""
         self._teachers.open()
         self._budget.evict()
 
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
-        """See `TeacherSource.logits`; on the batch's device.
+        """Read the logits of a batch from the cache; compute and write those that are missing.
+
+        Args:
+            batch: of the loader.
+            roles: some of the roles of this cache; others are left out.
+
+        Returns:
+            Logits by role, on the batch's device; see `TeacherSource.logits`.
 
         Raises:
             ValueError: the batch is not one of the loader's.
-            RuntimeError: room was never made; call `open` first.
+            RuntimeError: `open` was not called.
             StorageError: the disk is full or cannot be read.
         """
         if not self._budget.is_open:
@@ -106,41 +113,50 @@ class CachedTeachers:
         rows = {
             role: self.files[role].read(batch.epoch, start, index) for role in self.files if role in roles
         }
-        # Of two runs that need a batch at the same time, each computes one teacher while the other computes
-        # the other.
+        # If two runs need a batch at the same time, each computes one teacher's logits and then reads the
+        # other's, so a teacher whose file is locked is skipped in the first round.
         for wait in (False, True):
             for role in rows:
                 if rows[role] is None:
                     rows[role] = self._fill(role, batch, wait=wait)
-        return {role: on_device(kept, batch) for role, kept in rows.items() if kept is not None}
+        return {role: to_loop_tensor(cached, batch) for role, cached in rows.items() if cached is not None}
 
     def _fill(self, role: Role, batch: Batch, *, wait: bool) -> NDArray[Any] | None:
-        """Compute and keep what is not there; None where another run is at it and shall not be waited for."""
+        """Compute and write the logits of a batch, unless another run has written them by now.
+
+        Args:
+            role: of the teacher.
+            batch: of the loader.
+            wait: until no other run has the file locked.
+
+        Returns:
+            (B, width) logits in the cache's type; None if the file is locked and ``wait`` is False.
+        """
         files, where = self.files[role], (batch.epoch, batch.position, batch.index.numpy())
         with files.locked(batch.epoch, wait=wait) as held:
             if not held:
                 return None
-            rows = files.read(*where)  # another run may have been faster
+            rows = files.read(*where)
             if rows is None:
                 logits = self._teachers.logits(batch, {role})[role]
-                rows = narrow(logits.cpu().numpy(), self._type)
+                rows = round_logits(logits.cpu().numpy(), self._type)
                 files.write(*where, rows)
             return rows
 
 
-def on_device(rows: NDArray[Any], batch: Batch) -> Tensor:
-    """Kept logits as the loop gets them: float32, where the batch is."""
-    answer = torch.from_numpy(rows)
+def to_loop_tensor(rows: NDArray[Any], batch: Batch) -> Tensor:
+    """Return cached logits as the training loop needs them: float32, on the batch's device."""
+    logits = torch.from_numpy(rows)
     device = batch.images.device
     if device.type == "cuda":
-        answer = answer.pin_memory().to(device, non_blocking=True)
-    return answer.float()
+        logits = logits.pin_memory().to(device, non_blocking=True)
+    return logits.float()
 
 
 def _cache_key(role: Role, digests: dict[str, str], loader: Loader, recipe: Recipe) -> dict[str, Any]:
-    """Everything that a teacher's logits depend on, down to the last bit."""
+    """Collect everything on which the bits of a teacher's logits depend."""
     plan, runtime = loader.plan, recipe.runtime
-    gpu = plan.device.type == "cuda"
+    on_gpu = plan.device.type == "cuda"
     return {
         "layout": CACHE_VERSION,
         "role": role.value,
@@ -155,7 +171,7 @@ def _cache_key(role: Role, digests: dict[str, str], loader: Loader, recipe: Reci
         "kept as": runtime.cache_precision,
         "computed as": [runtime.teacher_precision, runtime.channels_last, runtime.deterministic],
         "device": torch.cuda.get_device_name(plan.device)
-        if gpu
+        if on_gpu
         else f"cpu, {torch.get_num_threads()} threads",
         "torch": str(torch.__version__),
     }

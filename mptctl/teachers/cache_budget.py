@@ -1,4 +1,4 @@
-"""The disk that the teacher cache takes: one limit that holds for all runs of a folder together."""
+"""The budget of disk space of the teacher cache: one limit for all runs that share a cache folder."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ import shutil
 import socket
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from mptctl.errors import UsageError
 from mptctl.files import locked_folder, storage_error
 from mptctl.recipe import RuntimeRecipe
 
-# The folders that `LogitFiles` makes; nothing else is ever removed.
+# Names of the folders that `LogitFiles` makes. Only these and claims of ended processes are ever removed.
 _CACHE = re.compile(r"(old|ref)-[0-9a-f]{16}")
 _CLAIM = re.compile(r".+-[0-9]+-[0-9a-f]{8}\.claim")
 
 
 class CacheBudget:
-    """The room that a run takes in the cache's folder.
+    """The disk space that a process may use in a cache folder.
 
-    `reserve` says what the run may come to take, and writes nothing; `evict` makes room for it, since that
-    may cost other runs what they kept. From then on a file in the folder, its claim, says what this process
-    may come to take; it is locked, so that the others see that the process is alive. What a run that is alive
-    has claimed is neither removed nor given away.
+    `reserve` checks the needed space against the limit, and writes nothing. `evict` writes a claim and
+    removes caches that nobody has claimed. A claim is a file in the folder with the bytes that a process may
+    use. The process keeps its claim locked, by which others see that it is alive. No cache with the claim of
+    a living process is removed.
 
     Args:
         folder: of the cache.
-        runtime: how much disk all of it may take, and in which type answers are kept.
+        runtime: gives the limit on the whole folder, and the type of cached logits.
 
     Attributes:
-        is_open: whether room was made for all that is reserved.
+        is_open: whether `evict` has made room for everything reserved so far.
     """
 
     def __init__(self, folder: Path, runtime: RuntimeRecipe) -> None:
@@ -45,38 +46,41 @@ class CacheBudget:
 
     @property
     def notes(self) -> list[str]:
-        """A note that names the folder and the largest size of kept answers; none where none are kept."""
+        """A note that names the folder and the reserved space; no note if nothing is reserved."""
         if not self._reserved:
             return []
-        size = _in_words(sum(self._reserved.values()))
+        size = _format_bytes(sum(self._reserved.values()))
         return [f"teacher logits are kept in {self.folder}: up to {size} ({self._runtime.cache_precision})"]
 
     def reserve(self, needed: dict[Path, int]) -> None:
-        """Say what will be taken: bytes of each folder. Nothing is written yet.
+        """Add to the reserved space, and check it against the limit; sets `is_open` to False.
+
+        Args:
+            needed: bytes at most of each cache, by its folder.
 
         Raises:
-            UsageError: what is reserved is more than ``runtime.cache_limit_gb``, or than what other runs that
-                are under way leave of it.
+            UsageError: the reserved space is more than ``runtime.cache_limit_gb``, or more than the claims of
+                other processes leave of it.
         """
         self.is_open = False
         self._reserved |= needed
         total, limit = sum(self._reserved.values()), self._runtime.cache_limit_gb
         if total > limit * 1e9:
             raise UsageError(
-                f"runtime.cache_limit_gb {limit:g}: the teacher logits of this run take {_in_words(total)}; "
-                "raise it, or train without the cache"
+                f"runtime.cache_limit_gb {limit:g}: the teacher logits of this run take "
+                f"{_format_bytes(total)}; raise it, or train without the cache"
             )
         if self.folder.is_dir():
             with locked_folder(self.folder):
                 self._refuse_if_taken(_claims_of_others(self.folder))
 
     def evict(self) -> None:
-        """Claim what is reserved, and make room for it.
+        """Claim the reserved space, and remove caches until it is free; sets `is_open` to True.
 
-        Caches that no run under way has claimed are removed, the one not written for longest first.
+        Only caches that no living process has claimed are removed, those not written for longest first.
 
         Raises:
-            UsageError: another run has claimed the room since.
+            UsageError: another process has claimed the space since `reserve`.
             StorageError: the folder cannot be written.
         """
         with locked_folder(self.folder):
@@ -84,35 +88,44 @@ class CacheBudget:
             self._refuse_if_taken(others)
             _write_claim(self.folder, self._reserved)
             self.is_open = True
-            taken = _together(others, self._reserved)
+            claimed = _merge_claims(others, self._reserved)
             idle = {
-                path: _on_disk(path)
+                path: _disk_use(path)
                 for path in self.folder.iterdir()
-                if path.name not in taken and _CACHE.fullmatch(path.name) and not path.is_symlink()
+                if path.name not in claimed and _CACHE.fullmatch(path.name) and not path.is_symlink()
             }
-            total = sum(taken.values()) + sum(size for size, _ in idle.values())
-            for path in sorted(idle, key=lambda p: idle[p][1]):
+            total = sum(claimed.values()) + sum(use.size for use in idle.values())
+            for path in sorted(idle, key=lambda path: idle[path].written):
                 if total <= self._runtime.cache_limit_gb * 1e9:
                     return
                 shutil.rmtree(path, ignore_errors=True)
-                total -= idle[path][0]
+                total -= idle[path].size
 
     def _refuse_if_taken(self, others: dict[str, int]) -> None:
-        together, limit = sum(_together(others, self._reserved).values()), self._runtime.cache_limit_gb
+        """Raise UsageError if the claims of others and the reserved space are above the limit together."""
+        together, limit = sum(_merge_claims(others, self._reserved).values()), self._runtime.cache_limit_gb
         if together > limit * 1e9:
             raise UsageError(
                 f"runtime.cache_limit_gb {limit:g}: other runs that are under way take up to "
-                f"{_in_words(sum(others.values()))} of {self.folder}, with this one it is "
-                f"{_in_words(together)}; raise it, wait for them, or train without the cache"
+                f"{_format_bytes(sum(others.values()))} of {self.folder}, with this one it is "
+                f"{_format_bytes(together)}; raise it, wait for them, or train without the cache"
             )
 
 
-# The claim of this process in each cache folder: the locked file, and its path.
+# The claim of this process in each cache folder: the descriptor of the locked file, and its path.
 _own: dict[Path, tuple[int, Path]] = {}
 
 
 def _write_claim(folder: Path, claimed: dict[Path, int]) -> None:
-    """Say what this process may come to take, in place of what it said before; the folder is held."""
+    """Write the claim of this process in place of its last one, and keep it locked until the process ends.
+
+    Args:
+        folder: of the cache; the caller has locked it.
+        claimed: bytes at most of each cache, by its folder.
+
+    Raises:
+        StorageError: the claim cannot be written.
+    """
     content = json.dumps({path.name: size for path, size in claimed.items()}).encode()
     key = folder.resolve()
     if key in _own and not _is_at(*_own[key]):
@@ -130,9 +143,12 @@ def _write_claim(folder: Path, claimed: dict[Path, int]) -> None:
 
 
 def _claims_of_others(folder: Path) -> dict[str, int]:
-    """Bytes that other processes that are alive may come to take, by name of the cache's folder.
+    """Read the claims of other living processes, and remove those of ended ones.
 
-    The caller holds the folder, so that no claim is read between its making and its locking.
+    The caller has locked the folder, so that no claim is read between its creation and its locking.
+
+    Returns:
+        By name of each claimed cache, the bytes of its largest claim, or its size on disk if that is larger.
     """
     claimed: dict[str, int] = {}
     own = _own.get(folder.resolve())
@@ -145,7 +161,7 @@ def _claims_of_others(folder: Path) -> dict[str, int]:
             continue
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            path.unlink(missing_ok=True)  # its process is gone
+            path.unlink(missing_ok=True)  # no lock: its process has ended
         except BlockingIOError:
             for name, size in _read_claim(file).items():
                 claimed[name] = max(claimed.get(name, 0), size)
@@ -153,38 +169,52 @@ def _claims_of_others(folder: Path) -> dict[str, int]:
             continue
         finally:
             os.close(file)
-    return {name: max(size, _on_disk(folder / name)[0]) for name, size in claimed.items()}
+    return {name: max(size, _disk_use(folder / name).size) for name, size in claimed.items()}
 
 
 def _read_claim(file: int) -> dict[str, int]:
+    """Read bytes by name of the cache from an open claim; {} if it is damaged."""
     try:
-        claims: dict[str, int] = json.loads(os.pread(file, 1 << 20, 0))  # a run claims three folders
+        claims: dict[str, int] = json.loads(
+            os.pread(file, 1 << 20, 0)
+        )  # far more than a run's few caches take
         return {name: int(size) for name, size in claims.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
 
 
 def _is_at(file: int, path: Path) -> bool:
+    """Tell whether a path still leads to an open file."""
     try:
         return os.path.samestat(os.fstat(file), os.stat(path))
     except OSError:
         return False
 
 
-def _together(others: dict[str, int], own: dict[Path, int]) -> dict[str, int]:
-    """Bytes by cache; one that several runs fill is there once."""
-    mine = {path.name: size for path, size in own.items()}
-    return {name: max(others.get(name, 0), mine.get(name, 0)) for name in {*others, *mine}}
+def _merge_claims(others: dict[str, int], own: dict[Path, int]) -> dict[str, int]:
+    """Return bytes by name of the cache: the larger claim of two, since runs fill a shared cache once."""
+    own_by_name = {path.name: size for path, size in own.items()}
+    return {name: max(others.get(name, 0), own_by_name.get(name, 0)) for name in {*others, *own_by_name}}
 
 
-def _on_disk(folder: Path) -> tuple[int, float]:
-    """Bytes on disk below a folder, and when it was last written; 0 where it has just been removed."""
+class _DiskUse(NamedTuple):
+    """Bytes that the files of a folder take on disk, and the time of the last write to one of them."""
+
+    size: int
+    written: float
+
+
+def _disk_use(folder: Path) -> _DiskUse:
+    """Measure the files of a cache's folder; zeros if it is empty or was just removed."""
     try:
         states = [entry.stat() for entry in os.scandir(folder) if entry.is_file()]
     except (FileNotFoundError, NotADirectoryError):
         states = []
-    return sum(s.st_blocks * 512 for s in states), max((s.st_mtime for s in states), default=0.0)
+    return _DiskUse(
+        size=sum(state.st_blocks * 512 for state in states),
+        written=max((state.st_mtime for state in states), default=0.0),
+    )
 
 
-def _in_words(count: int) -> str:
+def _format_bytes(count: int) -> str:
     return f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"

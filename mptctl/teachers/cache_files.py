@@ -1,4 +1,4 @@
-"""The files of the teacher cache: one an epoch, filled batch by batch, trusted by digest only."""
+"""The files of the teacher cache: one an epoch, filled batch by batch, with a digest for each batch."""
 
 from __future__ import annotations
 
@@ -19,17 +19,26 @@ from mptctl.files import storage_error
 
 DIGEST_BYTES = 16
 
-
-# The file in a folder that holds its cache key.
+# The file in a folder that holds the folder's cache key.
 KEY_FILE = "question.json"
 
 
 class LogitFiles:
-    """The kept logits of one cache key: a file an epoch.
+    """The cached logits of one cache key, in a folder with one file an epoch.
 
-    A file holds a digest for each place of the epoch's order (those where a batch begins are used), then the
-    logits in that order. Only a digest that fits makes a batch valid, so nothing needs to be written in one
-    piece.
+    A file has first the digests, one for each position in the epoch's order, of which those are used where a
+    batch begins. Then come the logits in that order. A batch is valid only if its digest fits, so a write
+    that was cut short does no harm.
+
+    Args:
+        root: folder of the whole cache; the key's folder is made in it when first needed.
+        cache_key: everything that the logits depend on, with the teacher's ``role``.
+        rows: number of samples of an epoch.
+        width: number of logits of a sample.
+        dtype: type of the stored logits.
+
+    Attributes:
+        folder: of the key.
     """
 
     def __init__(
@@ -45,11 +54,20 @@ class LogitFiles:
 
     @property
     def epoch_bytes(self) -> int:
-        """Size of a whole epoch's file."""
+        """Size of a full file, in bytes."""
         return self._rows * (DIGEST_BYTES + self._width * self._type.itemsize)
 
     def read(self, epoch: int, start: int, index: NDArray[np.int64]) -> NDArray[Any] | None:
-        """(B, width) logits of the batch that begins at ``start``; None where they are missing or damaged."""
+        """Read the (B, width) logits of a batch; None if they are missing, damaged or of other samples.
+
+        Args:
+            epoch: counted from 0.
+            start: position in the epoch's order where the batch begins.
+            index: (B,) samples of the batch.
+
+        Raises:
+            StorageError: the file cannot be read or made.
+        """
         file, path = self._open_file(epoch)
         try:
             digest = os.pread(file, DIGEST_BYTES, start * DIGEST_BYTES)
@@ -61,7 +79,13 @@ class LogitFiles:
         return np.frombuffer(payload, dtype=self._type).reshape(len(index), self._width)
 
     def write(self, epoch: int, start: int, index: NDArray[np.int64], rows: NDArray[Any]) -> None:
-        """Keep the logits of a batch; the caller holds the lock."""
+        """Write the (B, width) logits of a batch, and their digest; the caller has locked the epoch's file.
+
+        The other arguments are those of `read`.
+
+        Raises:
+            StorageError: the disk is full, or the file cannot be written.
+        """
         file, path = self._open_file(epoch)
         payload = rows.tobytes()
         digest = self._digest(epoch, start, index, payload)
@@ -74,14 +98,14 @@ class LogitFiles:
 
     @contextmanager
     def locked(self, epoch: int, *, wait: bool = True) -> Iterator[bool]:
-        """Hold an epoch's file against other processes; the kernel lets go of it with the process.
+        """Lock an epoch's file against other processes for the block; the lock ends with the process too.
 
         Args:
-            epoch: whose file.
-            wait: until nobody else holds it.
+            epoch: counted from 0.
+            wait: until no other process has it locked.
 
         Yields:
-            Whether it is held; always, after waiting.
+            Whether the file is locked; always True if ``wait`` is.
         """
         file, path = self._open_file(epoch)
         try:
@@ -98,26 +122,32 @@ class LogitFiles:
 
     @property
     def _row_bytes(self) -> int:
+        """Bytes of one sample's logits."""
         return self._width * self._type.itemsize
 
     def _offset_of_logits(self, start: int) -> int:
+        """Byte of the file where the logits of the sample at a position begin."""
         return self._rows * DIGEST_BYTES + start * self._row_bytes
 
     def _open_file(self, epoch: int) -> tuple[int, Path]:
+        """Return descriptor and path of an epoch's file, open until another epoch's is asked for.
+
+        Folder, file and key file are made if needed; StorageError is raised if they cannot be.
+        """
         if self._open is None or self._open[0] != epoch:
             self.close()
             path = self.folder / f"epoch-{epoch:04d}.bin"
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 self._open = (epoch, os.open(path, os.O_RDWR | os.O_CREAT, 0o666), path)
-                # The cache key in plain text, for whoever wonders what this folder is.
+                # In plain text, so that one can see what the folder holds.
                 (self.folder / KEY_FILE).write_text(self._text, encoding="utf-8")
             except OSError as error:
                 raise storage_error(path, error) from error
         return self._open[1], self._open[2]
 
     def close(self) -> None:
-        """Close the open epoch's file."""
+        """Close the open file, if any."""
         if self._open is not None:
             os.close(self._open[1])
             self._open = None
@@ -126,6 +156,7 @@ class LogitFiles:
         self.close()
 
     def _digest(self, epoch: int, start: int, index: NDArray[np.int64], payload: bytes | bytearray) -> bytes:
+        """Compute the digest of a batch's logits, its samples, its place and the cache key."""
         state = hashlib.blake2b(self._key, digest_size=DIGEST_BYTES)
         state.update(f"{epoch} {start} {len(payload)} ".encode())
         state.update(index.tobytes())
@@ -133,12 +164,12 @@ class LogitFiles:
         return state.digest()
 
 
-def narrow(logits: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Round logits so that every row keeps its answer.
+def round_logits(logits: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Round logits to a type so that every row keeps its prediction (the first of the largest logits).
 
-    Rounding to the nearest can make an earlier class tie with the largest one and so become the answer (the
-    first of the largest), which would change focal weights. Such a class is rounded down instead, to the next
-    number below. Finite logits stay finite.
+    Rounding to the nearest number can make an earlier class tie with the predicted one, and so become the
+    prediction. That would change focal weights, so the logit of such a class is rounded down instead. Finite
+    logits stay finite.
 
     Args:
         logits: (N, C) float32.
@@ -150,14 +181,12 @@ def narrow(logits: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
     if dtype == logits.dtype:
         return np.ascontiguousarray(logits)
     high = np.finfo(dtype).max
-    low = np.nextafter(-high, dtype.type(0))  # leaves one finite number to round down to
+    low = np.nextafter(-high, dtype.type(0))  # so that one finite number is left below
     finite = np.where(np.isinf(logits), logits, np.clip(logits, np.float32(low), np.float32(high)))
     rounded = finite.astype(dtype)
     if logits.shape[1]:
-        answer = logits.argmax(axis=1)[:, None]  # numpy's promises the first
-        largest = np.take_along_axis(rounded, answer, axis=1)
-        earlier = np.arange(logits.shape[1]) < answer
-        rounded = np.where(
-            earlier & (rounded == largest), np.nextafter(largest, dtype.type(-np.inf)), rounded
-        )
+        predicted = logits.argmax(axis=1)[:, None]  # numpy's argmax is the first of the largest
+        largest = np.take_along_axis(rounded, predicted, axis=1)
+        earlier_ties = (np.arange(logits.shape[1]) < predicted) & (rounded == largest)
+        rounded = np.where(earlier_ties, np.nextafter(largest, dtype.type(-np.inf)), rounded)
     return np.ascontiguousarray(rounded)

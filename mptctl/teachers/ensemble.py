@@ -1,4 +1,4 @@
-"""Frozen teachers: the old model, and the reference or an ensemble of them."""
+"""Frozen models as teachers: the old model, and the reference or an ensemble of references."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from mptctl.recipe import DataRecipe, RuntimeRecipe
 
 
 class Teacher(nn.Module):
-    """A frozen model that answers in another's class order and takes another's normalisation.
+    """A frozen model that takes the student's pictures, and gives logits in the student's class order.
 
     Args:
         checkpoint: of the model.
-        wanted: class names in the order that its logits shall have.
-        data: how the pictures are made that it will see.
-        device: where it computes.
+        wanted: class names in the order that the logits are to have.
+        data: the student's picture size and normalisation.
+        device: where the model computes.
         runtime: precision and memory format.
-        what: its name in messages.
+        what: name of the model in messages.
 
     Raises:
-        CheckpointError: it knows other classes, or pictures of another size.
+        CheckpointError: the model lacks a class, or was trained on pictures of another size.
     """
 
     def __init__(
@@ -56,15 +56,15 @@ class Teacher(nn.Module):
         self.rescale = None if (own.mean, own.std) == (data.mean, data.std) else _rescale(data, own, device)
         self.device, self.precision = device, runtime.teacher_precision
         if runtime.teacher_precision == "bf16":
-            # As autocast would round them, but once: it keeps no copy of weights that are not trained, and a
-            # cast of each in every step would cost as many launches as the layers themselves.
+            # Rounded once, as autocast would round them in every step. Autocast keeps no copy of weights that
+            # are not trained, and rounding each anew would cost as many launches as the layers themselves.
             for layer in self.model.modules():
                 if isinstance(layer, nn.Conv2d | nn.Linear):
                     layer.to(torch.bfloat16)
 
     @torch.no_grad()
     def forward(self, images: Tensor) -> Tensor:
-        """images: (B, 3, H, W), normalised for the student -> (B, len(wanted)) float32."""
+        """Compute logits, (B, len(wanted)) float32, of images, (B, 3, H, W), normalised for the student."""
         if self.rescale is not None:
             images = images * self.rescale[0] + self.rescale[1]
         with autocast(self.device, self.precision):
@@ -74,10 +74,10 @@ class Teacher(nn.Module):
 
 
 class Ensemble(nn.Module):
-    """Teachers of one class order as one: it answers with the mean of their logits.
+    """Teachers of one class order as one teacher, which gives the mean of their logits.
 
     Args:
-        members: at least one.
+        members: at least one teacher.
     """
 
     def __init__(self, members: Sequence[Teacher]) -> None:
@@ -85,7 +85,7 @@ class Ensemble(nn.Module):
         self.members = nn.ModuleList(members)
 
     def forward(self, images: Tensor) -> Tensor:
-        """images: (B, 3, H, W), normalised for the student -> (B, C) float32."""
+        """Compute logits, (B, C) float32, of images, (B, 3, H, W), normalised for the student."""
         first, *others = self.members
         total: Tensor = first(images)
         for member in others:
@@ -94,21 +94,21 @@ class Ensemble(nn.Module):
 
 
 class Teachers:
-    """The teachers of a run, computed batch by batch: a `TeacherSource`.
+    """The loaded teachers of a run: a `TeacherSource` that computes logits batch by batch.
 
     Args:
         old: checkpoint of the old model, or None.
-        refs: checkpoints of the references; more than one is an ensemble, whose logits are averaged.
+        refs: checkpoints of the references; the logits of several are averaged.
         classes: the split's class order.
         data, runtime, device: of the run.
 
     Attributes:
-        models: by role; those that were given.
-        digests: of their weights, by name.
-        metas: what each of them says of itself, by its path.
+        models: the teachers that were given, by role.
+        digests: digest of each checkpoint, by the teacher's name.
+        metas: meta of each checkpoint, by its path.
 
     Raises:
-        CheckpointError: a checkpoint that is damaged or does not fit the split.
+        CheckpointError: a checkpoint is damaged or does not fit the split.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Teachers:
         self.digests: dict[str, str] = {}
         self.metas: dict[Path, CheckpointMeta] = {}
 
-        def teacher(name: str, path: Path, wanted: Sequence[str]) -> Teacher:
+        def load_teacher(name: str, path: Path, wanted: Sequence[str]) -> Teacher:
             checkpoint = load_checkpoint(path)
             self.digests[name] = checkpoint.digest
             self.metas[path] = checkpoint.meta
@@ -131,22 +131,28 @@ class Teachers:
 
         self.models: dict[Role, nn.Module] = {}
         if old is not None:
-            self.models[Role.OLD] = teacher(Role.OLD.value, old, classes.old)
+            self.models[Role.OLD] = load_teacher(Role.OLD.value, old, classes.old)
         if refs:
             names = [Role.REF.value] if len(refs) == 1 else [f"{Role.REF}{i}" for i in range(len(refs))]
-            members = [teacher(name, path, classes.names) for name, path in zip(names, refs, strict=True)]
-            self.models[Role.REF] = Ensemble(members)
+            pairs = zip(names, refs, strict=True)
+            self.models[Role.REF] = Ensemble([load_teacher(n, path, classes.names) for n, path in pairs])
 
     def open(self) -> None:
-        """Models are ready when they are loaded."""
+        """Do nothing: the models are loaded."""
 
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
-        """See `TeacherSource.logits`."""
+        """Compute the logits of some teachers; see `TeacherSource.logits`."""
         return {role: model(batch.images) for role, model in self.models.items() if role in roles}
 
 
 def _rescale(data: DataRecipe, own: DataRecipe, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Factor and offset from the student's normalisation to the teacher's, each (1, 3, 1, 1)."""
+    """Return factor and offset, (1, 3, 1, 1) each, from the student's normalisation to the teacher's.
+
+    Args:
+        data: has the student's normalisation.
+        own: has the teacher's.
+        device: of the result.
+    """
     mean, std, own_mean, own_std = (
         torch.tensor(v, device=device).reshape(1, 3, 1, 1) for v in (data.mean, data.std, own.mean, own.std)
     )

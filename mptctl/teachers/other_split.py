@@ -1,4 +1,4 @@
-"""Teachers of another split than the run's: which are refused, and which bring a warning."""
+"""Refuses teachers that were trained on a contradicting split, and warns of those from another one."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from mptctl.errors import CheckpointError, DataError
 from mptctl.models.checkpoint import CheckpointMeta
 
 
-def judge_splits(split: Split, metas: Mapping[Path, CheckpointMeta]) -> list[str]:
-    """A warning for each teacher that may have been trained on pictures that this split holds out.
+def check_teacher_splits(split: Split, metas: Mapping[Path, CheckpointMeta]) -> list[str]:
+    """Warn of each teacher that may have been trained on pictures that this split holds out.
 
-    Nothing is said of an imported model, of which no split is known, nor where the teacher's split has the
-    same pictures in the same parts, as the generations of a chain have, and splits of other old classes.
+    There is no warning of an imported model, whose split is not known, nor if the teacher's split has the
+    same pictures in the same parts. Splits of a chain's generations, and splits of other old classes, have
+    so.
 
     Args:
         split: of the run.
-        metas: what each teacher says of itself, by its path.
+        metas: meta of each teacher's checkpoint, by its path.
 
     Raises:
-        CheckpointError: a teacher's split divides the same source otherwise.
+        CheckpointError: a teacher's split divides the same pictures into other parts.
     """
-    warnings = [_warning(path, meta, split) for path, meta in metas.items()]
+    warnings = [_check_teacher(path, meta, split) for path, meta in metas.items()]
     return [warning for warning in warnings if warning is not None]
 
 
-def _warning(path: Path, meta: CheckpointMeta, split: Split) -> str | None:
-    """The warning for one teacher; raises where its split divides the same source otherwise."""
+def _check_teacher(path: Path, meta: CheckpointMeta, split: Split) -> str | None:
+    """Return the warning for one teacher, or None; errors as of `check_teacher_splits`."""
     if meta.split_fingerprint in (None, split.fingerprint, split.file.extends):
         return None
     theirs = _split_beside(path, meta)
@@ -53,7 +54,7 @@ def _warning(path: Path, meta: CheckpointMeta, split: Split) -> str | None:
 
 
 def _split_beside(path: Path, meta: CheckpointMeta) -> SplitFile | None:
-    """The split that a run folder keeps a copy of; None where a checkpoint lies alone."""
+    """Read a teacher's split from the copy beside its checkpoint; None without a copy that fits."""
     beside = path.parent / SPLIT_NAME
     try:
         file = parse_split_file(beside.read_bytes(), beside)
@@ -63,10 +64,11 @@ def _split_beside(path: Path, meta: CheckpointMeta) -> SplitFile | None:
 
 
 def _divides_otherwise(theirs: SplitRequest, ours: SplitRequest) -> bool:
-    """Says if two splits are of one source, and the one trains on what the other holds out.
+    """Tell whether a teacher's split surely trains on pictures of the same source that the run's holds out.
 
-    One that holds out more with the same seed holds out what the other does, and more. A folder of pictures
-    in another place may be an earlier state of the data, which an old model in production was trained on.
+    A split that holds out more, with the same seed, holds out everything that the other one does, so a
+    teacher of it is safe. A folder of pictures in another place is not taken for the same source: it may be
+    an earlier state of the data, on which an old model in production was trained.
     """
     if (theirs.source, theirs.place) != (ours.source, ours.place):
         return False
@@ -76,4 +78,5 @@ def _divides_otherwise(theirs: SplitRequest, ours: SplitRequest) -> bool:
 
 
 def _division(request: SplitRequest) -> str:
+    """The settings that divide the pictures, for a message."""
     return f"seed {request.seed}, val_fraction {request.val_fraction:g}"

@@ -1,4 +1,4 @@
-"""The interface by which the training loop gets teacher logits."""
+"""The interface through which the training loop gets teacher logits."""
 
 from __future__ import annotations
 
@@ -12,32 +12,37 @@ from mptctl.names import Role
 
 
 def role_of(name: str) -> Role:
-    """The role of a teacher that `TeacherSource.digests` names."""
+    """The role of a teacher by its name in `TeacherSource.digests`.
+
+    >>> role_of("ref1").value
+    'ref'
+    """
     return Role(name.rstrip("0123456789"))
 
 
 class TeacherSource(Protocol):
-    """A source of teacher logits: models, or what models said before.
+    """A source of teacher logits: loaded models, or a cache of their logits.
 
     Attributes:
-        digests: of the teachers' weights, by name: ``old`` and ``ref``, or ``ref0``, ``ref1`` and so on.
+        digests: digest of each teacher's checkpoint, by name: ``old``, and ``ref`` or ``ref0``, ``ref1`` and
+            so on.
     """
 
     digests: dict[str, str]
 
     def open(self) -> None:
-        """Get ready; to be called once, before the first batch is asked for."""
+        """Get ready for batches; to be called once, before `logits`."""
         ...
 
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
-        """Logits of teachers for a batch.
+        """Return the logits of some teachers for a batch.
 
         Args:
-            batch: pictures that the teachers see too.
-            roles: whose logits are wanted; others are not computed.
+            batch: pictures normalised for the student.
+            roles: of the teachers to be asked.
 
         Returns:
-            (B, C_old) of the old model, (B, C) of the reference, the mean of several; float32. Roles that
-            this source does not have are left out.
+            float32 logits by role: (B, C_old) of the old model, (B, C) of the reference (of several
+            references, their mean). Roles without a teacher are left out.
         """
         ...

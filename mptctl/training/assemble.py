@@ -25,7 +25,7 @@ from mptctl.names import Progress, Role, tell_nobody
 from mptctl.teachers.cache import CachedTeachers
 from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.ensemble import Teachers
-from mptctl.teachers.other_split import judge_splits
+from mptctl.teachers.other_split import check_teacher_splits
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.bias_control import predict_decline
 from mptctl.training.distributed import ProcessGroup
@@ -327,7 +327,7 @@ def _teacher_warnings(request: RunRequest, teachers: Teachers, refs: Sequence[Pa
         and meta.origin == "trained"  # the seed of an imported model is not known
         and (meta.recipe.runtime.seed, meta.recipe.model.arch) == (recipe.runtime.seed, recipe.model.arch)
     ]
-    warnings += judge_splits(request.split, teachers.metas)
+    warnings += check_teacher_splits(request.split, teachers.metas)
     for path, meta in teachers.metas.items():
         state = describe_unfinished(path, meta)
         if state is not None and state.certain:

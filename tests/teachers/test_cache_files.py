@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from mpt_kernels.correct import is_top1_correct
-from mptctl.teachers.cache_files import LogitFiles, narrow
+from mptctl.teachers.cache_files import LogitFiles, round_logits
 
 
 def test_folders_that_earlier_versions_wrote_are_found(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_rounding_keeps_the_answer_counted_by_hand() -> None:
         ],
         dtype=np.float32,
     )
-    kept = narrow(logits, np.dtype(np.float16))
+    kept = round_logits(logits, np.dtype(np.float16))
     assert kept.dtype == np.float16
     assert kept.argmax(axis=1).tolist() == [1, 0, 0, 1]
     assert kept[0].tolist() == [5.0 - 1 / 256, 5.0, 1.0]
@@ -65,7 +65,7 @@ def test_rounding_keeps_the_answer_counted_by_hand() -> None:
 )
 @example(np.array([[0, 0, 1.0069379, 1.0071871]] * 7, dtype=np.float32))  # both are nearest to 1.0068359
 def test_rounding_keeps_every_answer_for_every_label(logits: np.ndarray) -> None:  # type: ignore[type-arg]
-    kept = narrow(logits, np.dtype(np.float16))
+    kept = round_logits(logits, np.dtype(np.float16))
     before, after = torch.from_numpy(logits), torch.from_numpy(kept)
     for label in range(4):
         target = torch.full((7,), label)
@@ -80,4 +80,4 @@ def test_rounding_keeps_every_answer_for_every_label(logits: np.ndarray) -> None
 
 def test_float32_is_kept_as_it_is() -> None:
     logits = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
-    assert narrow(logits, np.dtype(np.float32)).tobytes() == logits.tobytes()
+    assert round_logits(logits, np.dtype(np.float32)).tobytes() == logits.tobytes()

@@ -13,7 +13,7 @@ from mptctl.errors import CheckpointError
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.networks import build_model
 from mptctl.recipe import load_recipe
-from mptctl.teachers.other_split import judge_splits
+from mptctl.teachers.other_split import check_teacher_splits
 from tests.common import CommandLine
 
 
@@ -40,7 +40,7 @@ def teacher(root: Path, name: str, split: Split, *, alone: bool = False) -> Path
 
 def said(split: Split, theirs: Split, tmp_path: Path, *, alone: bool = False) -> list[str]:
     path = teacher(tmp_path / "theirs", "old", theirs, alone=alone)
-    return judge_splits(split, {path: meta_of(theirs, theirs.fingerprint)})
+    return check_teacher_splits(split, {path: meta_of(theirs, theirs.fingerprint)})
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_folder_of_pictures_elsewhere_may_be_an_earlier_one(
 def test_a_checkpoint_alone_and_an_imported_model_are_taken(digits: Split, tmp_path: Path) -> None:
     theirs = make_split("digits", run_root=tmp_path / "theirs", seed=3)
     assert len(said(digits, theirs, tmp_path, alone=True)) == 1
-    assert judge_splits(digits, {Path("imported"): meta_of(digits, None)}) == []
+    assert check_teacher_splits(digits, {Path("imported"): meta_of(digits, None)}) == []
 
 
 @pytest.mark.parametrize(
