@@ -1,4 +1,4 @@
-"""Speed of a comparison of two predictions files, beside DuckDB's bare join of the same files."""
+"""Times `mptctl evaluate` on two predictions files, beside DuckDB's bare join of the same files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
@@ -19,14 +19,16 @@ from mptctl.files import Model, scratch_folder
 from mptctl.machine.facts import Machine, this_machine
 
 CLASSES = 1000
-# Bytes for tables and joins, ours and DuckDB's: what `evaluate` takes where enough is free.
+# Bytes for tables and joins of either row: the default of `evaluate` on a machine with enough free memory.
 MEMORY = 2 * 10**9
-# Answers as two models of some 76 and 80 % give them: right by a share, else one of the ten classes beside.
-_ANSWER = "CASE WHEN (h // {a}) % 100 < {right} THEN h % {c} ELSE (h + 1 + (h // {b}) % 10) % {c} END"
-_SIDES = {
-    "old": ("i", _ANSWER.format(a=1_000, right=76, b=10**9, c=CLASSES)),
-    # In another order: the factor is prime, and larger than the number of rows.
-    "new": ("(i * 1000000007 + 13) % {n}", _ANSWER.format(a=100_000, right=80, b=10**11, c=CLASSES)),
+# SQL of the predictions of two models with some 76 and 80 % right: the label h % c in ``right`` percent of
+# rows, else one of the ten classes after it. The divisors a and b make the two models err on different rows.
+_PREDICTION = "CASE WHEN (h // {a}) % 100 < {right} THEN h % {c} ELSE (h + 1 + (h // {b}) % 10) % {c} END"
+# SQL of each file's row order and predictions. The new file has another order: its factor is prime, and
+# larger than the number of rows.
+_FILES = {
+    "old": ("i", _PREDICTION.format(a=1_000, right=76, b=10**9, c=CLASSES)),
+    "new": ("(i * 1000000007 + 13) % {n}", _PREDICTION.format(a=100_000, right=80, b=10**11, c=CLASSES)),
 }
 _JOIN = "SELECT count(*) FROM read_parquet('{old}') AS o JOIN read_parquet('{new}') AS n USING (id)"
 _COUNTS = """SELECT count(*) FILTER (o.pred = o.label AND n.pred = o.label),
@@ -34,7 +36,7 @@ count(*) FILTER (o.pred = o.label AND n.pred <> o.label),
 count(*) FILTER (o.pred <> o.label AND n.pred = o.label),
 count(*) FILTER (o.pred <> o.label AND n.pred <> o.label)
 FROM read_parquet('{old}') AS o JOIN read_parquet('{new}') AS n USING (id)"""
-# A process of its own for DuckDB alone: what is measured there is nothing of ours.
+# Python program that runs one query in DuckDB, in a process that imports nothing of mptctl.
 _DUCKDB = """import duckdb, json, sys
 settings = {"memory_limit": sys.argv[1], "temp_directory": sys.argv[2]}
 connection = duckdb.connect(":memory:", config=settings)
@@ -45,7 +47,7 @@ RowName = Literal["ours", "bare-join"]
 
 
 class EvaluateRow(Model):
-    """The speed of one way to go through both files."""
+    """The speed of one way to compare both files."""
 
     name: RowName = Field(
         description="`mptctl evaluate OLD NEW --json`, or DuckDB's count of the joined rows alone"
@@ -69,76 +71,96 @@ class EvaluateBench(Model):
 def bench_evaluate(
     rows: int, *, repeats: int, memory_limit: int = MEMORY, say: Callable[[str], None]
 ) -> EvaluateBench:
-    """Measure; the files lie in a temporary folder that is removed.
+    """Generate two predictions files, and time `mptctl evaluate` and the bare join on them in turns.
+
+    The files lie in a temporary folder, which is removed.
 
     Args:
-        rows: of each of the two files. repeats: runs of each row. memory_limit: bytes, for both.
+        rows: number of rows of each file.
+        repeats: number of runs of each way.
+        memory_limit: bytes for tables and joins, of either way.
         say: told what is under way.
 
     Raises:
-        MptctlError: a run failed, or the counts are not those of DuckDB's own SQL.
+        MptctlError: a run failed, or `evaluate` counted other flips than DuckDB's own SQL.
     """
     with scratch_folder() as folder:
-        paths = {side: str(folder / f"{side}.parquet") for side in _SIDES}
+        paths = {side: str(folder / f"{side}.parquet") for side in _FILES}
         for side, path in paths.items():
             say(f"writing {rows:,} rows: {side}")
-            _duckdb(_generation(side, rows, path), memory_limit, folder)
+            _run_in_duckdb(_generating_sql(side, rows, path), memory_limit, folder)
         limit = f"{memory_limit}B"
         command = [sys.executable, "-m", "mptctl", "evaluate", paths["old"], paths["new"], "--json"]
         command += ["--memory-limit", limit]
-        found: dict[RowName, list[tuple[float, float]]] = {"ours": [], "bare-join": []}
+        runs_of: dict[RowName, list[_Run]] = {"ours": [], "bare-join": []}
         for turn in range(repeats):
-            for name, runs in found.items():
+            for name, runs in runs_of.items():
                 say(f"{name}, run {turn + 1} of {repeats}")
                 if name == "ours":
-                    output, seconds, peak = _measured(command)
-                    page = json.loads(output)
+                    runs.append(_run(command))
                 else:
-                    output, seconds, peak = _duckdb(_JOIN.format(**paths), memory_limit, folder)
-                runs.append((seconds, peak))
+                    runs.append(_run_in_duckdb(_JOIN.format(**paths), memory_limit, folder))
         say("counting again with DuckDB's SQL")
-        counts = json.loads(_duckdb(_COUNTS.format(**paths), memory_limit, folder)[0])[0]
-        if list(page["counts"].values()) != counts or page["n"] != rows:
-            raise MptctlError(f"evaluate counted {page['counts']}, and DuckDB's SQL {counts}: report this")
-    measured = [_row(name, rows, runs) for name, runs in found.items()]
+        report = json.loads(runs_of["ours"][-1].output)
+        (counts,) = json.loads(_run_in_duckdb(_COUNTS.format(**paths), memory_limit, folder).output)
+        if list(report["counts"].values()) != counts or report["n"] != rows:
+            raise MptctlError(f"evaluate counted {report['counts']}, and DuckDB's SQL {counts}: report this")
+    ours, bare_join = (_summarize(name, rows, runs) for name, runs in runs_of.items())
     return EvaluateBench(
         machine=this_machine(),
-        rows=measured,
-        ratio=measured[0].seconds / measured[1].seconds,
+        rows=[ours, bare_join],
+        ratio=ours.seconds / bare_join.seconds,
         memory_limit_gb=memory_limit / 1e9,
     )
 
 
-def _generation(side: str, rows: int, path: str) -> str:
-    place, answer = _SIDES[side]
+def _generating_sql(side: str, rows: int, path: str) -> str:
+    """Write the SQL that generates a predictions file.
+
+    Args:
+        side: old or new.
+        rows: number of rows.
+        path: of the Parquet file.
+    """
+    place, prediction = _FILES[side]
     name = "'n' || lpad(({})::VARCHAR, 8, '0')"
     return (
         f"COPY (SELECT printf('test/%09d', k) AS id, {name.format(f'h % {CLASSES}')} AS label, "
-        f"{name.format(answer)} AS pred FROM (SELECT k, (hash(k) // 2)::BIGINT AS h FROM "
+        f"{name.format(prediction)} AS pred FROM (SELECT k, (hash(k) // 2)::BIGINT AS h FROM "
         f"(SELECT {place.format(n=rows)} AS k FROM range({rows}) AS t(i)))) TO '{path}'"
     )
 
 
-def _row(name: RowName, rows: int, runs: list[tuple[float, float]]) -> EvaluateRow:
-    seconds = sorted(seconds for seconds, _ in runs)
+class _Run(NamedTuple):
+    """The output of a process, its wall-clock time, and the most memory that it held."""
+
+    output: str
+    seconds: float
+    peak_gb: float
+
+
+def _summarize(name: RowName, rows: int, runs: list[_Run]) -> EvaluateRow:
+    """Make the row of a way to compare from its runs on files of ``rows`` rows."""
+    seconds = sorted(run.seconds for run in runs)
     return EvaluateRow(
         name=name,
         rows=rows,
         seconds=seconds[len(seconds) // 2],
-        peak_gb=max(peak for _, peak in runs),
-        runs=[seconds for seconds, _ in runs],
+        peak_gb=max(run.peak_gb for run in runs),
+        runs=[run.seconds for run in runs],
     )
 
 
-def _duckdb(query: str, memory_limit: int, folder: Path) -> tuple[str, float, float]:
-    return _measured([sys.executable, "-c", _DUCKDB, f"{memory_limit}B", str(folder / "spilled"), query])
+def _run_in_duckdb(query: str, memory_limit: int, folder: Path) -> _Run:
+    """Run a query in a DuckDB process with a limit of memory in bytes; its output is JSON."""
+    return _run([sys.executable, "-c", _DUCKDB, f"{memory_limit}B", str(folder / "spilled"), query])
 
 
-def _measured(command: list[str]) -> tuple[str, float, float]:
-    """The output of a process, its seconds, and the most memory that it held in GB.
+def _run(command: list[str]) -> _Run:
+    """Run a command to its end, and measure it.
 
     Raises:
-        MptctlError: it failed.
+        MptctlError: the command failed.
     """
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         start = time.perf_counter()
@@ -155,4 +177,4 @@ def _measured(command: list[str]) -> tuple[str, float, float]:
         errors.seek(0)
         if process.returncode:
             raise MptctlError(f"{command[2]}: failed ({first_line(Exception(errors.read()))})")
-        return output.read(), seconds, usage.ru_maxrss / 1e6  # kilobytes
+        return _Run(output.read(), seconds, peak_gb=usage.ru_maxrss / 1e6)  # Linux counts kilobytes

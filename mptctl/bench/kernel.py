@@ -1,4 +1,4 @@
-"""`mptctl bench kernel`: the fused loss beside eager PyTorch and torch.compile; its bounds without a GPU."""
+"""Times the fused loss beside eager PyTorch and torch.compile; without a GPU, counts its instructions."""
 
 from __future__ import annotations
 
@@ -44,45 +44,49 @@ def bench_kernel(
     repeats: int = 25,
     say: Callable[[str], None] = lambda line: None,
 ) -> KernelBench:
-    """Time the loss in every way at every size on a GPU, and count ours; without a GPU count alone.
+    """Time the loss in every way at every size on a GPU, and compute the bounds of the fused kernel.
+
+    Without a GPU nothing is timed, and there are bounds alone. Bounds that cannot be computed here are left
+    out.
 
     Args:
-        device: where the loss is timed. On a CPU nothing is: what the kernel does there says nothing about
-            it.
-        rows, classes, dtypes: the sizes.
-        archs: keys of `GPUS` to compile for where there is no GPU.
-        repeats: the median of so many is the time.
-        say: takes lines about progress.
+        device: a GPU, where the loss is timed, or a CPU.
+        rows, classes, dtypes: every combination of these is a size.
+        archs: keys of `GPUS` for which bounds are computed if there is no GPU.
+        repeats: number of timed runs, of which the median counts.
+        say: told what is under way.
     """
     sizes, machine = list(product(rows, classes, dtypes)), this_machine()
     if device.type != "cuda":
         say("no GPU: nothing is timed; what the machine code says instead")
-        counted = (_count(n, c, dtype, arch, say) for (n, c, dtype), arch in product(sizes, archs))
+        bound_rows = (_bound_or_none(n, c, dtype, arch, say) for (n, c, dtype), arch in product(sizes, archs))
         return KernelBench(
             machine=machine,
             device=device.type,
             copy_gb_per_s=None,
             two_launches_us=None,
-            rows=[row for row in counted if row is not None],
+            rows=[row for row in bound_rows if row is not None],
         )
-    bandwidth, found = copy_bandwidth(device), []
+    bandwidth, timed = copy_bandwidth(device), []
     major, minor = torch.cuda.get_device_capability(device)
     arch = f"sm_{major}{minor}"
     for n, c, dtype in sizes:
         say(f"{n:,} rows of {c:,} classes, {dtype}")
         for time in time_losses(n, c, dtype, device, bandwidth, repeats):
-            bounds = _count(n, c, dtype, arch, say) if time.name == "ours" and arch in GPUS else None
-            found.append(bounds.model_copy(update=asdict(time)) if bounds else KernelRow(**asdict(time)))
+            has_bounds = time.name == "ours" and arch in GPUS
+            bounds = _bound_or_none(n, c, dtype, arch, say) if has_bounds else None
+            timed.append(bounds.model_copy(update=asdict(time)) if bounds else KernelRow(**asdict(time)))
     return KernelBench(
         machine=machine,
         device=device.type,
         copy_gb_per_s=round(bandwidth / 1e9, 1),
         two_launches_us=round(two_launches(device), 2),
-        rows=found,
+        rows=timed,
     )
 
 
-def _count(n: int, c: int, dtype: str, arch: str, say: Callable[[str], None]) -> KernelRow | None:
+def _bound_or_none(n: int, c: int, dtype: str, arch: str, say: Callable[[str], None]) -> KernelRow | None:
+    """Return `bound_row`; say why and return None if Triton or its disassembler is missing."""
     try:
         return bound_row(n, c, dtype, arch)
     except (ImportError, FileNotFoundError) as missing:

@@ -1,4 +1,4 @@
-"""Bounds of the fused loss on a GPU that need not be here, from its machine code, and what binds."""
+"""Computes lower bounds on the fused loss's time on a GPU from its machine code; needs no GPU."""
 
 from __future__ import annotations
 
@@ -20,8 +20,14 @@ Binds = Literal["memory", "issue", "alu", "fma", "sfu"]
 class Gpu(NamedTuple):
     """The speed of a GPU.
 
-    Multiprocessors, boost clock in Hz, bytes a second of a copy, and lanes a clock and multiprocessor of the
-    units for single-precision arithmetic, for comparisons and bits, and for special functions.
+    Attributes:
+        name: of the GPU.
+        multiprocessors: number of multiprocessors.
+        clock: boost clock in Hz.
+        bandwidth: bytes read and written a second by a copy.
+        fma: lanes a clock of a multiprocessor's unit for single-precision arithmetic.
+        alu: lanes a clock of its unit for comparisons and bits.
+        sfu: lanes a clock of its unit for special functions.
     """
 
     name: str
@@ -34,8 +40,8 @@ class Gpu(NamedTuple):
 
 
 # Lanes: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions". A copy on an H200 was
-# measured at 4.31 of its datasheet's 4.8 TB/s; the others' bandwidth is the same share of their datasheets'
-# 2.04 and 8 TB/s.
+# measured at 4.31 TB/s, 0.898 of the datasheet's 4.8 TB/s. The bandwidth of A100 and B200 is the same
+# fraction of their datasheets' 2.04 and 8 TB/s.
 GPUS = {
     "sm_80": Gpu("A100", 108, 1.41e9, 0.898 * 2.04e12, 64, 64, 16),
     "sm_90": Gpu("H200", 132, 1.98e9, 4.31e12, 128, 64, 16),
@@ -43,7 +49,7 @@ GPUS = {
 }
 # Each of a multiprocessor's four schedulers issues one warp instruction a clock.
 SCHEDULERS, LANES = 4, 32
-# Kinds of instructions, and the unit that executes them, where it may bind.
+# Opcodes of each kind of instructions, and the unit that executes the kind if that unit may bind.
 KINDS = {
     "arithmetic": (r"FADD|FMUL|FFMA|FADD2|FMUL2|FFMA2", "fma"),
     "compare and select": (r"FMNMX3?|FSETP?|FSEL|ISETP|SEL|PLOP3|P2R|R2P|HSETP2|HMNMX2|V?IMNMX3?", "alu"),
@@ -56,8 +62,9 @@ KINDS = {
 
 
 class KernelRow(Model):
-    """The time of loss and gradient in one way at one size. What comes from machine code is null for ways
-    that are not ours, and for a GPU that is not one of the three.
+    """The time of loss and gradient in one way at one size.
+
+    Fields from machine code are null for other ways than ours, and on another GPU than the three.
     """
 
     name: str = Field(description="eager, compile (torch.compile), or ours")
@@ -94,20 +101,20 @@ class KernelRow(Model):
 
 
 def bound_row(n: int, c: int, dtype: str, arch: str) -> KernelRow:
-    """Compile the row kernel of the MPT-KL loss and count.
+    """Compile the row kernel of the MPT-KL loss for a GPU, and compute bounds from its instructions.
 
-    A launch of its own that adds up many rows is left out.
+    With many rows a second kernel sums up the rows; its time is not in the bounds.
 
     Args:
-        n, c: rows and classes, half of them old.
-        dtype: of all logits, a key of `DTYPES`.
+        n, c: number of rows and of classes; half of the classes are old.
+        dtype: type of all logits, a key of `DTYPES`.
         arch: a key of `GPUS`.
 
     Raises:
-        ImportError: Triton is not here.
-        FileNotFoundError: Triton came without its disassembler.
+        ImportError: Triton is not installed.
+        FileNotFoundError: Triton was installed without its disassembler.
     """
-    from mpt_kernels.machine_code import access_bytes, compile_launch  # needs Triton
+    from mpt_kernels.machine_code import access_bytes, compile_launch  # imports Triton
 
     gpu, c_old, of_type = GPUS[arch], c // 2, DTYPES[dtype]
 
@@ -120,22 +127,23 @@ def bound_row(n: int, c: int, dtype: str, arch: str) -> KernelRow:
     )
     warps: int = launch.programs * launch.options["num_warps"]
 
-    def us(instructions: int, lanes_a_clock: int) -> float:
+    def microseconds(instructions: int, lanes_a_clock: int) -> float:
+        """Time of instructions of each warp on a unit of so many lanes."""
         return 1e6 * instructions * warps * LANES / (gpu.multiprocessors * lanes_a_clock * gpu.clock)
 
     kinds = count_kinds(code.executed)
     units: Counter[str | None] = Counter()
     for kind, count in kinds.items():
         units[KINDS[kind][1] if kind in KINDS else None] += count
-    # Two additions or products in one instruction: issued once, twice the work of their unit.
+    # Instructions of two operations are issued once, and take their unit twice as long.
     units["fma"] += code.count_executed(r"(FADD2|FMUL2|FFMA2)\b.*")
     moved = least_bytes(n, c, c_old, of_type.itemsize)
     times: dict[Binds, float] = {
         "memory": 1e6 * moved / gpu.bandwidth,
-        "issue": us(code.executed.total(), SCHEDULERS * LANES),
-        "fma": us(units["fma"], gpu.fma),
-        "alu": us(units["alu"], gpu.alu),
-        "sfu": us(units["sfu"], gpu.sfu),
+        "issue": microseconds(code.executed.total(), SCHEDULERS * LANES),
+        "fma": microseconds(units["fma"], gpu.fma),
+        "alu": microseconds(units["alu"], gpu.alu),
+        "sfu": microseconds(units["sfu"], gpu.sfu),
     }
     return KernelRow(
         name="ours",
@@ -162,11 +170,14 @@ def bound_row(n: int, c: int, dtype: str, arch: str) -> KernelRow:
 
 
 def count_kinds(executed: Counter[str]) -> dict[str, int]:
-    """Instructions by kind, a row of `KINDS` each; the rest is `other`."""
+    """Count executed instructions by kind: the kinds of `KINDS`, and "other".
+
+    Args:
+        executed: how often each instruction is executed, by its name with modifiers, such as ``LDG.E.128``.
+    """
     kinds = dict.fromkeys([*KINDS, "other"], 0)
     for name, count in executed.items():
         opcode = name.partition(".")[0]
-        kinds[next((kind for kind, (names, _) in KINDS.items() if re.fullmatch(names, opcode)), "other")] += (
-            count
-        )
+        matching = (kind for kind, (opcodes, _) in KINDS.items() if re.fullmatch(opcodes, opcode))
+        kinds[next(matching, "other")] += count
     return kinds

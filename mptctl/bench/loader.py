@@ -1,4 +1,4 @@
-"""Speed of pictures: our loaders, what a user would take instead, and what the model can take."""
+"""Times loaders of pictures: ours, those of other libraries, and the model's own training step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mptctl.bench.runners import (
     make_runners,
     our_stream,
 )
-from mptctl.bench.sources import generate_pictures, picture_sources, repeated
+from mptctl.bench.sources import generate_pictures, picture_sources, repeat_pictures
 from mptctl.data.loading.choose import LOADERS
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.manifest import TRAIN
@@ -34,7 +34,8 @@ from mptctl.names import Source
 from mptctl.recipe import Recipe
 
 IN_MEMORY = {kind.name for kind in LOADERS if kind.in_memory}
-_HW_LOADS = (0.1, 0.3, 0.5, 0.65, 0.75)  # DALI's best lies between 0.1 and 0.75, depending on threads
+# Fractions of pictures for the hardware decoder. The best lies between 0.1 and 0.75, depending on threads.
+_HW_LOADS = (0.1, 0.3, 0.5, 0.65, 0.75)
 
 
 class LoaderRow(Model):
@@ -83,18 +84,18 @@ def bench_loader(  # noqa: PLR0913  # one for each flag of `bench loader`
     tune: bool = False,
     say: Say = lambda line: None,
 ) -> LoaderBench:
-    """Measure loaders in turns.
+    """Measure the speed of loaders in turns.
 
     Args:
         recipe: picture size, augmentation, batch size, loader settings and model.
-        data_root: folder with ``train/CLASS/*``; None generates JPEGs of 500 x 375.
-        sources: of `SOURCES`, as which our loaders read the same pictures; see `picture_sources`.
-        rows: names of `ROWS` to measure.
-        repeats: runs of each row.
+        data_root: folder with ``train/CLASS/*``; None: generated JPEGs of 500 x 375 pixels.
+        sources: forms in which our loaders read the same pictures; some of `SOURCES`.
+        rows: some of `ROWS`.
+        repeats: number of runs of each row.
         seconds: length of a run.
-        device: where batches go; None takes the first GPU, or else the CPU.
-        tune: also look for the fastest settings of DALI here.
-        say: called with a line on what is going on.
+        device: where batches go; None: the first GPU, or the CPU without one.
+        tune: also search for DALI's fastest settings on this machine.
+        say: told what is under way.
 
     Raises:
         DataError: no pictures in the folder, or bad ones.
@@ -106,25 +107,15 @@ def bench_loader(  # noqa: PLR0913  # one for each flag of `bench loader`
             say("generating JPEGs of 500 x 375")
             generate_pictures(scratch / "data")
         say("checking the files' headers")
-        found = picture_sources(data_root or scratch / "data", sources, scratch)
-        manifest, batch = found["imagefolder"], recipe.optim.batch_size
-        splits = {name: repeated(each, LEAST_BATCHES * batch, scratch) for name, each in found.items()}
-        short = {
-            name: repeated(each, LEAST_RESIDENT_BATCHES * batch, scratch) for name, each in found.items()
-        }
+        manifests = picture_sources(data_root or scratch / "data", sources, scratch)
+        manifest, batch = manifests["imagefolder"], recipe.optim.batch_size
+        least, least_in_memory = LEAST_BATCHES * batch, LEAST_RESIDENT_BATCHES * batch
+        splits = {name: repeat_pictures(each, least, scratch) for name, each in manifests.items()}
+        short = {name: repeat_pictures(each, least_in_memory, scratch) for name, each in manifests.items()}
         runners, skipped = make_runners(recipe, splits, short, sources, rows, device, scratch, say)
-        parts = None
-        if "threaded" in rows:
-            parts = PartsRunner(manifest, recipe.data, batch, device)
+        parts = PartsRunner(manifest, recipe.data, batch, device) if "threaded" in rows else None
         try:
-            measured: list[list[float]] = [[] for _ in runners]
-            for turn in range(repeats):
-                for runner, runs in zip(runners, measured, strict=True):
-                    runs.append(round(runner.run(seconds, device), 1))
-                    of = f" of {runner.source}" if len(sources) > 1 and runner.source else ""
-                    say(f"run {turn + 1} of {repeats}: {runner.name}{of} {runs[-1]:,.0f} images/s")
-                if parts is not None:
-                    parts.run(seconds)
+            measured = _run_in_turns(runners, parts, repeats, seconds, device, say)
             tuned = _tune(recipe, splits["imagefolder"], device, scratch, seconds, say) if tune else None
         finally:
             for runner in runners:
@@ -140,9 +131,9 @@ def bench_loader(  # noqa: PLR0913  # one for each flag of `bench loader`
         )
         for runner, runs in zip(runners, measured, strict=True)
     ]
-    rates = {row.name: row.images_per_s for row in reversed(results)}  # of the first source
+    rates = {row.name: row.images_per_s for row in reversed(results)}  # of a name's rows, the first source's
     same_work = recipe.data.augment != "random-resized-crop"
-    best = fastest(rates, same_work)
+    best = choose_fastest(rates, same_work)
     return LoaderBench(
         machine=machine,
         data="generated" if data_root is None else str(data_root),
@@ -151,17 +142,42 @@ def bench_loader(  # noqa: PLR0913  # one for each flag of `bench loader`
         batch_size=recipe.optim.batch_size,
         rows=results,
         skipped=skipped,
-        verdict=verdict(rates, same_work) + other_sources([row for row in results if row.name == best]),
+        verdict=judge(rates, same_work) + compare_sources([row for row in results if row.name == best]),
         fastest=best,
         tuned=tuned,
-        parts=None if parts is None else parts.found(),
+        parts=None if parts is None else parts.medians(),
     )
+
+
+def _run_in_turns(
+    runners: list[LoaderRunner],
+    parts: PartsRunner | None,
+    repeats: int,
+    seconds: float,
+    device: torch.device,
+    say: Say,
+) -> list[list[float]]:
+    """Run every runner, and the parts, once in each turn; return images/s of each runner's runs."""
+    measured: list[list[float]] = [[] for _ in runners]
+    has_several_sources = len({runner.source for runner in runners if runner.source}) > 1
+    for turn in range(repeats):
+        for runner, runs in zip(runners, measured, strict=True):
+            runs.append(round(runner.run(seconds, device), 1))
+            of_source = f" of {runner.source}" if has_several_sources and runner.source else ""
+            say(f"run {turn + 1} of {repeats}: {runner.name}{of_source} {runs[-1]:,.0f} images/s")
+        if parts is not None:
+            parts.run(seconds)
+    return measured
 
 
 def _tune(
     recipe: Recipe, split: Split, device: torch.device, scratch: Path, seconds: float, say: Say
 ) -> dict[str, float]:
-    """The fastest of DALI's threads, depth and, on a GPU, share of the hardware decoder."""
+    """Time DALI with every combination of threads, depth and, on a GPU, load of the hardware decoder.
+
+    Returns:
+        The settings with most images/s, by their keys below ``data``.
+    """
     cores = usable_cores()
     counts = sorted({max(1, cores // 2), cores, cores + cores // 2})
     loads = _HW_LOADS if device.type == "cuda" else (recipe.data.hw_decoder_load,)
@@ -175,48 +191,65 @@ def _tune(
         runner.stop()
         say(f"tune: {changes} {rates[threads, prefetch, load]:,.0f} images/s")
     threads, prefetch, load = max(rates, key=lambda key: rates[key])
-    found: dict[str, float] = {"threads": threads, "prefetch": prefetch}
-    return found | ({"hw_decoder_load": load} if device.type == "cuda" else {})
+    tuned: dict[str, float] = {"threads": threads, "prefetch": prefetch}
+    return tuned | ({"hw_decoder_load": load} if device.type == "cuda" else {})
 
 
-def fastest(rates: dict[str, float], same_work: bool) -> str | None:
-    """The fastest of our loaders; those in memory count only where they augment as the others do."""
+def choose_fastest(rates: dict[str, float], same_work: bool) -> str | None:
+    """Return the name of our fastest loader; None if none of ours was measured.
+
+    Args:
+        rates: images/s by name.
+        same_work: whether loaders with pictures in memory augment as the others do; if not, they do not
+            count.
+    """
     names = [kind.name for kind in LOADERS if same_work or not kind.in_memory]
     ours = [name for name in rates if name in names]
     return max(ours, key=lambda name: rates[name]) if ours else None
 
 
-def verdict(rates: dict[str, float], same_work: bool) -> str:
-    """The verdict in one line; ``same_work``: pictures from memory are augmented as the others are."""
-    best = fastest(rates, same_work)
-    # The fair pair, if both have pictures in memory.
-    in_memory = best in IN_MEMORY and any(name in MEMORY_DATALOADERS for name in rates)
-    rivals = MEMORY_DATALOADERS if in_memory else DATALOADERS
-    theirs = {name: rate for name, rate in rates.items() if name in rivals}
+def judge(rates: dict[str, float], same_work: bool) -> str:
+    """Compare our fastest loader with our others, the fastest DataLoader and the model's step, in one line.
+
+    Args:
+        rates: images/s by name.
+        same_work: as for `choose_fastest`.
+    """
+    best = choose_fastest(rates, same_work)
     if best is None:
         return "no loader of ours was measured"
+    # A loader with pictures in memory is compared with DataLoaders that have so too, if they were measured.
+    in_memory = best in IN_MEMORY and any(name in MEMORY_DATALOADERS for name in rates)
+    rivals = [name for name in rates if name in (MEMORY_DATALOADERS if in_memory else DATALOADERS)]
     line = f"{best} brings {rates[best]:,.0f} images/s"
-    others = [
+    compared = [
         kind.name for kind in LOADERS if kind.name in rates and kind.name != best and not kind.in_memory
     ]
-    if theirs:
-        others.append(max(theirs, key=lambda name: theirs[name]))
-    if others:
-        line += ", " + " and ".join(f"{rates[best] / rates[name]:.2f} times {name}" for name in others)
+    if rivals:
+        compared.append(max(rivals, key=lambda name: rates[name]))
+    if compared:
+        line += ", " + " and ".join(f"{rates[best] / rates[name]:.2f} times {name}" for name in compared)
     need = rates.get("synthetic")
     if need is None:
         return line
-    answer = "data are no bottleneck" if rates[best] >= need else "data are the bottleneck"
-    return f"{line}; the model takes {need:,.{0 if need >= 10 else 1}f}: {answer}"
+    bottleneck = "data are no bottleneck" if rates[best] >= need else "data are the bottleneck"
+    return f"{line}; the model takes {need:,.{0 if need >= 10 else 1}f}: {bottleneck}"
 
 
-def other_sources(rows: list[LoaderRow]) -> str:
-    """Speed of one loader from each source but the first, as a median of the ratios of each turn."""
+def compare_sources(rows: list[LoaderRow]) -> str:
+    """Write how fast one loader is from each source, as a median of each turn's ratio to the first source.
+
+    Args:
+        rows: of one loader, one for each source.
+
+    Returns:
+        The end of a sentence; empty with fewer than two rows.
+    """
     ratios = {
         str(row.source): statistics.median(
             rate / first for rate, first in zip(row.runs, rows[0].runs, strict=True)
         )
         for row in rows[1:]
     }
-    said = ", ".join(f"from {source} {ratio:.2f}" for source, ratio in ratios.items())
-    return f"; {said} times as fast as from {rows[0].source}" if said else ""
+    speeds = ", ".join(f"from {source} {ratio:.2f}" for source, ratio in ratios.items())
+    return f"; {speeds} times as fast as from {rows[0].source}" if speeds else ""

@@ -1,4 +1,4 @@
-"""Bounds of the threaded loader: pictures a second of each part of its work, done alone."""
+"""Times each part of the threaded loader's work by itself, to find the part that bounds the loader."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mptctl.machine.facts import usable_cores
 from mptctl.recipe import DataRecipe
 
 PartName = Literal["read", "decode", "resize", "transform", "copy"]
-# Pictures that are read in turn, and of them those that are held decoded: 64 of 12 megapixels take 2.3 GB.
+# Numbers of pictures that are read, and that are held decoded: 64 of 12 megapixels take 2.3 GB.
 _READ, _HELD = 512, 64
 
 
@@ -51,12 +51,12 @@ class LoaderParts(Model):
 
 
 class PartsRunner:
-    """Measures the parts in turns, as the threaded loader does them.
+    """Times the parts of the threaded loader's work; reads and decodes the pictures that it needs at once.
 
     Args:
-        manifest: of files; training pictures of it are taken.
+        manifest: of picture files; training pictures are used.
         data: picture size, augmentation, normalisation and number of threads.
-        batch_size: pictures in a batch.
+        batch_size: number of pictures in a batch.
         device: where batches go.
     """
 
@@ -64,8 +64,8 @@ class PartsRunner:
         self.threads = data.threads or usable_cores()
         rows = np.flatnonzero(manifest.parts == TRAIN)
         self._manifest, self._data, self._device = manifest, data, device
-        self._rows = _spread(rows, _READ)
-        held = _spread(self._rows, _HELD)
+        self._rows = _choose_evenly(rows, _READ)
+        held = _choose_evenly(self._rows, _HELD)
         self._kinds = manifest.kinds[held].tolist()
         plan = EpochPlan(0, data)
         self._views = plan.views(0, held, manifest.heights[held], manifest.widths[held])
@@ -85,27 +85,27 @@ class PartsRunner:
         self._disk: list[float] = []
 
     def run(self, seconds: float) -> None:
-        """Measure each part for a quarter of that, and the disk for one pass over the files."""
+        """Time each part for a quarter of ``seconds``; where possible, time one pass over the disk too."""
         seconds /= 4
         files, held = len(self._rows), len(self._bytes)
         with ThreadPoolExecutor(self.threads, initializer=single_threaded) as pool:
-            if self._leave_cache():
+            if self._empty_cache():
                 begin = time.perf_counter()
                 list(pool.map(self._read, range(files)))
                 self._disk.append(files / (time.perf_counter() - begin))
-            self._rates["read"].append(self._rate(pool, self._read, files, seconds))
-            self._rates["decode"].append(self._rate(pool, self._decode, held, seconds))
-            self._rates["resize"].append(self._rate(pool, self._resize, held, seconds))
+            self._rates["read"].append(self._time(pool, self._read, files, seconds))
+            self._rates["decode"].append(self._time(pool, self._decode, held, seconds))
+            self._rates["resize"].append(self._time(pool, self._resize, held, seconds))
             if self._transforms is not None:
                 transform = partial(self._transform, self._transforms)
-                self._rates["transform"].append(self._rate(pool, transform, held, seconds))
-            copied = self._rate(pool, self._copy, held, seconds)
+                self._rates["transform"].append(self._time(pool, transform, held, seconds))
+            copied = self._time(pool, self._copy, held, seconds)
         if self._device.type != "cpu":
-            copied = min(copied, self._to_device(seconds))
+            copied = min(copied, self._time_transfer(seconds))
         self._rates["copy"].append(copied)
 
-    def found(self) -> LoaderParts:
-        """The medians over the runs."""
+    def medians(self) -> LoaderParts:
+        """Return the median speed of each part over the runs (at least one), and the slowest part."""
         rates = {name: round(statistics.median(runs), 1) for name, runs in self._rates.items()}
         return LoaderParts(
             threads=self.threads,
@@ -115,44 +115,56 @@ class PartsRunner:
             short_side=self._short_side,
         )
 
-    def _rate(
+    def _time(
         self, pool: ThreadPoolExecutor, work: Callable[[int], object], count: int, seconds: float
     ) -> float:
-        """Images a second of all threads together; each goes through the pictures from a place of its own."""
+        """Do some work on pictures in all threads; return images a second of all threads together.
+
+        Args:
+            pool: of `threads` threads.
+            work: done on the picture at a place; each thread begins at another place.
+            count: number of pictures; each thread goes through them again and again.
+            seconds: for which each thread works.
+        """
         begin = time.perf_counter()
 
-        def go(first: int) -> int:
+        def work_from(first: int) -> int:
             for done in itertools.count(1):
                 work((first + done) % count)
                 if time.perf_counter() - begin >= seconds:
                     return done
             raise AssertionError("counting has no end")
 
-        images = sum(pool.map(go, (thread * count // self.threads for thread in range(self.threads))))
+        starts = (thread * count // self.threads for thread in range(self.threads))
+        images = sum(pool.map(work_from, starts))
         return images / (time.perf_counter() - begin)
 
     def _read(self, place: int) -> bytes:
+        """Read the file at a place in ``_rows``, after the check that it has not changed."""
         row = self._rows[place : place + 1]
         self._manifest.check_unchanged(row)
         return self._manifest.read(int(row[0]))
 
     def _decode(self, place: int) -> torch.Tensor:
+        """Decode the held file at a place."""
         return decode(self._bytes[place], self._kinds[place], "a picture")
 
     def _resize(self, place: int) -> torch.Tensor:
+        """Cut, resize and mirror the decoded picture at a place."""
         return augment(self._pictures[place], self._data, self._views, place)
 
     def _transform(self, transforms: Transforms, place: int) -> torch.Tensor:
+        """Apply the recipe's transforms to the resized picture at a place."""
         return operate(self._cut[place][None], transforms[place : place + 1])
 
     def _copy(self, place: int) -> None:
-        """Copy a picture into the batch; on the CPU normalised, for a device as bytes."""
+        """Copy the resized picture at a place into the batch: for the CPU normalised, for a GPU as bytes."""
         picture = self._cut[place]
         row = place % len(self._batch)
         self._batch[row] = picture if self._batch.dtype == torch.uint8 else self._normalise(picture)
 
-    def _to_device(self, seconds: float) -> float:
-        """Images a second that come to a device and are normalised there, in whole batches."""
+    def _time_transfer(self, seconds: float) -> float:
+        """Move whole batches to the device and normalise them there; return images a second."""
         begin, batches = time.perf_counter(), 0
         while batches == 0 or time.perf_counter() - begin < seconds:
             self._normalise(self._batch.to(self._device, non_blocking=True))
@@ -160,14 +172,14 @@ class PartsRunner:
             batches += 1
         return batches * len(self._batch) / (time.perf_counter() - begin)
 
-    def _leave_cache(self) -> bool:
-        """Have the system forget the files' content; False where it takes no such advice."""
+    def _empty_cache(self) -> bool:
+        """Drop the files from the system's cache; return False where the system has no call for that."""
         if not hasattr(os, "posix_fadvise"):
             return False
         for row in self._rows.tolist():
             descriptor = os.open(self._manifest.file(row), os.O_RDONLY)
             try:
-                with suppress(OSError):  # what is not on the disk yet stays in the cache
+                with suppress(OSError):  # pages that are not on the disk yet would stay in the cache
                     os.fsync(descriptor)
                 os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             finally:
@@ -175,6 +187,6 @@ class PartsRunner:
         return True
 
 
-def _spread(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """At most so many rows, from all over them."""
+def _choose_evenly(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Choose at most so many rows, at even distances."""
     return rows[np.unique(np.linspace(0, len(rows) - 1, most).astype(np.int64))]

@@ -1,8 +1,8 @@
-"""Times the loss on a GPU, forward and backward together: as one writes it, through torch.compile, and fused.
+"""Times the loss on a GPU, forward and backward together: in eager PyTorch, through torch.compile, and fused.
 
-A time is that of the device alone: calls are captured in a CUDA graph, each on inputs of its own, and
-the cache is emptied before every replay. Needs torch and mpt_kernels, nothing else, so that it runs on a bare
-GPU machine too.
+A time is that of the device alone. Calls are captured in a CUDA graph, each on its own inputs, and the cache
+is emptied before every replay. This file imports torch and mpt_kernels alone, so that it runs on a bare GPU
+machine.
 """
 
 from __future__ import annotations
@@ -19,27 +19,28 @@ from torch.nn import functional as F
 from mpt_kernels import mpt_loss
 from mpt_kernels.types import LossSettings
 
-# The sizes that the claims are made for.
+# The sizes for which docs/kernel.md makes claims.
 ROWS = (128, 4096)
 CLASSES = (100, 1000, 21_841)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
-# The paper's bias for CIFAR-100, and the temperature and focal weights that are the loss's defaults.
+# The paper's k for CIFAR-100, and the loss's default temperature and focal weights.
 _DEFAULT = LossSettings(num_old=0)
 K, TAU, ALPHA, BETA = 4.0, _DEFAULT.tau, _DEFAULT.alpha, _DEFAULT.beta
 
-_SET_BYTES = 2**30  # inputs of all calls of one graph together
-_MOST_SETS = 20
-_SLEEP_CYCLES = 4_000_000  # some 2 ms, while the host enqueues what is timed
+# A graph has as many calls as their inputs take this many bytes, but at most so many calls.
+_INPUT_BYTES = 2**30
+_MOST_CALLS = 20
+_SLEEP_CYCLES = 4_000_000  # some 2 ms, in which the host enqueues the replay
 
-# logits, labels, logits of the old model, logits of the reference
+# logits (N, C), labels (N,), logits of the old model (N, C_old), logits of the reference (N, C)
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
 Call = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class LossTime:
-    """The time of loss and gradient in one way at one size."""
+    """The time of loss and gradient in one way at one size; the fields are those of `KernelRow`."""
 
     name: str
     n: int
@@ -52,22 +53,22 @@ class LossTime:
 
 
 def least_bytes(n: int, c: int, c_old: int, size: int) -> int:
-    """Computes the bytes that loss and gradient of (n, c) logits move at least.
+    """Compute the bytes that loss and gradient of (n, c) logits move at least.
 
-    Every logit of three models is read once, and the labels; the gradient is written once, and the loss.
+    The logits of three models and the labels are read once. The gradient and the loss are written once.
+
+    Args:
+        n, c, c_old: number of rows, of classes, and of old classes.
+        size: bytes of one logit.
 
     >>> least_bytes(1, 4, 2, size=2)
     40
-
-    Args:
-        n, c, c_old: rows, classes, and old classes.
-        size: bytes of one logit.
     """
     return n * ((2 * c + c + c_old) * size + 8) + 4
 
 
 def copy_bandwidth(device: torch.device) -> float:
-    """Bytes read and written a second by a copy far larger than any cache."""
+    """Time a copy far larger than any cache; return bytes read and written a second."""
     size = 2**30
     source = torch.randn(size // 4, device=device)
     sink = torch.empty_like(source)
@@ -75,35 +76,35 @@ def copy_bandwidth(device: torch.device) -> float:
     def copy(*_: Tensor) -> Tensor:
         return sink.copy_(source)
 
-    # By the same clock as what is held against it: the host's would make the copy seem slower, and us better.
+    # By the device's clock, as the losses are timed: by the host's the copy would seem slower.
     return 2 * size / (1e-6 * _graph_us(copy, [(source, source, source, source)], device, 10))
 
 
 def two_launches(device: torch.device) -> float:
-    """Microseconds of two launches that do next to nothing, within a captured graph."""
+    """Time two launches that do next to nothing within a captured graph; return microseconds of both."""
     x = torch.zeros(1, device=device)
 
     def launch_twice(*_: Tensor) -> Tensor:
         return x.add_(1).add_(1)
 
     nothing = (x, x, x, x)
-    return _graph_us(launch_twice, [nothing] * _MOST_SETS, device, 25)
+    return _graph_us(launch_twice, [nothing] * _MOST_CALLS, device, 25)
 
 
 def time_losses(
     n: int, c: int, dtype: str, device: torch.device, bandwidth: float, repeats: int = 25
 ) -> list[LossTime]:
-    """Time every way to compute the MPT-KL loss and its gradient at one size, half of the classes old.
+    """Time every way to compute the MPT-KL loss and its gradient at one size.
 
     Args:
-        n, c: rows and classes.
-        dtype: of all logits, a key of `DTYPES`.
+        n, c: number of rows and of classes; half of the classes are old.
+        dtype: type of all logits, a key of `DTYPES`.
         device: a GPU.
-        bandwidth: bytes a second, for the floor.
-        repeats: the median of so many is the time.
+        bandwidth: bytes a second of a copy, for the floor.
+        repeats: number of timed replays, of which the median counts.
 
     Raises:
-        RuntimeError: the fused gradient is not the eager one.
+        RuntimeError: the fused gradient differs from the eager one by more than rounding.
     """
     torch._dynamo.reset()
     compiled = torch.compile(eager_loss, fullgraph=True, dynamic=False)
@@ -114,9 +115,9 @@ def time_losses(
     }
     size = DTYPES[dtype].itemsize
     moved = least_bytes(n, c, c // 2, size)
-    count = max(1, min(_MOST_SETS, _SET_BYTES // moved))
+    count = max(1, min(_MOST_CALLS, _INPUT_BYTES // moved))
     sets = [_random_inputs(n, c, DTYPES[dtype], device, seed) for seed in range(count)]
-    _refuse_another_gradient(sets[0])
+    _refuse_wrong_gradient(sets[0])
     floor = moved / bandwidth * 1e6
     times = []
     for name, call in ways.items():
@@ -127,7 +128,7 @@ def time_losses(
 
 
 def eager_loss(logits: Tensor, target: Tensor, old: Tensor, ref: Tensor) -> Tensor:
-    """The objective of MPT-KL as one writes it, in the logits' own type."""
+    """Compute the loss of MPT-KL, a scalar, by plain PyTorch operations in the logits' own type."""
     num_old = old.shape[1]
     bias = torch.zeros(logits.shape[1], dtype=logits.dtype, device=logits.device)
     bias[num_old:] = K
@@ -141,6 +142,8 @@ def eager_loss(logits: Tensor, target: Tensor, old: Tensor, ref: Tensor) -> Tens
 
 
 def _by_autograd(loss: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> Call:
+    """Return a function that computes the gradient of a loss in the logits by autograd."""
+
     def call(logits: Tensor, target: Tensor, old: Tensor, ref: Tensor) -> Tensor:
         (grad,) = torch.autograd.grad(loss(logits, target, old, ref), logits)
         return grad
@@ -149,6 +152,7 @@ def _by_autograd(loss: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> Ca
 
 
 def _fused_gradient(logits: Tensor, target: Tensor, old: Tensor, ref: Tensor) -> Tensor:
+    """Compute the gradient of the same loss by the fused kernel."""
     return mpt_loss(
         logits, target, old, ref, num_old=old.shape[1], k=K, alpha=ALPHA, beta=BETA, tau=TAU,
         normalizer=logits.shape[0],
@@ -156,6 +160,7 @@ def _fused_gradient(logits: Tensor, target: Tensor, old: Tensor, ref: Tensor) ->
 
 
 def _random_inputs(n: int, c: int, dtype: torch.dtype, device: torch.device, seed: int) -> Inputs:
+    """Draw normal logits with a standard deviation of 3, and labels; half of the classes are old."""
     generator = torch.Generator(device).manual_seed(seed)
 
     def logits(width: int) -> Tensor:
@@ -165,25 +170,27 @@ def _random_inputs(n: int, c: int, dtype: torch.dtype, device: torch.device, see
     return logits(c).requires_grad_(), target, logits(c // 2), logits(c)
 
 
-def _refuse_another_gradient(inputs: Inputs) -> None:
+def _refuse_wrong_gradient(inputs: Inputs) -> None:
+    """Raise RuntimeError if the fused gradient of up to 128 rows is not that of eager float64."""
     logits, target, old, ref = (x[:128].detach() for x in inputs)
     exact = logits.double().requires_grad_()
     truth = _by_autograd(eager_loss)(exact, target, old.double(), ref.double())
-    got = _fused_gradient(logits, target, old, ref).double()
-    error = float((got - truth).norm() / truth.norm())
+    fused = _fused_gradient(logits, target, old, ref).double()
+    error = float((fused - truth).norm() / truth.norm())
     allowed = 1e-5 if inputs[0].dtype == torch.float32 else 1e-2
     if not error <= allowed:
         raise RuntimeError(f"the fused gradient is off by {error:.1e} of its length; it is not worth timing")
 
 
 def _call_us(call: Call, inputs: Inputs, device: torch.device, repeats: int) -> float:
-    """Microseconds a call with the host's work: the median of `repeats` calls, the device idle in between."""
+    """Time single calls, the host's work included; return the median in microseconds."""
     for _ in range(3):
         call(*inputs)
     return 1e6 * statistics.median(_seconds(lambda: call(*inputs), device) for _ in range(repeats))
 
 
 def _seconds(work: Callable[[], object], device: torch.device) -> float:
+    """Time some work, from an idle GPU to an idle GPU, in seconds."""
     torch.cuda.synchronize(device)
     begin = time.perf_counter()
     work()
@@ -192,7 +199,14 @@ def _seconds(work: Callable[[], object], device: torch.device) -> float:
 
 
 def _graph_us(call: Call, sets: list[Inputs], device: torch.device, repeats: int) -> float:
-    """Microseconds of the device a call: a graph of calls on all sets of inputs, replayed on a cold cache."""
+    """Time a graph of calls on the device, each replay on a cold cache; return microseconds of one call.
+
+    Args:
+        call: to be timed.
+        sets: inputs of each call of the graph.
+        device: a GPU.
+        repeats: number of replays, of which the median counts.
+    """
     with torch.cuda.device(device):
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -202,14 +216,14 @@ def _graph_us(call: Call, sets: list[Inputs], device: torch.device, repeats: int
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            # Kept, so that no call writes where another has written: that would still be in the cache.
+            # Kept, so that no call writes to memory which an earlier call has left in the cache.
             kept = [call(*inputs) for inputs in sets]
         cache = torch.zeros(torch.cuda.get_device_properties(device).L2_cache_size, device=device)
         graph.replay()
         times: list[float] = []
         for _ in range(repeats):
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            cache.sum()  # read, not written: nothing is left to be written back while the clock runs
+            cache.sum()  # read, not written, so that nothing is written back while the clock runs
             torch.cuda._sleep(_SLEEP_CYCLES)
             start.record()
             graph.replay()

@@ -1,4 +1,4 @@
-"""Loaders of others, for comparison: a torch DataLoader, webdataset, and DALI with a reader of its own."""
+"""Loaders of other libraries, for comparison: torch's DataLoader, webdataset, and DALI's file reader."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Reader = Literal["torchcodec", "pil"]
 
 
 class PictureFiles(Dataset[tuple[Tensor, int]]):
-    """Picture files with torchvision's transforms, as its documentation shows them.
+    """A dataset of picture files with torchvision's transforms, as torchvision's documentation shows it.
 
     Args:
         paths: one file a sample.
@@ -49,7 +49,7 @@ class PictureFiles(Dataset[tuple[Tensor, int]]):
 
 
 class PicturesInMemory(Dataset[tuple[Tensor, int]]):
-    """Decoded pictures with torchvision's transforms: (n, S, S, 3) uint8, see `PictureFiles`."""
+    """Decoded pictures, (n, S, S, 3) uint8, as a dataset with torchvision's transforms, like `PictureFiles`."""
 
     def __init__(
         self, pictures: NDArray[np.uint8], labels: Sequence[int], data: DataRecipe, reader: Reader
@@ -68,7 +68,7 @@ class PicturesInMemory(Dataset[tuple[Tensor, int]]):
 
 
 def user_transform(data: DataRecipe, reader: Reader) -> Callable[[Any], Tensor]:
-    """torchvision's transforms for a recipe's training pictures."""
+    """Compose torchvision's transforms as a recipe augments training pictures."""
     steps: list[Any] = []
     how = {"interpolation": v2.InterpolationMode(data.interpolation), "antialias": True}
     if data.augment == "random-resized-crop":
@@ -79,18 +79,18 @@ def user_transform(data: DataRecipe, reader: Reader) -> Callable[[Any], Tensor]:
             steps.append(v2.RandomCrop(data.image_size, padding=data.padding))
     if data.flip:
         steps.append(v2.RandomHorizontalFlip())
-    pixels = [step for step in data.transforms if not isinstance(step, RandomErasing)]
-    steps += map(_users_step, pixels)
+    # torchvision erases rectangles of normalised tensors, so after all other steps.
+    steps += [_to_torchvision(step) for step in data.transforms if not isinstance(step, RandomErasing)]
     if reader == "pil":
         steps.append(v2.PILToTensor())
     steps += [v2.ToDtype(torch.float32, scale=True), v2.Normalize(data.mean, data.std)]
-    steps += [_users_step(step) for step in data.transforms if isinstance(step, RandomErasing)]
+    steps += [_to_torchvision(step) for step in data.transforms if isinstance(step, RandomErasing)]
     transform: Callable[[Any], Tensor] = v2.Compose(steps)
     return transform
 
 
-def _users_step(step: Step) -> Any:
-    """torchvision's own transform for a step of a recipe."""
+def _to_torchvision(step: Step) -> Any:
+    """Return torchvision's transform for a step of the recipe's ``data.transforms``."""
     settings = step.model_dump(exclude={"name"})
     if "interpolation" in settings:
         settings["interpolation"] = v2.InterpolationMode(settings["interpolation"])
@@ -113,13 +113,17 @@ def _users_step(step: Step) -> Any:
 def dataloader_stream(
     plan: LoadPlan, reader: Reader, workers: int, cache_dir: Path | None
 ) -> Iterator[Tensor]:
-    """Endless batches of a DataLoader whose workers stay; the first ones include their start.
+    """Yield batches of a DataLoader without end; its workers start with the first batch, and stay.
 
     Args:
-        plan: which pictures, and how they are augmented.
+        plan: gives the pictures, and how they are augmented.
         reader: ``torchcodec`` for tensors, ``pil`` for pictures of Pillow.
-        workers: processes.
-        cache_dir: folder for decoded pictures, where they come from memory; None: they come from their files.
+        workers: number of processes.
+        cache_dir: folder of decoded pictures, which are then read from memory; None: pictures are read from
+            their files.
+
+    Yields:
+        (B, 3, S, S) pictures on the plan's device, normalised.
     """
     manifest, labels = plan.split.manifest, plan.split.labels[plan.indices].tolist()
     dataset: Dataset[tuple[Tensor, int]]
@@ -127,7 +131,7 @@ def dataloader_stream(
         dataset = PicturesInMemory(resident_pictures(plan, cache_dir), labels, plan.data, reader)
     else:
         dataset = PictureFiles([manifest.file(i) for i in plan.indices.tolist()], labels, plan.data, reader)
-    # Spawned, because a fork of a process in which DALI runs threads can hang.
+    # Spawned, because forking a process in which DALI runs threads can hang.
     loader = DataLoader(
         dataset,
         plan.batch_size,
@@ -144,11 +148,14 @@ def dataloader_stream(
 
 
 def webdataset_stream(plan: LoadPlan, workers: int) -> Iterator[Tensor]:
-    """Endless batches of the library webdataset with Pillow, as its README shows it.
+    """Yield batches of the library webdataset with Pillow without end, as its README shows it.
 
     Args:
         plan: of pictures in shards.
-        workers: processes, each of which draws from all shards.
+        workers: number of processes; each draws from all shards.
+
+    Yields:
+        (B, 3, S, S) pictures on the plan's device, normalised.
     """
     import webdataset
 
@@ -169,7 +176,14 @@ def webdataset_stream(plan: LoadPlan, workers: int) -> Iterator[Tensor]:
 
 
 def readers_file_stream(plan: LoadPlan) -> Iterator[Tensor]:
-    """Endless batches of DALI with ``fn.readers.file`` and its own random numbers, as DALI's examples do."""
+    """Yield batches of DALI without end, with ``fn.readers.file`` and DALI's own random numbers.
+
+    Args:
+        plan: gives the pictures, and how they are augmented.
+
+    Yields:
+        (B, 3, S, S) pictures on the plan's device, normalised.
+    """
     from nvidia.dali import Pipeline, fn
     from nvidia.dali.plugin.pytorch.torch_utils import to_torch_tensor
 

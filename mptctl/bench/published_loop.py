@@ -1,4 +1,4 @@
-"""A training step as published code has it: what a user would take instead of ours."""
+"""The training step of published code, which a user would take instead of ours."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from mptctl.recipe import OptimRecipe, Recipe
 
 
 class PublishedLoop:
-    """The usual loop in plain torch: nothing in it is set up for speed, and nothing is slowed down.
+    """The usual training loop in plain torch: neither set up for speed nor slowed down.
 
-    Models compute, and lie in memory, as torch makes them, and the optimizer is torch's default. Teachers
-    answer inside the step, without gradients; the bias goes on a copy of the logits; autograd differentiates
-    the losses, operation by operation; the loss is looked at in every step.
+    Models have torch's default memory format, and the optimizer has torch's defaults. Each step computes the
+    teachers' logits without gradients, adds the bias to a copy of the student's logits, differentiates the
+    loss by autograd, operation by operation, and reads the loss.
 
     Args:
         recipe: model, optimizer and precision; in bf16 all forward passes are under autocast.
-        method: its loss; see `refuses`.
-        num_classes: of student and reference.
-        images: (N, 3, H, W).
+        method: gives the loss; one that `refuses` does not refuse.
+        num_classes: number of classes of student and reference.
+        images: (N, 3, H, W), the batch of every step.
         labels: (N,) int64.
     """
 
@@ -38,31 +38,31 @@ class PublishedLoop:
         self.settings, self.precision = method.settings, recipe.runtime.precision
         widths = {Role.OLD: method.settings.num_old, Role.REF: num_classes}
 
-        def model(classes: int) -> nn.Module:
-            made = build_model(recipe.model, classes, recipe.data.image_size)
-            restore_convolutions(made)
-            return made.to(images.device)
+        def build(classes: int) -> nn.Module:
+            model = build_model(recipe.model, classes, recipe.data.image_size)
+            restore_convolutions(model)
+            return model.to(images.device)
 
-        self.teachers = {role: model(widths[role]).eval() for role in Role if role in method.teachers}
-        self.student = model(num_classes)
+        self.teachers = {role: build(widths[role]).eval() for role in Role if role in method.teachers}
+        self.student = build(num_classes)
         set_training_mode(self.student, recipe.model)
         self.optimizer = _default_optimizer(recipe.optim, self.student)
 
     @staticmethod
     def refuses(method: Method) -> str | None:
-        """Why there is no such loop for a method; None where there is one."""
+        """Return the reason why the published loop has no such method; None if it has."""
         settings = method.settings
         if isinstance(method, FusedMethod) and settings.distance is not None and not settings.ce_focal_weight:
             return None
         return f"{method.name} with this criterion or gate is not a loss of the published loop"
 
     def step(self) -> None:
-        """Take a step on the batch."""
+        """Take an optimizer step on the batch."""
         with autocast(self.images.device, self.precision):
             with torch.no_grad():
-                answers = {role: teacher(self.images) for role, teacher in self.teachers.items()}
+                of_teachers = {role: teacher(self.images) for role, teacher in self.teachers.items()}
             logits = self.student(self.images)
-        old, ref = answers.get(Role.OLD), answers.get(Role.REF)
+        old, ref = of_teachers.get(Role.OLD), of_teachers.get(Role.REF)
         loss = published_loss(
             logits.float(),
             self.labels,
@@ -73,20 +73,20 @@ class PublishedLoop:
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
-        loss.item()  # what a loop does that prints its loss
+        loss.item()  # as a loop does to print its loss
 
 
 def published_loss(
     logits: Tensor, labels: Tensor, old: Tensor | None, ref: Tensor | None, settings: LossSettings
 ) -> Tensor:
-    """Eq. 3 as one writes it down: the mean over rows, differentiable, for batches without ignored rows.
+    """Compute the paper's Eq. 3, a scalar mean over rows, by plain torch operations; no row is ignored.
 
     Args:
         logits: (N, C) of the student.
         labels: (N,) int64.
         old: (N, C_old) of the old model, or None.
         ref: (N, C) of the reference, or None.
-        settings: bias, weights and distance.
+        settings: number of old classes, bias, weights and distance.
     """
     biased = logits.clone()
     biased[:, settings.num_old :] += settings.k
@@ -99,7 +99,7 @@ def published_loss(
 
 
 def _distil(student: Tensor, teacher: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
-    """The mean over rows of focal weight times distance."""
+    """Compute the mean over rows of focal weight times distance, for logits of one shape."""
     if settings.distance == "kl":
         tau = settings.tau
         distance = F.kl_div(
@@ -114,7 +114,7 @@ def _distil(student: Tensor, teacher: Tensor, labels: Tensor, settings: LossSett
 
 
 def _default_optimizer(recipe: OptimRecipe, model: nn.Module) -> torch.optim.Optimizer:
-    """The recipe's optimizer as its constructor makes it: fused only where torch does so by itself."""
+    """Make the recipe's optimizer without `fused`, so that torch chooses its implementation."""
     parameters = [p for p in model.parameters() if p.requires_grad]
     lr, decay = recipe.scaled_lr, recipe.weight_decay
     if recipe.name == "adamw":

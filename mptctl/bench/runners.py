@@ -1,4 +1,4 @@
-"""The rows of the loader bench, and the measurement of their speed."""
+"""The rows of the loader bench: starts the stream of batches of each, and measures its speed."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ from mptctl.names import Source
 from mptctl.recipe import Recipe
 
 OURS = tuple(kind.name for kind in LOADERS)
-# DataLoaders that decode files, and with pictures in memory, as the resident loader has them.
+# DataLoaders that decode files, and those with decoded pictures in memory, as our resident loader has them.
 DATALOADERS = ("dataloader-torchcodec", "dataloader-pil", "webdataset-pil")
 MEMORY_DATALOADERS = ("dataloader-memory", "dataloader-memory-pil")
 ROWS = (*OURS, "readers-file", *DATALOADERS, *MEMORY_DATALOADERS, "synthetic")
-# A run has to see every loader in its stride, as ImageNet's 10,000 batches do: each epoch begins with an
-# empty queue, and a few hundred pictures would measure that.
+# Least batches of an epoch. Each epoch begins with an empty queue, and short epochs would measure little
+# else; an epoch of ImageNet has 10,000 batches.
 LEAST_BATCHES = 200
-# Pictures in memory have no queue to fill, and each name of one would take memory of its own.
+# Fewer for pictures in memory: there is no queue to fill, and each repeated picture takes memory again.
 LEAST_RESIDENT_BATCHES = 12
+# A stream is warm after both.
 _WARM_SECONDS, _WARM_BATCHES = 0.5, 4
 _REST_AT_MOST = 10.0  # seconds
 
@@ -43,18 +44,31 @@ Stream = Iterator[Tensor]
 
 @dataclass
 class LoaderRunner:
-    """A row of the bench: the start of its stream of batches, and the stream once it runs."""
+    """A row of the loader bench.
+
+    Attributes:
+        name: of the row.
+        start: starts a stream of batches.
+        source: form of the pictures; None for the model's own step.
+        workers: number of threads or processes; None where there is none to set.
+        augment: training augmentation; None for the model's own step.
+        ahead: number of batches that the stream goes on preparing when nobody takes any.
+        stream: the started stream; None before `run`, and after `stop`.
+    """
 
     name: str
     start: Callable[[], Stream]
     source: Source | None = None
     workers: int | None = None
     augment: str | None = None
-    ahead: int = 0  # batches that it goes on preparing when nobody takes any
+    ahead: int = 0
     stream: Stream | None = None
 
     def run(self, seconds: float, device: torch.device) -> float:
-        """Images a second, once the stream is in its stride; returns when it has come to rest."""
+        """Take batches for some seconds, and return images a second.
+
+        Starts the stream if needed, warms it up before, and sleeps afterwards until its queue is full.
+        """
         if self.stream is None:
             self.stream = self.start()
         stream = self.stream
@@ -62,7 +76,7 @@ class LoaderRunner:
         while batches < _WARM_BATCHES or time.perf_counter() - begin < _WARM_SECONDS:
             next(stream)
             batches += 1
-            if time.perf_counter() - begin > seconds:  # a slow one is in its stride from the start
+            if time.perf_counter() - begin > seconds:  # slow streams need no more to be warm
                 break
         _wait_for(device)
         begin, images, batches = time.perf_counter(), 0, 0
@@ -71,12 +85,12 @@ class LoaderRunner:
             batches += 1
         _wait_for(device)
         elapsed = time.perf_counter() - begin
-        # Else the next one would share the cores with the filling of this one's queue.
+        # While its queue fills, this stream would take cores from the next runner.
         time.sleep(min(_REST_AT_MOST, 1.5 * self.ahead * elapsed / batches))
         return images / elapsed
 
     def stop(self) -> None:
-        """Close what runs in the background."""
+        """Close the stream, and with it the threads or processes behind it."""
         if isinstance(self.stream, Generator):
             with suppress(MptctlError):
                 self.stream.close()
@@ -93,10 +107,20 @@ def make_runners(
     scratch: Path,
     say: Say,
 ) -> tuple[list[LoaderRunner], dict[str, str]]:
-    """Who takes part, each DataLoader at its best number of workers, and who does not, with the reason.
+    """Make a runner for each row that can be measured here; DataLoaders get their fastest number of workers.
 
-    Our loaders read all ``sources``, those of others folders, and the library webdataset shards. Of
-    ``short_splits``, which are shorter, pictures are held in memory.
+    Args:
+        recipe: picture size, augmentation, batch size, loader settings and model.
+        splits: pictures by source, for loaders that read files.
+        short_splits: the same with shorter epochs, for loaders with pictures in memory.
+        sources: read by our loaders; other libraries' read folders, but webdataset reads shards.
+        rows: some of `ROWS`.
+        device: where batches go.
+        scratch: folder for decoded pictures.
+        say: told the speed with each number of workers.
+
+    Returns:
+        The runners, and by name of each other row the reason why it is left out.
     """
     runners: list[LoaderRunner] = []
     skipped: dict[str, str] = {}
@@ -108,12 +132,12 @@ def make_runners(
             kind = kinds[name]
             for source in sources:
                 split = (short_splits if kind.in_memory else splits)[source]
-                found = _our_runner(kind, recipe, split, device, scratch)
-                if isinstance(found, str):
-                    skipped[name] = found
+                runner = _our_runner(kind, recipe, split, device, scratch)
+                if isinstance(runner, str):
+                    skipped[name] = runner
                 else:
-                    runners.append(found)
-        elif (reason := _missing(name, recipe, sources)) is not None:
+                    runners.append(runner)
+        elif (reason := _reason_to_skip(name, recipe, sources)) is not None:
             skipped[name] = reason
         elif name in MEMORY_DATALOADERS:
             in_memory = recipe.data.model_copy(update={"augment": "pad-crop"})
@@ -132,8 +156,8 @@ def make_runners(
     return runners, skipped
 
 
-def _missing(name: str, recipe: Recipe, sources: tuple[Source, ...]) -> str | None:
-    """Why a row of others cannot be measured here; None where it can."""
+def _reason_to_skip(name: str, recipe: Recipe, sources: tuple[Source, ...]) -> str | None:
+    """Return the reason why a row of another library is left out; None if it can be measured."""
     data = recipe.data
     if name == "readers-file" and not has_package("nvidia.dali"):
         return "DALI is not installed"
@@ -151,12 +175,12 @@ def _missing(name: str, recipe: Recipe, sources: tuple[Source, ...]) -> str | No
 def _our_runner(
     kind: type[Loader], recipe: Recipe, split: Split, device: torch.device, scratch: Path
 ) -> LoaderRunner | str:
-    """The row of one of our loaders, or why it cannot be measured here."""
+    """Make the runner of one of our loaders, or return the reason why it cannot be measured here."""
     if device.type not in kind.devices:
         if "cpu" not in kind.devices:
             return "no CUDA device"
         device = torch.device("cpu")
-    # Pictures in memory are at one size already, so their crops are padded ones.
+    # Pictures in memory have one size, so they are cropped after padding.
     augment = "pad-crop" if kind.in_memory else recipe.data.augment
     data = recipe.data.model_copy(update={"loader": kind.recipe_name, "augment": augment})
     plan = LoadPlan(split, data, "train", recipe.optim.batch_size, 0, True, device)
@@ -170,7 +194,14 @@ def _our_runner(
 
 
 def _best_dataloader(name: str, plan: LoadPlan, say: Say, cache_dir: Path | None = None) -> LoaderRunner:
-    """The DataLoader with the number of workers that is fastest here; those keep running."""
+    """Time a DataLoader with 1, 2, 4 ... workers, and return the fastest, with its workers running.
+
+    Args:
+        name: one of `DATALOADERS` or `MEMORY_DATALOADERS`.
+        plan: gives the pictures, and how they are augmented.
+        say: told the speed with each number of workers.
+        cache_dir: folder of decoded pictures, for one of `MEMORY_DATALOADERS`.
+    """
     reader: Reader = "pil" if name.endswith("pil") else "torchcodec"
     cores = usable_cores()
     best: LoaderRunner | None = None
@@ -192,7 +223,12 @@ def _best_dataloader(name: str, plan: LoadPlan, say: Say, cache_dir: Path | None
 
 
 def our_stream(plan: LoadPlan, scratch: Path) -> Callable[[], Stream]:
-    """A function that starts an endless stream of the training batches of a plan's loader."""
+    """Return a function that starts an endless stream of our loader's training batches.
+
+    Args:
+        plan: names the loader, the pictures, and how they are augmented.
+        scratch: folder for decoded pictures.
+    """
 
     def start() -> Stream:
         loader = make_loader(plan, scratch)
@@ -207,7 +243,7 @@ def our_stream(plan: LoadPlan, scratch: Path) -> Callable[[], Stream]:
 
 
 def _training_steps(recipe: Recipe, device: torch.device) -> Stream:
-    """Training steps of the recipe's model on one batch that stays where it is."""
+    """Train the recipe's model on one random batch without end; yield the batch after each step."""
     size = recipe.data.image_size
     count = recipe.optim.batch_size if device.type == "cuda" else min(recipe.optim.batch_size, 16)
     model = build_model(recipe.model, 1000, size).to(device)

@@ -1,4 +1,4 @@
-"""The pictures of the loader bench, as folders of classes, as a table and as shards."""
+"""Writes the pictures of the loader bench as folders of classes, as a table and as shards."""
 
 from __future__ import annotations
 
@@ -20,30 +20,31 @@ from mptctl.names import Source
 
 # In the order in which they are measured.
 SOURCES: tuple[Source, ...] = ("imagefolder", "table", "webdataset")
-# Pictures that are measured as several sources: of ImageNet's size, shards of them take 220 MB.
+# Most pictures if several sources are measured; at ImageNet's size their shards take 220 MB.
 MOST_COPIED = 2_000
-_GENERATED = 200  # pictures, of about ImageNet's usual size
+# Number of generated pictures.
+_GENERATED = 200
 
 
 def picture_sources(root: Path, sources: tuple[Source, ...], scratch: Path) -> dict[Source, Manifest]:
-    """Training pictures of a folder, written as other sources too where those are measured.
+    """List the training pictures of a folder, and write them as the other sources that are to be measured.
 
     Args:
         root: folder with ``train/CLASS/*``.
-        sources: of `SOURCES`; with others than ``imagefolder`` every source has the same `MOST_COPIED`
-            pictures at most.
-        scratch: folder for what is written.
+        sources: some of `SOURCES`. If any but ``imagefolder`` is among them, all sources have the same
+            pictures, at most `MOST_COPIED` and of one class.
+        scratch: folder for links to the pictures, the table and the shards.
 
     Returns:
-        The manifest of each source, and that of the folder in any case.
+        The manifest of ``imagefolder`` and of each other source that is asked for.
 
     Raises:
-        DataError: no pictures in the folder, or bad ones.
+        DataError: the folder has no pictures, or bad ones.
     """
     manifest, _ = scan_folder(root, needs_test=False)
-    found: dict[Source, Manifest] = {"imagefolder": manifest}
-    if set(sources) <= set(found):
-        return found
+    manifests: dict[Source, Manifest] = {"imagefolder": manifest}
+    if set(sources) <= {"imagefolder"}:
+        return manifests
     rows = np.flatnonzero(manifest.parts == TRAIN)
     rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), MOST_COPIED)).astype(np.int64)]
     few = scratch / "few"
@@ -51,21 +52,27 @@ def picture_sources(root: Path, sources: tuple[Source, ...], scratch: Path) -> d
     for row in rows.tolist():
         file = Path(manifest.file(row))
         (few / "train" / "all" / f"{row}{file.suffix.lower()}").symlink_to(file)
-    found["imagefolder"], _ = scan_folder(few, needs_test=False)
+    manifests["imagefolder"], _ = scan_folder(few, needs_test=False)
     if "table" in sources:
-        table, folder = scratch / "pictures.csv", found["imagefolder"]
+        table, folder = scratch / "pictures.csv", manifests["imagefolder"]
         lines = [f"{folder.relative_path(row)},all\n" for row in range(len(rows))]
         table.write_text("".join(["path,label\n", *lines]))
-        found["table"] = scan_table(table, few, {}).manifest
+        manifests["table"] = scan_table(table, few, {}).manifest
     if "webdataset" in sources:
         shards = scratch / "shards"
         pack_pictures(PackRequest(source=str(few), to="shards", short_side=None, quality=QUALITY), shards)
-        found["webdataset"] = scan_shards(str(shards), shards, None).manifest
-    return found
+        manifests["webdataset"] = scan_shards(str(shards), shards, None).manifest
+    return manifests
 
 
-def repeated(manifest: Manifest, least: int, scratch: Path) -> Split:
-    """Name the training pictures often enough for an epoch of some length."""
+def repeat_pictures(manifest: Manifest, least: int, scratch: Path) -> Split:
+    """Make a split that lists every training picture so often that an epoch has ``least`` pictures or more.
+
+    Args:
+        manifest: of any source.
+        least: number of pictures of an epoch.
+        scratch: folder that the split names as its run root.
+    """
     rows = np.flatnonzero(manifest.parts == TRAIN)
     rows = np.tile(rows, math.ceil(least / len(rows)))
     path_bytes, path_offsets = pack_paths([manifest.relative_path(i) for i in rows.tolist()])
@@ -81,7 +88,7 @@ def repeated(manifest: Manifest, least: int, scratch: Path) -> Split:
 
 
 def generate_pictures(root: Path) -> None:
-    """Write JPEGs of about ImageNet's usual size and detail below ``train/``."""
+    """Write JPEGs of about ImageNet's usual size and detail to ``train/generated`` below a folder."""
     rng = np.random.default_rng(0)
     (root / "train" / "generated").mkdir(parents=True)
     for number in range(_GENERATED):

@@ -1,4 +1,4 @@
-"""Speed of the training step on pictures that are there, beside its floor and what others take."""
+"""Times the training step on one fixed batch, beside its floor and the step of published code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mptctl.machine.facts import Machine, this_machine
 from mptctl.recipe import Recipe
 from mptctl.training.torch_settings import torch_settings
 
-# What a ratio shall at most be, in the median over the repeats.
+# Limit on each ratio of times, in the median over the repeats.
 LIMIT = 1.05
 _WARM_STEPS = 3
 Clock = Literal["wall", "cpu"]
@@ -44,7 +44,7 @@ class StepRow(Model):
 
 
 class Ratio(Model):
-    """Time of one row over that of another, taken repeat by repeat: within one, rows take turns."""
+    """Time of one row divided by that of another, computed for each repeat, in which rows take turns."""
 
     median: float = Field(description="over the repeats")
     smallest: float = Field(description="of any repeat")
@@ -91,7 +91,7 @@ class StepBench(Model):
     ratios: list[StepRatios] = Field(description="one for each precision")
 
 
-# What is measured of a row: seconds of each repeat, by precision and name.
+# Seconds of each repeat, by precision and name of the row.
 Seconds = dict[tuple[Precision, str], list[float]]
 
 
@@ -108,18 +108,20 @@ def bench_step(
 ) -> StepBench:
     """Time ways to train on one fixed batch, in turns.
 
+    Teachers are untrained models of the student's architecture.
+
     Args:
-        recipe: model, batch, method and threads; its teachers are untrained models of the same architecture.
-        num_classes: of student and reference.
-        steps: optimizer steps of one repeat.
-        repeats: turns of each way.
-        device: where it computes.
-        rows: names of `STEP_ROWS` to measure.
-        precisions: fp32, bf16 or both, of student and teachers alike; None takes those of the recipe.
-        clock: wall, or cpu where a CPU computes: with one thread, the same on an idle machine.
+        recipe: model, batch size, method and threads.
+        num_classes: number of classes of student and reference.
+        steps: number of optimizer steps of one repeat.
+        repeats: number of turns of each way.
+        device: where the steps compute.
+        rows: some of `STEP_ROWS`.
+        precisions: fp32, bf16 or both, for student and teachers alike; None: as in the recipe.
+        clock: wall; or cpu, for a CPU: processor time, with one thread the same as wall on an idle machine.
 
     Raises:
-        UsageError: a clock of the CPU for another device, or a method without teachers.
+        UsageError: the clock is cpu and the device a GPU; or see `ways_to_train`.
     """
     if clock == "cpu" and device.type != "cpu":
         raise UsageError(f"--clock cpu: {device} computes; use --clock wall, or --device cpu")
@@ -127,12 +129,12 @@ def bench_step(
     with scratch_folder() as scratch, torch_settings(recipe, device):
         ways: dict[tuple[Precision, str], Way] = {}
         skipped: dict[str, str] = {}
-        for with_precision in _with_precisions(recipe, precisions):
-            made, not_made = ways_to_train(with_precision, num_classes, device, scratch, rows)
-            for name, way in made.items():
+        for with_precision in _set_precisions(recipe, precisions):
+            ways_by_row, left_out = ways_to_train(with_precision, num_classes, device, scratch, rows)
+            for name, way in ways_by_row.items():
                 ways[with_precision.runtime.precision, name] = way
-            skipped |= not_made
-        seconds = _measure(ways, steps, repeats, lambda way, of_turn: _time(way, of_turn, device, now))
+            skipped |= left_out
+        seconds = _time_in_turns(ways, steps, repeats, lambda way, count: _time(way, count, device, now))
         threads = torch.get_num_threads()
     return StepBench(
         machine=this_machine(),
@@ -157,13 +159,13 @@ def bench_step(
 
 
 def _row(name: str, precision: Precision, times: Sequence[float], steps: int, batch_size: int) -> StepRow:
-    """The row of a way to train.
+    """Make the row of a way to train.
 
     Args:
         name, precision: of the way.
         times: seconds of each repeat.
-        steps: of a repeat.
-        batch_size: pictures of a step.
+        steps: number of steps of a repeat.
+        batch_size: number of pictures of a step.
     """
     pictures = steps * batch_size
     return StepRow(
@@ -182,12 +184,12 @@ def _convolutions_in_tf32() -> bool:
 
 
 def step_ratios(seconds: Seconds) -> list[StepRatios]:
-    """Computes the ratios of each precision from the seconds of each row in each repeat."""
+    """Compute the ratios between rows, for each precision that was measured."""
 
     def ratio(above: tuple[Precision, str], below: tuple[Precision, str]) -> Ratio | None:
         if above not in seconds or below not in seconds or above == below:
             return None
-        # Repeat by repeat, since the machine's speed drifts between them.
+        # For each repeat by itself, since the machine's speed drifts from repeat to repeat.
         of_each = [a / b for a, b in zip(seconds[above], seconds[below], strict=True)]
         median, smallest, largest = (round(f(of_each), 4) for f in (statistics.median, min, max))
         return Ratio(median=median, smallest=smallest, largest=largest, within=median <= LIMIT)
@@ -205,8 +207,8 @@ def step_ratios(seconds: Seconds) -> list[StepRatios]:
     ]
 
 
-def _with_precisions(recipe: Recipe, precisions: tuple[str, ...] | None) -> list[Recipe]:
-    """The recipe once for each precision, of student and teachers."""
+def _set_precisions(recipe: Recipe, precisions: tuple[str, ...] | None) -> list[Recipe]:
+    """Return the recipe with each precision set for student and teachers; None: the recipe itself."""
     if precisions is None:
         return [recipe]
     return [
@@ -219,22 +221,34 @@ def _with_precisions(recipe: Recipe, precisions: tuple[str, ...] | None) -> list
     ]
 
 
-def _measure(
-    ways: dict[tuple[Precision, str], Way], steps: int, repeats: int, timed: Callable[[Way, int], float]
+def _time_in_turns(
+    ways: dict[tuple[Precision, str], Way], steps: int, repeats: int, time_steps: Callable[[Way, int], float]
 ) -> Seconds:
+    """Warm up all ways, and time them in turns.
+
+    Args:
+        ways: by precision and name.
+        steps: number of steps of a way in each repeat.
+        repeats: number of repeats.
+        time_steps: takes a number of steps of a way, and returns their seconds.
+
+    Returns:
+        Seconds of each repeat, by precision and name; of lock-step, those of one student.
+    """
     for way in ways.values():
-        timed(way, _WARM_STEPS)
+        time_steps(way, _WARM_STEPS)
     seconds: Seconds = {key: [] for key in ways}
     for repeat in range(repeats):
-        # There and back, so that a machine that slows down does so for each row once early and once late.
-        for key in list(ways)[:: -1 if repeat % 2 else 1]:
-            together = LOCKSTEP if key[1] == "ours-lockstep" else 1
-            seconds[key].append(timed(ways[key], steps) / together)
+        # In turn forwards and backwards, so that a drift of the machine's speed meets all ways alike.
+        order = reversed(ways) if repeat % 2 else iter(ways)
+        for precision, name in order:
+            students = LOCKSTEP if name == "ours-lockstep" else 1
+            seconds[precision, name].append(time_steps(ways[precision, name], steps) / students)
     return seconds
 
 
 def _time(way: Way, steps: int, device: torch.device, now: Callable[[], float]) -> float:
-    """Seconds of a clock for so many steps, the device's work included."""
+    """Take some steps of a way, the device's work included; return their seconds by the clock ``now``."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     begin = now()

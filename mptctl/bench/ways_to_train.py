@@ -1,4 +1,4 @@
-"""Ways to take a training step on one batch: the student alone, with its teachers, as published, and ours."""
+"""Ways to take a training step on one batch: student alone, with teachers, as published, and ours."""
 
 from __future__ import annotations
 
@@ -34,34 +34,34 @@ from mptctl.training.optimizer.optim import build_optimizer, in_memory_order
 from mptctl.training.run import Student
 from mptctl.training.step import train_step
 
-# In the order in which they take turns; each is described in `StepRow`.
+# In the order of turns; `StepRow` describes each.
 STEP_ROWS = ("student", "floor", "published", "ours", "ours-cached", "ours-lockstep")
-# Students of ours-lockstep.
+# Number of students of ours-lockstep.
 LOCKSTEP = 4
+# Takes one step.
 Way = Callable[[], None]
 
 
 def ways_to_train(
     recipe: Recipe, num_classes: int, device: torch.device, scratch: Path, rows: Collection[str] = STEP_ROWS
 ) -> tuple[dict[str, Way], dict[str, str]]:
-    """A function for each row; each call is one step on the same batch, of ours-lockstep one of each student.
+    """Make a function for each row, which takes a step on a random batch; ours-lockstep, one of each student.
 
-    Weights never move, since the learning rate is 0: every step computes the same numbers, and none becomes
-    NaN.
+    Weights never move, since the learning rate is 0. So every step computes the same numbers, and none
+    becomes NaN. Teachers are untrained models of the student's architecture.
 
     Args:
-        recipe: model, batch, precision and method; its teachers are untrained models of the same
-            architecture.
-        num_classes: of student and reference; half of them are old.
-        device: where it computes.
+        recipe: model, batch size, precision and method.
+        num_classes: number of classes of student and reference; half of them are old.
+        device: where the steps compute.
         scratch: folder for cached logits.
         rows: some of `STEP_ROWS`.
 
     Returns:
-        The functions by row, and the rows that there are none for, with the reason.
+        The functions by row, and by each row that has none the reason.
 
     Raises:
-        UsageError: a method without teachers, pairs in an odd batch, or a model that cannot be built.
+        UsageError: the method has no teachers, pairs are mixed in an odd batch, or the model cannot be built.
     """
     recipe = recipe.model_copy(update={"optim": recipe.optim.model_copy(update={"lr": 0.0})})
     margin = recipe.model.true_class_margin
@@ -91,6 +91,7 @@ def ways_to_train(
 
 
 def _random_batch(recipe: Recipe, num_classes: int, device: torch.device) -> Batch:
+    """Draw a batch of normal pixels and of labels; seeds torch's random numbers."""
     torch.manual_seed(0)
     size, count = recipe.data.image_size, recipe.optim.batch_size
     images = torch.randn(count, 3, size, size, device=device)
@@ -100,8 +101,8 @@ def _random_batch(recipe: Recipe, num_classes: int, device: torch.device) -> Bat
     return Batch(images, labels, torch.arange(count))
 
 
-def _mixed(batch: Batch, pairs: Pairs | None) -> Batch:
-    """The batch as a loader mixes it in pairs; the same where the recipe mixes none."""
+def _mix(batch: Batch, pairs: Pairs | None) -> Batch:
+    """Mix a batch in pairs as a loader does; None: return the batch itself."""
     if pairs is None:
         return batch
     pictures = mix_pictures(batch.images.permute(0, 2, 3, 1).clone(), pairs)
@@ -111,6 +112,7 @@ def _mixed(batch: Batch, pairs: Pairs | None) -> Batch:
 
 
 def _build_student(recipe: Recipe, num_classes: int, device: torch.device) -> nn.Module:
+    """Build the recipe's model on the device, in training mode."""
     model = build_model(recipe.model, num_classes, recipe.data.image_size)
     model = place(model, device, channels_last=recipe.runtime.channels_last)
     set_training_mode(model, recipe.model)
@@ -125,9 +127,9 @@ def _own_ways(
     scratch: Path,
     rows: Collection[str],
 ) -> dict[str, Way]:
-    """The ways that are built as a run builds them, on one student but for lock-step."""
+    """Make the ways that use a run's own parts: all but published. All but lock-step share one student."""
     device = batch.images.device
-    teachers = _Untrained(recipe, method, num_classes, device)
+    teachers = _UntrainedTeachers(recipe, method, num_classes, device)
     student = _build_student(recipe, num_classes, device)
     optimizer = build_optimizer(recipe.optim, student, recipe.model.arch)
 
@@ -149,19 +151,21 @@ def _own_ways(
 
     ways: dict[str, Way] = {"student": alone, "floor": floor, "ours": ours(teachers)}
     if "ours-cached" in rows:
-        ways["ours-cached"] = ours(_Kept(recipe, method, batch, teachers, scratch))
+        ways["ours-cached"] = ours(_CachedLogits(recipe, method, batch, teachers, scratch))
     if "ours-lockstep" in rows:
-        ways["ours-lockstep"] = _lockstep(recipe, method, num_classes, teachers, batch)
+        ways["ours-lockstep"] = _lockstep_way(recipe, method, num_classes, teachers, batch)
     return ways
 
 
-def _lockstep(recipe: Recipe, method: Method, num_classes: int, teachers: TeacherSource, batch: Batch) -> Way:
-    """A step of each of several students, which ask their teachers once."""
-    known: SharedLogits = {}
+def _lockstep_way(
+    recipe: Recipe, method: Method, num_classes: int, teachers: TeacherSource, batch: Batch
+) -> Way:
+    """Make a function that takes a step of each of LOCKSTEP students, which share the teachers' logits."""
+    shared: SharedLogits = {}
     steps = []
     for _ in range(LOCKSTEP):
         model = _build_student(recipe, num_classes, batch.images.device)
-        source = SharedTeachers(teachers, known)
+        source = SharedTeachers(teachers, shared)
         steps.append(
             _our_step(
                 recipe, model, build_optimizer(recipe.optim, model, recipe.model.arch), method, source, batch
@@ -169,7 +173,7 @@ def _lockstep(recipe: Recipe, method: Method, num_classes: int, teachers: Teache
         )
 
     def step_of_each() -> None:
-        known.clear()
+        shared.clear()
         for step in steps:
             step()
 
@@ -184,7 +188,7 @@ def _our_step(
     teachers: TeacherSource,
     batch: Batch,
 ) -> Way:
-    """The training loop's own step on one batch; the only place that knows what it asks for."""
+    """Make a function that takes the training loop's step on a batch, mixed in pairs if the recipe says so."""
     device = batch.images.device
     pairs = EpochPlan(recipe.runtime.seed, recipe.data).pairs(0, 0, len(batch.index))
     learner = Student(
@@ -201,15 +205,15 @@ def _our_step(
     )
 
     def step() -> None:
-        train_step(learner, _mixed(batch, pairs), recipe.optim.lr, len(batch.labels))
-        if device.type == "cpu":  # as the loop does there after each step
+        train_step(learner, _mix(batch, pairs), recipe.optim.lr, len(batch.labels))
+        if device.type == "cpu":  # as the training loop does after each step on a CPU
             learner.guard.failed()
 
     return step
 
 
-class _Untrained:
-    """Teachers with fresh weights: they cost what trained ones cost."""
+class _UntrainedTeachers:
+    """A `TeacherSource` of models with random weights, which compute as long as trained ones."""
 
     def __init__(self, recipe: Recipe, method: Method, num_classes: int, device: torch.device) -> None:
         self.digests = {role.value: "untrained" for role in method.teachers}
@@ -229,8 +233,16 @@ class _Untrained:
         pass
 
 
-class _Kept:
-    """Teachers whose answers lie on disk: read and checked in each step, as ``cache_teachers`` does."""
+class _CachedLogits:
+    """A `TeacherSource` that reads logits of one batch from disk, as with ``runtime.cache_teachers``.
+
+    Args:
+        recipe: gives the type of cached logits, and the number of parts of a batch.
+        method: its teachers are cached.
+        batch: the only batch that can be asked for.
+        teachers: compute the logits, once, here.
+        scratch: folder for the files.
+    """
 
     def __init__(
         self, recipe: Recipe, method: Method, batch: Batch, teachers: TeacherSource, scratch: Path
@@ -250,7 +262,7 @@ class _Kept:
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
         where = (batch.epoch, batch.position, batch.index.numpy())
         rows = {role: self._files[role].read(*where) for role in self._files if role in roles}
-        return {role: to_loop_tensor(found, batch) for role, found in rows.items() if found is not None}
+        return {role: to_loop_tensor(cached, batch) for role, cached in rows.items() if cached is not None}
 
     def open(self) -> None:
         pass

@@ -38,6 +38,6 @@ def test_counts_that_are_not_those_of_sql_fail_loudly(folder: Path, monkeypatch:
 
 
 def test_a_run_that_fails_says_why(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(evaluate._SIDES, "new", ("i % 7", evaluate._SIDES["new"][1]))
+    monkeypatch.setitem(evaluate._FILES, "new", ("i % 7", evaluate._FILES["new"][1]))
     with pytest.raises(MptctlError, match="ids stand there more than once"):
         bench_evaluate(5000, repeats=1, say=lambda line: None)

@@ -12,10 +12,10 @@ import pytest
 import torch
 from PIL import Image
 
-from mptctl.bench.loader import LoaderBench, LoaderRow, bench_loader, other_sources, verdict
+from mptctl.bench.loader import LoaderBench, LoaderRow, bench_loader, compare_sources, judge
 from mptctl.bench.opponents import PictureFiles, PicturesInMemory
 from mptctl.bench.runners import ROWS
-from mptctl.bench.sources import SOURCES, picture_sources, repeated
+from mptctl.bench.sources import SOURCES, picture_sources, repeat_pictures
 from mptctl.cli.app import main
 from mptctl.data.loading.choose import LOADERS
 from mptctl.errors import DataError
@@ -138,7 +138,7 @@ def test_table_and_shards_hold_the_same_pictures_and_every_loader_reads_them(
     found = picture_sources(pictures, SOURCES, tmp_path)
     assert list(found) == list(SOURCES)
     for manifest in found.values():
-        rows = repeated(manifest, 50, tmp_path).manifest
+        rows = repeat_pictures(manifest, 50, tmp_path).manifest
         assert [rows.read(row) for row in (0, 23, 24, 71)] == [
             found["imagefolder"].read(row) for row in (0, 23, 0, 23)
         ]
@@ -172,8 +172,8 @@ def test_sources_are_compared_turn_by_turn() -> None:
 
     slower = [row("imagefolder", 100, 50, 200), row("table", 100, 45, 100), row("webdataset", 110, 60, 100)]
     said = "; from table 0.90, from webdataset 1.10 times as fast as from imagefolder"
-    assert other_sources(slower) == said
-    assert other_sources(slower[:1]) == other_sources([]) == ""
+    assert compare_sources(slower) == said
+    assert compare_sources(slower[:1]) == compare_sources([]) == ""
 
 
 def test_large_files_are_bound_by_decoding(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_both_readers_of_the_opponent_see_the_same_picture(pictures: Path) -> No
     ],
 )
 def test_theverdict_is_one_line_of_plain_words(rates: dict[str, float], line: str) -> None:
-    assert verdict(rates, same_work="synthetic" not in rates) == line
+    assert judge(rates, same_work="synthetic" not in rates) == line
 
 
 def test_rows_that_need_dali_are_skipped_where_it_is_not_installed(
