@@ -62,9 +62,8 @@ KINDS = {
 
 
 class KernelRow(Model):
-    """The time of loss and gradient in one way at one size.
-
-    Fields from machine code are null for other ways than ours, and on another GPU than the three.
+    """The time of loss and gradient in one way at one size. Fields from machine code are null for other ways
+    than ours, and on other GPUs than A100, H200 and B200.
     """
 
     name: str = Field(description="eager, compile (torch.compile), or ours")

@@ -49,7 +49,7 @@ class PictureFiles(Dataset[tuple[Tensor, int]]):
 
 
 class PicturesInMemory(Dataset[tuple[Tensor, int]]):
-    """Decoded pictures, (n, S, S, 3) uint8, as a dataset with torchvision's transforms, like `PictureFiles`."""
+    """A dataset of decoded pictures, (n, S, S, 3) uint8; the other arguments are those of `PictureFiles`."""
 
     def __init__(
         self, pictures: NDArray[np.uint8], labels: Sequence[int], data: DataRecipe, reader: Reader

@@ -188,7 +188,7 @@ def _our_step(
     teachers: TeacherSource,
     batch: Batch,
 ) -> Way:
-    """Make a function that takes the training loop's step on a batch, mixed in pairs if the recipe says so."""
+    """Make a function that takes the training loop's step on a batch, mixed where the recipe mixes pairs."""
     device = batch.images.device
     pairs = EpochPlan(recipe.runtime.seed, recipe.data).pairs(0, 0, len(batch.index))
     learner = Student(
