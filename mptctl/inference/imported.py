@@ -102,7 +102,7 @@ def look_at_imported(
     error = rate(int(known.sum()) - right, int(known.sum()))
     lines.append(
         f"validation error {100 * (error.value or 0.0):.2f} % ({error.count} of {error.of} pictures of the "
-        "classes that it knows)"
+        "classes that it knows); too low if these pictures trained it"
     )
     warning = _preparation_warning(error, better, np.bincount(labels[known]).tolist(), data, channels)
     return Imported(lines, error, warning)

@@ -32,7 +32,7 @@ from mptctl.names import Session
 from mptctl.release.adjust_report import SUFFIX, AdjustReport, AdjustRequest, Chosen, limits_of
 from mptctl.release.chance_flips import below_chance
 from mptctl.release.measured import figures, metrics
-from mptctl.release.new_run import refuse_unfit, write_run
+from mptctl.release.new_run import refuse_unfit, warn_of_unknown_training, write_run
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
     answers, remarks = _answers(found, split)
     if request.budget is not None:
         _refuse_no_comparison(found, answers)
-    remarks += below_chance(request.budget, answers)
+    remarks += warn_of_unknown_training(checkpoint) + below_chance(request.budget, answers)
     samples = validation_samples(answers)
     selection = _select(request, checkpoint, samples)
     remarks += selection.warnings

@@ -39,6 +39,16 @@ def refuse_unfit(checkpoint: Checkpoint, split: Split) -> None:
         raise UsageError(f"{end.sentence}; finish it first, with the command that began it and --resume")
 
 
+def warn_of_unknown_training(checkpoint: Checkpoint) -> list[str]:
+    """A warning where nothing says which pictures trained a model; none where a run of mptctl trained it."""
+    if checkpoint.meta.split_fingerprint is not None:
+        return []
+    return [
+        f"{checkpoint.path}: nothing says which pictures trained it; if validation pictures did, the "
+        "adjusted model may break more on others than its budget says"
+    ]
+
+
 def write_run(
     run: RunDir,
     existing: Existing,

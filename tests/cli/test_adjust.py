@@ -99,6 +99,21 @@ def test_what_no_epoch_was_chosen_for_has_the_whole_level(
         assert json.loads(done.stdout)["epochs"] == epochs
 
 
+def test_a_model_that_unknown_pictures_trained_is_adjusted_with_a_warning(
+    root: Path, mptctl: CommandLine, tmp_path: Path
+) -> None:
+    """The promise rests on validation pictures that trained neither model."""
+    known = load_checkpoint(root / "new" / "best.pt")
+    meta = known.meta.model_copy(update={"origin": "imported", "split_fingerprint": None})
+    save_checkpoint(tmp_path / "theirs.pt", meta, known.model)
+    words = ("--old", "old", "--max-nfr", "15", "--run-root", root, "--json", "--name")
+    for new, warned in ((root / "new" / "best.pt", False), (tmp_path / "theirs.pt", True)):
+        done = mptctl("adjust", new, *words, f"of-{new.stem}")
+        assert done.returncode == 0, done.stderr
+        said = any("nothing says which pictures trained it" in w for w in json.loads(done.stdout)["warnings"])
+        assert said == warned
+
+
 def test_evaluate_takes_it_as_a_finished_run(root: Path, mptctl: CommandLine) -> None:
     adjusted = mptctl("adjust", "new", "--old", "old", "--max-er-increase", "2", "--run-root", root)
     assert adjusted.returncode == 0, adjusted.stderr
