@@ -18,7 +18,7 @@ from mptctl.evaluation.flips import (
     flips_by_pair,
     worst_flips,
 )
-from mptctl.evaluation.gate.check import evaluate_both
+from mptctl.evaluation.gate.check import judge_both_readings
 from mptctl.evaluation.gate.gate_file import GateFile
 from mptctl.evaluation.gate.rules import GateVerdict, evaluate_gate, today_in_utc
 from mptctl.evaluation.limits import Limits
@@ -28,12 +28,12 @@ from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import ALL, GivenClasses, choose_old_classes, pair, unanswered_labels
 from mptctl.evaluation.pairing.sanity import (
     comparison_warnings,
-    idle_models,
-    looks_newer,
-    probabilities,
     same_answers,
     same_content,
-    unrelated,
+    warn_if_swapped,
+    warn_if_unrelated,
+    warn_of_idle_models,
+    warn_of_probabilities,
 )
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.report_sections import compare_margins, judge_equivalence, summarise, sweep_biases
@@ -123,9 +123,9 @@ def compare(
     models = {role: model for role, model in given.items() if model is not None}
     old_classes, class_map = request.old_classes, request.class_map
     if class_map is not None:
-        models = class_map.applied(models)
+        models = class_map.apply(models)
         if old_classes is not None and old_classes != ALL:
-            old_classes = class_map.old_classes(old_classes)
+            old_classes = class_map.rename_old_classes(old_classes)
     chosen, remarks = choose_old_classes(models["old"], models["new"], old_classes)
     weights = None if request.weight is None else find_weights(request.weight, request.slicing.files)
     answers = PairedAnswers(pair(models, weights), chosen)
@@ -157,7 +157,7 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
     ranked, small = rank(slices, request.slicing, counts)
     verdict = _judge(slices, request)
     gate = verdict.gate
-    both = evaluate_both(
+    both = judge_both_readings(
         answers, silent, gate, lambda narrow: _judge(_slice_source(narrow, request, ()), request).gate
     )
     causes = _find_causes(answers, request)
@@ -236,7 +236,7 @@ def _find_causes(answers: PairedAnswers, request: ComparisonRequest) -> FlipCaus
     if destinations(answers).to_new_class.count and "new" in answers.scores:
         validation = request.validation()
         if validation is not None and request.class_map is not None:
-            validation = request.class_map.renamed("new", validation)
+            validation = request.class_map.rename("new", validation)
         shift = find_shift(validation, answers.old_classes)
     return find_causes(answers, shift)
 
@@ -283,8 +283,8 @@ def _warnings(answers: PairedAnswers, identical: bool) -> list[str]:
     return [
         *warnings,
         *comparison_warnings(answers.counts(), choices),
-        *unrelated(pairing, answers.cells_of_old),
-        *looks_newer(pairing),
-        *probabilities(pairing.models.values()),
-        *idle_models(pairing),
+        *warn_if_unrelated(pairing, answers.cells_of_old),
+        *warn_if_swapped(pairing),
+        *warn_of_probabilities(pairing.models.values()),
+        *warn_of_idle_models(pairing),
     ]

@@ -21,7 +21,7 @@ from mptctl.errors import GateFailed, MptctlError, Stopped, StorageError, UsageE
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import FlipReport, FlipReports
 from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
-from mptctl.evaluation.gate.history import append_release, read_history, release_of
+from mptctl.evaluation.gate.history import append_release, make_release, read_history
 from mptctl.evaluation.gate.rules import today_in_utc
 from mptctl.evaluation.limits import LIMITS, Limits, small_limits
 from mptctl.evaluation.reading.answers import SAVED
@@ -259,7 +259,7 @@ def _compare_and_write(request: Request, new: str, found: NamedModels, slicing: 
     for path in files.write(shown, found.models, data_root, found.split, report.worst_flips, sources):
         typer.echo(f"wrote {path}", err=True)
     if files.history is not None:
-        place = append_release(files.history, release_of(shown, request.today, _tag(flags.output.tag)))
+        place = append_release(files.history, make_release(shown, request.today, _tag(flags.output.tag)))
         added = "added to" if place is None else f"not added, since it is release {place} already:"
         typer.echo(f"{added} {files.history}", err=True)
     return shown

@@ -1,4 +1,4 @@
-"""The bias to take off the new classes' logits so that a budget of flips is met, with a bound that holds."""
+"""Choice of biases to take off the new classes' logits so that a budget of flips or of error is met."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from mptctl.evaluation.bias.validation_samples import FloatArray, IntArray, Vali
 from mptctl.evaluation.decision import ROUNDING
 from mptctl.evaluation.statistics import exact_interval, most_within, upper_bounds
 
-# Chosen: the part of validation parts that meet a budget below which it is near the least that can be
-# reached.
+# Chosen: a limit that fewer than this share of validation parts would meet is near the least NFR.
 OFTEN = 0.8
-# Remedy for flips between old classes, which no shift heals; k acts between old and new classes.
+# Remedy for flips between old classes: no shift heals these, and k acts only between old and new classes.
 FEWER_BETWEEN_OLD = "train an update by MPT that begins with the old model (--init old)"
 
-# Costs of a choice: errors or flips, of one bias or of many.
+# Number of errors or of flips, for one bias or for an array of them.
 Price = TypeVar("Price", int, IntArray)
 
 BiasKind = Literal["none", "bias", "per-class"]
@@ -31,14 +30,16 @@ BiasKind = Literal["none", "bias", "per-class"]
 
 @dataclass(frozen=True)
 class Budget:
-    """The limit that a choice, of a bias or of a training, has to keep to; exactly one of the two is set.
+    """The limit that the choice of a bias or of a training must keep: on NFR or on the error increase.
 
     Attributes:
-        max_nfr: limit on NFR, a fraction, which its upper bound must meet; the least error is looked for.
-        max_er_increase: how much the error on all classes may rise, a fraction; the least NFR is looked for.
-        confidence: level of the two-sided interval whose upper end must meet the limit.
-        epochs: of the training, one of which the same samples chose; each has an equal part of the error that
-            the confidence leaves (Bonferroni's correction). 1 where they chose none.
+        max_nfr: limit on NFR, a fraction. The upper bound of NFR must keep it, and among the choices that do,
+            the one with the least error is taken. None if the other limit is set.
+        max_er_increase: how much the error on all classes may rise, a fraction. Among the choices that keep
+            it, the one with the least NFR is taken. None if the other limit is set.
+        confidence: level of the two-sided interval whose upper end must keep a limit on NFR.
+        epochs: number of epochs of which the same samples chose the best; each gets an equal part of the
+            error, 1 - confidence (Bonferroni's correction). 1 where they chose no epoch.
     """
 
     max_nfr: float | None = None
@@ -52,10 +53,10 @@ class Budget:
         return next(limit for limit in (self.max_nfr, self.max_er_increase) if limit is not None)
 
     def level(self, series: int = 1) -> float:
-        """Computes the level of one bound, so that all bounds hold together at `confidence` (Bonferroni).
+        """Compute the level of one bound with which all bounds hold together at `confidence` (Bonferroni).
 
         Args:
-            series: of biases, or of k, of which the best is taken.
+            series: in how many series, of biases or of trainings, the best choice is looked for.
 
         >>> round(Budget(max_nfr=0.02, epochs=5).level(series=2), 6)
         0.995
@@ -63,18 +64,21 @@ class Budget:
         return 1 - (1 - self.confidence) / (series * self.epochs)
 
     def in_order(self, errors: Price, flips: Price) -> tuple[Price, Price]:
-        """The two costs, first the one that is to be least, then the one that decides between equal ones."""
+        """Order two costs by priority: first the one to make least, then the one that decides between equals.
+
+        With a limit on NFR that is (errors, flips), else (flips, errors).
+        """
         return (errors, flips) if self.max_nfr is not None else (flips, errors)
 
     def most_flips(self, samples: int, series: int) -> int:
-        """Computes the most flips with which the limit on NFR, which is set, is shown to be kept.
+        """Compute the most flips that still show that the limit on NFR, which must be set, is kept.
 
         Args:
             samples: validation samples of old classes, at least one.
             series: as for `level`.
 
         Raises:
-            UsageError: not even none would show it.
+            UsageError: there are too few samples: even without a flip they would not show it.
 
         >>> Budget(max_nfr=0.02).most_flips(1000, series=1)
         11
@@ -93,16 +97,16 @@ class Budget:
 
 @dataclass(frozen=True)
 class BiasLine:
-    """All multiples of one direction, and what each does to samples that did not choose the direction.
+    """All multiples of one direction of biases, and the errors and flips of each on some samples.
 
     Attributes:
-        kind: of the direction.
-        direction: (C,) biases that the multiple 1 takes off.
-        samples: that the multiples are held against.
-        steps: every multiple at which an answer changes.
-        bounds: (S,) upper bound of NFR at each step.
-        multiples: (S,) one multiple inside each step, as far from its ends as can be.
-        wide: (S,) steps so wide that rounding does not lead out of them.
+        kind: ``bias`` or ``per-class``.
+        direction: (C,) what is taken off the logits at the multiple 1.
+        samples: the samples; none of them was used to fit the direction.
+        steps: the S ranges of multiples within which no answer changes, with their errors and flips.
+        bounds: (S,) upper bound of NFR in each step.
+        multiples: (S,) the middle of each step; 0 for the first step, which is the model as it is.
+        wide: (S,) True for steps so wide that rounding of the multiple does not lead out of them.
     """
 
     kind: BiasKind
@@ -115,7 +119,7 @@ class BiasLine:
 
     @property
     def wrong(self) -> IntArray:
-        """(S,) wrong answers to all samples."""
+        """(S,) how many answers are wrong, to samples of all classes."""
         return self.steps.wrong_old + self.steps.wrong_new
 
     @property
@@ -125,10 +129,10 @@ class BiasLine:
         return more
 
     def allowed(self, budget: Budget) -> IntArray:
-        """The steps that keep to a budget; none where it cannot be met.
+        """The indices of the steps that keep a budget; empty where no step does.
 
-        NFR never rises as a bias grows. So testing from the largest bias down until the first that fails ends
-        with the smallest that holds: fixed-sequence testing, which needs no correction for their number.
+        The number of steps needs no correction of the level. NFR never rises as a bias grows, so this is
+        fixed-sequence testing: from the largest bias down to the first that fails.
         """
         fits = self.wide.copy()
         if budget.max_nfr is not None:
@@ -138,24 +142,29 @@ class BiasLine:
         return np.flatnonzero(fits)
 
     def best(self, budget: Budget) -> int | None:
-        """The allowed step with the least error, or else flips, and of equal ones the smallest bias."""
+        """The index of the step that meets a budget best; None where no step keeps the budget.
+
+        The best step has the least error with a limit on NFR, the fewest flips with a limit on the error. The
+        other of the two decides between equals, and then the smaller bias.
+        """
         steps = self.allowed(budget)
         if not steps.size:
             return None
         first, second = budget.in_order(self.wrong[steps], self.steps.flips[steps])
-        return int(steps[np.lexsort((steps, second, first))[0]])
+        best_first = np.lexsort((steps, second, first))
+        return int(steps[best_first[0]])
 
 
 @dataclass(frozen=True)
 class BiasChoice:
-    """The biases that were chosen.
+    """Chosen biases: one step of one line.
 
     Attributes:
-        line: on which they lie.
-        step: of that line.
-        level: of the interval whose upper end is the bound; all lines together keep the budget's confidence
-            with it.
-        lines: all that were looked at, the chosen one among them.
+        line: the line on which the biases lie.
+        step: index of the step on that line.
+        level: level of the intervals that gave the bounds; with it all lines together keep the budget's
+            confidence.
+        lines: all lines that were tried, the chosen one among them.
     """
 
     line: BiasLine
@@ -165,7 +174,7 @@ class BiasChoice:
 
     @property
     def kind(self) -> BiasKind:
-        """Of the direction; ``none`` where nothing is taken off."""
+        """The kind of the line; ``none`` where nothing is taken off."""
         return self.line.kind if self.biases.any() else "none"
 
     @property
@@ -176,16 +185,16 @@ class BiasChoice:
 
 
 def choose_bias(samples: ValidationSamples, budget: Budget) -> BiasChoice:
-    """Finds the biases that meet a budget at the least price.
+    """Find the biases that keep a budget with the least error, or with the fewest flips (see `Budget`).
 
-    Two directions are tried: one bias for all new classes, on all samples; and a bias of each class, fitted
-    on one half of the samples, whose multiple alone is chosen on the other. Since the better one is taken,
-    each line has half of the error that the budget leaves it, wherever there are two (Bonferroni's
-    correction).
+    Two directions are tried: one bias common to all new classes, its size chosen on all samples; and a bias
+    of each new class, fitted on one half of the samples, with a multiple chosen on the other half. The second
+    is tried only if there are several new classes and both halves have samples of old classes. With two
+    directions, each gets half of the error 1 - confidence (Bonferroni's correction).
 
     Args:
         samples: the validation part.
-        budget: what is to be kept.
+        budget: the limit to keep.
 
     Raises:
         DataError: no sample is of an old class.
@@ -193,70 +202,74 @@ def choose_bias(samples: ValidationSamples, budget: Budget) -> BiasChoice:
     """
     if not samples.n_old:
         raise DataError("the validation part has no picture of an old class: nothing there can flip")
-    fitted, rest = samples.halves()
-    splits = bool(samples.is_new.sum() > 1 and fitted.n_old and rest.n_old)
-    level = budget.level(series=2 if splits else 1)
+    for_fit, held_out = samples.halves()
+    try_per_class = bool(samples.is_new.sum() > 1 and for_fit.n_old and held_out.n_old)
+    level = budget.level(series=2 if try_per_class else 1)
     lines = [bias_line("bias", samples.is_new.astype(np.float64), samples, level)]
-    if splits:
-        within = None
-        if budget.max_nfr is not None:  # the largest NFR that would pass on the other half
-            within = max(0, most_within(budget.max_nfr + ROUNDING, rest.n_old, level)) / rest.n_old
-        direction = fit_class_biases(fitted, within, budget.max_er_increase)
+    if try_per_class:
+        target_nfr = None
+        if budget.max_nfr is not None:  # the largest NFR that would pass on the held-out half
+            most_flips = max(0, most_within(budget.max_nfr + ROUNDING, held_out.n_old, level))
+            target_nfr = most_flips / held_out.n_old
+        direction = fit_class_biases(for_fit, target_nfr, budget.max_er_increase)
         if direction is not None:
-            lines.append(bias_line("per-class", direction, rest, level))
-    choices = [
-        BiasChoice(line, step, level, tuple(lines))
-        for line in lines
-        if (step := line.best(budget)) is not None
-    ]
+            lines.append(bias_line("per-class", direction, held_out, level))
+    best_steps = [(line, line.best(budget)) for line in lines]
+    choices = [BiasChoice(line, step, level, tuple(lines)) for line, step in best_steps if step is not None]
     if not choices:
-        raise GateFailed(_not_met(lines, budget))
-    # Held against each other on the samples that the classes' own biases were not fitted on; the simpler one
-    # first.
-    return min(choices, key=lambda choice: budget.in_order(*rest.counts(choice.biases)))
+        raise GateFailed(_unmet_message(lines, budget))
+    # Both lines are compared on the held-out half; of two equal choices the first, simpler one is taken.
+    return min(choices, key=lambda choice: budget.in_order(*held_out.counts(choice.biases)))
 
 
-def near_the_least(choice: BiasChoice, budget: Budget) -> str | None:
-    """A warning where a budget that was met is near the least NFR that a bias can reach; else None."""
+def warn_if_barely_met(choice: BiasChoice, budget: Budget) -> str | None:
+    """Return a warning where the limit on NFR is near the least NFR that any bias reaches; else None."""
     if budget.max_nfr is None:
         return None
     line = min(choice.lines, key=lambda line: float(line.bounds[-1]))
     flips, n = int(line.steps.flips[-1]), line.samples.n_old
-    return warn_near_the_least(budget.max_nfr, flips, n, choice.level, "a shift", FEWER_BETWEEN_OLD)
+    return warn_if_limit_is_near_least(budget.max_nfr, flips, n, choice.level, "a shift", FEWER_BETWEEN_OLD)
 
 
-def warn_near_the_least(
+def warn_if_limit_is_near_least(
     max_nfr: float, flips: int, n: int, level: float, means: str, remedy: str
 ) -> str | None:
-    """A sentence where a limit on NFR is near the least that can be reached; None where it is not.
+    """Return a warning where a limit on NFR is near the least NFR that can be reached; else None.
 
-    It is near where of validation parts of this size, drawn at the least NFR that was seen, fewer than
-    `OFTEN` would meet it. Then most calls write nothing, and those that write owe it to a lucky draw.
+    The limit is near if fewer than `OFTEN` of the validation parts of this size, drawn at the least NFR that
+    was seen, would meet it. A choice that meets such a limit owes this to a lucky draw.
 
     Args:
         max_nfr: the limit, a fraction.
-        flips: the fewest that were seen.
-        n: validation samples of old classes that they were seen on.
-        level: of the interval whose upper end must meet the limit.
-        means: by which they were reached.
-        remedy: what lowers the least NFR.
+        flips: the fewest flips that were seen.
+        n: validation samples of old classes on which they were counted.
+        level: of the two-sided interval whose upper end must keep the limit.
+        means: what reached this number of flips, such as ``a shift``.
+        remedy: what lowers the least NFR, as an imperative.
     """
-    meets = float(bdtr(most_within(max_nfr + ROUNDING, n, level), n, flips / n))
-    if meets >= OFTEN:
+    chance = float(bdtr(most_within(max_nfr + ROUNDING, n, level), n, flips / n))
+    if chance >= OFTEN:
         return None
     return (
         f"--max-nfr {100 * max_nfr:g}: is near the least NFR that {means} can reach here, "
-        f"{100 * flips / n:.2f} % ({flips} of {n:,}): about {100 * meets:.0f} % of validation parts of this "
+        f"{100 * flips / n:.2f} % ({flips} of {n:,}): about {100 * chance:.0f} % of validation parts of this "
         "size would meet it, and a model chosen so near the limit exceeds its budget more often than the "
         f"interval level says; hold out more pictures, or {remedy}"
     )
 
 
 def bias_line(kind: BiasKind, direction: FloatArray, samples: ValidationSamples, level: float) -> BiasLine:
-    """Counts what every multiple of a (C,) direction does to some samples, with bounds of NFR at a level."""
+    """Count errors and flips of every multiple of a direction, and bound NFR.
+
+    Args:
+        kind: of the direction.
+        direction: (C,) what is taken off the logits at the multiple 1; at least 0, and 0 on old classes.
+        samples: that are counted.
+        level: of the two-sided interval whose upper end is the bound.
+    """
     steps = samples.steps(direction)
-    taken = direction[direction > 0]
-    margin = samples.rounding / taken.min() if taken.size else samples.rounding
+    positive = direction[direction > 0]
+    margin = samples.rounding / positive.min() if positive.size else samples.rounding
     ends = np.append(steps.biases[1:], steps.biases[-1] + 4 * margin)
     multiples = (steps.biases + ends) / 2
     multiples[0] = 0.0  # the model as it is
@@ -266,8 +279,8 @@ def bias_line(kind: BiasKind, direction: FloatArray, samples: ValidationSamples,
     return BiasLine(kind, direction, samples, steps, bounds, multiples, wide)
 
 
-def _not_met(lines: Sequence[BiasLine], budget: Budget) -> str:
-    """The message of a budget that cannot be met, with the least that can be had."""
+def _unmet_message(lines: Sequence[BiasLine], budget: Budget) -> str:
+    """The message of a budget that no bias keeps, with the least NFR or error increase that some bias has."""
     if budget.max_nfr is None:
         line = min(lines, key=lambda line: int(line.more_wrong.min()) / len(line.samples))
         least, n = int(line.more_wrong.min()), len(line.samples)

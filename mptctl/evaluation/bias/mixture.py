@@ -1,4 +1,4 @@
-"""Two models at inference, for comparison: the old one's answers mixed in among the old classes."""
+"""A mixture of old and new model at inference, to compare with: both have a say in which old class it is."""
 
 from __future__ import annotations
 
@@ -9,35 +9,36 @@ from scipy.special import logsumexp, softmax
 
 from mptctl.evaluation.bias.validation_samples import FloatArray, ValidationSamples
 
+# Weights of the old model that are tried.
 WEIGHTS = np.linspace(0, 1, 11)
 
 
 class Mixture(NamedTuple):
-    """Errors on all samples and negative flips, (W,) each, by weight of the old model."""
+    """Errors on all samples and negative flips, one number of each for every weight in `WEIGHTS`."""
 
     errors: list[int]
     flips: list[int]
 
 
 def mix_old_in(samples: ValidationSamples, old_logits: FloatArray) -> Mixture:
-    """Errors and flips where the old model has a say in which old class it is.
+    """Count errors and flips of mixtures of the new and the old model, for each weight w of the old one.
 
-    How probable the old classes are together, and each new class, stays the new model's word:
-    p(i) = P_new(old) ((1 - w) p_new(i | old) + w p_old(i)) for an old class i.
+    The new model alone decides how probable each new class is, and all old classes together. For an old class
+    i, p(i) = P_new(old) ((1 - w) p_new(i | old) + w p_old(i)).
 
     Args:
-        samples: of the new model.
-        old_logits: (N, C_old) of the old model, its classes in the order of the new model's old columns.
+        samples: N samples with the new model's logits.
+        old_logits: (N, C_old) the old model's logits, in the order of the old classes in the new model.
     """
-    new, old = samples.logits[:, samples.is_new], samples.logits[:, ~samples.is_new]
-    together = logsumexp(old, axis=1, keepdims=True)
-    own, theirs = softmax(old, axis=1), softmax(old_logits, axis=1)
+    new_part, old_part = samples.logits[:, samples.is_new], samples.logits[:, ~samples.is_new]
+    log_total_of_old = logsumexp(old_part, axis=1, keepdims=True)
+    p_new, p_old = softmax(old_part, axis=1), softmax(old_logits, axis=1)
     errors, flips = [], []
     for weight in WEIGHTS:
         logits = np.empty_like(samples.logits)
-        logits[:, samples.is_new] = new
+        logits[:, samples.is_new] = new_part
         with np.errstate(divide="ignore"):
-            logits[:, ~samples.is_new] = together + np.log((1 - weight) * own + weight * theirs)
+            logits[:, ~samples.is_new] = log_total_of_old + np.log((1 - weight) * p_new + weight * p_old)
         wrong = logits.argmax(axis=1) != samples.truth
         errors.append(int(wrong.sum()))
         flips.append(int((wrong & samples.to_keep).sum()))

@@ -1,4 +1,4 @@
-"""The curve of NFR against error that a bias taken off the new classes' logits gives after training."""
+"""The bias sweep: NFR and error at every bias taken off the new classes' logits after training."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from numpy.typing import NDArray
 from mptctl.evaluation.flip_report import SweepCurve, SweepPoint
 from mptctl.evaluation.pairing.scores import FloatArray, Scores
 
-# Steps of a curve that a report keeps: more than a figure can show. The minimum is taken over all of them.
+# Most points of a curve in a report, which is more than a figure can show. Minima are taken over all steps.
 POINTS = 200
 
 
 class BiasSteps(NamedTuple):
-    """Counts of wrong answers at zero and at every bias where they change.
+    """Counts of wrong answers in S steps: ranges of the bias within which no answer becomes right or wrong.
 
     Attributes:
-        biases: (S,) increasing, the first 0: the counts of a step hold from its bias to the next one.
+        biases: (S,) where each step begins, increasing from 0; it ends where the next one begins.
         flips: (S,) wrong answers to samples of old classes that the old model got right.
-        wrong_old, wrong_new: (S,) wrong answers to samples of old and of new classes.
+        wrong_old: (S,) wrong answers to samples of old classes.
+        wrong_new: (S,) wrong answers to samples of new classes.
     """
 
     biases: FloatArray
@@ -38,27 +39,26 @@ def sweep_bias(
     to_keep: NDArray[np.bool_],
     error_limit: float,
 ) -> SweepCurve | None:
-    """Rates of one model over every bias, from zero to the one above which no answer changes.
+    """Compute the rates of one model at every bias, from zero to the one above which no answer changes.
 
-    The rates change only where a sample's answer goes over to an old class. They are counted at each of
-    these crossings, so that the curve is exact.
-
-    The bias is read off the test samples themselves: this is the most that such a correction could do,
-    which is what a trained model should be held against.
+    The rates change only where the answer to a sample changes from a new to an old class. They are counted at
+    each of these biases, so the curve is exact. The best bias is chosen on the test samples themselves, so it
+    shows the most that such a correction could do.
 
     Args:
-        name, role: of the model.
-        scores: of the model whose logits are biased; minus infinities may be among them, NaN may not.
+        name: of the model, for the curve.
+        role: of the model.
+        scores: of the model whose logits are shifted; logits may be minus infinity, but not NaN.
         truth: (N,) true labels.
-        of_old: (N,) samples of old classes.
-        to_keep: (N,) of these, the ones that the old model got right.
-        error_limit: error on all samples of the model that is judged, as a fraction.
+        of_old: (N,) True for samples of old classes.
+        to_keep: (N,) True for samples of old classes that the old model got right.
+        error_limit: a fraction; the best point may err at most this much on all samples.
 
     Returns:
-        The curve, with the point of the fewest flips whose error is at most `error_limit`; None where no
+        The curve, and on it the point with the fewest flips among those within `error_limit`; None where no
         bias changes an answer.
     """
-    steps = _steps_of_sweep(scores, truth, of_old, to_keep)
+    steps = _count_sweep_steps(scores, truth, of_old, to_keep)
     if steps is None:
         return None
     n, n_old = len(truth), int(of_old.sum())
@@ -74,9 +74,9 @@ def sweep_bias(
         )
 
     within_limit = np.flatnonzero(error <= error_limit)
-    # Of equally few flips the step with the lowest error, and of these the smallest bias.
-    order = np.lexsort((within_limit, error[within_limit], steps.flips[within_limit]))
-    best = within_limit[order[:1]]
+    # The fewest flips come first, then the lowest error, then the smallest bias.
+    best_first = np.lexsort((within_limit, error[within_limit], steps.flips[within_limit]))
+    best = within_limit[best_first[:1]]
     shown = np.linspace(0, len(error) - 1, min(POINTS, len(error))).astype(np.int64)
     kept = np.unique(np.concatenate([shown, best, [int(error.argmin())]]))
     at_new_error = point(int(best[0])) if best.size else None
@@ -90,20 +90,20 @@ def sweep_bias(
 
 
 def count_steps(
-    at: FloatArray,
+    crossing: FloatArray,
     sample: NDArray[np.int64],
     change: NDArray[np.int64],
-    before: NDArray[np.bool_],
+    wrong_before: NDArray[np.bool_],
     of_old: NDArray[np.bool_],
     to_keep: NDArray[np.bool_],
 ) -> BiasSteps:
-    """Count wrong answers as a bias grows, from the biases at which an answer changes.
+    """Count wrong answers as a bias grows from 0, given where answers to N samples become right or wrong.
 
     >>> steps = count_steps(
-    ...     at=np.array([1.5]),
+    ...     crossing=np.array([1.5]),
     ...     sample=np.array([0]),
     ...     change=np.array([1]),
-    ...     before=np.array([False, True]),
+    ...     wrong_before=np.array([False, True]),
     ...     of_old=np.array([True, True]),
     ...     to_keep=np.array([True, False]),
     ... )
@@ -111,67 +111,76 @@ def count_steps(
     ([0.0, 1.5], [0, 1], [1, 2])
 
     Args:
-        at: (E,) positive biases at which one sample's answer becomes right or wrong.
-        sample: (E,) whose answer that is.
-        change: (E,) 1 where it becomes wrong, -1 where it becomes right, 0 where it stays what it was.
-        before: (N,) wrong answers without a bias.
-        of_old: (N,) samples of old classes. to_keep: (N,) of these, the ones that the old model got right.
+        crossing: (E,) positive biases at which the answer to one sample changes.
+        sample: (E,) the index of that sample; a sample may occur several times.
+        change: (E,) 1 where its answer becomes wrong, -1 where it becomes right, 0 where neither.
+        wrong_before: (N,) True where the answer without a bias is wrong.
+        of_old: (N,) True for samples of old classes.
+        to_keep: (N,) True for samples of old classes that the old model got right.
     """
-    order = np.argsort(at, kind="stable")
-    bias, sample, change = at[order], sample[order], change[order]
-    # Samples that cross at one bias cross together: a step of the curve ends with the last of them.
+    order = np.argsort(crossing, kind="stable")
+    bias, sample, change = crossing[order], sample[order], change[order]
+    # Answers that change at one bias change together, so only the last of equal biases ends a step.
     is_last = np.append(bias[1:] != bias[:-1], True)[: bias.size]
     ends = np.flatnonzero(is_last)
 
-    def wrong(among: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Wrong answers among some samples: at no bias, and from each crossing on."""
-        start = int((before & among).sum())
+    def count_wrong(among: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Count the wrong answers among some samples, without a bias and from each crossing on."""
+        start = int((wrong_before & among).sum())
         return np.append(start, start + np.cumsum(change * among[sample])[ends])
 
-    return BiasSteps(np.append(0.0, bias[ends]), wrong(to_keep), wrong(of_old), wrong(~of_old))
+    return BiasSteps(
+        np.append(0.0, bias[ends]), count_wrong(to_keep), count_wrong(of_old), count_wrong(~of_old)
+    )
 
 
-def _steps_of_sweep(
+def _count_sweep_steps(
     scores: Scores, truth: NDArray[np.int64], of_old: NDArray[np.bool_], to_keep: NDArray[np.bool_]
 ) -> BiasSteps | None:
-    """The steps of one bias for all new classes; None where no bias changes an answer."""
-    crossing = _crossings(scores)
+    """Count the steps of one bias common to all new classes; None where no bias changes an answer."""
+    crossing = _find_crossings(scores)
     moving = np.flatnonzero((crossing > 0) & np.isfinite(crossing))
     if not moving.size:
         return None
     new_answer_wrong = scores.new_answer != truth
     old_answer_wrong = scores.old_answer != truth
-    # A crossing of 0: the answer is an old class without any bias.
-    before = np.where(crossing > 0, new_answer_wrong, old_answer_wrong)
+    # At a crossing of 0 the answer is an old class without any bias.
+    wrong_before = np.where(crossing > 0, new_answer_wrong, old_answer_wrong)
     change = old_answer_wrong[moving].astype(np.int64) - new_answer_wrong[moving]
-    return count_steps(crossing[moving], moving, change, before, of_old, to_keep)
+    return count_steps(crossing[moving], moving, change, wrong_before, of_old, to_keep)
 
 
-def _crossings(scores: Scores) -> FloatArray:
-    """(N,) smallest bias at which each sample is answered with an old class; infinite where none does it.
+def _find_crossings(scores: Scores) -> FloatArray:
+    """(N,) the smallest bias at which each sample is answered with an old class; infinite where none is.
 
-    That is the gap between its two logits but for rounding: the difference of logit and bias is rounded, too,
-    and at a tie the first column wins. So it is found by bisection over the bit patterns of the non-negative
-    doubles, which sort like the numbers; 63 halvings reach two adjacent ones.
+    But for rounding that is the largest new logit minus the largest old one. Since new logit minus bias is
+    rounded, too, and the first column wins a tie, the bias is found by bisection over the bit patterns of
+    non-negative doubles, which have the order of the numbers. 63 halvings lead to two adjacent doubles.
     """
     crossing = np.zeros(len(scores.new_logit))
-    answered_new = ~_answered_old(scores, slice(None), bias=crossing)
-    rows = np.flatnonzero(answered_new)
+    is_answered_new = ~_is_answered_old(scores, slice(None), bias=crossing)
+    rows = np.flatnonzero(is_answered_new)
     largest = np.full(rows.size, np.finfo(np.float64).max)
     low, high = np.zeros(rows.size, dtype=np.int64), largest.view(np.int64)
-    never = ~_answered_old(scores, rows, bias=largest)
+    is_never_old = ~_is_answered_old(scores, rows, bias=largest)
     for _ in range(63):
         middle = low + (high - low) // 2
-        over = _answered_old(scores, rows, bias=middle.view(np.float64))
-        low, high = np.where(over, low, middle), np.where(over, middle, high)
-    crossing[rows] = np.where(never, np.inf, high.view(np.float64))
+        is_old = _is_answered_old(scores, rows, bias=middle.view(np.float64))
+        low, high = np.where(is_old, low, middle), np.where(is_old, middle, high)
+    crossing[rows] = np.where(is_never_old, np.inf, high.view(np.float64))
     return crossing
 
 
-def _answered_old(scores: Scores, rows: NDArray[np.int64] | slice, bias: FloatArray) -> NDArray[np.bool_]:
-    """(n,) samples that are answered with an old class once (n,) `bias` is taken off the new ones."""
+def _is_answered_old(scores: Scores, rows: NDArray[np.int64] | slice, bias: FloatArray) -> NDArray[np.bool_]:
+    """(n,) True where a sample is answered with an old class once its (n,) `bias` is taken off new classes.
+
+    Args:
+        scores: of all samples.
+        rows: the n samples, by index.
+        bias: (n,) one for each sample.
+    """
     with np.errstate(over="ignore"):
-        shifted = scores.new_logit[rows] - bias
+        new = scores.new_logit[rows] - bias
     old = scores.old_logit[rows]
-    answered_old: NDArray[np.bool_] = (shifted < old) | ((shifted == old) & scores.old_first[rows])
-    return answered_old
+    is_old: NDArray[np.bool_] = (new < old) | ((new == old) & scores.old_first[rows])
+    return is_old

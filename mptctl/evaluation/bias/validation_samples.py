@@ -1,4 +1,4 @@
-"""Validation answers of an update, as the search for a bias needs them: wrong answers at any bias."""
+"""Validation samples of an update, as the search for biases needs them: wrong answers at any biases."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ValidationSamples:
-    """Samples that neither model was trained on. Classes are columns of the new model's logits.
+    """N samples that neither model was trained on. Classes are columns of the new model's logits.
 
     Attributes:
         logits: (N, C) of the new model.
         truth: (N,) column of the true class; -1 where the new model does not know it.
-        is_new: (C,) classes that the old model does not know.
-        of_old: (N,) samples of old classes.
-        old_right: (N,) right answers of the old model.
+        is_new: (C,) True for classes that the old model does not know.
+        of_old: (N,) True for samples of old classes.
+        old_right: (N,) True where the old model is right.
     """
 
     logits: FloatArray
@@ -40,24 +40,24 @@ class ValidationSamples:
 
     @cached_property
     def to_keep(self) -> BoolArray:
-        """(N,) samples of old classes that the old model got right: only these can flip."""
+        """(N,) True for samples of old classes that the old model got right: only these can flip."""
         return self.of_old & self.old_right
 
     @property
     def n_old(self) -> int:
-        """Samples of old classes."""
+        """The number of samples of old classes."""
         return int(self.of_old.sum())
 
     @property
     def rounding(self) -> float:
-        """The distance within which single precision may put a bias beyond one that changes an answer."""
+        """The rounding error of a logit in single precision: biases this close may give other answers."""
         finite = np.abs(self.logits[np.isfinite(self.logits)])
-        # 64 units in the last place of the largest logit: those of the sum over features and of the folded
-        # bias.
+        # 64 units in the last place of the largest logit, for rounding in the last layer's sum over features
+        # and in the sum of its bias and the one taken off.
         return float(64 * np.finfo(np.float32).eps * max(1.0, finite.max(initial=0.0)))
 
     def rows(self, chosen: IntArray) -> ValidationSamples:
-        """Some of the samples, by their (n,) rows."""
+        """Select n of the samples by their (n,) rows."""
         return replace(
             self,
             logits=self.logits[chosen],
@@ -67,55 +67,59 @@ class ValidationSamples:
         )
 
     def halves(self) -> tuple[ValidationSamples, ValidationSamples]:
-        """Every other sample of each class, and the rest."""
+        """Split the samples in two, each with every other sample of each class."""
         order = np.argsort(self.truth, kind="stable")
         return self.rows(np.sort(order[::2])), self.rows(np.sort(order[1::2]))
 
     def wrong(self, biases: FloatArray) -> BoolArray:
-        """(N,) wrong answers once (C,) `biases` are taken off the logits."""
+        """(N,) True where the answer is wrong once (C,) `biases` are taken off the logits."""
         wrong = np.empty(len(self), dtype=np.bool_)
         for rows in row_blocks(self.logits):
             wrong[rows] = (self.logits[rows] - biases).argmax(axis=1) != self.truth[rows]
         return wrong
 
     def counts(self, biases: FloatArray) -> tuple[int, int]:
-        """Errors and negative flips once (C,) `biases` are taken off the logits."""
+        """Count errors and negative flips, in this order, once (C,) `biases` are taken off the logits."""
         wrong = self.wrong(biases)
         return int(wrong.sum()), int((wrong & self.to_keep).sum())
 
     def steps(self, direction: FloatArray) -> BiasSteps:
-        """Wrong answers as a multiple of a direction is taken off the logits, from 0 on.
+        """Count wrong answers at every multiple, from 0 on, of a direction that is taken off the logits.
 
-        A logit is a line in that multiple. A sample of an old class is right from where the last new class
-        falls below its own; one of a new class is right on the stretch where its line is above all others.
+        Each logit is linear in the multiple. So the multiples at which a sample is right are an interval, on
+        which the line of its true class lies above all others.
 
         Args:
-            direction: (C,) 0 on old classes, at least 0 on new ones: what the multiple 1 takes off.
+            direction: (C,) what is taken off at the multiple 1: 0 on old classes, at least 0 on new ones.
         """
-        from_, to = np.zeros(len(self)), np.full(len(self), -np.inf)
+        begin, end = np.zeros(len(self)), np.full(len(self), -np.inf)
         known = np.flatnonzero(self.truth >= 0)
         for rows in row_blocks(self.logits[known]):
-            at = known[rows]
-            from_[at], to[at] = _right_between(self.logits[at], self.truth[at], direction)
-        before = self.wrong(np.zeros_like(direction))
-        ever = (from_ < to) & (to > 0)
-        # At a tie the first column answers without a bias, and maybe another one with any: a step right after
-        # 0.
+            block = known[rows]
+            begin[block], end[block] = _find_right_interval(self.logits[block], self.truth[block], direction)
+        wrong_before = self.wrong(np.zeros_like(direction))
+        is_ever_right = (begin < end) & (end > 0)
+        # At a tie the first column wins without a bias, and another one may win with the smallest bias. Such
+        # a change is put right after 0, since the step at 0 is the model as it is.
         least = np.nextafter(0, 1)
-        begins = np.flatnonzero(ever & before)
-        ends = np.flatnonzero(np.where(ever, np.isfinite(to), ~before))
+        becomes_right = np.flatnonzero(is_ever_right & wrong_before)
+        becomes_wrong = np.flatnonzero(np.where(is_ever_right, np.isfinite(end), ~wrong_before))
+        end = np.where(is_ever_right, end, 0.0)
         return count_steps(
-            np.maximum(np.append(from_[begins], np.where(ever, to, 0.0)[ends]), least),
-            np.append(begins, ends),
-            np.append(np.full(begins.size, -1), np.ones(ends.size, dtype=np.int64)),
-            before,
+            np.maximum(np.append(begin[becomes_right], end[becomes_wrong]), least),
+            np.append(becomes_right, becomes_wrong),
+            np.append(np.full(becomes_right.size, -1), np.ones(becomes_wrong.size, dtype=np.int64)),
+            wrong_before,
             self.of_old,
             self.to_keep,
         )
 
 
 def validation_samples(answers: PairedAnswers) -> ValidationSamples:
-    """The samples of a comparison whose new model has logits; an `old` that is missing is never right."""
+    """Take the validation samples from paired answers, in which `new` has logits.
+
+    Where there is no `old`, no sample can flip: the old model counts as never right.
+    """
     pairing = answers.pairing
     logits, classes = pairing.models["new"].scored
     never = np.zeros(len(pairing), dtype=np.bool_)
@@ -128,22 +132,30 @@ def validation_samples(answers: PairedAnswers) -> ValidationSamples:
     )
 
 
-def _right_between(
+def _find_right_interval(
     logits: FloatArray, truth: IntArray, direction: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """(n,) each: the open stretch of multiples on which the true class has the largest logit, or none."""
+    """Find the open interval of multiples on which the true class has the largest logit.
+
+    Args:
+        logits: (n, C).
+        truth: (n,) column of the true class.
+        direction: (C,) what is taken off the logits at the multiple 1.
+
+    Returns:
+        (n,) begin and (n,) end; begin >= end where there is no such multiple.
+    """
     own = np.take_along_axis(logits, truth[:, None], axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         lead, slope = own - logits, direction[truth][:, None] - direction
         crossing = lead / slope
     rival = np.arange(logits.shape[1]) != truth[:, None]
     rival &= ~np.isneginf(logits)
-    # The true class loses ground where it is taken off faster, and gains it where it is taken off more
-    # slowly.
-    to = np.where(rival & (slope > 0), crossing, np.inf).min(axis=1)
-    from_ = np.where(rival & (slope < 0), crossing, -np.inf).max(axis=1)
-    # Of two equal logits whose biases are equal, too, the first column answers.
-    first = np.arange(logits.shape[1]) < truth[:, None]
-    beaten = (rival & (slope == 0) & ((lead < 0) | ((lead == 0) & first))).any(axis=1)
+    # The true class falls behind a rival from which less is taken off, and overtakes one that loses more.
+    end = np.where(rival & (slope > 0), crossing, np.inf).min(axis=1)
+    begin = np.where(rival & (slope < 0), crossing, -np.inf).max(axis=1)
+    # A rival with the same bias wins at every multiple if its logit is larger, or equal in an earlier column.
+    is_earlier = np.arange(logits.shape[1]) < truth[:, None]
+    beaten = (rival & (slope == 0) & ((lead < 0) | ((lead == 0) & is_earlier))).any(axis=1)
     beaten |= np.isneginf(own[:, 0])
-    return np.where(beaten, np.inf, from_), np.where(beaten, -np.inf, to)
+    return np.where(beaten, np.inf, begin), np.where(beaten, -np.inf, end)

@@ -1,4 +1,4 @@
-"""The release gate: limits in, a verdict that names every limit that failed out."""
+"""The release gate: a flip table held against limits, with a verdict that names every limit that failed."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from mptctl.evaluation.decision import PROBABILITY, Decision, decide, more_sampl
 from mptctl.evaluation.flip_report import NarrowReading
 from mptctl.evaluation.limits import LimitKind, Limits
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
-from mptctl.evaluation.pairing.sanity import IDENTICAL, never_right
-from mptctl.evaluation.rates import Counts
+from mptctl.evaluation.pairing.sanity import IDENTICAL, never_right_sentence
+from mptctl.evaluation.rates import Counts, Interval
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.verdict import Gate, GateCheck, LimitRow, WaiverRow
 
+# What to do if the old model does not say which classes it knows.
 REMEDY = "give --old-classes FILE (or all)"
 
 
 @dataclass(frozen=True)
 class Scope:
-    """A slice that has limits of its own.
+    """Samples that have limits: a slice, or the whole test set.
 
     Attributes:
-        name: of the slice.
-        counts: its flip table.
-        limits: what it must keep to.
+        name: of the slice; empty for the whole test set.
+        counts: the flip table of these samples.
+        limits: the limits that this flip table must keep.
         waived: how many of its flips are waived.
     """
 
@@ -46,36 +47,38 @@ def check_gate(
     rules: Sequence[GateCheck] = (),
     waivers: Sequence[WaiverRow] = (),
 ) -> Gate:
-    """Hold a flip table against limits. A rate that is not defined fails its limit.
+    """Hold a flip table against limits, and return the verdict.
 
-    With a confidence the two-sided interval answers: pass, fail or undecided (`decide`); without one the
-    value does.
+    With a confidence, the two-sided interval of a rate decides its limit: pass, fail or undecided (`decide`).
+    Without one, the value of the rate decides. A rate that is not defined fails its limit.
 
     >>> table = Counts(both_right=6, negative_flips=1, positive_flips=2, both_wrong=1)
     >>> check_gate(table, Limits(max_nfr=0.05)).checks[0].message
     'NFR 10.00 % exceeds the limit of 5 %'
 
     Args:
-        counts: the flip table.
-        limits: what it must keep to; without a limit everything passes.
-        identical: old and new model are one: nothing was compared, which fails every gate.
-        unfinished: sentences on models whose run did not come to its end, which fail every gate too.
+        counts: the flip table of the whole test set.
+        limits: its limits; if there are no limits, slices' limits or rules at all, the gate passes.
+        identical: old and new are one model, so nothing was compared. Fails unless the limits allow it.
+        unfinished: a sentence on each model whose run did not end. Fails unless the limits allow it.
         waived: how many of the flips are waived.
         scopes: slices with limits of their own.
-        rules: what else was checked.
-        waivers: for the report.
+        rules: checks of the gate file that are no limits, such as samples that must be kept.
+        waivers: rows for the report; they decide nothing here.
 
     Raises:
         UsageError: a limit on Rel-NFR that no table of so many samples can exceed.
     """
-    every = [Scope("", counts, limits, waived), *scopes]
-    held = [_check(scope, kind, limit) for scope in every for kind, limit in scope.limits.given()]
-    conditions = _conditions(counts, limits, identical, unfinished) if held or rules else []
-    checks = [*conditions, *held, *rules]
+    every_scope = [Scope("", counts, limits, waived), *scopes]
+    limit_checks = [
+        _check_limit(scope, kind, limit) for scope in every_scope for kind, limit in scope.limits.given()
+    ]
+    conditions = _failed_conditions(counts, limits, identical, unfinished) if limit_checks or rules else []
+    checks = [*conditions, *limit_checks, *rules]
     return Gate(
         **limits.model_dump(),
         passed=all(check.passed for check in checks),
-        answer=_worst(check.answer for check in checks),
+        answer=_worst_answer(check.answer for check in checks),
         failed=[check.name for check in checks if not check.passed],
         checks=checks,
         limits=[
@@ -87,16 +90,16 @@ def check_gate(
     )
 
 
-def _worst(answers: Iterable[Decision]) -> Decision:
-    """The answer of a gate: that of its worst check."""
+def _worst_answer(answers: Iterable[Decision]) -> Decision:
+    """Return the worst answer of some checks; pass if there is none."""
     from_best_to_worst: tuple[Decision, ...] = ("pass", "undecided", "fail")
     return max(answers, key=from_best_to_worst.index, default="pass")
 
 
-def _conditions(
+def _failed_conditions(
     counts: Counts, limits: Limits, identical: bool, unfinished: Sequence[str]
 ) -> list[GateCheck]:
-    """The conditions that make every limit meaningless, whatever its value."""
+    """Return a failed check for each condition under which no limit means anything; else nothing."""
     failed: list[tuple[str, str]] = []
     if identical and not limits.allow_identical:
         failed.append(("identical", f"{IDENTICAL}; name the replacement, or give --allow-identical"))
@@ -104,19 +107,29 @@ def _conditions(
         sentence = "; ".join(unfinished)
         failed.append(("unfinished", f"{sentence}; finish it with --resume, or give --allow-unfinished"))
     if not counts.old_right:
-        failed.append(("old-never-right", f"{never_right(counts)}, and no limit means anything"))
+        failed.append(("old-never-right", f"{never_right_sentence(counts)}, and no limit means anything"))
     return [failed_condition(name, message) for name, message in failed]
 
 
 def failed_condition(name: str, message: str, answer: Decision = "fail") -> GateCheck:
-    """A check without a limit of its own that did not pass."""
+    """Make a check that did not pass and has no limit.
+
+    Args:
+        name: of the condition, such as ``identical``.
+        message: the reason, in a sentence.
+        answer: fail, or undecided.
+    """
     return GateCheck(
         name=name, limit=None, value=None, tested=None, answer=answer, passed=False, message=message
     )
 
 
-def _check(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
-    """Hold a value, or with a confidence its interval, against a limit."""
+def _check_limit(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
+    """Hold one rate of a scope against a limit: by its interval if there is a confidence, else by its value.
+
+    Raises:
+        UsageError: a limit on Rel-NFR that no table of so many samples can exceed.
+    """
     kind.check_reach(limit, scope.counts.total)
     waived = scope.waived if kind.counts_flips else 0
     counts, limits = scope.counts, scope.limits
@@ -129,23 +142,15 @@ def _check(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
         tested, answer = interval[1], decide(interval, limit)
     else:
         tested, answer = None, "fail"
-    unit = kind.unit(100 * limit)
-    shown = "n/a" if value is None else f"{100 * value:.2f} {kind.unit()}"
-    beside = []
-    if waived:
-        beside.append(f"{flips:,} flips counted, {waived:,} waived")
-    if interval is not None and level is not None:
-        bounds = f"{100 * interval[0]:.2f} to {100 * interval[1]:.2f} {kind.unit()}"
-        beside.append(f"{100 * level:g} % interval {bounds}")
-    if beside:
-        shown += f" ({'; '.join(beside)})"
     more = None
     if answer == "undecided" and level is not None:
         more = more_samples(counts, flips, kind, level, limit)
     of = f" of {scope.name}" if scope.name else ""
-    said = f"{kind.title}{of} {shown} {_outcome_as_verb(answer, tested)} the limit of {100 * limit:g} {unit}"
+    shown = _show_value(kind, value, interval, level, flips, waived)
+    outcome = _outcome_as_verb(answer, tested)
+    message = f"{kind.title}{of} {shown} {outcome} the limit of {100 * limit:g} {kind.unit(100 * limit)}"
     if answer == "undecided":
-        said += f"; {_samples_needed(more, scope.name)}"
+        message += f"; {_samples_needed(more, scope.name)}"
     return GateCheck(
         name=f"{kind.name}{of}",
         limit=limit,
@@ -157,11 +162,40 @@ def _check(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
         counted=flips if kind.counts_flips else None,
         waived=waived,
         passed=answer == "pass" or (answer == "undecided" and limits.undecided == "pass"),
-        message=said,
+        message=message,
     )
 
 
+def _show_value(
+    kind: LimitKind,
+    value: float | None,
+    interval: Interval | None,
+    level: float | None,
+    flips: int,
+    waived: int,
+) -> str:
+    """Write a rate with its unit, and in brackets the waived flips and the interval, if there are any.
+
+    Args:
+        kind: of the limit on the rate.
+        value: a fraction; None where the rate is not defined.
+        interval: of the rate.
+        level: of the interval.
+        flips: flips that the rate counts.
+        waived: flips that it does not count.
+    """
+    shown = "n/a" if value is None else f"{100 * value:.2f} {kind.unit()}"
+    remarks = []
+    if waived:
+        remarks.append(f"{flips:,} flips counted, {waived:,} waived")
+    if interval is not None and level is not None:
+        bounds = f"{100 * interval[0]:.2f} to {100 * interval[1]:.2f} {kind.unit()}"
+        remarks.append(f"{100 * level:g} % interval {bounds}")
+    return f"{shown} ({'; '.join(remarks)})" if remarks else shown
+
+
 def _outcome_as_verb(answer: Decision, tested: float | None) -> str:
+    """The predicate of a sentence on a limit, such as ``exceeds``; `tested` is None if there is no value."""
     if tested is None:
         return "is not defined here, which does not keep"
     return {"pass": "is within", "fail": "exceeds", "undecided": "is undecided: the interval contains"}[
@@ -187,12 +221,12 @@ def _samples_needed(more: int | None, place: str) -> str:
 
 @dataclass(frozen=True)
 class BothReadings:
-    """A gate that holds for both readings of an old model that does not say which classes it knows.
+    """The gate of an old model that does not say which classes it knows, judged on two sets of old classes.
 
     Attributes:
-        gate: the stricter one.
-        reading: the other reading.
-        warning: what a reader of the numbers should know.
+        gate: the stricter of the two verdicts.
+        reading: the narrow reading: old classes are the labels that the old model predicts at least once.
+        warning: says how the two readings differ.
     """
 
     gate: Gate
@@ -200,19 +234,19 @@ class BothReadings:
     warning: str
 
 
-def evaluate_both(
+def judge_both_readings(
     answers: PairedAnswers, silent: frozenset[str], gate: Gate, again: Callable[[PairedAnswers], Gate]
 ) -> BothReadings | None:
-    """Holds the gate also without the labels that the old model never answers, which it may not know.
+    """Judge a comparison also without the labels that the old model never answers, and may not know.
 
     Args:
         answers: with all labels as old classes.
         silent: labels that the old model never answers.
-        gate: the verdict on them.
-        again: the verdict on other old classes.
+        gate: the verdict on all labels.
+        again: computes the verdict on answers with other old classes.
 
     Returns:
-        None where there is no such label, or no sample without them.
+        Both readings; None where there is no silent label, or no sample of another label.
     """
     narrow = PairedAnswers(answers.pairing, answers.old_classes - silent)
     counts = narrow.counts()
@@ -226,24 +260,31 @@ def evaluate_both(
         other = gate.model_copy(update={"passed": False, "answer": "fail", "checks": [refused]})
     name = answers.pairing.models["old"].name
     nfr = f"{100 * counts.negative_flips / counts.total:.2f} % ({counts.negative_flips:,} / {counts.total:,})"
-    said = (
+    warning = (
         f"{name} never predicts {len(silent)} of the labels ({first(sorted(silent))}); if it does not know "
         f"them, NFR is {nfr}"
     )
     if other.passed != gate.passed:
-        said += f", and the verdict differs; the stricter one is used; {REMEDY}"
+        warning += f", and the verdict differs; the stricter one is used; {REMEDY}"
     elif gate.checks:
-        said += ", and the verdict is the same"
-    return BothReadings(stricter(gate, other, REMEDY), reading, said)
+        warning += ", and the verdict is the same"
+    return BothReadings(stricter_gate(gate, other, REMEDY), reading, warning)
 
 
-def stricter(gate: Gate, other: Gate, remedy: str) -> Gate:
-    """A gate that passes where both do; where the other alone fails, a check of its own says so."""
+def stricter_gate(gate: Gate, other: Gate, remedy: str) -> Gate:
+    """Return a verdict that passes only if two verdicts do.
+
+    Args:
+        gate: the verdict on all labels; the result, unless this verdict passes and the other does not.
+        other: the verdict on the labels that the old model predicts. If it alone did not pass, a check
+            ``old-classes`` with its reasons is added to `gate`.
+        remedy: what to do, for the message.
+    """
     if other.passed or not gate.passed:
         return gate
     reasons = "; ".join(check.message for check in other.checks if not check.passed)
-    said = f"OLD does not say which classes it knows, and on those that it predicts: {reasons}; {remedy}"
-    check = failed_condition("old-classes", said, other.answer)
+    message = f"OLD does not say which classes it knows, and on those that it predicts: {reasons}; {remedy}"
+    check = failed_condition("old-classes", message, other.answer)
     update = {
         "passed": False,
         "answer": other.answer,

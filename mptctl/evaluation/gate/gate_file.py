@@ -1,4 +1,4 @@
-"""The gate file: limits, also of slices, samples that may never flip, and flips that were agreed to."""
+"""The gate file: limits of the test set and of slices, samples that may never flip, and waivers of flips."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mptctl.files.explained import explain, shown
 from mptctl.files.model import Typed
 from mptctl.files.text_file import read_named_lines
 
-# Room for some ten thousand waivers; more is no file that anybody has reviewed.
+# Room for some ten thousand waivers; nobody reviews a larger file.
 MOST_BYTES = 2**21
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -28,7 +28,7 @@ class FileLimits(LimitValues):
     """Limits as people write them: rates in percent, errors in points."""
 
     def fractions(self) -> dict[str, float]:
-        """The limits that are set, as `Limits` takes them."""
+        """The limits that are set, as fractions by field, which are arguments of `Limits`."""
         return {kind.key: value / 100 for kind, value in self.given()}
 
 
@@ -89,12 +89,12 @@ class Waiver(Typed):
 
 @dataclass(frozen=True)
 class ListedIds:
-    """The ids of `must_keep.file`.
+    """The ids that were read from `must_keep.file`.
 
     Attributes:
-        path: of that file.
-        lines: on which each id stands first. Messages name lines, never the text: a gate file may come from
-            somebody who may not read what it names.
+        path: of this file.
+        lines: by id, the number of the first line with this id. Messages name lines and not ids, because the
+            author of a gate file may have no right to read the file that is named in it.
     """
 
     path: Path
@@ -114,16 +114,16 @@ class GateFile(Typed):
 
     @property
     def listed(self) -> ListedIds | None:
-        """The ids that came from `must_keep.file`; None where none is named."""
+        """The ids that were read from `must_keep.file`; None where no file is named."""
         return self._listed
 
     def parts(self) -> list[tuple[str, FileLimits]]:
-        """Its limits, over all samples and of slices, with the place of each in the file."""
+        """The limits of the whole test set and of each slice, each after its place in the file."""
         slices = [(f"slices[{i}]: ", rule) for i, rule in enumerate(self.slices)]
         return [("limits: ", self.limits), *slices]
 
     def small_limits(self) -> list[str]:
-        """Remarks on limits that may have been meant as fractions."""
+        """Return a remark on each limit that may have been meant as a fraction, though it is in percent."""
         return [
             remark
             for place, part in self.parts()
@@ -131,7 +131,7 @@ class GateFile(Typed):
         ]
 
     def keys(self) -> list[tuple[str, ...]]:
-        """The columns, or crossings of them, that its slices need."""
+        """The columns, or crossings of columns, of all slices in limits, waivers and must_keep; each once."""
         every = [
             *(rule.by for rule in self.slices),
             *(waiver.by for waiver in self.waivers),
@@ -140,52 +140,52 @@ class GateFile(Typed):
         return list(dict.fromkeys(tuple(sorted(by)) for by in every if by is not None))
 
     def keeping(self, ids: Sequence[str]) -> GateFile:
-        """The same rules; these ids must be kept too."""
+        """Return a copy of the rules in which some more ids must be kept."""
         keep = self.must_keep.model_copy(update={"ids": [*self.must_keep.ids, *ids]})
         return self.model_copy(update={"must_keep": keep})
 
     def merged(self, flags: Limits) -> Limits:
-        """These limits and those of flags: of two settings the one with which fewer releases pass.
+        """Merge the file's limits with those of flags; where both set a value, the stricter one is taken.
 
-        An undecided limit fails, whatever flags say: with that, a higher confidence is always the stricter
-        one.
+        An undecided limit fails, whatever the flags say. Only so is a higher confidence always stricter.
 
         Raises:
-            UsageError: neither holds anything, so that every release would pass.
+            UsageError: file and flags set no limit and the file has no rule, so every release would pass.
         """
         content = flags.model_dump() | {"undecided": "fail"}
         for key, limit in self.limits.fractions().items():
             content[key] = limit if content[key] is None else min(content[key], limit)
         if self.confidence is not None:
             content["confidence"] = max(self.confidence, flags.confidence or 0)
-        found = Limits(**content)
-        if not (found.given() or self.slices or self.must_keep != MustKeep()):
+        limits = Limits(**content)
+        if not (limits.given() or self.slices or self.must_keep != MustKeep()):
             raise UsageError(
                 f"{option('gate')} {self._name}: sets no limit; give limits, slices or must_keep in it"
             )
-        return found
+        return limits
 
     def overruled(self, flags: Limits) -> list[str]:
-        """Sentences on flags that say otherwise than the file, and which of the two holds."""
-        said = [
+        """Return a warning on each flag whose value differs from the file's, with the value that is used."""
+        # Flag, its value, the file's value, and the function that picks the stricter of two values.
+        settings = [
             (f"--{kind.name} {100 * limit:g}", 100 * limit, getattr(self.limits, kind.key), min)
             for kind, limit in flags.given()
         ]
         if flags.confidence is not None:
-            said.append((f"--confidence {flags.confidence:g}", flags.confidence, self.confidence, max))
-        found = [
+            settings.append((f"--confidence {flags.confidence:g}", flags.confidence, self.confidence, max))
+        warnings = [
             f"{flag}: {self._name} says {own:g}; the stricter of the two is used, {stricter(value, own):g}"
-            for flag, value, own, stricter in said
+            for flag, value, own, stricter in settings
             if own is not None and not math.isclose(value, own)
         ]
         if flags.undecided == "pass":
-            found.append(
+            warnings.append(
                 f"--undecided pass: has no effect beside --gate {self._name}; an undecided limit fails"
             )
-        return found
+        return warnings
 
 
-# The right form of a value, by pydantic's kind of error.
+# How a value must be written, by pydantic's type of the error.
 _FORMS = {
     "dict_type": "must be a mapping of columns to values, such as country: de",
     "list_type": "must be a list, such as [test/00042]",
@@ -193,15 +193,16 @@ _FORMS = {
 
 
 def read_gate_file(path: Path) -> GateFile:
-    """Read a gate file; the ids of `must_keep.file` stand among `must_keep.ids` then.
+    """Read a gate file, and the ids of `must_keep.file`, which are added to `must_keep.ids`.
 
     Raises:
-        UsageError: it cannot be read, is no YAML, or holds what a gate file has not, with the nearest key.
-        DataError: it, or the file of ids, is a device or FIFO.
+        UsageError: the file cannot be read, is no YAML, has an unknown key (the message names the nearest
+            one), or a value that is not valid.
+        DataError: the gate file or the file of ids is a device or FIFO.
     """
     where, smaller = f"{option('gate')} {path}", "put ids into must_keep.file"
     text = read_text(path, MOST_BYTES, where, "mptctl gate init writes one", smaller)
-    # Here, since a comparison without a gate file does without it.
+    # Imported only here: a comparison without a gate file needs no YAML.
     from mptctl.files.yaml_text import read_yaml, refuse_unknown_keys
 
     content = read_yaml(text, str(path))
@@ -209,28 +210,30 @@ def read_gate_file(path: Path) -> GateFile:
         raise UsageError(f"{path}: must be a mapping of keys, such as limits; mptctl gate init writes one")
     refuse_unknown_keys(text, GateFile.model_fields, str(path))
     try:
-        found = GateFile.model_validate(content)
+        rules = GateFile.model_validate(content)
     except ValidationError as error:
         raise UsageError(f"{path}: {explain(error, GateFile, forms=_FORMS)}") from error
-    found._name = str(path)
-    _check_ranges(path, found)
-    if found.must_keep.file is None:
-        return found
-    listed = path.parent / found.must_keep.file
+    rules._name = str(path)
+    _check_ranges(path, rules)
+    if rules.must_keep.file is None:
+        return rules
+    listed = path.parent / rules.must_keep.file
     lines: dict[str, int] = {}
     for line in read_named_lines(listed, f"{path}: must_keep.file:"):
         lines.setdefault(line.name, line.number)
-    found._listed = ListedIds(listed, lines)
-    return found.keeping(list(lines))
+    rules._listed = ListedIds(listed, lines)
+    return rules.keeping(list(lines))
 
 
-def _check_ranges(path: Path, found: GateFile) -> None:
+def _check_ranges(path: Path, rules: GateFile) -> None:
+    """Raise UsageError, with the key in the file, where a confidence or a limit is out of its range."""
     where = ""
     try:
-        Limits(confidence=found.confidence)
-        for place, rule in found.parts():
+        Limits(confidence=rules.confidence)
+        for place, limits in rules.parts():
             where = place
-            Limits(**rule.fractions())
+            Limits(**limits.fractions())
     except UsageError as error:
-        limit, _, said = str(error).removeprefix("--").partition(" ")
-        raise UsageError(f"{path}: {where}{limit.replace('-', '_')} {said}") from error
+        # `Limits` names the flag, as in `--max-nfr 120: must lie ...`; here its key is named.
+        flag, _, problem = str(error).removeprefix("--").partition(" ")
+        raise UsageError(f"{path}: {where}{flag.replace('-', '_')} {problem}") from error

@@ -1,4 +1,4 @@
-"""Releases over time: a file of one JSON line a comparison, that is added to and never rewritten by hand."""
+"""The history of releases: a file with one line of JSON for each comparison, to which commands append."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.rates import Counts
 from mptctl.files import Model, locked_folder, writing
 
-# Room for a hundred thousand releases.
+# Largest history in bytes: room for a hundred thousand releases.
 MOST_BYTES = 2**26
 
 Verdict = Literal["passed", "failed", "undecided", "ungated"]
@@ -50,12 +50,18 @@ class History(Model):
     releases: list[Release] = Field(description="in the order in which they were added")
 
 
-def release_of(report: FlipReport, today: datetime.date, tag: str | None = None) -> Release:
-    """A comparison as a line of a history, with a tag that says which release it is."""
+def make_release(report: FlipReport, today: datetime.date, tag: str | None = None) -> Release:
+    """Make the line of a history from the report of a comparison.
+
+    Args:
+        report: the comparison.
+        today: the day on which it is added.
+        tag: a name of the release, such as its git commit.
+    """
     gate = report.gate
     verdict: Verdict = "passed" if gate.passed else "undecided" if gate.answer == "undecided" else "failed"
-    parts = {"n", "counts", "per_class", "pairs", "gate"}
-    content = report.model_dump_json(include=parts) + repr((report.old.name, report.new.name))
+    identifying = {"n", "counts", "per_class", "pairs", "gate"}
+    content = report.model_dump_json(include=identifying) + repr((report.old.name, report.new.name))
     return Release(
         date=today,
         old=report.old.name,
@@ -77,11 +83,12 @@ def release_of(report: FlipReport, today: datetime.date, tag: str | None = None)
 
 
 def read_history(path: Path) -> list[Release]:
-    """The releases of a file, in its order.
+    """Read the releases of a history, in the order of its lines; blank lines are skipped.
 
     Raises:
-        DataError: no such file, or a line that is damaged, with its number.
-        UsageError: what is there is no file of text.
+        DataError: there is no such file, it is larger than `MOST_BYTES`, or a line is damaged; the message
+            has its number.
+        UsageError: the file cannot be read.
     """
     try:
         if not path.is_file():
@@ -92,12 +99,12 @@ def read_history(path: Path) -> list[Release]:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror}); name another file") from error
-    found = []
+    releases = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            found.append(Release.model_validate_json(line))
+            releases.append(Release.model_validate_json(line))
         except ValidationError as error:
             problem = error.errors()[0]
             where = ".".join(map(str, problem["loc"]))
@@ -105,27 +112,31 @@ def read_history(path: Path) -> list[Release]:
                 f"{path}: line {number} is damaged ({f'{where}: ' if where else ''}{problem['msg']}); "
                 "correct it, or remove the line"
             ) from error
-    return found
+    return releases
 
 
 def append_release(path: Path, release: Release) -> int | None:
-    """Add a release to a file, or make one; other processes that do the same wait.
+    """Append a release to a history, unless it has a release with the same fingerprint; make a missing file.
 
-    The file is replaced as a whole, so that it never holds half a line.
+    The folder is locked meanwhile, so other processes that append wait. The file is replaced as a whole, so
+    that it never ends in half a line.
 
     Returns:
-        None where it was added; else the place, from 1, of the release that is this one already.
+        None where the release was appended; else the place, from 1, of the release with its fingerprint.
 
     Raises:
-        DataError, UsageError: as `read_history`. StorageError: it cannot be written.
+        DataError: the history is damaged or too large.
+        UsageError: the history cannot be read.
+        StorageError: the history cannot be written.
     """
     with locked_folder(path.parent):
-        there = read_history(path) if path.exists() else []
-        for place, other in enumerate(there, 1):
+        earlier = read_history(path) if path.exists() else []
+        for place, other in enumerate(earlier, 1):
             if other.fingerprint == release.fingerprint:
                 return place
-        before = path.read_bytes() if path.exists() else b""
+        content = path.read_bytes() if path.exists() else b""
+        lacks_line_end = content != b"" and not content.endswith(b"\n")
         with writing(path) as stream:
-            stream.write(before + (b"\n" if before and not before.endswith(b"\n") else b""))
+            stream.write(content + (b"\n" if lacks_line_end else b""))
             stream.write(release.model_dump_json().encode() + b"\n")
     return None

@@ -1,4 +1,4 @@
-"""A gate file held against a comparison: its slices, what must be kept, and what was waived."""
+"""The rules of a gate file held against a comparison: limits of slices, samples to keep, and waivers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mptctl.files.explained import shown
 
 
 def today_in_utc() -> date:
-    """The day by which waivers expire, the same for everybody who asks at one moment."""
+    """Today's date in UTC, by which waivers expire: the same in every time zone."""
     return datetime.now(UTC).date()
 
 
 class GateVerdict(NamedTuple):
-    """The verdict on a comparison.
+    """The verdict on a comparison, and the flips that its rules name.
 
     Attributes:
         gate: the verdict.
@@ -44,36 +44,41 @@ def evaluate_gate(
     identical: bool,
     unfinished: Sequence[str],
 ) -> GateVerdict:
-    """The verdict on a comparison, and the flips that are waived or must not be.
+    """Judge a comparison by limits and by the rules of a gate file.
 
-    A waived flip does not count among the flips of any limit nor for `must_keep`. It stays a sample, a right
-    answer of OLD and an error of NEW, because the new model is wrong there whoever agreed to it; so it counts
-    in the error increase, and no denominator shrinks.
+    A waived flip counts neither as a flip of any limit nor for `must_keep`. It still counts as a sample, as a
+    right answer of OLD and as an error of NEW, because the new model is wrong there whoever agreed to it. So
+    no denominator shrinks, and the error increase does not change.
 
     Args:
         source: the samples by the columns that the rules name.
         rules: the gate file; an empty one where none is given.
         limits: those of flags and file, merged.
-        today: in UTC; waivers that expired before it do not hold.
-        identical, unfinished: as `check_gate`.
+        today: in UTC; waivers that expired before this day are not valid.
+        identical: old and new are one model.
+        unfinished: a sentence on each model whose run did not end.
 
     Raises:
-        DataError: an id or a slice without a sample of an old class.
+        DataError: an id or a slice of the rules has no sample of an old class.
+        UsageError: a limit on Rel-NFR that no table of so many samples can exceed.
     """
     keep = rules.must_keep
-    ids = dict.fromkeys([*keep.ids, *(w.id for w in rules.waivers if w.id is not None)])
-    _refuse_strangers(source, list(ids), rules.listed)
+    ids = dict.fromkeys([*keep.ids, *(waiver.id for waiver in rules.waivers if waiver.id is not None)])
+    _refuse_ids_that_cannot_flip(source, list(ids), rules.listed)
     for by in [*(rule.by for rule in rules.slices), *(waiver.by for waiver in rules.waivers), keep.by]:
         if by is not None:
-            _slice_at(source, by)
-    held = _hold_waivers(source, rules.waivers, today)
-    waived, checks = held.flips, held.checks
+            _require_slice(source, by)
+    applied = _apply_waivers(source, rules.waivers, today)
+    waived, checks = applied.flips, applied.checks
     must_keep: frozenset[str] = frozenset()
     if keep.ids or keep.by is not None:
         must_keep = frozenset(source.flips_among(keep.ids) if keep.ids else ())
         must_keep |= source.flips_in([keep.by])[0] if keep.by is not None else frozenset()
-        checks = [*checks, _kept(source, rules, must_keep, waived)]
-    inside = source.flips_in([rule.by for rule in rules.slices]) if waived else [waived] * len(rules.slices)
+        checks = [*checks, _check_must_keep(source, rules, must_keep, waived)]
+    # Without a waived flip the flips of slices need not be read.
+    flips_of_slices = [waived] * len(rules.slices)
+    if waived:
+        flips_of_slices = source.flips_in([rule.by for rule in rules.slices])
     level = {"confidence": limits.confidence, "undecided": limits.undecided}
     gate = check_gate(
         source.answers.counts(),
@@ -84,29 +89,38 @@ def evaluate_gate(
         scopes=[
             Scope(
                 name=slice_name(rule.by),
-                counts=_slice_at(source, rule.by).counts,
+                counts=_require_slice(source, rule.by).counts,
                 limits=Limits(**rule.fractions(), **level),
                 waived=len(waived & flips),
             )
-            for rule, flips in zip(rules.slices, inside, strict=True)
+            for rule, flips in zip(rules.slices, flips_of_slices, strict=True)
         ],
         rules=checks,
-        waivers=held.rows,
+        waivers=applied.rows,
     )
     return GateVerdict(gate, waived, must_keep)
 
 
-class HeldWaivers(NamedTuple):
-    """Waivers held against the flips: for the report, the flips that they waive, and checks that failed."""
+class AppliedWaivers(NamedTuple):
+    """What waivers did to the flips of a comparison.
+
+    Attributes:
+        rows: all waivers, for the report.
+        flips: ids of the flips that valid waivers cover.
+        checks: a failed check for each invalid waiver that a flip still needs.
+    """
 
     rows: list[WaiverRow]
     flips: frozenset[str]
     checks: list[GateCheck]
 
 
-def _hold_waivers(source: SliceSource, waivers: Sequence[Waiver], today: date) -> HeldWaivers:
-    """Take off the flips of waivers that hold; a failed check for each other one that a flip still needs."""
-    covered = _covered(source, waivers)
+def _apply_waivers(source: SliceSource, waivers: Sequence[Waiver], today: date) -> AppliedWaivers:
+    """Find the flips that valid waivers cover, and fail each invalid waiver that a flip still needs.
+
+    A waiver is invalid after its last day, or where its slice has more flips than were agreed to.
+    """
+    covered = _flips_of_waivers(source, waivers)
     rows = [
         WaiverRow(
             name=waiver.id if waiver.by is None and waiver.id is not None else slice_name(waiver.by or {}),
@@ -120,21 +134,21 @@ def _hold_waivers(source: SliceSource, waivers: Sequence[Waiver], today: date) -
         )
         for waiver, flips in zip(waivers, covered, strict=True)
     ]
-    # Many waivers may be of one slice, whose flips are one set.
-    holding = {flips for row, flips in zip(rows, covered, strict=True) if not (row.expired or row.exceeded)}
-    waived = frozenset[str]().union(*holding)
-    needed = {flips: sorted(flips - waived) for flips in set(covered)}
+    # Many waivers may be of one slice, whose large set of flips is then looked at once.
+    valid = {flips for row, flips in zip(rows, covered, strict=True) if not row.expired and not row.exceeded}
+    waived = frozenset[str]().union(*valid)
+    not_waived = {flips: sorted(flips - waived) for flips in set(covered)}
     checks = []
     for row, flips in zip(rows, covered, strict=True):
-        if row.expired and needed[flips]:
-            checks.append(_expired(row, needed[flips]))
-        elif row.exceeded and needed[flips]:
-            checks.append(_exceeded(row))
-    return HeldWaivers(rows, waived, checks)
+        if row.expired and not_waived[flips]:
+            checks.append(_fail_expired(row, not_waived[flips]))
+        elif row.exceeded and not_waived[flips]:
+            checks.append(_fail_exceeded(row))
+    return AppliedWaivers(rows, waived, checks)
 
 
-def _slice_at(source: SliceSource, by: Mapping[str, str]) -> Slice:
-    """The slice of some values; DataError where no sample of an old class is there."""
+def _require_slice(source: SliceSource, by: Mapping[str, str]) -> Slice:
+    """Return the slice with these values by column; DataError where it has no sample of an old class."""
     found = source.one(by)
     if found is None:
         raise DataError(
@@ -144,34 +158,53 @@ def _slice_at(source: SliceSource, by: Mapping[str, str]) -> Slice:
     return found
 
 
-def _refuse_strangers(source: SliceSource, ids: Sequence[str], listed: ListedIds | None) -> None:
-    """Refuse ids that cannot flip: a rule on them would hold whatever the new model does."""
+def _refuse_ids_that_cannot_flip(source: SliceSource, ids: Sequence[str], listed: ListedIds | None) -> None:
+    """Refuse ids of no sample, or of samples of new classes: a rule on these would never fail.
+
+    Args:
+        source: the samples.
+        ids: the ids of all rules.
+        listed: the ids among these that a file lists; messages name their lines and not the ids.
+
+    Raises:
+        DataError: there are such ids.
+    """
     if not ids:
         return
     lines = {} if listed is None else listed.lines
-    for found, what, are in (
+    for wrong_ids, lines_say, ids_are in (
         (source.unknown(ids), "name no sample of the test set", "not in the test set"),
         (source.of_new_classes(ids), "name samples of new classes", "of new classes, which cannot flip"),
     ):
-        if listed is not None and (numbers := sorted(lines[each] for each in found if each in lines)):
+        numbers = sorted(lines[each] for each in wrong_ids if each in lines)
+        if listed is not None and numbers:
             raise DataError(
-                f"{option('gate')}: {listed.path}: lines {some(numbers)} {what}; correct them, or remove them"
+                f"{option('gate')}: {listed.path}: lines {some(numbers)} {lines_say}; correct them, or "
+                "remove them"
             )
-        if found:
+        if wrong_ids:
             raise DataError(
-                f"{option('gate')}: {len(found)} ids are {are} ({first(found)}); correct them, or remove them"
+                f"{option('gate')}: {len(wrong_ids)} ids are {ids_are} ({first(wrong_ids)}); correct them, "
+                "or remove them"
             )
 
 
-def _covered(source: SliceSource, waivers: Sequence[Waiver]) -> list[frozenset[str]]:
-    """The flips of each waiver, expired or not, by one query for all ids and one for each crossing."""
+def _flips_of_waivers(source: SliceSource, waivers: Sequence[Waiver]) -> list[frozenset[str]]:
+    """Find the flips that each waiver covers, valid or not, in the order of the waivers.
+
+    All ids are looked up in one query, and all slices by the same columns in one query.
+    """
     single = [waiver.id for waiver in waivers if waiver.id is not None]
     flipped = frozenset(source.flips_among(single)) if single else frozenset[str]()
-    inside = iter(source.flips_in([waiver.by for waiver in waivers if waiver.by is not None]))
-    return [frozenset({waiver.id} & flipped) if waiver.id is not None else next(inside) for waiver in waivers]
+    slices = [waiver.by for waiver in waivers if waiver.by is not None]
+    flips_of_slices = iter(source.flips_in(slices))
+    return [
+        next(flips_of_slices) if waiver.id is None else frozenset({waiver.id} & flipped) for waiver in waivers
+    ]
 
 
-def _expired(row: WaiverRow, flips: Sequence[str]) -> GateCheck:
+def _fail_expired(row: WaiverRow, flips: Sequence[str]) -> GateCheck:
+    """Make the failed check of an expired waiver that some flips, by id, still need."""
     still_need = "1 flip still needs" if len(flips) == 1 else f"{len(flips):,} flips still need"
     return failed_condition(
         "expired-waiver",
@@ -181,7 +214,8 @@ def _expired(row: WaiverRow, flips: Sequence[str]) -> GateCheck:
     )
 
 
-def _exceeded(row: WaiverRow) -> GateCheck:
+def _fail_exceeded(row: WaiverRow) -> GateCheck:
+    """Make the failed check of a waiver whose slice has more flips than were agreed to."""
     return failed_condition(
         "exceeded-waiver",
         f"the waiver of {shown(row.name)} ({shown(row.owner)}: {shown(row.reason)}) is for at most "
@@ -190,13 +224,22 @@ def _exceeded(row: WaiverRow) -> GateCheck:
     )
 
 
-def _kept(source: SliceSource, rules: GateFile, flips: frozenset[str], waived: frozenset[str]) -> GateCheck:
-    """The check that nothing flips of what must be kept; it fails, too, where OLD gets none of that right."""
+def _check_must_keep(
+    source: SliceSource, rules: GateFile, flips: frozenset[str], waived: frozenset[str]
+) -> GateCheck:
+    """Check that no sample that must be kept flips, and that OLD gets at least one of them right.
+
+    Args:
+        source: the samples.
+        rules: the gate file, which names the samples.
+        flips: ids of those samples that flip.
+        waived: ids of all waived flips; these do not count.
+    """
     keep = rules.must_keep
-    left = sorted(flips - waived)
+    counted = sorted(flips - waived)
     samples, right = source.count(keep.ids, keep.by)
-    if left:
-        message = f"{len(left):,} of the samples that must be kept flipped ({first(left)})"
+    if counted:
+        message = f"{len(counted):,} of the samples that must be kept flipped ({first(counted)})"
     elif not right:
         message = (
             f"OLD is wrong on all {samples:,} samples that must be kept, so that none can flip; correct the "
@@ -206,14 +249,14 @@ def _kept(source: SliceSource, rules: GateFile, flips: frozenset[str], waived: f
         message = f"every sample that must be kept and that OLD gets right is kept ({right:,} of {samples:,})"
     else:
         message = "every sample that must be kept is kept"
-    passed = right > 0 and not left
+    passed = right > 0 and not counted
     return GateCheck(
         name="must-keep",
         limit=0,
-        value=len(left) / samples if right else None,
+        value=len(counted) / samples if right else None,
         tested=None,
         answer="pass" if passed else "fail",
-        counted=len(left),
+        counted=len(counted),
         waived=len(flips & waived),
         passed=passed,
         message=message,

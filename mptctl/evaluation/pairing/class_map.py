@@ -53,7 +53,7 @@ class ClassMap:
         """Common name by NEW's name."""
         return {name: each.name for each in self.classes for name in each.new}
 
-    def applied(self, models: Mapping[str, Predictions]) -> dict[str, Predictions]:
+    def apply(self, models: Mapping[str, Predictions]) -> dict[str, Predictions]:
         """Models by role under common names.
 
         Labels of a file are in its model's names, or in the other one's where its model knows no such class.
@@ -66,15 +66,15 @@ class ClassMap:
         """
         for role, here in (("old", self.old), ("new", self.new)):
             self._check_known(models[role], role, here)
-        return {role: self.renamed(role, model) for role, model in models.items()}
+        return {role: self.rename(role, model) for role, model in models.items()}
 
-    def renamed(self, role: str, model: Predictions) -> Predictions:
+    def rename(self, role: str, model: Predictions) -> Predictions:
         """A model under common names; StorageError as `applied`."""
         own, other = (self.old, self.new) if role in OLD_ROLES else (self.new, self.old)
         labels = self.old | self.new if model.origin == "checkpoint" else other | own
         return _renamed(model, labels, own)
 
-    def old_classes(self, names: Sequence[str]) -> list[str]:
+    def rename_old_classes(self, names: Sequence[str]) -> list[str]:
         """Old classes that a person named, in OLD's names or in NEW's, under common names."""
         either = self.new | self.old
         return list(dict.fromkeys(either.get(name, name) for name in names))

@@ -53,7 +53,7 @@ def same_content(pairing: Pairing, one: str = "old", other: str = "new") -> bool
     )
 
 
-def idle_models(pairing: Pairing) -> list[str]:
+def warn_of_idle_models(pairing: Pairing) -> list[str]:
     """Warnings on a noise floor that is the old model itself, and on a baseline that is the new one."""
     models, found = pairing.models, []
     if "noise_floor" in models and same_content(pairing, "old", "noise_floor"):
@@ -71,7 +71,7 @@ def idle_models(pairing: Pairing) -> list[str]:
     return found
 
 
-def never_right(counts: Counts) -> str:
+def never_right_sentence(counts: Counts) -> str:
     """The sentence on an old model without a right answer."""
     return (
         f"the old model is wrong on all {counts.total:,} samples of old classes, so that nothing can be lost"
@@ -89,7 +89,7 @@ def comparison_warnings(counts: Counts, choices: int) -> list[str]:
     found = []
     guessing = 1 / choices
     if not right:
-        found.append(f"{never_right(counts)}; {LIKELY_CAUSE}")
+        found.append(f"{never_right_sentence(counts)}; {LIKELY_CAUSE}")
     elif choices > 1 and right / n <= guessing + HARDLY_RIGHT * (1 - guessing):
         found.append(
             f"the old model is hardly ever right: on {100 * right / n:.2f} % of the samples of old classes, "
@@ -104,7 +104,7 @@ def comparison_warnings(counts: Counts, choices: int) -> list[str]:
     return found
 
 
-def unrelated(pairing: Pairing, of_old: NDArray[np.bool_]) -> list[str]:
+def warn_if_unrelated(pairing: Pairing, of_old: NDArray[np.bool_]) -> list[str]:
     """A warning where the new model keeps hardly more right predictions than chance would.
 
     Args:
@@ -131,7 +131,7 @@ def unrelated(pairing: Pairing, of_old: NDArray[np.bool_]) -> list[str]:
     ]
 
 
-def looks_newer(pairing: Pairing) -> list[str]:
+def warn_if_swapped(pairing: Pairing) -> list[str]:
     """A remark where OLD knows all classes of NEW and more, and errs less: the two may be swapped.
 
     A model without a class list knows what it predicts.
@@ -155,7 +155,7 @@ def looks_newer(pairing: Pairing) -> list[str]:
     ]
 
 
-def probabilities(models: Iterable[Predictions]) -> list[str]:
+def warn_of_probabilities(models: Iterable[Predictions]) -> list[str]:
     """Warnings on models whose logits look like the softmax of logits: rows from 0 to 1 that add up to 1."""
     found = []
     for model in models:

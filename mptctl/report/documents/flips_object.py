@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack
 
 from mptctl.errors import ComparisonWarning, UsageError, options_as_arguments
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.evaluation.gate.check import check_gate, stricter
+from mptctl.evaluation.gate.check import check_gate, stricter_gate
 from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
 from mptctl.evaluation.limits import LIMITS, LimitArguments, Limits, LimitValues
 from mptctl.evaluation.rates import Counts
@@ -132,7 +132,7 @@ class Report:
         gate = judged(result.counts)
         if result.narrow is None:
             return gate
-        return stricter(gate, judged(result.narrow.counts), "give old_classes, a list or 'all'")
+        return stricter_gate(gate, judged(result.narrow.counts), "give old_classes, a list or 'all'")
 
     def _gate_of(self, again: FlipReport) -> Gate:
         """The verdict of a comparison with further rules; warns of what these gave rise to."""

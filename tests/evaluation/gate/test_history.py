@@ -10,7 +10,7 @@ import pytest
 
 from mptctl.errors import DataError, StorageError
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
-from mptctl.evaluation.gate.history import Release, append_release, read_history, release_of
+from mptctl.evaluation.gate.history import Release, append_release, make_release, read_history
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.predictions import Predictions
 from tests.forked import process_of
@@ -20,7 +20,7 @@ DAY = date(2026, 1, 31)
 
 
 def release(pair: Pair, **limits: float) -> Release:
-    return release_of(compare(*pair, ComparisonRequest(limits=Limits(**limits))), DAY)
+    return make_release(compare(*pair, ComparisonRequest(limits=Limits(**limits))), DAY)
 
 
 def test_a_line_holds_the_numbers_of_the_comparison(twenty: Pair, tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_a_line_holds_the_numbers_of_the_comparison(twenty: Pair, tmp_path: Path
     assert release(twenty).verdict == "ungated"
     assert release(twenty, max_nfr=0.5).verdict == "passed"
     assert (
-        release_of(
+        make_release(
             compare(*twenty, ComparisonRequest(limits=Limits(max_nfr=0.2, confidence=0.95))), DAY
         ).verdict
         == "undecided"

@@ -103,7 +103,7 @@ def test_logits_of_merged_classes_are_their_largest_and_answers_stay(tmp_path: P
     write(tmp_path / "old.npz", logits=logits, classes=OLD_CLASSES, **keys)
     write(tmp_path / "new.npz", id=IDS, label=NEW_LABELS, pred=NEW, classes=NEW_CLASSES)
     models = {role: read_predictions(tmp_path / f"{role}.npz") for role in ("old", "new")}
-    old = mapped(tmp_path).applied(models)["old"]
+    old = mapped(tmp_path).apply(models)["old"]
     assert old.classes == ("feline", "sofa", "bird")
     assert old.logits is not None
     assert np.array_equal(
