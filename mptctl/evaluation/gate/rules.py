@@ -149,7 +149,7 @@ def _apply_waivers(source: SliceSource, waivers: Sequence[Waiver], today: date) 
 
 def _require_slice(source: SliceSource, by: Mapping[str, str]) -> Slice:
     """Return the slice with these values by column; DataError where it has no sample of an old class."""
-    found = source.one(by)
+    found = source.find(by)
     if found is None:
         raise DataError(
             f"{option('gate')}: the slice {shown(slice_name(by))} has no test sample of an old class; "
@@ -173,8 +173,8 @@ def _refuse_ids_that_cannot_flip(source: SliceSource, ids: Sequence[str], listed
         return
     lines = {} if listed is None else listed.lines
     for wrong_ids, lines_say, ids_are in (
-        (source.unknown(ids), "name no sample of the test set", "not in the test set"),
-        (source.of_new_classes(ids), "name samples of new classes", "of new classes, which cannot flip"),
+        (source.unknown_ids(ids), "name no sample of the test set", "not in the test set"),
+        (source.ids_of_new_classes(ids), "name samples of new classes", "of new classes, which cannot flip"),
     ):
         numbers = sorted(lines[each] for each in wrong_ids if each in lines)
         if listed is not None and numbers:
@@ -237,7 +237,7 @@ def _check_must_keep(
     """
     keep = rules.must_keep
     counted = sorted(flips - waived)
-    samples, right = source.count(keep.ids, keep.by)
+    samples, right = source.count_samples(keep.ids, keep.by)
     if counted:
         message = f"{len(counted):,} of the samples that must be kept flipped ({first(counted)})"
     elif not right:

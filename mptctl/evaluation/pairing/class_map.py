@@ -1,4 +1,4 @@
-"""Classes that were renamed, merged or split between OLD and NEW: both models read under common names."""
+"""The class map: common names for classes that were renamed, merged or split between OLD and NEW."""
 
 from __future__ import annotations
 
@@ -23,21 +23,20 @@ from mptctl.evaluation.reading.table import ArrayTable, FileTable, Table
 from mptctl.evaluation.reading.workspace import current, free_memory, shown_size
 from mptctl.files.explained import shown
 
-# Models that speak the names of OLD; all others speak those of NEW.
+# Roles of models whose classes have OLD's names; the classes of all other models have NEW's names.
 OLD_ROLES = frozenset({"old", "noise_floor"})
 
 
 @dataclass(frozen=True)
 class ClassMap:
-    """The names that classes have in OLD and in NEW. A name that is not in it stands for itself.
+    """The names that classes have in OLD and in NEW. A name that is not in the map stands for itself.
 
-    Several old names of one new name are one class, under the new name; several new names of one old name are
-    one class, under the old name. So each model is asked only what both can tell apart, and right is right in
-    that.
+    Old names that became one new name are one class, under the new name. New names that one old name was
+    split into are one class, under the old name. So classes that only one model tells apart count as one.
 
     Attributes:
-        name: of the file, for messages.
-        classes: every class of the map: its common name, and what it is called by either model.
+        name: the file of the map, for messages.
+        classes: every class of the map: its common name, and its names in OLD and in NEW.
     """
 
     name: str
@@ -54,35 +53,51 @@ class ClassMap:
         return {name: each.name for each in self.classes for name in each.new}
 
     def apply(self, models: Mapping[str, Predictions]) -> dict[str, Predictions]:
-        """Models by role under common names.
-
-        Labels of a file are in its model's names, or in the other one's where its model knows no such class.
-        Those of a checkpoint are the split's, which are NEW's.
+        """Rename the classes of all models, given by role, to the common names.
 
         Raises:
-            DataError: a name of the map that its model does not know, or one that would fall together with
-                another class without a word of it in the map.
-            StorageError: logits that are to be merged do not fit into memory.
+            DataError: OLD or NEW does not know a name that the map has for it, or knows a class whose name
+                the map gives to another class.
+            StorageError: logits of classes that become one do not fit into memory.
         """
-        for role, here in (("old", self.old), ("new", self.new)):
-            self._check_known(models[role], role, here)
+        for role, names in (("old", self.old), ("new", self.new)):
+            self._check_known(models[role], role, names)
         return {role: self.rename(role, model) for role, model in models.items()}
 
     def rename(self, role: str, model: Predictions) -> Predictions:
-        """A model under common names; StorageError as `applied`."""
+        """Rename the classes of one model to the common names.
+
+        Predictions are in the model's own names. Labels of a predictions file are in the same names, or in
+        those of the other model where the model has no such class. Labels of a checkpoint are the split's,
+        which are NEW's names.
+
+        Raises:
+            StorageError: logits of classes that become one do not fit into memory.
+        """
         own, other = (self.old, self.new) if role in OLD_ROLES else (self.new, self.old)
         labels = self.old | self.new if model.origin == "checkpoint" else other | own
-        return _renamed(model, labels, own)
+        return _rename_model(model, labels, own)
 
     def rename_old_classes(self, names: Sequence[str]) -> list[str]:
-        """Old classes that a person named, in OLD's names or in NEW's, under common names."""
+        """Rename a user's list of old classes, in OLD's or in NEW's names, to the common names; each once."""
         either = self.new | self.old
         return list(dict.fromkeys(either.get(name, name) for name in names))
 
-    def _check_known(self, model: Predictions, role: str, here: Mapping[str, str]) -> None:
+    def _check_known(self, model: Predictions, role: str, names: Mapping[str, str]) -> None:
+        """Raise DataError where a model and its side of the map do not fit.
+
+        Args:
+            model: OLD or NEW.
+            role: ``old`` or ``new``.
+            names: the common name of each of the model's names in the map.
+
+        Raises:
+            DataError: the model does not know one of these names, or it knows a class whose name the map
+                gives to another class.
+        """
         answers = {*(model.classes or ()), *model.table.answers}
         known = answers | set(model.table.labels)
-        if unknown := [name for name in here if name not in known]:
+        if unknown := [name for name in names if name not in known]:
             close = difflib.get_close_matches(unknown[0][:60], [name[:60] for name in sorted(known)], 1)
             nearest = f"; nearest to the first: {shown(close[0])}" if close else ""
             raise DataError(
@@ -90,7 +105,7 @@ class ClassMap:
                 f"({first(unknown)}){nearest}; correct them, or remove them"
             )
         common = {each.name for each in self.classes}
-        if clash := sorted((answers & common) - here.keys()):
+        if clash := sorted((answers & common) - names.keys()):
             raise DataError(
                 f"--class-map {self.name}: {model.name} also knows {first(clash)}, which the map gives to "
                 f"another class; say in it what becomes of {shown(clash[0])}"
@@ -101,74 +116,102 @@ def read_class_map(path: Path) -> ClassMap:
     """Read a map: ``.yaml`` of `old: new` or `old: [new, new]`, or ``.csv`` with the columns `old` and `new`.
 
     Raises:
-        UsageError: another ending, a file that cannot be read, or what is no map.
+        UsageError: the file has another ending, cannot be read, or is no map (see `_mapped_classes`).
+        DataError: the file is a device or FIFO.
     """
     pairs = read_pairs(path, "--class-map", ("old", "new"))
     return ClassMap(str(path), _mapped_classes(str(path), pairs))
 
 
 def _mapped_classes(name: str, pairs: Sequence[tuple[str, str]]) -> list[MappedClass]:
-    """Every class of the map: its common name, and what it is called by either model.
+    """Make the classes of a map from its pairs of an old and a new name.
+
+    Args:
+        name: the file of the map, for messages.
+        pairs: every old name with a new name of the same class.
 
     Raises:
-        UsageError: a name that is both merged and split, or that two classes would have in common.
+        UsageError: a name is both merged and split, or two classes would have one common name.
     """
-    after: dict[str, list[str]] = {}
-    before: dict[str, list[str]] = {}
+    new_names: dict[str, list[str]] = {}
+    old_names: dict[str, list[str]] = {}
     for old, new in pairs:
-        after.setdefault(old, []).append(new)
-        before.setdefault(new, []).append(old)
-    found: list[MappedClass] = []
-    for old, names in after.items():
+        new_names.setdefault(old, []).append(new)
+        old_names.setdefault(new, []).append(old)
+    classes: list[MappedClass] = []
+    for old, names in new_names.items():
         if len(names) > 1:
-            if tangled := [each for each in names if len(before[each]) > 1]:
+            if tangled := [each for each in names if len(old_names[each]) > 1]:
                 raise UsageError(
                     f"--class-map {name}: {shown(old)} is split, and {shown(tangled[0])}, one of "
                     "its parts, has other old names too; give each name to one merge or one split"
                 )
-            found.append(MappedClass(name=old, old=[old], new=names))
-        elif before[names[0]][0] == old:
-            found.append(MappedClass(name=names[0], old=before[names[0]], new=names))
-    common = Counter(each.name for each in found)
+            classes.append(MappedClass(name=old, old=[old], new=names))
+        elif old_names[names[0]][0] == old:  # a merged class is made once, at the first of its old names
+            classes.append(MappedClass(name=names[0], old=old_names[names[0]], new=names))
+    common = Counter(each.name for each in classes)
     if twice := [each for each, count in common.items() if count > 1]:
         raise UsageError(
             f"--class-map {name}: {first(twice)} is split, and what another class becomes; give "
             "that another name in the predictions and in the map"
         )
-    return found
+    return classes
 
 
-def _renamed(model: Predictions, labels: Mapping[str, str], answers: Mapping[str, str]) -> Predictions:
-    """A model under other names of labels and answers; of classes that become one the largest logit stays."""
-    table = _renamed_table(model.table, labels, answers)
+def _rename_model(model: Predictions, labels: Mapping[str, str], answers: Mapping[str, str]) -> Predictions:
+    """Rename the labels and the answers of a model; logits of classes that become one become their maximum.
+
+    Args:
+        model: the predictions.
+        labels: new names of labels, by name; other names stay.
+        answers: new names of predictions and classes, by name; other names stay.
+
+    Raises:
+        StorageError: merged logits do not fit into memory.
+    """
+    table = _rename_table(model.table, labels, answers)
     if model.classes is None:
         return replace(model, table=table)
     names = [answers.get(name, name) for name in model.classes]
     classes = tuple(dict.fromkeys(names))
     logits = model.logits
     if logits is not None and len(classes) < len(names):
-        place = {name: i for i, name in enumerate(classes)}
-        logits = _merged(logits, [place[name] for name in names], len(classes), model.name)
+        column = {name: i for i, name in enumerate(classes)}
+        logits = _merge_columns(logits, [column[name] for name in names], len(classes), model.name)
     return Predictions(model.name, table, logits, classes, model.origin)
 
 
-def _merged(logits: NDArray[Any], places: Sequence[int], width: int, name: str) -> NDArray[Any]:
-    """(N, width): the largest of the columns that go to each place."""
+def _merge_columns(logits: NDArray[Any], places: Sequence[int], width: int, name: str) -> NDArray[Any]:
+    """Merge columns of logits by their maximum.
+
+    Args:
+        logits: (N, C).
+        places: (C,) the column of the result into which each column goes.
+        width: columns of the result.
+        name: of the model, for messages.
+
+    Returns:
+        (N, width) logits.
+
+    Raises:
+        StorageError: they do not fit into memory.
+    """
     size = len(logits) * width * logits.dtype.itemsize
     if size > free_memory():
         raise StorageError(
             f"--class-map: the logits of {name}, {shown_size(size)} when merged, do not fit into memory; "
             "leave them out (`pred` alone), or compare fewer samples"
         )
-    found = np.full((len(logits), width), -np.inf, dtype=logits.dtype)
+    merged = np.full((len(logits), width), -np.inf, dtype=logits.dtype)
     for rows in row_blocks(logits):
         block = np.asarray(logits[rows])
         for column, place in enumerate(places):
-            np.maximum(found[rows, place], block[:, column], out=found[rows, place])
-    return found
+            np.maximum(merged[rows, place], block[:, column], out=merged[rows, place])
+    return merged
 
 
-def _renamed_table(table: Table, labels: Mapping[str, str], answers: Mapping[str, str]) -> Table:
+def _rename_table(table: Table, labels: Mapping[str, str], answers: Mapping[str, str]) -> Table:
+    """Rename the labels and the answers of a table; a table in files is renamed by SQL when it is read."""
     if isinstance(table, ArrayTable):
         return ArrayTable(
             table.ids,
@@ -176,13 +219,13 @@ def _renamed_table(table: Table, labels: Mapping[str, str], answers: Mapping[str
             _rename_values(table.preds, answers),
             table.id_kind,
         )
-    work, sides = current(), [pairs_relation(labels), pairs_relation(answers)]
+    work, of_labels, of_answers = current(), pairs_relation(labels), pairs_relation(answers)
     source = (
         f"(SELECT t.row, t.id, coalesce(l.common, t.label) AS label, coalesce(p.common, t.pred) AS pred "
-        f"FROM {table.source} AS t LEFT JOIN {sides[0]} AS l ON l.name = t.label "
-        f"LEFT JOIN {sides[1]} AS p ON p.name = t.pred)"
+        f"FROM {table.source} AS t LEFT JOIN {of_labels} AS l ON l.name = t.label "
+        f"LEFT JOIN {of_answers} AS p ON p.name = t.pred)"
     )
-    made = _RenamedTable(
+    renamed = _RenamedTable(
         source,
         table.rows,
         table.id_kind,
@@ -192,25 +235,31 @@ def _renamed_table(table: Table, labels: Mapping[str, str], answers: Mapping[str
         table.files,
         table,
     )
-    for side in sides:
-        weakref.finalize(made, work.drop_later, f"DROP VIEW IF EXISTS {side}")
-    return made
+    for view in (of_labels, of_answers):
+        weakref.finalize(renamed, work.drop_later, f"DROP VIEW IF EXISTS {view}")
+    return renamed
 
 
 @dataclass(frozen=True, eq=False)
 class _RenamedTable(FileTable):
-    """A table under other names; it keeps the one that it is made of."""
+    """A table in files whose classes are renamed.
+
+    Attributes:
+        original: the table with the original names, kept alive because `source` reads it.
+    """
 
     original: FileTable
 
 
 def _rename_values(values: NDArray[np.str_], names: Mapping[str, str]) -> NDArray[np.str_]:
-    kinds, place = np.unique(values, return_inverse=True)
-    return np.array([names.get(name, name) for name in kinds.tolist()], dtype=np.str_)[place]
+    """Rename (N,) values; a value without a new name stays."""
+    distinct, place = np.unique(values, return_inverse=True)
+    return np.array([names.get(name, name) for name in distinct.tolist()], dtype=np.str_)[place]
 
 
 def _rename_counts(counts: Counter[str], names: Mapping[str, str]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    """Rename the keys of counts, sorted by name; counts of names that become one are added."""
+    renamed: Counter[str] = Counter()
     for name, count in counts.items():
-        found[names.get(name, name)] += count
-    return Counter(dict(sorted(found.items())))
+        renamed[names.get(name, name)] += count
+    return Counter(dict(sorted(renamed.items())))

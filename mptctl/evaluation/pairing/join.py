@@ -1,4 +1,4 @@
-"""The join by id: one pass that counts, and checks on both sides that each sample has one partner."""
+"""The join of models' predictions by id: counted in one pass that checks that each sample has one partner."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from mptctl.files.explained import shown
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-# Flips that are looked for among the first ids, for each one that is wanted: chance leaves too few of them
-# then only where flips are far from evenly spread, and all ids are gone through.
+# To find the first flips by id, so many of the first ids are read that they should hold this many times the
+# flips that are wanted. If the ids hold too few after all, because flips are unevenly spread, all are read.
 AMPLE = 8
+# SQL of a sample's weight.
 WEIGHT = "try_cast(cost.s0 AS DOUBLE)"
-# Weights whose squares a float holds; 0 is one, too. Of NaN, infinity and what is no number this is false.
+# SQL, true for valid weights: 0, or a number whose square a double holds. False for NaN and for other text.
 SOUND = f"coalesce({WEIGHT} = 0 OR {WEIGHT} BETWEEN 1e-100 AND 1e100, false)"
-# Sums of a cell: `Cells.weights`, and the samples without a weight.
+# SQL of the columns of `Cells.weights`, and of the number of samples without a valid weight.
 _VALUE = f"CASE WHEN {SOUND} THEN {WEIGHT} ELSE 0 END"
 WEIGHT_SUMS = {
     "weight_0": f"fsum({_VALUE})",
@@ -38,15 +39,17 @@ WEIGHT_SUMS = {
 
 @dataclass(frozen=True)
 class Cells:
-    """Samples that are alike in all that is counted, G cells of them. Labels are places in a vocabulary.
+    """Samples in G cells; the samples of a cell are alike in all that is counted.
+
+    Classes and answers are numbers: places in a vocabulary.
 
     Attributes:
         n: (G,) how many samples.
         truth: (G,) their true class.
-        right: by role, (G,) whether the model is right.
-        same: by role, (G,) whether the model answers as the old one does.
-        answer: (G,) the new model's answer where it lost what the old one had right; -1 elsewhere.
-        weights: (G, 3) sum, sum of squares, and largest of the samples' weights; (0, 3) where there are none.
+        right: by role, (G,) True where the model is right.
+        same: by role, (G,) True where the model answers as the old model does.
+        answer: (G,) the new model's answer where the samples are negative flips; -1 elsewhere.
+        weights: (G, 3) sum, sum of squares, and maximum of the samples' weights; (0, 3) without weights.
     """
 
     n: IntArray
@@ -58,16 +61,16 @@ class Cells:
 
     @property
     def total(self) -> int:
-        """All samples."""
+        """The number of samples in all cells."""
         return int(self.n.sum())
 
 
 @dataclass(frozen=True)
 class Samples:
-    """N samples, sorted by id as text. Labels are places in a vocabulary.
+    """N samples, sorted by id as text. Classes and answers are numbers: places in a vocabulary.
 
     Attributes:
-        rows: by role, (N,) the row of each sample in the model's file.
+        rows: by role, (N,) the row of each sample in the model's table.
         truth: (N,) true classes.
         answers: by role, (N,) the model's answers.
     """
@@ -79,58 +82,71 @@ class Samples:
 
 @dataclass(frozen=True)
 class Weights:
-    """The weight of each sample.
+    """The weights of samples, in a column of a file.
 
     Attributes:
         name: the column and its file, for messages.
-        table: its `s0` is the weight, as text.
+        table: has the weights, as text, in its column `s0`.
     """
 
     name: str
     table: SideTable
 
-    def refused(self, joined: str, base: str, count: int) -> DataError:
-        """The error of weights that are missing or none, with the first three by id."""
+    def error_of_unsound(self, joined: str, base: str, count: int) -> DataError:
+        """Make the error of weights that are missing or not valid, with the first three by id.
+
+        Args:
+            joined: SQL of the joined tables, weights among them.
+            base: the role whose ids are named.
+            count: how many samples have no valid weight.
+        """
         rows = current().fetch(
             f"SELECT {base}.id::VARCHAR, cost.s0 FROM {joined} WHERE NOT {SOUND} ORDER BY 1 LIMIT {NAMED}"
         )
-        named = _named((count, [f"{sample}: {value or 'missing'}" for sample, value in rows]))
+        listed = _list_first(count, [f"{sample}: {value or 'missing'}" for sample, value in rows])
         return DataError(
-            f"--weight {self.name}: {count} samples have no weight ({named}); write a finite number of 0 or "
+            f"--weight {self.name}: {count} samples have no weight ({listed}); write a finite number of 0 or "
             "more for each"
         )
 
 
 class Join:
-    """Tables of models by role; the others are held against the first."""
+    """The tables of models, by role, joined by id. The first role is the base that messages compare with.
+
+    Args:
+        models: by role.
+        weights: of the samples; None: without weights.
+
+    Raises:
+        DataError: ids are numbers in one table and text in another, or ids of a table are repeated often.
+    """
 
     def __init__(self, models: Mapping[str, Predictions], weights: Weights | None = None) -> None:
-        """Raises DataError where ids are numbers here and text there, or stand in a table again and again."""
         self.models = models
         self.roles = list(models)
         self.weights = weights
-        self._refuse_other_ids()
+        self._refuse_mixed_id_types()
         for role, model in models.items():
             sample = model.table.sample
-            # Ids that stand there again and again would be joined with each other: it might not end.
+            # If ids are repeated often, each is joined with all its likes, and the join may take forever.
             if len(set(sample)) < len(sample) and (error := self._error_of_repeated_ids(role)) is not None:
                 raise error
 
     @cached_property
     def relations(self) -> dict[str, str]:
-        """SQL by role; ids that are all integers are compared as integers, others as text."""
-        made = {}
-        number = any(model.table.id_kind == "integers" for model in self.models.values())
+        """SQL of each role's table; ids are integers in all of them, or text in all of them."""
+        relations = {}
+        has_integers = any(model.table.id_kind == "integers" for model in self.models.values())
         for role, model in self.models.items():
             relation = model.table.relation(current())
-            if number and model.table.id_kind == "either":
+            if has_integers and model.table.id_kind == "either":
                 relation = f"(SELECT row, id::BIGINT AS id, label, pred FROM {relation})"
-            made[role] = relation
-        return made
+            relations[role] = relation
+        return relations
 
     @property
     def joined(self) -> str:
-        """SQL: the tables of all roles, each under its role, joined by id."""
+        """SQL: the tables of all roles, joined by id; each table is named as its role."""
         base, *others = self.roles
         sides = [f"{self.relations[base]} AS {base}"]
         sides += [f"JOIN {self.relations[role]} AS {role} ON {role}.id = {base}.id" for role in others]
@@ -138,29 +154,30 @@ class Join:
 
     @property
     def flipped(self) -> str:
-        """SQL: whether a joined row is a negative flip."""
+        """SQL of a condition: a joined row is a negative flip; false if there is no old or no new model."""
         if not {"old", "new"} <= self.models.keys():
             return "false"
         return "old.pred = old.label AND new.pred <> new.label"
 
     @property
     def _all_rows(self) -> int:
+        """The number of rows of all tables together, for progress."""
         return sum(model.table.rows for model in self.models.values())
 
     def count(self, vocabulary: Sequence[str]) -> Cells:
-        """The one pass over all samples.
+        """Count all samples in one pass that also checks the join.
 
-        Hashed row numbers, put together by exclusive or, come to the same over the joined rows as over a
-        table's own only if each row was joined an odd number of times. Where they do on every side and there
-        are as many joined rows as a table has, the join is one to one and complete. Rows are counted from 1
-        there, because the hash of
-        0 is 0.
+        The check: the exclusive or of the hashed row numbers is the same over the joined rows and over all
+        rows of a table only if each row was joined an odd number of times. If that holds for every table, and
+        there are as many joined rows as rows in each table, the join is one to one and complete. The row
+        numbers are hashed from 1, because the hash of 0 is 0.
 
         Args:
-            vocabulary: every label, sorted.
+            vocabulary: every label and answer, sorted.
 
         Raises:
-            DataError: ids or labels that do not match, with how many and the first three.
+            DataError: ids or labels do not match, or a sample has no valid weight; the message has how many,
+                and the first three.
         """
         base, *others = self.roles
         old, new = (role if role in self.models else base for role in ("old", "new"))
@@ -176,68 +193,75 @@ class Join:
             sums |= WEIGHT_SUMS
             source += f" LEFT JOIN {self.weights.table.relation} AS cost ON cost.id = {base}.id::VARCHAR"
         named = ", ".join(f"{value} AS {name}" for name, value in (keys | sums).items())
-        # There may be a cell for every pair of a thousand classes: DuckDB turns their names into places on
+        # There may be a cell for every pair of a thousand classes, so DuckDB turns names into places: it uses
         # all cores.
         with self._places(vocabulary) as place:
-            found = current().arrays(
+            result = current().arrays(
                 f"SELECT * REPLACE ({place('truth')} AS truth, {place('answer')} AS answer) "
                 f"FROM (SELECT {named} FROM {source} GROUP BY "
                 f"{', '.join(str(i + 1) for i in range(len(keys)))})",
                 "pairing",
                 self._all_rows,
             )
-        n = found["n"].astype(np.int64)
+        n = result["n"].astype(np.int64)
         for role, model in self.models.items():
-            joined = int(np.bitwise_xor.reduce(found[f"check_{role}"].astype(np.uint64), initial=0))
+            joined = int(np.bitwise_xor.reduce(result[f"check_{role}"].astype(np.uint64), initial=0))
             own = current().fetch(f"SELECT bit_xor(hash(i)) FROM range(1, {model.table.rows} + 1) AS t(i)")
             if n.sum() != model.table.rows or joined != int(own[0][0]):
                 raise self._error_of_ids()
-        if found["conflicts"].any():
+        if result["conflicts"].any():
             raise self._error_of_labels()
         weights = np.empty((0, 3))
         if self.weights is not None:
-            if found["no_weight"].any():
-                raise self.weights.refused(source, base, int(found["no_weight"].sum()))
-            weights = np.stack([found[f"weight_{i}"] for i in range(3)], axis=1)
+            if result["no_weight"].any():
+                raise self.weights.error_of_unsound(source, base, int(result["no_weight"].sum()))
+            weights = np.stack([result[f"weight_{i}"] for i in range(3)], axis=1)
         return Cells(
             n=n,
-            truth=found["truth"],
-            right={role: found[f"right_{role}"].astype(np.bool_) for role in self.roles},
-            same={role: found[f"same_{role}"].astype(np.bool_) for role in self.roles},
-            answer=np.ma.filled(found["answer"], -1),
+            truth=result["truth"],
+            right={role: result[f"right_{role}"].astype(np.bool_) for role in self.roles},
+            same={role: result[f"same_{role}"].astype(np.bool_) for role in self.roles},
+            answer=np.ma.filled(result["answer"], -1),
             weights=weights,
         )
 
     def samples(self, vocabulary: Sequence[str]) -> Samples:
-        """Every sample, for what needs each one: logits, and what is made of them."""
+        """Read every sample, sorted by id, for what cells do not tell, such as anything made of logits.
+
+        Args:
+            vocabulary: every label and answer, sorted.
+        """
         base = self.roles[0]
         with self._places(vocabulary) as place:
             chosen = [f"{place(f'{base}.label')} AS truth"]
             chosen += [f"{role}.row::BIGINT AS row_{role}" for role in self.roles]
             chosen += [f"{place(f'{role}.pred')} AS answer_{role}" for role in self.roles]
             query = f"SELECT {', '.join(chosen)} FROM {self.joined} ORDER BY {base}.id::VARCHAR"
-            found = current().arrays(query, "reading samples", self._all_rows)
+            result = current().arrays(query, "reading samples", self._all_rows)
         return Samples(
-            rows={role: found[f"row_{role}"] for role in self.roles},
-            truth=found["truth"],
-            answers={role: found[f"answer_{role}"] for role in self.roles},
+            rows={role: result[f"row_{role}"] for role in self.roles},
+            truth=result["truth"],
+            answers={role: result[f"answer_{role}"] for role in self.roles},
         )
 
     @contextmanager
     def _places(self, vocabulary: Sequence[str]) -> Iterator[Callable[[str], str]]:
-        """Of the SQL of a label that of its place in the vocabulary."""
-        names = current().name()
-        current().fetch(f"CREATE TYPE {names} AS ENUM ({', '.join(map(quoted, vocabulary))})")
-        yield lambda label: f"enum_code({label}::{names})::BIGINT"
-        current().fetch(f"DROP TYPE {names}")
+        """Give a function from the SQL of a label to the SQL of its place in the vocabulary.
+
+        The SQL is valid until the block ends, because it uses a type that is made for it.
+        """
+        label_type = current().name()
+        current().fetch(f"CREATE TYPE {label_type} AS ENUM ({', '.join(map(quoted, vocabulary))})")
+        yield lambda label: f"enum_code({label}::{label_type})::BIGINT"
+        current().fetch(f"DROP TYPE {label_type}")
 
     def first_flips(self, labels: Sequence[str], limit: int, flips: int) -> list[tuple[str, str, str]]:
-        """The first flips by id: (id, class, new answer).
+        """Find the first negative flips by id, each as (id, true class, new model's answer).
 
         Args:
             labels: classes whose samples count.
-            limit: how many at most.
-            flips: how many there are: it says among how few of the first ids enough of them are found.
+            limit: how many flips are returned at most.
+            flips: how many there are in all. From this follows how few of the first ids hold enough flips.
         """
         if not flips:
             return []
@@ -251,12 +275,13 @@ class Join:
         if table.rows >= WATCHED and share < 1:
             bound = quoted(table.sample[int(share * len(table.sample))])
             early = f"old.id::VARCHAR <= {bound} AND new.id::VARCHAR <= {bound}"
-            found = current().fetch(f"{query} AND {early} {order}", "reading flips", self._all_rows)
-            if len(found) >= min(limit, flips):
-                return found
+            first_rows = current().fetch(f"{query} AND {early} {order}", "reading flips", self._all_rows)
+            if len(first_rows) >= min(limit, flips):
+                return first_rows
         return current().fetch(f"{query} {order}", "reading flips", self._all_rows)
 
-    def _refuse_other_ids(self) -> None:
+    def _refuse_mixed_id_types(self) -> None:
+        """Raise DataError where ids are numbers in one table and text in another."""
         numbers = [m for m in self.models.values() if m.table.id_kind == "integers"]
         texts = [m for m in self.models.values() if m.table.id_kind == "text"]
         if not numbers or not texts:
@@ -267,16 +292,17 @@ class Join:
         )
 
     def _error_of_ids(self) -> DataError:
-        """The error of ids that stand there twice, or in one table only."""
+        """Make the error of a join that is not one to one: of repeated, missing or extra ids."""
         for role in self.roles:
             repeated = self._error_of_repeated_ids(role)
             if repeated is not None:
                 return repeated
         base, *others = self.roles
         for role in others:
-            missing, extra = self._only_in(base, role), self._only_in(role, base)
-            parts = [f"lacks {missing[0]} of its ids ({_named(missing)})"] if missing[0] else []
-            parts += [f"has {extra[0]} ids more ({_named(extra)})"] if extra[0] else []
+            missing, first_missing = self._only_in(base, role)
+            extra, first_extra = self._only_in(role, base)
+            parts = [f"lacks {missing} of its ids ({_list_first(missing, first_missing)})"] if missing else []
+            parts += [f"has {extra} ids more ({_list_first(extra, first_extra)})"] if extra else []
             if parts:
                 return DataError(
                     f"{self.models[role].name}: against {self.models[base].name} it {' and '.join(parts)}; "
@@ -285,24 +311,26 @@ class Join:
         raise AssertionError("rows that do not match, and no id that shows it")
 
     def _error_of_repeated_ids(self, role: str) -> DataError | None:
-        found = self._first(
+        """Make the error of ids that a table has more than once; None where it has none."""
+        count, ids = self._count_and_first_ids(
             f"SELECT id::VARCHAR AS id FROM {self.relations[role]} GROUP BY id HAVING count(*) > 1"
         )
-        if not found[0]:
+        if not count:
             return None
         return DataError(
-            f"{self.models[role].name}: {found[0]} ids stand there more than once ({_named(found)}); keep "
-            "one row each"
+            f"{self.models[role].name}: {count} ids stand there more than once ({_list_first(count, ids)}); "
+            "keep one row each"
         )
 
     def _only_in(self, role: str, other: str) -> tuple[int, list[str]]:
-        """The ids that one table has and another has not: how many, and the first."""
-        return self._first(
+        """Find the ids that the table of `role` has and that of `other` lacks: how many, and the first."""
+        return self._count_and_first_ids(
             f"SELECT one.id::VARCHAR AS id FROM {self.relations[role]} AS one "
             f"ANTI JOIN {self.relations[other]} AS other ON one.id = other.id"
         )
 
     def _error_of_labels(self) -> DataError:
+        """Make the error of the first table whose labels differ from the base's."""
         base, *others = self.roles
         for role in others:
             pairs = f"{self.relations[base]} AS one JOIN {self.relations[role]} AS other ON one.id = other.id"
@@ -314,17 +342,16 @@ class Join:
                 shown_rows = [f"{sample}: {label} or {odd}" for _, sample, label, odd in rows]
                 return DataError(
                     f"{self.models[role].name}: {rows[0][0]} labels differ from {self.models[base].name} "
-                    f"({_named((rows[0][0], shown_rows))}); use the same labels"
+                    f"({_list_first(rows[0][0], shown_rows)}); use the same labels"
                 )
         raise AssertionError("labels that differ, and none that shows it")
 
-    def _first(self, query: str) -> tuple[int, list[str]]:
-        """The number of ids that a query gives, and the first of them."""
+    def _count_and_first_ids(self, query: str) -> tuple[int, list[str]]:
+        """Return how many ids a query finds, and the first few by name."""
         rows = current().fetch(f"SELECT count(*) OVER (), id FROM ({query}) ORDER BY id LIMIT {NAMED}")
         return (rows[0][0] if rows else 0), [row[1] for row in rows]
 
 
-def _named(found: tuple[int, Sequence[str]]) -> str:
-    """The first names of how many there are."""
-    total, names = found
+def _list_first(total: int, names: Sequence[str]) -> str:
+    """List the first of `total` names, and how many more there are."""
     return first(names) + (f" and {total - len(names)} more" if total > len(names) else "")

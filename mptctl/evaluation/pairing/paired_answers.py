@@ -1,4 +1,4 @@
-"""Answers of old and new model to the same samples: who was right, which samples count, and what flipped."""
+"""Answers of several models to the same samples: who is right, which classes are old, and what flips."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from mptctl.evaluation.rates import Counts, negative_flips
 
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
-# Models whose logits a comparison reads; of the noise floor it needs answers alone.
+# Roles whose logits a comparison reads; of the noise floor it needs only the answers.
 SCORED = ("old", "new", "baseline")
 
 
 @dataclass(frozen=True)
 class FlippedPairs:
-    """Pairs of class and answer that flipped, most flips first, then by name.
+    """Pairs of true class and new answer with flips, most flips first, then by name.
 
     Attributes:
-        truth, answer: (P,) the class, and the new model's answer.
-        flips: (P,) how many.
+        truth: (P,) the true class, as its place in the vocabulary.
+        answer: (P,) the new model's answer, as its place in the vocabulary.
+        flips: (P,) how many samples of this class flipped to this answer.
     """
 
     truth: IntArray
@@ -34,10 +35,10 @@ class FlippedPairs:
 
 @dataclass(frozen=True)
 class PairedAnswers:
-    """Models by role: `old`, `new`, and where they are given `noise_floor` and `baseline`.
+    """The answers of models by role: `old`, `new`, and where they are given `noise_floor` and `baseline`.
 
     Attributes:
-        pairing: their answers, matched by id.
+        pairing: the answers, matched by id, to N samples in G cells.
         old_classes: labels of the old classes.
     """
 
@@ -46,105 +47,107 @@ class PairedAnswers:
 
     @cached_property
     def is_old_class(self) -> BoolArray:
-        """(labels of the vocabulary,) which are old classes."""
+        """(V,) True for each of the V labels of the vocabulary that is an old class."""
         return self.pairing.among(self.old_classes)
 
     @cached_property
     def of_old(self) -> BoolArray:
-        """(N,) which samples are of an old class."""
+        """(N,) True for samples of old classes."""
         return self.is_old_class[self.pairing.truth]
 
     @cached_property
     def right(self) -> dict[str, BoolArray]:
-        """(N,) which answers are right, by role."""
+        """By role, (N,) True where the model's answer is right."""
         return {role: answers == self.pairing.truth for role, answers in self.pairing.answers.items()}
 
     @cached_property
     def to_keep(self) -> BoolArray:
-        """(N,) samples of old classes that the old model got right."""
+        """(N,) True for samples of old classes that the old model got right: only these can flip."""
         return self.of_old & self.right["old"]
 
     @cached_property
     def flipped(self) -> BoolArray:
-        """(N,) of these, the ones that the new model gets wrong: the negative flips."""
+        """(N,) True for the negative flips: samples of `to_keep` that the new model gets wrong."""
         return negative_flips(self.to_keep, self.right["new"])
 
     @cached_property
     def scores(self) -> dict[str, Scores]:
-        """Confidences, margins and best logits of the models that have logits, by role."""
+        """By role, the confidences, margins and best logits of each model in `SCORED` that has logits."""
         models = self.pairing.models
-        found = {role: score(self.pairing, role, self.old_classes) for role in SCORED if role in models}
-        return {role: scores for role, scores in found.items() if scores is not None}
+        by_role = {role: score(self.pairing, role, self.old_classes) for role in SCORED if role in models}
+        return {role: scores for role, scores in by_role.items() if scores is not None}
 
     @cached_property
     def cells_of_old(self) -> BoolArray:
-        """(G,) which cells of the pairing are of an old class."""
+        """(G,) True for cells of old classes."""
         return self.is_old_class[self.pairing.cells.truth]
 
     @cached_property
     def flipped_cells(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Cells of flips: (F,) true classes, the new model's answers, and how many."""
+        """(F,) each: true class, new model's answer and number of samples of the cells of negative flips."""
         cells = self.pairing.cells
         flipped = (cells.answer >= 0) & self.cells_of_old
         return cells.truth[flipped], cells.answer[flipped], cells.n[flipped]
 
     @cached_property
     def flipped_pairs(self) -> FlippedPairs:
-        """The flips by class and answer."""
+        """The negative flips by true class and new answer."""
         truth, answer, n = self.flipped_cells
         size = len(self.pairing.vocabulary)
-        # Other models tell samples apart that these two answer alike: one pair may stand in several cells.
-        keys, cell = np.unique(truth * size + answer, return_inverse=True)
-        flips = sum_by_place(cell, n, len(keys))
+        # One pair may be spread over several cells, which differ in the answers of other models.
+        keys, place = np.unique(truth * size + answer, return_inverse=True)
+        flips = sum_by_place(place, n, len(keys))
         order = np.argsort(-flips, kind="stable")
         return FlippedPairs(keys[order] // size, keys[order] % size, flips[order])
 
     @cached_property
     def _flip_tables(self) -> dict[str, Counts]:
+        """By role, the flip table of the old model and the model in that role."""
         cells, kept = self.pairing.cells, self.cells_of_old
         n, old = cells.n[kept], cells.right["old"][kept]
         return {role: flip_counts(old, right[kept], n) for role, right in cells.right.items()}
 
     def counts(self, replacement: str = "new") -> Counts:
-        """The flip table of the old model and the one in a role, over samples of old classes."""
+        """The flip table of the old model and the model in a role, over samples of old classes."""
         return self._flip_tables[replacement]
 
     def changed(self, replacement: str = "new") -> int:
-        """The number of samples of old classes that a model answers in another way than the old one."""
+        """Count the samples of old classes on which the model in a role and the old model differ."""
         cells = self.pairing.cells
         return int(cells.n[self.cells_of_old & ~cells.same[replacement]].sum())
 
     def wrong(self, role: str) -> tuple[int, int]:
-        """Wrong answers of the model in a role: to samples of old classes, and to all."""
+        """Count the wrong answers of the model in a role: to samples of old classes, and to all samples."""
         cells = self.pairing.cells
         wrong = ~cells.right[role]
         return int(cells.n[wrong & self.cells_of_old].sum()), int(cells.n[wrong].sum())
 
 
 def flip_counts(old: BoolArray, new: BoolArray, n: IntArray | None = None) -> Counts:
-    """The flip table of right answers of an old model and of its replacement.
+    """Count the flip table of an old model and its replacement.
 
     >>> flip_counts(np.array([True, True, False]), np.array([True, False, False]))
     Counts(both_right=1, negative_flips=1, positive_flips=0, both_wrong=1)
 
     Args:
-        old, new: (N,) which answers are right.
-        n: (N,) how many samples each of them stands for; None: one.
+        old: (N,) True where the old model is right.
+        new: (N,) True where the new model is right.
+        n: (N,) how many samples each entry stands for; None: one.
     """
 
-    def samples(cells: BoolArray) -> int:
-        return int((cells if n is None else n[cells]).sum())
+    def count(mask: BoolArray) -> int:
+        return int((mask if n is None else n[mask]).sum())
 
     return Counts(
-        both_right=samples(old & new),
-        negative_flips=samples(negative_flips(old, new)),
-        positive_flips=samples(negative_flips(new, old)),
-        both_wrong=samples(~old & ~new),
+        both_right=count(old & new),
+        negative_flips=count(negative_flips(old, new)),
+        positive_flips=count(negative_flips(new, old)),
+        both_wrong=count(~old & ~new),
     )
 
 
 def sum_by_place(place: IntArray, n: IntArray, places: int) -> IntArray:
-    """(places,) the sum of `n` at each place.
+    """Sum the numbers `n` by place: (places,) sums.
 
     >>> sum_by_place(np.array([0, 2, 0]), np.array([1, 2, 3]), 3).tolist()
     [4, 0, 2]

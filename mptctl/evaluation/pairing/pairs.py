@@ -1,4 +1,4 @@
-"""Models on the same samples: matched by id, in one label space, and counted."""
+"""The pairing of models on the same samples: matched by id and counted, and the choice of the old classes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from mptctl.evaluation.reading.spelling import check_counted, check_spelling
 
 @dataclass(frozen=True)
 class Pairing:
-    """Samples that all models answered; the order in a file never matters.
+    """N samples with the answers of all models; the order of samples in a file never matters.
 
     Attributes:
         models: the predictions by role, such as `old` and `new`.
-        vocabulary: every label, truth or answer, sorted; labels below are places in it.
-        cells: how often each combination of class, right and wrong answers occurs: all that rates are made
-            of.
-        join: where the samples themselves are read from, for what needs each of them.
+        vocabulary: every label and every answer, sorted; arrays of classes hold places in it.
+        cells: how many samples there are of each combination of class and answers, of which rates are made.
+        join: reads the single samples, for what cells do not tell.
     """
 
     models: Mapping[str, Predictions]
@@ -41,7 +40,7 @@ class Pairing:
 
     @property
     def rows(self) -> Mapping[str, NDArray[np.int64]]:
-        """By role, (N,) the row of each sample in the model's file."""
+        """By role, (N,) the row of each sample in the model's table."""
         return self.samples.rows
 
     @property
@@ -61,29 +60,30 @@ class Pairing:
         return model.ids[self.rows[role]]
 
     def columns(self, role: str) -> NDArray[np.int64]:
-        """(len(vocabulary),) the column of each label in a model's logits; -1 where it does not know it."""
-        place = {label: column for column, label in enumerate(self.models[role].classes or ())}
-        return np.array([place.get(label, -1) for label in self.vocabulary], dtype=np.int64)
+        """(V,) the column of each label of the vocabulary in a model's logits; -1 for an unknown label."""
+        column_of = {label: column for column, label in enumerate(self.models[role].classes or ())}
+        return np.array([column_of.get(label, -1) for label in self.vocabulary], dtype=np.int64)
 
     def __len__(self) -> int:
         return self.cells.total
 
     def among(self, labels: Sequence[str] | frozenset[str]) -> NDArray[np.bool_]:
-        """(len(vocabulary),) which labels are among `labels`."""
+        """(V,) True for each label of the vocabulary that is among `labels`."""
         wanted = frozenset(labels)
         return np.array([label in wanted for label in self.vocabulary], dtype=np.bool_)
 
 
 def pair(models: Mapping[str, Predictions], weights: Weights | None = None) -> Pairing:
-    """Match the samples of models, given by role, by id; messages hold the others against the first.
+    """Match the samples of several models by id, and count them.
 
     Args:
-        models: by role.
-        weights: what each sample counts, summed in the same pass.
+        models: by role; messages compare the other models with the first.
+        weights: weights of the samples, which are summed in the same pass.
 
     Raises:
-        DataError: ids that are repeated, missing or extra, labels that differ, or names that differ only in
-            form or are hardly ever known (`check_spelling`), with the first three; a sample without a weight.
+        DataError: ids are repeated, missing or extra, labels differ between models, class names are written
+            differently or mostly unknown (`check_spelling`), or a sample has no valid weight. The message
+            names the first three.
         StorageError: more memory is needed than the workspace may take.
     """
     join = Join(models, weights)
@@ -106,21 +106,20 @@ GivenClasses = Sequence[str] | Literal["all"] | None
 def choose_old_classes(
     old: Predictions, new: Predictions, given: GivenClasses = None
 ) -> tuple[frozenset[str], list[str]]:
-    """Chooses the old classes, with warnings about the choice.
-
-    The old classes are those given, or those that the old model can answer, or else all labels.
+    """Choose the old classes: those given, or else the classes that the old model names, or else all labels.
 
     Args:
-        old, new: their predictions.
-        given: labels, or ``all``.
+        old, new: predictions of the two models.
+        given: labels, or ``all`` for all labels of the test set; None: not given.
 
     Returns:
-        The old classes, and warnings.
+        The old classes, and warnings: on spellings, on an old model that names no classes, and on labels that
+        the new model cannot predict.
 
     Raises:
-        CheckpointError, DataError: old classes that the new model cannot answer; the message names them. The
-            first where the new model is a checkpoint of ours, the second where it is a predictions file.
-        DataError: names that differ only in form, or answers of which most are unknown (`check_spelling`).
+        CheckpointError: the new model, a checkpoint of ours, cannot predict all old classes.
+        DataError: a new model from a file cannot, neither model knows a class that was given, or class names
+            are written differently or mostly unknown (`check_spelling`).
     """
     check_counted([new])
     warnings = check_spelling([old, new])
@@ -145,26 +144,29 @@ def choose_old_classes(
     if new.classes is not None:
         if foreign := sorted(chosen - set(new.classes)):
             error = CheckpointError if new.origin == "checkpoint" else DataError
-            swapped = old.classes is not None and set(new.classes) < set(old.classes)
-            advice = (
-                f"were OLD and NEW swapped? {old.name} knows these classes and all others; the model in "
-                "production comes first"
-                if swapped
-                else f"use a model of the same class names, or give {option('class-map')}"
-            )
+            advice = f"use a model of the same class names, or give {option('class-map')}"
+            if old.classes is not None and set(new.classes) < set(old.classes):
+                advice = (
+                    f"were OLD and NEW swapped? {old.name} knows these classes and all others; the model in "
+                    "production comes first"
+                )
             raise error(
                 f"{new.name}: does not know {len(foreign)} of the {len(chosen)} old classes "
                 f"({first(foreign)}); {advice}"
             )
-        if strange := sorted(labels - set(new.classes)):
+        if unpredictable := sorted(labels - set(new.classes)):
             warnings.append(
-                f"{new.name} cannot predict {len(strange)} classes of the test set: {first(strange)}"
+                f"{new.name} cannot predict {len(unpredictable)} classes of the test set: "
+                f"{first(unpredictable)}"
             )
     return chosen, warnings
 
 
 def unanswered_labels(old: Predictions, given: GivenClasses = None) -> frozenset[str]:
-    """Labels that the old model never answers, and so may not know, where nobody names its classes."""
+    """Find the labels that the old model never predicts, and so may not know.
+
+    Empty where the old classes are given, or the old model names its classes.
+    """
     if given is not None or old.classes is not None:
         return frozenset()
     return frozenset(old.table.labels) - frozenset(old.table.answers)

@@ -1,4 +1,4 @@
-"""Signs of a doubtful comparison: one model twice, an old model that guesses, nearly all flipped."""
+"""Warnings on a doubtful comparison: a model compared with itself, swapped models, guesses, wrong logits."""
 
 from __future__ import annotations
 
@@ -14,27 +14,33 @@ from mptctl.evaluation.reading.predictions import Predictions, row_blocks
 
 IDENTICAL = "OLD and NEW are the same model: nothing was compared"
 LIKELY_CAUSE = "the likely cause is the preprocessing (size, normalisation) or the order of the class names"
-# Chosen, not measured: an old model that was in use is far above the one, a replacement that works far below
-# the other.
-HARDLY_RIGHT = 0.1  # of the way from guessing to never being wrong
-NEARLY_ALL = 0.9  # of the right predictions
-UNRELATED = 0.1  # of the way from chance to keeping every right answer
-FEW = 30  # right predictions of the old model, of which chance alone keeps any share
-LOOKED_AT = 1_000  # rows of logits
-CLASSES_ADDED = 0.05  # share of the samples; of fewer a model may just never give the class
+# Limits of what is doubtful; all are chosen, not measured.
+# The old model hardly guesses better: accuracy up to this share of the way from guessing to never wrong.
+HARDLY_RIGHT = 0.1
+# Nearly all is lost: at least this share of the old model's right predictions.
+NEARLY_ALL = 0.9
+# Predictions look unrelated: kept right answers up to this share of the way from chance to all.
+UNRELATED = 0.1
+# With fewer right predictions of the old model, any share of them may be kept by chance.
+FEW = 30
+# Rows of logits that are looked at.
+LOOKED_AT = 1_000
+# Classes that only OLD predicts say that it is newer if they have at least this share of the samples. With
+# fewer samples, NEW may just never predict them.
+CLASSES_ADDED = 0.05
 
 
 def same_answers(pairing: Pairing, one: str = "old", other: str = "new") -> bool:
-    """True where the models in two roles give one answer to every sample."""
+    """Tell whether the models in two roles give the same answer to every sample."""
     if one == "old":
         return bool(pairing.cells.same[other].all())
     return np.array_equal(pairing.answers[one], pairing.answers[other])
 
 
 def same_content(pairing: Pairing, one: str = "old", other: str = "new") -> bool:
-    """True where predictions in two roles are equal: answers, logits where there are any, and classes.
+    """Tell whether the predictions in two roles are equal: answers, classes, and logits if there are any.
 
-    The order of samples and of columns does not matter; a file that names no classes may be of any.
+    The order of samples and of columns does not matter. Classes of a file that names none are not compared.
     """
     old, new = pairing.models[one], pairing.models[other]
     if (old.logits is None) != (new.logits is None) or not same_answers(pairing, one, other):
@@ -54,68 +60,71 @@ def same_content(pairing: Pairing, one: str = "old", other: str = "new") -> bool
 
 
 def warn_of_idle_models(pairing: Pairing) -> list[str]:
-    """Warnings on a noise floor that is the old model itself, and on a baseline that is the new one."""
-    models, found = pairing.models, []
+    """Warn of a noise floor that is the old model itself, and of a baseline that is the new model itself."""
+    models, warnings = pairing.models, []
     if "noise_floor" in models and same_content(pairing, "old", "noise_floor"):
-        found.append(
+        warnings.append(
             f"{option('noise-floor')} {models['noise_floor'].name} is the old model itself, which flips "
             "nothing; name another training of it"
         )
     baseline = models.get("baseline")
-    # Of a baseline without logits nothing is shown.
+    # A baseline without logits has no curve, so a warning would have no object.
     if baseline is not None and baseline.logits is not None and same_content(pairing, "new", "baseline"):
-        found.append(
+        warnings.append(
             f"{option('baseline')} {baseline.name} is the new model itself, whose shifts are shown "
             "anyway; name a plain update"
         )
-    return found
+    return warnings
 
 
 def never_right_sentence(counts: Counts) -> str:
-    """The sentence on an old model without a right answer."""
+    """The sentence on an old model that is wrong on every sample of old classes."""
     return (
         f"the old model is wrong on all {counts.total:,} samples of old classes, so that nothing can be lost"
     )
 
 
 def comparison_warnings(counts: Counts, choices: int) -> list[str]:
-    """Warnings where the old model is hardly ever right, or its right predictions are nearly all lost.
+    """Warn where the old model is hardly ever right, and where its right predictions are nearly all lost.
 
     Args:
         counts: the flip table over test samples of the old classes.
-        choices: how many answers the old model has to choose from.
+        choices: how many classes the old model can predict.
     """
     n, right = counts.total, counts.old_right
-    found = []
+    warnings = []
     guessing = 1 / choices
     if not right:
-        found.append(f"{never_right_sentence(counts)}; {LIKELY_CAUSE}")
+        warnings.append(f"{never_right_sentence(counts)}; {LIKELY_CAUSE}")
     elif choices > 1 and right / n <= guessing + HARDLY_RIGHT * (1 - guessing):
-        found.append(
+        warnings.append(
             f"the old model is hardly ever right: on {100 * right / n:.2f} % of the samples of old classes, "
             f"where guessing among {choices:,} gives {100 * guessing:.2f} %, so NFR cannot be large; "
             f"{LIKELY_CAUSE}"
         )
     if right and counts.negative_flips / right >= NEARLY_ALL:
-        found.append(
+        warnings.append(
             f"{counts.negative_flips:,} of the {right:,} right predictions of the old model are lost; "
             f"{LIKELY_CAUSE} of one of the two"
         )
-    return found
+    return warnings
 
 
 def warn_if_unrelated(pairing: Pairing, of_old: NDArray[np.bool_]) -> list[str]:
-    """A warning where the new model keeps hardly more right predictions than chance would.
+    """Warn where the new model keeps hardly more right predictions of the old model than chance would.
 
     Args:
         pairing: of `old` and `new`.
-        of_old: (G,) which of its cells are of an old class.
+        of_old: (G,) True for cells of old classes.
+
+    Returns:
+        One warning, or none. None with fewer than `FEW` right predictions, and none if nearly all are lost,
+        of which `comparison_warnings` warns.
     """
     cells = pairing.cells
     right = of_old & cells.right["old"]
     n = int(cells.n[right].sum())
     kept = int(cells.n[right & cells.right["new"]].sum())
-    # Of few nothing is known, and of nearly all `comparison_warnings` speaks.
     if n < FEW or kept == n or n - kept >= NEARLY_ALL * n:
         return []
     new = pairing.models["new"]
@@ -132,9 +141,13 @@ def warn_if_unrelated(pairing: Pairing, of_old: NDArray[np.bool_]) -> list[str]:
 
 
 def warn_if_swapped(pairing: Pairing) -> list[str]:
-    """A remark where OLD knows all classes of NEW and more, and errs less: the two may be swapped.
+    """Warn where OLD and NEW may be swapped: OLD knows all classes of NEW and more, and errs less.
 
-    A model without a class list knows what it predicts.
+    A model that names no classes is taken to know those that it predicts. The classes that only OLD predicts
+    must then have enough samples (`CLASSES_ADDED`), and OLD must be right on half of these.
+
+    Returns:
+        One warning, or none.
     """
     models, cells = (pairing.models["old"], pairing.models["new"]), pairing.cells
     old, new = (
@@ -156,16 +169,16 @@ def warn_if_swapped(pairing: Pairing) -> list[str]:
 
 
 def warn_of_probabilities(models: Iterable[Predictions]) -> list[str]:
-    """Warnings on models whose logits look like the softmax of logits: rows from 0 to 1 that add up to 1."""
-    found = []
+    """Warn of each model whose logits look like probabilities: from 0 to 1, with a sum of 1 in each row."""
+    warnings = []
     for model in models:
         if model.logits is None:
             continue
         rows = np.asarray(model.logits[:: max(1, len(model) // LOOKED_AT)], dtype=np.float64)
-        # Half precision rounds each of many probabilities.
+        # The sum is compared with room for the rounding of many probabilities in half precision.
         if ((rows >= 0) & (rows <= 1)).all() and (abs(rows.sum(axis=1) - 1) < 0.01).all():
-            found.append(
+            warnings.append(
                 f"{model.name}: its `logits` look like probabilities, from which confidence, margins and "
                 "calibration come out wrong; write what goes into the softmax, or its logarithm"
             )
-    return found
+    return warnings

@@ -1,4 +1,4 @@
-"""One pass over a model's logits: what other modules need of them, one number per sample."""
+"""Scores of a model's logits, read in one pass: confidence, margin and best logits of each sample."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Scores:
-    """Per-sample numbers of one model, in the order of a `Pairing`. Labels are places in its vocabulary.
+    """Numbers of one model for each of N samples, in the order of a `Pairing`.
 
     Attributes:
         confidence: (N,) softmax probability of the answer.
-        margin: (N,) logit of the true class minus the best other one (Pleiss et al. 2020); NaN where the
-            model does not know the true class, or knows no other.
-        old_logit, old_answer: (N,) largest logit among old classes, and its label; minus infinity where none.
-        new_logit, new_answer: (N,) the same among the other classes.
-        old_first: (N,) whether the old answer's column comes before the new one's: who wins a tie.
+        margin: (N,) logit of the true class minus the largest other logit (Pleiss et al. 2020); NaN where the
+            model does not know the true class, or knows no other class.
+        old_logit: (N,) largest logit among old classes; minus infinity where the model knows none.
+        old_answer: (N,) the old class with this logit, as its place in the vocabulary.
+        new_logit: (N,) largest logit among the other classes; minus infinity where the model knows none.
+        new_answer: (N,) the class with this logit, as its place in the vocabulary.
+        old_first: (N,) True where the column of `old_answer` comes first, so that it wins a tie.
     """
 
     confidence: FloatArray
@@ -36,7 +38,7 @@ class Scores:
 
 
 def score(pairing: Pairing, role: str, old_classes: frozenset[str]) -> Scores | None:
-    """Scores of the model in a role; None where it has no logits. Reads them once, in blocks of rows."""
+    """Score the logits of the model in a role, read once in blocks of rows; None where it has no logits."""
     model = pairing.models[role]
     if model.logits is None or model.classes is None:
         return None
@@ -60,7 +62,7 @@ def score(pairing: Pairing, role: str, old_classes: frozenset[str]) -> Scores | 
                 at[rows] = columns[here]
                 value[rows] = np.take_along_axis(part, here[:, None], axis=1)[:, 0]
         top = np.maximum(best[True][0][rows], best[False][0][rows])[:, None]
-        with np.errstate(over="ignore"):  # a distance beyond what a number can say is infinite
+        with np.errstate(over="ignore"):  # a difference that overflows is infinite
             confidence[rows] = 1 / np.exp(block - top).sum(axis=1)
         known = np.flatnonzero(truth[rows] >= 0)
         if known.size and block.shape[1] > 1:
@@ -68,7 +70,7 @@ def score(pairing: Pairing, role: str, old_classes: frozenset[str]) -> Scores | 
             own = block[known, right]
             block[known, right] = -np.inf
             other = block.max(axis=1)[known]
-            # Two minus infinities: the model can answer neither, and there is no margin to speak of.
+            # Where both logits are minus infinity there is no margin.
             both = np.isinf(own) & np.isinf(other)
             with np.errstate(over="ignore"):
                 gap = np.where(both, 0, own) - np.where(both, 0, other)

@@ -1,4 +1,4 @@
-"""Columns that a comparison makes itself: class, superclass, confidence, and size of pictures."""
+"""Columns for slices that a comparison derives: class, superclass, confidence, and size of pictures."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.name_pairs import pairs_relation, read_pairs
 from mptctl.evaluation.reading.workspace import current
 
-# Columns that are always there, the second with logits of the old model.
+# Always there, and there if the old model has logits.
 CLASS, CONFIDENCE = "class", "confidence"
-# Columns that are there with a file of superclasses, and with the pictures of a split.
+# There with a file of superclasses, and there with the pictures of a split.
 SUPERCLASS, SIZE = "superclass", "size"
 
 
@@ -30,7 +30,7 @@ class PictureSizes:
 
     Attributes:
         ids: (N,) samples.
-        sides: (N,) shorter side, pixels.
+        sides: (N,) length of the shorter side in pixels.
     """
 
     ids: NDArray[np.str_]
@@ -44,7 +44,7 @@ class DerivedColumns:
     Attributes:
         answers: of both models.
         superclasses: by class; None where no file was given.
-        pictures: looks at the pictures when it is asked; None where there are none.
+        pictures: reads the sizes of the pictures when it is called; None where there are no pictures.
     """
 
     answers: PairedAnswers
@@ -53,7 +53,7 @@ class DerivedColumns:
 
     @property
     def names(self) -> list[str]:
-        """The columns that there are."""
+        """The derived columns that this comparison has."""
         return [
             CLASS,
             *([CONFIDENCE] if "old" in self.answers.scores else []),
@@ -63,17 +63,21 @@ class DerivedColumns:
 
     @property
     def reserved(self) -> list[str]:
-        """Derived columns that no file may have too; `size` gives way to a column of a file."""
+        """Derived columns that no file may have; a file may have `size`, which then is used instead."""
         return [CLASS, CONFIDENCE, *([] if self.superclasses is None else [SUPERCLASS])]
 
     def relations(self, columns: Mapping[str, str]) -> tuple[dict[str, str], str]:
-        """SQL of the value of each column, and of what is joined for it.
+        """Register the wanted columns with DuckDB.
 
         Args:
-            columns: those of ours that are wanted, each with who asks.
+            columns: derived columns that are wanted, each with the flag that asks for it, for messages.
+
+        Returns:
+            SQL of the value of each column, and the SQL of joins that has to follow the table `old`.
 
         Raises:
-            DataError: the old model has no logits, or old classes with test samples have no superclass.
+            DataError: `confidence` is wanted and the old model has no logits, or `superclass` is wanted and
+                an old class with test samples has none.
         """
         values, joins = dict[str, str](), ""
         if CLASS in columns:
@@ -86,39 +90,40 @@ class DerivedColumns:
             joins += f" JOIN {relation} AS super ON super.name = old.label"
             values[SUPERCLASS] = "super.common"
         if SIZE in columns and self.pictures is not None:
-            joins += f" JOIN {_sizes(self.pictures())} AS seen ON seen.id = old.id::VARCHAR"
+            joins += f" JOIN {_size_bands(self.pictures())} AS seen ON seen.id = old.id::VARCHAR"
             values[SIZE] = "seen.size"
         return values, joins
 
-    def _confidence_bands(self, asks: str) -> str:
-        """A relation of the band of confidence of each row; DataError without logits."""
+    def _confidence_bands(self, flag: str) -> str:
+        """SQL: a relation of each row's band of the old model's confidence; DataError without logits."""
         scores = self.answers.scores.get("old")
         if scores is None:
             name = self.answers.pairing.models["old"].name
-            raise DataError(f"{asks} {CONFIDENCE}: {name} has no logits; give some, or leave it out")
+            raise DataError(f"{flag} {CONFIDENCE}: {name} has no logits; give some, or leave it out")
         # A confidence at the last edge lies in the last band.
         place = np.searchsorted(CONFIDENCE_EDGES, scores.confidence, side="right") - 1
         names = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(CONFIDENCE_EDGES)]
         bands = [names[i] for i in np.clip(place, 0, len(names) - 1).tolist()]
         return current().register({"row": self.answers.pairing.rows["old"], "band": bands})
 
-    def _complete_superclasses(self, superclasses: Mapping[str, str], asks: str) -> str:
-        """A relation of classes and superclasses; DataError where a tested old class has none."""
+    def _complete_superclasses(self, superclasses: Mapping[str, str], flag: str) -> str:
+        """SQL: a relation of classes and superclasses; DataError where an old class with samples has none."""
         cells, names = self.answers.pairing.cells, self.answers.pairing.vocabulary
         tested = sorted({names[i] for i in cells.truth[self.answers.cells_of_old].tolist()})
         if lacking := [name for name in tested if name not in superclasses]:
             raise DataError(
-                f"{asks} {SUPERCLASS}: {len(lacking)} old classes have none ({first(lacking)}); name them in "
+                f"{flag} {SUPERCLASS}: {len(lacking)} old classes have none ({first(lacking)}); name them in "
                 "--superclasses FILE"
             )
         return pairs_relation(superclasses)
 
 
 def read_superclasses(path: Path) -> dict[str, str]:
-    """The superclass of each class, from ``.yaml`` of `class: superclass`, or ``.csv`` of these columns.
+    """Read the superclass of each class from ``.yaml`` of `class: superclass`, or ``.csv`` of these columns.
 
     Raises:
-        UsageError: it cannot be read, or a class has two.
+        UsageError: the file cannot be read, or a class has several superclasses.
+        DataError: the file is a device or FIFO.
     """
     pairs = read_pairs(path, "--superclasses", (CLASS, SUPERCLASS))
     names = Counter(name for name, _ in pairs)
@@ -127,8 +132,8 @@ def read_superclasses(path: Path) -> dict[str, str]:
     return dict(pairs)
 
 
-def _sizes(pictures: PictureSizes) -> str:
-    """SQL: the band of each picture's shorter side, from a power of two to the next."""
-    power = 2 ** np.floor(np.log2(np.maximum(pictures.sides, 1))).astype(np.int64)
-    size = [f"{low} to {2 * low - 1} px" for low in power.tolist()]
-    return current().register({"id": pictures.ids, "size": size})
+def _size_bands(pictures: PictureSizes) -> str:
+    """SQL: a relation of each picture's band of the shorter side, from a power of two to below the next."""
+    low_ends = 2 ** np.floor(np.log2(np.maximum(pictures.sides, 1))).astype(np.int64)
+    bands = [f"{low} to {2 * low - 1} px" for low in low_ends.tolist()]
+    return current().register({"id": pictures.ids, "size": bands})

@@ -1,4 +1,4 @@
-"""The slices that are worse than the rest: a test of each, and one rate of false discoveries over all."""
+"""The ranking of slices: each is tested against the rest, with one rate of false discoveries over all."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from mptctl.evaluation.slices.source import Slice, SliceSource
 from mptctl.evaluation.statistics import exact_interval, exact_interval_if_any, lost_share, nfr
 
 Fdr = Literal["bh", "by"]
-# A slice is called worse where its q is below.
+# A slice with a q below this is called worse than the rest.
 LEVEL = 0.05
-# Chosen: of fewer samples hardly any number of flips is beyond chance.
+# Chosen: with fewer samples hardly any number of flips is more than chance.
 MIN_SLICE = 30
 
 
 @dataclass(frozen=True)
 class SliceRequest:
-    """The slices that are asked for.
+    """The slices that a comparison is asked to rank.
 
     Attributes:
-        by: columns, or crossings of them.
+        by: keys of slices, each one column or a crossing of several.
         files: where columns are looked for, in this order.
-        min_slice: samples of old classes below which a slice is counted, and not ranked.
-        fdr: Benjamini and Hochberg, or Benjamini and Yekutieli.
-        superclasses: by class; for the column `superclass`.
-        pictures: looks at the pictures; for the column `size`.
+        min_slice: a slice with fewer samples of old classes is only counted, and not ranked.
+        fdr: how q is computed: ``bh`` by Benjamini and Hochberg, ``by`` by Benjamini and Yekutieli.
+        superclasses: by class, for the column `superclass`; None: there is no such column.
+        pictures: reads the sizes of pictures, for the column `size`; None: there is no such column.
     """
 
     by: Sequence[tuple[str, ...]] = ()
@@ -45,10 +45,10 @@ class SliceRequest:
 
 
 def slice_columns(by: Sequence[str] | None) -> list[tuple[str, ...]]:
-    """The columns that --by names, or crossings of them.
+    """Parse the values of --by: each names one column, or a crossing of columns such as ``country,device``.
 
     Raises:
-        UsageError: an empty name, or a column that is crossed with itself.
+        UsageError: a name is empty, or a column is crossed with itself.
     """
     keys = [tuple(name.strip() for name in each.split(",")) for each in by or []]
     flag = option("by")
@@ -61,17 +61,27 @@ def slice_columns(by: Sequence[str] | None) -> list[tuple[str, ...]]:
 
 
 def rank(source: SliceSource, request: SliceRequest, whole: Counts) -> tuple[list[SliceRow], int]:
-    """The slices that are large enough, ranked together, and how many are not."""
-    found = [each for key in dict.fromkeys(request.by) for each in source.cells[key]]
-    large = [each for each in found if each.counts.total >= request.min_slice]
-    return rank_slices(large, whole, request.fdr), len(found) - len(large)
+    """Rank the slices of a request that are large enough, all keys together.
+
+    Args:
+        source: the samples by columns.
+        request: the slices.
+        whole: the flip table of all samples.
+
+    Returns:
+        The ranked slices, and how many slices were too small to be ranked.
+    """
+    slices = [each for key in dict.fromkeys(request.by) for each in source.cells[key]]
+    large = [each for each in slices if each.counts.total >= request.min_slice]
+    return rank_slices(large, whole, request.fdr), len(slices) - len(large)
 
 
 def rank_slices(slices: Sequence[Slice], whole: Counts, fdr: Fdr = "bh") -> list[SliceRow]:
-    """Test each slice against the rest; lowest q first, then the higher rate.
+    """Test each slice against the rest, and sort the slices: lowest q first, then lowest p, then highest NFR.
 
-    Fisher's exact test, one-sided (Fisher 1935), of flips among the samples of a slice and of all others; q
-    by Benjamini and Hochberg (1995) or, whatever the dependence, Benjamini and Yekutieli (2001).
+    The test is Fisher's exact test, one-sided (Fisher 1935), of the flips among the samples of a slice and
+    among all other samples. The q are by Benjamini and Hochberg (1995), or by Benjamini and Yekutieli (2001),
+    which holds whatever the dependence between slices.
 
     >>> counts = Counts(both_right=0, negative_flips=2, positive_flips=0, both_wrong=0)
     >>> whole = Counts(both_right=2, negative_flips=2, positive_flips=0, both_wrong=0)
@@ -81,17 +91,17 @@ def rank_slices(slices: Sequence[Slice], whole: Counts, fdr: Fdr = "bh") -> list
     Args:
         slices: of at least one sample each.
         whole: the flip table of all samples.
-        fdr: ``bh`` or ``by``.
+        fdr: ``bh`` for Benjamini and Hochberg, ``by`` for Benjamini and Yekutieli.
     """
     if not slices:
         return []
     from scipy.stats import false_discovery_control, hypergeom  # takes a second to import
 
-    # Of equal counts the test is the same, and of many slices many are alike.
-    sizes = np.array([(each.counts.negative_flips, each.counts.total) for each in slices])
-    kinds, kind = np.unique(sizes, axis=0, return_inverse=True)
-    tail = hypergeom.sf(kinds[:, 0] - 1, whole.total, whole.negative_flips, kinds[:, 1])
-    p = np.clip(tail, 0, 1)[kind.ravel()]  # the sum of a tail may round beyond
+    # Slices with equal counts have the same p, which is computed once: among many slices many are alike.
+    counts = np.array([(each.counts.negative_flips, each.counts.total) for each in slices])
+    distinct, place = np.unique(counts, axis=0, return_inverse=True)
+    tail = hypergeom.sf(distinct[:, 0] - 1, whole.total, whole.negative_flips, distinct[:, 1])
+    p = np.clip(tail, 0, 1)[place.ravel()]  # by rounding the sum of a tail may be above 1
     q = false_discovery_control(p, method=fdr).tolist()
     rows = [
         SliceRow(
@@ -103,10 +113,10 @@ def rank_slices(slices: Sequence[Slice], whole: Counts, fdr: Fdr = "bh") -> list
             nfr_ci95=exact_interval(each.counts.negative_flips, each.counts.total),
             lost=lost_share(each.counts),
             lost_ci95=exact_interval_if_any(each.counts.negative_flips, each.counts.old_right),
-            p=one,
-            q=other,
-            worse=other < LEVEL,
+            p=p_of_slice,
+            q=q_of_slice,
+            worse=q_of_slice < LEVEL,
         )
-        for each, one, other in zip(slices, p.tolist(), q, strict=True)
+        for each, p_of_slice, q_of_slice in zip(slices, p.tolist(), q, strict=True)
     ]
     return sorted(rows, key=lambda row: (row.q, row.p, -row.nfr, list(row.by.items())))

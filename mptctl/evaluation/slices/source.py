@@ -1,4 +1,4 @@
-"""The flip table of parts of the test set: by columns of a file, by class, by the old model's confidence."""
+"""The source of slices: flip tables of parts of the test set, by columns of files or derived columns."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from mptctl.evaluation.reading.workspace import current
 from mptctl.evaluation.slices.derived_columns import SIZE, SUPERCLASS, DerivedColumns
 from mptctl.files.explained import shown
 
+# What a derived column needs, for the error that it is not there.
 NEEDS = {SUPERCLASS: "--superclasses FILE", SIZE: "pictures of a run"}
-# Chosen: more parts than that are no slices, but ids or measurements.
+# Chosen: a column with more different values holds ids or measurements, and makes no slices.
 MOST_SLICES = 10_000
-# Chosen: ids that a query names one by one; more of them are a table.
+# Chosen: a query names up to so many ids one by one; more ids are put into a table.
 FEW_IDS = 1_000
-# Chosen: what one pass groups by. DuckDB tells groups apart by the bits of one number.
+# Chosen: most crossings, and columns in all of them, of one pass. DuckDB marks the columns of a group by the
+# 64 bits of one number.
 MOST_KEYS, MOST_COLUMNS = 100, 60
-# Cells of the flip table by right answers of OLD and of NEW.
+# Cells of the flip table by (OLD is right, NEW is right).
 CELLS = {
     (True, True): "both_right",
     (True, False): "negative_flips",
@@ -37,11 +39,11 @@ CELLS = {
 
 @dataclass(frozen=True)
 class Slice:
-    """A part of the test set.
+    """The part of the test set with certain values in some columns.
 
     Attributes:
-        by: its value in each column; empty where the file has none.
-        counts: its flip table, over samples of old classes.
+        by: the value in each column; empty for samples without a value.
+        counts: the flip table, over samples of old classes.
     """
 
     by: Mapping[str, str]
@@ -49,21 +51,26 @@ class Slice:
 
 
 def slice_name(by: Mapping[str, str]) -> str:
-    """A slice by its values, on one line and never long; one without a value reads (empty)."""
+    """Name a slice by its columns and values, such as ``country=de``, each cut to a moderate length.
+
+    An empty value reads ``(empty)``.
+    """
     return ", ".join(f"{shown(column)}={shown(value) or '(empty)'}" for column, value in by.items())
 
 
 class SliceSource:
-    """Samples of a comparison by columns.
+    """The samples of a comparison, with the columns by which slices are asked for.
 
     Args:
-        own: answers of both models, whose ids are known to match, and columns that are made of them.
-        files: where columns are looked for, in this order: a file beside the predictions, those of OLD and of
-            NEW.
-        keys: the columns, or crossings of them, that slices are asked of, each with who asks, for messages.
+        own: the answers of both models, and the columns that are derived from them.
+        files: where columns are looked for, in this order; the first file that has a column is used.
+        keys: keys of slices, each one column or a crossing of several, with the flag that asks for it, for
+            messages.
 
     Raises:
-        DataError: a column that no file has, or two could mean; a file that cannot be read or lacks samples.
+        DataError: a column that no file has, or that both a file and the comparison have; a file that cannot
+            be read or lacks samples.
+        UsageError: too many keys or columns.
     """
 
     def __init__(
@@ -71,10 +78,11 @@ class SliceSource:
     ) -> None:
         self.answers, self._own = own.answers, own
         self.keys = list(keys)
-        self._asks = {column: asks for key, asks in keys.items() for column in key}
+        self._flag = {column: flag for key, flag in keys.items() for column in key}
         self._sides: list[SideTable] = []
-        self._tables: dict[tuple[str, ...], str] = {}
-        # SQL of each column, and of the relations that have it.
+        # SQL of a table of ids, by the ids.
+        self._id_tables: dict[tuple[str, ...], str] = {}
+        # SQL of the value of each column, and of the joins that it needs.
         self._value: dict[str, str] = {}
         self._joins = ""
         columns = dict.fromkeys(column for key in self.keys for column in key)
@@ -87,27 +95,35 @@ class SliceSource:
             list(columns), {file: side_headers(file) for file in dict.fromkeys(files)} if columns else {}
         )
 
-    def _find_columns(self, columns: Sequence[str], there: Mapping[Path, list[str]]) -> None:
-        """Join what holds the columns: the comparison itself, or the first side file that has one."""
-        wanted: dict[Path, list[str]] = {}
-        ours: dict[str, str] = {}
+    def _find_columns(self, columns: Sequence[str], headers: Mapping[Path, list[str]]) -> None:
+        """Set the SQL of some columns: derived ones, or those of the first file that has the column.
+
+        Args:
+            columns: that are wanted.
+            headers: the columns of each file.
+
+        Raises:
+            DataError: nothing has a column, or both a file and the comparison have it; a file lacks samples.
+        """
+        of_files: dict[Path, list[str]] = {}
+        derived: dict[str, str] = {}
         for column in columns:
-            having = [file for file, names in there.items() if column in names]
-            if column in self._own.reserved or (column in self._own.names and not having):
-                if having:
+            files = [file for file, names in headers.items() if column in names]
+            if column in self._own.reserved or (column in self._own.names and not files):
+                if files:
                     raise DataError(
-                        f"{self._asks[column]} {column}: is the {column} that the comparison knows, and a "
-                        f"column of {having[0]}; rename that"
+                        f"{self._flag[column]} {column}: is the {column} that the comparison knows, and a "
+                        f"column of {files[0]}; rename that"
                     )
-                ours[column] = self._asks[column]
-            elif not having:
+                derived[column] = self._flag[column]
+            elif not files:
                 raise no_such_column(
-                    self._asks[column], there, column, self._own.names, NEEDS.get(column, "")
+                    self._flag[column], headers, column, self._own.names, NEEDS.get(column, "")
                 )
             else:
-                wanted.setdefault(having[0], []).append(column)
-        self._value, self._joins = self._own.relations(ours)
-        for i, (file, names) in enumerate(wanted.items()):
+                of_files.setdefault(files[0], []).append(column)
+        self._value, self._joins = self._own.relations(derived)
+        for i, (file, names) in enumerate(of_files.items()):
             side = SideTable(file, names)
             side.check_complete(
                 f"(SELECT id::VARCHAR AS id FROM {self.answers.pairing.join.relations['old']})"
@@ -118,26 +134,31 @@ class SliceSource:
 
     @property
     def _samples(self) -> str:
-        """SQL: the compared samples with the columns joined."""
+        """SQL: all samples, with the columns joined."""
         return f"{self.answers.pairing.join.joined}{self._joins}"
 
     @property
     def _of_old(self) -> str:
-        """SQL: whether a sample is of an old class."""
+        """SQL of a condition: a sample is of an old class."""
         return f"old.label IN ({_values_in_sql(sorted(self.answers.old_classes))})"
 
     @property
     def _old_samples(self) -> str:
+        """SQL: the samples of old classes; `` AND ...`` may follow."""
         return f"{self._samples} WHERE {self._of_old}"
 
     @cached_property
     def cells(self) -> dict[tuple[str, ...], list[Slice]]:
-        """Every slice of each key: one pass over all samples."""
+        """All slices of each key, sorted by value, counted in one pass over the samples of old classes.
+
+        Raises:
+            UsageError: a key has more than `MOST_SLICES` slices.
+        """
         if not self.keys:
             return {}
         columns = list(self._value)
         names = {column: f"v{i}" for i, column in enumerate(columns)}
-        # Columns in two orders are one set: twice, it would count twice.
+        # Keys with the same columns in another order are one group, which must be asked for only once.
         groups = dict.fromkeys(tuple(sorted(names[c] for c in key)) for key in self.keys)
         sets = ", ".join(f"({', '.join(['o', 'n', *group])})" for group in groups)
         values = ", ".join(f"{self._value[column]} AS {names[column]}" for column in columns)
@@ -150,54 +171,70 @@ class SliceSource:
             "counting slices",
             len(self.answers.pairing) * (1 + len(self._sides)),
         )
-        found: dict[tuple[str, ...], dict[tuple[str, ...], dict[str, int]]] = {key: {} for key in self.keys}
-        # A bit of `grouping` is 0 where the column is of the set, the first column's being the highest.
+        # By key, and by the values in its columns, the cells of the flip table.
+        tables: dict[tuple[str, ...], dict[tuple[str, ...], dict[str, int]]] = {key: {} for key in self.keys}
+        # `grouping` is a number with a bit for each column, the first column's the highest; the bit is 0 if
+        # the column is in the row's group.
         bits = {column: 1 << (len(columns) - 1 - i) for i, column in enumerate(columns)}
-        asked: dict[int, list[tuple[str, ...]]] = {}
+        keys_of_mask: dict[int, list[tuple[str, ...]]] = {}
         for key in self.keys:
-            asked.setdefault(sum(bit for c, bit in bits.items() if c not in key), []).append(key)
-        for mask, old, new, n, *cell in rows:
-            for key in asked[mask]:
-                place = tuple(cell[columns.index(column)] for column in key)
-                found[key].setdefault(place, dict.fromkeys(Counts.model_fields, 0))[CELLS[old, new]] += n
-        for key, slices in found.items():
+            keys_of_mask.setdefault(sum(bit for c, bit in bits.items() if c not in key), []).append(key)
+        for mask, old_right, new_right, n, *row in rows:
+            for key in keys_of_mask[mask]:
+                of_key = tuple(row[columns.index(column)] for column in key)
+                table = tables[key].setdefault(of_key, dict.fromkeys(Counts.model_fields, 0))
+                table[CELLS[old_right, new_right]] += n
+        for key, slices in tables.items():
             if len(slices) > MOST_SLICES:
                 raise UsageError(
-                    f"{self._asks[key[0]]} {','.join(key)}: more than {MOST_SLICES:,} different values; "
+                    f"{self._flag[key[0]]} {','.join(key)}: more than {MOST_SLICES:,} different values; "
                     "choose columns of fewer, or write bands of them into --metadata FILE"
                 )
         return {
             key: [
-                Slice(dict(zip(key, place, strict=True)), Counts(**cells))
-                for place, cells in sorted(slices.items())
+                Slice(dict(zip(key, of_key, strict=True)), Counts(**table))
+                for of_key, table in sorted(slices.items())
             ]
-            for key, slices in found.items()
+            for key, slices in tables.items()
         }
 
     @cached_property
     def _by_values(self) -> dict[frozenset[tuple[str, str]], Slice]:
+        """All slices of all keys, by their columns and values."""
         return {frozenset(each.by.items()): each for slices in self.cells.values() for each in slices}
 
-    def one(self, by: Mapping[str, str]) -> Slice | None:
-        """The slice of these values; None where no sample of an old class is there."""
+    def find(self, by: Mapping[str, str]) -> Slice | None:
+        """Find the slice with these values by column; None where it has no sample of an old class."""
         return self._by_values.get(frozenset(by.items()))
 
     def flips_in(self, every: Sequence[Mapping[str, str]]) -> list[frozenset[str]]:
-        """Ids of the negative flips in each of some slices, by a query for each set of columns."""
+        """Find the ids of the negative flips in each of some slices, given by their values by column.
+
+        There is one query for all slices by the same columns.
+        """
+        # By sorted columns, the wanted values in them, each with a number.
         wanted: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
         for by in every:
-            places = wanted.setdefault(tuple(sorted(by)), {})
-            places.setdefault(tuple(by[column] for column in sorted(by)), len(places))
-        found = {columns: self._flips_of(columns, places) for columns, places in wanted.items()}
-        return [found[tuple(sorted(by))][tuple(by[column] for column in sorted(by))] for by in every]
+            numbers = wanted.setdefault(tuple(sorted(by)), {})
+            numbers.setdefault(tuple(by[column] for column in sorted(by)), len(numbers))
+        flips = {columns: self._flips_by_values(columns, numbers) for columns, numbers in wanted.items()}
+        return [flips[tuple(sorted(by))][tuple(by[column] for column in sorted(by))] for by in every]
 
-    def _flips_of(
-        self, columns: tuple[str, ...], places: Mapping[tuple[str, ...], int]
+    def _flips_by_values(
+        self, columns: tuple[str, ...], numbers: Mapping[tuple[str, ...], int]
     ) -> dict[tuple[str, ...], frozenset[str]]:
-        """Ids of the negative flips by their values in some columns, of the places that are wanted."""
+        """Find the ids of the negative flips with certain values in some columns.
+
+        Args:
+            columns: the columns.
+            numbers: the wanted values in these columns, numbered from 0 in their order.
+
+        Returns:
+            The ids for each entry of `numbers`; empty where nothing flipped.
+        """
         work = current()
-        values = {f"v{i}": [place[i] for place in places] for i in range(len(columns))}
-        relation = work.register({"number": np.arange(len(places)), **values})
+        values = {f"v{i}": [wanted[i] for wanted in numbers] for i in range(len(columns))}
+        relation = work.register({"number": np.arange(len(numbers)), **values})
         matched = " AND ".join(f"w.v{i} = {self._value[column]}" for i, column in enumerate(columns))
         rows = work.fetch(
             f"SELECT w.number, list(old.id::VARCHAR) FROM {self._samples} JOIN {relation} AS w ON {matched} "
@@ -206,25 +243,32 @@ class SliceSource:
             len(self.answers.pairing) * (1 + len(self._sides)),
         )
         work.drop_later(f"DROP VIEW IF EXISTS {relation}")
-        ids = {number: frozenset(found) for number, found in rows}
-        return {place: ids.get(number, frozenset()) for place, number in places.items()}
+        ids = {number: frozenset(flips) for number, flips in rows}
+        return {wanted: ids.get(number, frozenset()) for wanted, number in numbers.items()}
 
     def flips_among(self, ids: Sequence[str]) -> list[str]:
-        """The ids that are negative flips, sorted."""
+        """Find the negative flips among some ids, at least one; sorted."""
         rows = current().fetch(
             f"SELECT old.id::VARCHAR FROM {self._old_samples} AND {self.answers.pairing.join.flipped} "
-            f"AND {self._among(ids, None)} ORDER BY 1",
+            f"AND {self._has_id_or_values(ids, None)} ORDER BY 1",
             "reading flips",
             len(self.answers.pairing) * (1 + len(self._sides)),
         )
         return [row[0] for row in rows]
 
     def values(self, ids: Sequence[str], columns: Sequence[str]) -> dict[str, dict[str, str]]:
-        """By id, the value of each of some negative flips in some of the columns."""
+        """Read the values of negative flips in some of the columns.
+
+        Args:
+            ids: of negative flips. If they are very many, others may be in the result, too.
+            columns: of the keys.
+
+        Returns:
+            Values by id and column; empty where there are no ids or no columns.
+        """
         if not ids or not columns:
             return {}
-        # Of very many ids all flips are read: an id that nobody asked for is cheaper than a query that names
-        # each.
+        # With very many ids it is cheaper to read all flips than to name each id in the query.
         among = f" AND old.id::VARCHAR IN ({_values_in_sql(ids)})" if len(ids) <= FEW_IDS else ""
         chosen = ", ".join(f"{self._value[column]}::VARCHAR" for column in columns)
         rows = current().fetch(
@@ -235,53 +279,63 @@ class SliceSource:
         )
         return {sample: dict(zip(columns, values, strict=True)) for sample, *values in rows}
 
-    def count(self, ids: Sequence[str], by: Mapping[str, str] | None) -> tuple[int, int]:
-        """Samples of old classes of these ids or in the slice, and those of them that OLD gets right."""
+    def count_samples(self, ids: Sequence[str], by: Mapping[str, str] | None) -> tuple[int, int]:
+        """Count the samples of old classes with one of some ids or in a slice, and how many OLD gets right.
+
+        Args:
+            ids: of samples; may be empty if there is a slice.
+            by: the slice, by its values; None: no slice.
+        """
         rows = current().fetch(
             f"SELECT count(*), count(*) FILTER (old.pred = old.label) FROM {self._old_samples} AND "
-            f"{self._among(ids, by)}"
+            f"{self._has_id_or_values(ids, by)}"
         )
         return int(rows[0][0]), int(rows[0][1])
 
-    def _among(self, ids: Sequence[str], by: Mapping[str, str] | None) -> str:
-        """SQL: whether a sample has one of these ids, or lies in the slice."""
-        parts = [f"old.id::VARCHAR IN ({self._listed(ids)})"] if ids else []
+    def _has_id_or_values(self, ids: Sequence[str], by: Mapping[str, str] | None) -> str:
+        """SQL of a condition: a sample has one of some ids, or all values of a slice."""
+        parts = [f"old.id::VARCHAR IN ({self._ids_in_sql(ids)})"] if ids else []
         if by is not None:
             parts.append(
                 " AND ".join(f"{self._value[column]} = {quoted(value)}" for column, value in by.items())
             )
         return f"({' OR '.join(f'({part})' for part in parts)})"
 
-    def _listed(self, ids: Sequence[str]) -> str:
-        """SQL: some ids, one by one, or where they are many, from a table that lives as long as this."""
+    def _ids_in_sql(self, ids: Sequence[str]) -> str:
+        """SQL that may follow ``IN``: the ids one by one, or if they are many a query of a table of them.
+
+        The table is kept for the next call, and dropped with this object.
+        """
         if len(ids) <= FEW_IDS:
             return _values_in_sql(ids)
         key = tuple(ids)
-        if key not in self._tables:
-            self._tables[key] = current().register({"name": list(key)})
-            weakref.finalize(self, current().drop_later, f"DROP VIEW IF EXISTS {self._tables[key]}")
-        return f"SELECT name FROM {self._tables[key]}"
+        if key not in self._id_tables:
+            self._id_tables[key] = current().register({"name": list(key)})
+            weakref.finalize(self, current().drop_later, f"DROP VIEW IF EXISTS {self._id_tables[key]}")
+        return f"SELECT name FROM {self._id_tables[key]}"
 
-    def unknown(self, ids: Sequence[str]) -> list[str]:
-        """The ids that no sample has."""
+    def unknown_ids(self, ids: Sequence[str]) -> list[str]:
+        """Find the ids that no sample has."""
         relation = self.answers.pairing.join.relations["old"]
         rows = current().fetch(
-            f"SELECT id::VARCHAR FROM {relation} WHERE id::VARCHAR IN ({self._listed(ids)})"
+            f"SELECT id::VARCHAR FROM {relation} WHERE id::VARCHAR IN ({self._ids_in_sql(ids)})"
         )
-        return _not_among(ids, rows)
+        return _without(ids, rows)
 
-    def of_new_classes(self, ids: Sequence[str]) -> list[str]:
-        """The ids that no sample of an old class has: they cannot flip."""
+    def ids_of_new_classes(self, ids: Sequence[str]) -> list[str]:
+        """Find the ids that no sample of an old class has, among them ids that no sample has at all."""
         rows = current().fetch(
-            f"SELECT old.id::VARCHAR FROM {self._old_samples} AND {self._among(ids, None)}"
+            f"SELECT old.id::VARCHAR FROM {self._old_samples} AND {self._has_id_or_values(ids, None)}"
         )
-        return _not_among(ids, rows)
+        return _without(ids, rows)
 
 
-def _not_among(ids: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> list[str]:
-    found = {row[0] for row in rows}
-    return [sample for sample in ids if sample not in found]
+def _without(ids: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> list[str]:
+    """Return the ids, in their order, that are the first value of no row."""
+    in_rows = {row[0] for row in rows}
+    return [sample for sample in ids if sample not in in_rows]
 
 
 def _values_in_sql(values: Sequence[str]) -> str:
+    """SQL that may follow ``IN`` in brackets: the values as text; NULL where there are none."""
     return ", ".join(map(quoted, values)) or "NULL"
