@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mptctl.errors import UsageError
-from mptctl.evaluation.reading.readers import find_parts, is_predictions_file, names_files
+from mptctl.evaluation.reading.readers import find_parts, has_predictions, is_predictions_file
 from mptctl.files import output_file
 from mptctl.files.output_kinds import OutputKind, figure_kind, is_kept
 
@@ -141,7 +141,7 @@ def read_for_models(models: Iterable[str | None], run_root: Path) -> list[Path]:
             continue
         for path in (Path(model).expanduser(), run_root / model):
             files += [path, path / "best.pt"]
-            if is_predictions_file(path) and names_files(path):
+            if is_predictions_file(path) and has_predictions(path):
                 files += find_parts(path)
             # A run folder that is named by its path is tested on the split beside it.
             real = Path(os.path.realpath(path))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.reading.predictions import Predictions, read_predictions
-from mptctl.evaluation.reading.readers import SUFFIXES, is_predictions_file, names_files, passed_over
+from mptctl.evaluation.reading.readers import SUFFIXES, count_notes, has_predictions, is_predictions_file
 from mptctl.names import READ_FORMATS, Part, Session
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class _Loaded:
         ours = {role: self.checkpoints[key] for role, key in key_by_role.items() if key in self.checkpoints}
         notes = []
         for role, model in models.items():
-            count = 0 if role in ours else passed_over(Path(model.name))
+            count = 0 if role in ours else count_notes(Path(model.name))
             if count:
                 files = "file" if count == 1 else "files"
                 notes.append(f"{model.name}: {count} {files} of other writers passed over")
@@ -184,7 +184,7 @@ def _file_of(name: str, run_root: Path) -> Path:
     """The file of predictions: by their path, or below the run root."""
     path = Path(name).expanduser()
     below = run_root / path
-    return below if names_files(below) and not names_files(path) else path
+    return below if has_predictions(below) and not has_predictions(path) else path
 
 
 def _refuse_foreign(names: Iterable[str], run_root: Path) -> None:

@@ -15,7 +15,7 @@ from mptctl.evaluation.gate.gate_file import GateFile
 from mptctl.evaluation.pairing.class_map import read_class_map
 from mptctl.evaluation.pairing.pairs import ALL
 from mptctl.evaluation.reading.frames import column, column_names, is_frame, no_column, write_columns
-from mptctl.evaluation.reading.in_memory import InMemory, names_of
+from mptctl.evaluation.reading.in_memory import InMemory, as_names
 from mptctl.evaluation.slices.derived_columns import CLASS, CONFIDENCE
 from mptctl.evaluation.slices.ranking import SliceRequest, slice_columns
 from mptctl.files.scratch import scratch_folder
@@ -104,7 +104,7 @@ def evaluate(  # noqa: PLR0913  # a published signature
     test = InMemory.of(labels, ids, classes, None if everything else old_classes)
     held_back = None if validation is None else _held_back(validation, test)
     wants_causes = causes or validation is not None
-    kept = names_of(must_keep, "must_keep").tolist() if len(must_keep) else []
+    kept = as_names(must_keep, "must_keep").tolist() if len(must_keep) else []
     with options_as_arguments():
         retrained, plain_update = None, None
         if noise_floor is not None:

@@ -17,7 +17,7 @@ from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.reading.arrays import as_array
 from mptctl.evaluation.reading.columns import as_text, first
 from mptctl.evaluation.reading.in_memory import InMemory
-from mptctl.evaluation.reading.named_arrays import NamedArray, RowOrder, columns_of, named_array
+from mptctl.evaluation.reading.named_arrays import NamedArray, RowOrder, named_array, order_columns
 from mptctl.evaluation.reading.predictions import (
     Predictions,
     build_predictions,
@@ -225,7 +225,7 @@ class FlipMonitor:
             return as_text(new.values, "pred", "new")
         refuse_one_column(new.values, "new")
         lists = [] if self._classes is None else [self._classes]
-        logits, classes = columns_of(new, lists, "new")
+        logits, classes = order_columns(new, lists, "new")
         classes = self._classes if classes is None else classes
         column = first_maximum(logits, "new")
         if classes is None:

@@ -144,7 +144,9 @@ def near_least_of_trials(trials: Sequence[Trial], budget: Budget) -> str | None:
     if budget.max_nfr is None or not rates or not rates[0].of:
         return None
     least, level = min(int(nfr.count) for nfr in rates), budget.level(series=len(series_of(trials)))
-    return warn_if_limit_is_near_least(budget.max_nfr, least, int(rates[0].of), level, "a trial", "search larger k")
+    return warn_if_limit_is_near_least(
+        budget.max_nfr, least, int(rates[0].of), level, "a trial", "search larger k"
+    )
 
 
 def _check_errors(trials: Sequence[Trial], reference: Rate, budget: Budget) -> dict[str, BudgetCheck]:

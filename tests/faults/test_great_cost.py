@@ -15,7 +15,7 @@ import torch
 
 from mptctl.data.class_labels import read_class_labels
 from mptctl.errors import CheckpointError, DataError, UsageError
-from mptctl.evaluation.reading.spelling import form
+from mptctl.evaluation.reading.spelling import normal_form
 from mptctl.evaluation.reading.workspace import Workspace
 from mptctl.files import read_bounded
 from mptctl.machine.facts import has_package
@@ -110,7 +110,7 @@ def test_row_64_labels_of_one_form_are_looked_at_once_each(
     for _ in range(7):
         marks = [f"{before}a{mark}" for before in marks for mark in "-_ "]
     labels = [f"{mark}b" for mark in marks]
-    assert len({form(label) for label in labels}) == 1
+    assert len({normal_form(label) for label in labels}) == 1
     looks = 0
     written = spelling._written
 

@@ -1,4 +1,4 @@
-"""Answers of a model to pictures without labels, their files, and the marks of files that we wrote."""
+"""Answers of a model to pictures without labels, their files, and how files that we wrote are recognised."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from mptctl.files.output_kinds import OutputKind
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """The answers of one model.
+    """The answers of one model to N pictures without labels.
 
     Attributes:
-        ids: (N,) text: paths of the pictures, or their places.
-        answers: (N,) text, the class of the first maximum of each row of logits.
+        ids: (N,) text: paths of the pictures, or their places from 0.
+        answers: (N,) text: the class of the first maximum of each row of logits.
         confidences: (N,) softmax probability of the answer, in double precision.
         logits: (N, C) float32.
         classes: the C classes, in the order of the logits.
-        left_out: pictures that were not asked, each with what is wrong with it.
+        left_out: one line for each picture that was left out, with what is wrong with it.
     """
 
     ids: NDArray[np.str_]
@@ -43,15 +43,20 @@ class Answers:
         return len(self.ids)
 
     def save(self, path: str | Path) -> Path:
-        """Write a predictions file without labels, and but in CSV with `logits` and `classes`.
+        """Write a predictions file without labels.
 
-        With a column `label` added, `mptctl evaluate` takes it.
+        It has the columns `id`, `pred` and `confidence`, and in .npz and .parquet also `logits` and
+        `classes`. `mptctl evaluate` takes it once a column `label` is added.
 
         Args:
-            path: its ending, .npz, .csv or .parquet, says the form.
+            path: of the file; the ending, .npz, .csv or .parquet, is the form.
+
+        Returns:
+            The path.
 
         Raises:
-            UsageError: another ending. StorageError: it cannot be written.
+            UsageError: the path has another ending.
+            StorageError: the file cannot be written.
         """
         write = answers_writer(Path(path))
         with writing(Path(path)) as stream:
@@ -60,7 +65,7 @@ class Answers:
 
 
 def answers_writer(path: Path) -> Callable[[Answers, IO[Any]], None]:
-    """The writer of the form of a path's ending; UsageError where there is none."""
+    """Return the function that writes answers in the form of a path's ending; UsageError if there is none."""
     if path.suffix.lower() not in _WRITERS:
         raise UsageError(f"{path}: no form of predictions file; use one of {', '.join(_WRITERS)}")
     return _WRITERS[path.suffix.lower()]
@@ -73,7 +78,18 @@ def answers_from_logits(
     classes: tuple[str, ...],
     left_out: tuple[str, ...] = (),
 ) -> Answers:
-    """Answers and confidences of (N, C) logits; NonFiniteError, naming `name`, where a row has none."""
+    """Make the answers of a model, with their confidences, from its logits.
+
+    Args:
+        name: of the model, for messages.
+        ids: (N,) of the pictures.
+        logits: (N, C).
+        classes: the C classes.
+        left_out: one line for each picture that was left out.
+
+    Raises:
+        NonFiniteError: the maximum of a row of logits is NaN or infinite.
+    """
     column = first_maximum(logits, name)
     confidences = np.empty(len(logits))
     for rows in row_blocks(logits):
@@ -82,52 +98,53 @@ def answers_from_logits(
     return Answers(ids, np.array(classes, dtype=np.str_)[column], confidences, logits, classes, left_out)
 
 
-def _write_npz(found: Answers, stream: IO[Any]) -> None:
+def _write_npz(answers: Answers, stream: IO[Any]) -> None:
     np.savez(
         stream,
         allow_pickle=False,
-        id=found.ids,
-        pred=found.answers,
-        confidence=found.confidences,
-        logits=found.logits,
-        classes=np.array(found.classes, dtype=np.str_),
+        id=answers.ids,
+        pred=answers.answers,
+        confidence=answers.confidences,
+        logits=answers.logits,
+        classes=np.array(answers.classes, dtype=np.str_),
     )
 
 
-def _write_csv(found: Answers, stream: IO[Any]) -> None:
+def _write_csv(answers: Answers, stream: IO[Any]) -> None:
     text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
+    columns = (answers.ids.tolist(), answers.answers.tolist(), answers.confidences.tolist())
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["id", "pred", "confidence"])
-    rows.writerows(zip(found.ids.tolist(), found.answers.tolist(), found.confidences.tolist(), strict=True))
-    text.detach()
+    rows.writerows(zip(*columns, strict=True))
+    text.detach()  # leaves the stream open
 
 
-def _write_parquet(found: Answers, stream: IO[Any]) -> None:
+def _write_parquet(answers: Answers, stream: IO[Any]) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    classes = pa.array(found.classes, pa.string())
+    classes = pa.array(answers.classes, pa.string())
 
     def table(rows: slice) -> pa.Table:
-        logits = found.logits[rows]
+        logits = answers.logits[rows]
         n, c = logits.shape
-        names = classes.take(pa.array(np.tile(np.arange(c), n)))
+        class_cells = classes.take(pa.array(np.tile(np.arange(c), n)))
         return pa.table(
             {
-                "id": pa.array(found.ids[rows].tolist(), pa.string()),
-                "pred": pa.array(found.answers[rows].tolist(), pa.string()),
-                "confidence": pa.array(found.confidences[rows]),
+                "id": pa.array(answers.ids[rows].tolist(), pa.string()),
+                "pred": pa.array(answers.answers[rows].tolist(), pa.string()),
+                "confidence": pa.array(answers.confidences[rows]),
                 "logits": pa.FixedSizeListArray.from_arrays(pa.array(logits.reshape(-1)), c),
-                "classes": pa.FixedSizeListArray.from_arrays(names, c),
+                "classes": pa.FixedSizeListArray.from_arrays(class_cells, c),
             }
         )
 
-    # Block by block, since the list of classes stands in each row.
-    first, *others = row_blocks(found.logits)
-    begin = table(first)
-    with parquet.ParquetWriter(stream, begin.schema) as file:
-        file.write_table(begin)
-        for rows in others:
+    # Written in blocks of rows, since each row has the whole list of classes.
+    first_block, *other_blocks = row_blocks(answers.logits)
+    first_table = table(first_block)
+    with parquet.ParquetWriter(stream, first_table.schema) as file:
+        file.write_table(first_table)
+        for rows in other_blocks:
             file.write_table(table(rows))
 
 
@@ -135,20 +152,24 @@ _WRITERS = {".csv": _write_csv, ".npz": _write_npz, ".parquet": _write_parquet}
 
 
 def _has_columns(needed: set[str], possible: set[str]) -> Callable[[Path], bool]:
-    """Tell whether a file has these columns and no others: to one with others somebody has added work."""
+    """Make a function that tells whether a file has the needed columns, and no others but the possible ones.
 
-    def known(path: Path) -> bool:
+    A file with other columns is not one of ours any more: somebody has added work to it. The function is
+    false for a file that cannot be read as predictions, and raises OSError as reading does.
+    """
+
+    def has_columns(path: Path) -> bool:
         if path.suffix.lower() not in FORMS:
             return False
         try:
-            found = set(form_of(path).headers(path))
+            names = set(form_of(path).headers(path))
         except OSError:
             raise
-        except Exception:  # whatever zipfile, csv and pyarrow raise of what is no file of theirs
+        except Exception:  # zipfile, csv and pyarrow raise many types on a file of another form
             return False
-        return needed <= found <= needed | possible
+        return needed <= names <= needed | possible
 
-    return known
+    return has_columns
 
 
 ANSWERS = OutputKind(

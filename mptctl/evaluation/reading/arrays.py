@@ -1,4 +1,4 @@
-"""Arrays of any library as arrays of numpy, by what they offer, so that no library is imported."""
+"""Conversion of any library's arrays to numpy, by the methods that they have, so no library is imported."""
 
 from __future__ import annotations
 
@@ -9,68 +9,71 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError, one_line
-from mptctl.evaluation.reading.columns import listed, without_column
+from mptctl.evaluation.reading.columns import as_objects, without_column
 
+# A remedy, the end of messages.
 GIVE = "give (N,) labels or predictions, or (N, C) logits, as an array, a column or a list"
 
 
 def as_array(value: Any, name: str, dimensions: tuple[int, ...] = (1, 2)) -> NDArray[Any]:
-    """Labels, answers or logits as an array of numpy.
+    """Convert labels, answers or logits to an array of numpy.
 
     Args:
-        value: (N,) or (N, C): a list, or whatever has `__array__`, `__dlpack__`, `to_numpy`, `tolist` or
-            Arrow's `__arrow_c_array__`: arrays of numpy, torch and jax on any device, columns and tables of
-            pandas and polars, arrays of Arrow. Lists may hold such rows.
+        value: (N,) or (N, C): a list, a list of such rows, or whatever has `__array__`, `__dlpack__`,
+            `to_numpy`, `tolist` or Arrow's `__arrow_c_array__`. That is, arrays of numpy, torch and jax on
+            any device, columns and tables of pandas and polars, arrays of Arrow.
         name: what it is, for messages.
-        dimensions: how many it may have.
+        dimensions: the numbers of dimensions that are allowed.
 
     Returns:
-        (N,) of the type that it has, also of (N, 1) labels; (N, C) floats where its rows are lists.
+        The array in its own type; (N, C) floats where rows are lists, and (N,) for labels of shape (N, 1).
 
     Raises:
-        DataError: no array, or one of another number of dimensions.
+        DataError: the value is no array, has masked values or rows of different lengths, or another number of
+            dimensions.
     """
     if value is None or isinstance(value, str | bytes | Mapping | Set):
         raise DataError(f"{name}: {_kind_in_words(value)}, which is no array; {GIVE}")
     try:
-        found = _stacked(_converted(value, name), name)
+        array = _stack(_convert(value, name), name)
     except DataError:
         raise
     except Exception as error:  # each library has its own errors
         raise DataError(
-            f"{name}: of {_kind(value)}, cannot be read ({one_line(error)[:120]}); {GIVE}"
+            f"{name}: of {type(value).__name__}, cannot be read ({one_line(error)[:120]}); {GIVE}"
         ) from error
-    if found is None:
+    if array is None:
         raise DataError(f"{name}: rows of different lengths; {GIVE}")
-    if found.ndim not in dimensions:
-        raise DataError(f"{name}: has shape {found.shape}; {GIVE}")
-    return without_column(found)
+    if array.ndim not in dimensions:
+        raise DataError(f"{name}: has shape {array.shape}; {GIVE}")
+    return without_column(array)
 
 
 def _kind_in_words(value: Any) -> str:
+    """Name the type of a value that is no array, for a message."""
     if value is None:
         return "nothing"
-    return "a text" if isinstance(value, str) else f"a {_kind(value)}"
+    return "a text" if isinstance(value, str) else f"a {type(value).__name__}"
 
 
-def _kind(value: Any) -> str:
-    return type(value).__name__
+def _convert(value: Any, name: str) -> NDArray[Any]:
+    """Convert a value to an array by the first method that it has; rows that are lists stay lists.
 
-
-def _converted(value: Any, name: str) -> NDArray[Any]:
-    """The array that a value offers, by the surest way that it has. Lists within are left as they are."""
+    Raises:
+        DataError: the value has masked entries, or none of the methods and cannot be iterated.
+    """
     if isinstance(value, np.ma.MaskedArray):
-        return _unmasked(value, name)
+        return _without_mask(value, name)
     if isinstance(value, np.ndarray):
-        return _known_float(value)
-    # Arrays of torch: off the graph and the device, in a type of numpy's.
+        return _to_known_float(value)
+    # Tensors of torch are detached from the graph and copied from the device.
     if hasattr(value, "detach") and hasattr(value, "cpu"):
         plain = value.detach().cpu()
         return np.asarray(plain.float() if "bfloat16" in str(plain.dtype) else plain)
     if hasattr(value, "to_numpy_ndarray"):  # Arrow's arrays of tensors
         return np.asarray(value.to_numpy_ndarray())
     if hasattr(value, "__array__"):
-        return _known_float(np.asarray(value))
+        return _to_known_float(np.asarray(value))
     if hasattr(value, "to_numpy"):
         return np.asarray(value.to_numpy())
     if hasattr(value, "__dlpack__"):
@@ -83,39 +86,51 @@ def _converted(value: Any, name: str) -> NDArray[Any]:
     if hasattr(value, "tolist"):
         value = value.tolist()
     if not isinstance(value, Iterable):
-        raise DataError(f"{name}: of {_kind(value)}, which is no array; {GIVE}")
-    return listed(list(value))
+        raise DataError(f"{name}: of {type(value).__name__}, which is no array; {GIVE}")
+    return as_objects(list(value))
 
 
-def _unmasked(array: np.ma.MaskedArray[Any, Any], name: str) -> NDArray[Any]:
-    """The values of an array of which none is masked: what lies under a mask is nobody's answer."""
+def _without_mask(array: np.ma.MaskedArray[Any, Any], name: str) -> NDArray[Any]:
+    """Return the values of a masked array; DataError where one is masked, since that is no answer."""
     masked = int(np.ma.getmaskarray(array).sum())
     if masked:
         raise DataError(
             f"{name}: {masked} of {array.size} values are masked; fill them, or leave their rows out"
         )
-    return _known_float(array.data)
+    return _to_known_float(array.data)
 
 
-def _known_float(array: NDArray[Any]) -> NDArray[Any]:
-    """Types of floats that numpy has from others, such as jax's bfloat16, in single precision."""
+def _to_known_float(array: NDArray[Any]) -> NDArray[Any]:
+    """Convert an array of floats of a type from outside numpy, such as jax's bfloat16, to single precision.
+
+    Any other array is returned as it is.
+    """
     return array.astype(np.float32) if array.dtype.kind == "V" and "float" in array.dtype.name else array
 
 
-def _stacked(array: NDArray[Any], name: str) -> NDArray[Any] | None:
-    """Rows that are lists or arrays themselves as one array of floats; None where their lengths differ."""
+def _stack(array: NDArray[Any], name: str) -> NDArray[Any] | None:
+    """Stack the rows of an array of objects, which are lists or arrays, to one array of floats.
+
+    Returns:
+        (N, C) floats, or None where the lengths of rows differ. An array that holds no rows is returned, with
+        arrays of zero dimensions in it as Python's numbers.
+
+    Raises:
+        DataError: values are masked.
+    """
     if array.dtype != object or array.ndim != 1 or not array.size:
         return array
-    if masked := sum(
+    masked_count = sum(
         isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value)) for value in array
-    ):
+    )
+    if masked_count:
         raise DataError(
-            f"{name}: {masked} of {len(array)} values are masked; fill them, or leave their rows out"
+            f"{name}: {masked_count} of {len(array)} values are masked; fill them, or leave their rows out"
         )
     if isinstance(array[0], list | tuple) or (hasattr(array[0], "ndim") and array[0].ndim > 0):
-        rows = [np.asarray(_converted(row, "row"), dtype=np.float64) for row in array]
+        rows = [np.asarray(_convert(row, "row"), dtype=np.float64) for row in array]
         if len({row.shape for row in rows}) > 1:
             return None
         return np.stack(rows)
     scalars = [v.item() if getattr(v, "ndim", None) == 0 else v for v in array.tolist()]
-    return listed(scalars)
+    return as_objects(scalars)

@@ -1,4 +1,4 @@
-"""Predictions in a CSV file: every cell is text, every row has the header's fields."""
+"""Predictions in a CSV file: every cell is text, and every row must have as many fields as the header."""
 
 from __future__ import annotations
 
@@ -25,32 +25,36 @@ from mptctl.evaluation.reading.table import IdKind, file_in_sql
 from mptctl.evaluation.reading.workspace import current
 from mptctl.files.explained import shown
 
-# An integer of 64 bits as we write it: no plus, no zeros before it.
+# An id that may be compared as an integer of 64 bits: no plus, no leading zeros, at most 18 digits.
 CANONICAL = "0|-?[1-9][0-9]{0,17}"
-# NULs, and blanks beside quotes, which DuckDB drops and we keep.
+# Bytes in files that DuckDB must not read: NULs, and blanks beside quotes, which it would drop.
 UNPLAIN = (b"\0", b' "', b'\t"', b'" ', b'"\t')
 
 
 def read(path: Path) -> dict[str, NDArray[Any]]:
-    """The columns of a predictions file by name: text, logits (N, C) in double precision, and one class list.
+    """Read the columns of a predictions file, by name.
+
+    Returns:
+        (N,) text; `logits` (N, C) in double precision; `classes` (C,), the one list of all rows.
 
     Raises:
-        DataError: text that is not UTF-8, NULs, a column that stands there twice, rows with another number of
-            fields than the header, lists that are none, and class lists that differ.
-        csv.Error: quotes that do not match.
+        DataError: text is not UTF-8 or has a NUL, a column occurs twice, a row has another number of fields
+            than the header, a cell of `logits` or `classes` is no list, or class lists differ.
+        csv.Error: quotes do not match.
     """
     with path.open(encoding="utf-8-sig", newline="") as file:
-        # The limit of Python's reader is 128 kB a field: too little for the logits of 10,000 classes.
-        before = csv.field_size_limit(sys.maxsize)
+        # Python's reader allows 128 kB a field by default: too little for the logits of 10,000 classes.
+        limit_before = csv.field_size_limit(sys.maxsize)
         try:
-            return _Table(path, csv.reader(_lines_without_nul(file, path), strict=True)).read()
+            return _TableReader(path, csv.reader(_lines_without_nul(file, path), strict=True)).read()
         except UnicodeDecodeError as error:
             raise DataError(f"{path}: not UTF-8 ({error.reason}); save it as UTF-8") from error
         finally:
-            csv.field_size_limit(before)
+            csv.field_size_limit(limit_before)
 
 
 def _lines_without_nul(file: IO[str], path: Path) -> Iterator[str]:
+    """Yield the lines of a file; DataError, with its number, at a line that holds a NUL."""
     for number, line in enumerate(file, 1):
         if "\0" in line:
             raise DataError(f"{path}: line {number} holds a NUL; write it again as text")
@@ -58,18 +62,18 @@ def _lines_without_nul(file: IO[str], path: Path) -> Iterator[str]:
 
 
 def headers(path: Path) -> list[str]:
-    """The names of the columns; csv.Error or UnicodeDecodeError where there are none."""
+    """Read the names of the columns; csv.Error or UnicodeDecodeError where the first line is damaged."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         return next(csv.reader(file, strict=True), [])
 
 
 def memory_needed(path: Path) -> int:
-    """Bytes that `read` takes."""
+    """Estimate the bytes of memory that `read` takes."""
     return SWELLING * path.stat().st_size
 
 
 def side_columns(path: Path, columns: Sequence[str]) -> SideColumns:
-    """Ids and further columns as DuckDB reads them; those of a list of flips without `as_cell`."""
+    """Find the ids and further columns for DuckDB; cells of a list of flips lose what `as_cell` added."""
     header = headers(path)
     cells = [f"c{header.index(column)}" for column in ("id", *columns)]
     if header[: len(FLIP_COLUMNS)] == [*FLIP_COLUMNS]:
@@ -78,17 +82,17 @@ def side_columns(path: Path, columns: Sequence[str]) -> SideColumns:
 
 
 def scan(name: str, parts: Sequence[Path]) -> Scanned | None:
-    """Looks through sound predictions without logits, which become a table of DuckDB.
+    """Read predictions without logits into a table of DuckDB, and check them.
 
     Args:
-        name: what the parts together are called.
+        name: of all parts together, for progress and messages.
         parts: the files.
 
     Returns:
-        None where there are logits, or anything that asks for a second look.
+        The predictions; None where there are logits, or anything unusual that `read` has to judge.
 
     Raises:
-        DataError: a column that stands in a file twice, or very many different classes.
+        DataError: a file has a column twice, or there are very many different classes.
         StorageError: more memory is needed than the workspace may take.
     """
     work = current()
@@ -114,7 +118,15 @@ def scan(name: str, parts: Sequence[Path]) -> Scanned | None:
 
 
 def _load(table: str, parts: Sequence[Path]) -> list[str]:
-    """Reads our columns into a table; gives their names, or none where parts need a second look."""
+    """Read the columns of predictions from all parts into one new table of DuckDB.
+
+    Returns:
+        The names of the columns; empty where a part has logits, lacks a column, has other columns than the
+        first, or is so unusual that `read` has to judge it. The table may exist then, too.
+
+    Raises:
+        DataError: a file has a column twice.
+    """
     work, loaded = current(), list[str]()
     for part in parts:
         header = _plain_header(part)
@@ -131,7 +143,7 @@ def _load(table: str, parts: Sequence[Path]) -> list[str]:
             work.fetch(
                 f"{begin} SELECT {chosen} FROM {_in_sql(part, len(header))}",
                 f"reading {part}",
-                max(1, part.stat().st_size // 32),
+                max(1, part.stat().st_size // 32),  # rows for progress, at some 32 bytes each
             )
         except duckdb.Error:
             return []
@@ -139,7 +151,7 @@ def _load(table: str, parts: Sequence[Path]) -> list[str]:
 
 
 def _in_sql(path: Path, width: int) -> str:
-    """SQL: a table of so many columns, c0 and so on, as text."""
+    """SQL: a file as a table of text, with `width` columns named c0, c1 and so on."""
     kinds = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(width))
     return (
         f"read_csv({file_in_sql(path)}, columns={{{kinds}}}, auto_detect=false, header=true, delim=',', "
@@ -148,7 +160,7 @@ def _in_sql(path: Path, width: int) -> str:
 
 
 def _plain_header(part: Path) -> list[str]:
-    """The names of the columns; none where the file needs a second look."""
+    """Read the names of the columns; empty where DuckDB must not read the file, or the header is damaged."""
     with part.open("rb") as file:
         if not file.seek(0, 2):
             return []
@@ -162,8 +174,9 @@ def _plain_header(part: Path) -> list[str]:
 
 
 def _id_kind(table: str) -> IdKind:
-    """Either, where every id is an integer as we write it: looked through only where the first one is."""
+    """Tell the kind of a table's ids: ``either`` if every one is a canonical integer, else ``text``."""
     work = current()
+    # With most ids that are text, the first one shows it, and the others need not be read.
     first_id = work.fetch(f"SELECT id FROM {table} LIMIT 1")[0][0]
     if first_id is None or not re.fullmatch(CANONICAL, first_id):
         return "text"
@@ -171,31 +184,39 @@ def _id_kind(table: str) -> IdKind:
     return "either" if work.fetch(query)[0][0] else "text"
 
 
-class _Table:
-    """Our columns of a table, in one pass over its rows; logits become numbers at once."""
+class _TableReader:
+    """Reads the columns of predictions from a CSV file in one pass over its rows.
+
+    Args:
+        path: of the file, for messages.
+        reader: of Python's csv, before the header.
+
+    Raises:
+        DataError: the header has a column of predictions twice.
+    """
 
     def __init__(self, path: Path, reader: Any) -> None:
-        self.path = path
-        self.reader = reader
+        self.path, self.reader = path, reader
         header: list[str] = next(reader, [])
         check_headers(path, header)
         self.width = len(header)
         self.place = {name: header.index(name) for name in COLUMNS if name in header}
-        self.wrong: list[str] = []  # rows with another number of fields
-        self.other: list[str] = []  # rows whose class list is another one
-        self.cell = ""
-        self.names: tuple[str, ...] = ()
+        self.wrong_width: list[str] = []  # rows with another number of fields, in words
+        self.wrong_classes: list[str] = []  # rows with another class list than the first, in words
+        # The class list of the first row: its cell, and the names.
+        self.class_cell, self.class_list = "", tuple[str, ...]()
 
     def read(self) -> dict[str, NDArray[Any]]:
+        """Read all rows; blank lines are skipped. Returns and raises as the function `read`."""
         cells: dict[str, list[str]] = {name: [] for name in self.place if name not in ("logits", "classes")}
         logits: list[NDArray[np.float64]] = []
         rows = 0
         for row in self.reader:
-            # A blank line is no row.
-            if not row or (self.width > 1 and len(row) == 1 and not row[0].strip()):
+            is_blank = len(row) == 1 and self.width > 1 and not row[0].strip()
+            if not row or is_blank:
                 continue
             if len(row) != self.width:
-                self.wrong.append(f"line {self.reader.line_num} has {len(row)}")
+                self.wrong_width.append(f"line {self.reader.line_num} has {len(row)}")
                 continue
             rows += 1
             for name, column in cells.items():
@@ -204,15 +225,15 @@ class _Table:
                 logits.append(self._read_logits(row[self.place["logits"]]))
             if "classes" in self.place:
                 self._check_classes(row[self.place["classes"]], rows == 1)
-        if self.wrong:
+        if self.wrong_width:
             raise DataError(
-                f"{self.path}: {len(self.wrong)} rows have other than the {self.width} fields of the header "
-                f"({first(self.wrong)}); write one field per column"
+                f"{self.path}: {len(self.wrong_width)} rows have other than the {self.width} fields of the "
+                f"header ({first(self.wrong_width)}); write one field per column"
             )
-        if self.other:
+        if self.wrong_classes:
             raise DataError(
-                f"{self.path}: {len(self.other)} cells of `classes` differ from the first "
-                f"({first(self.other)}); write the same list in each row"
+                f"{self.path}: {len(self.wrong_classes)} cells of `classes` differ from the first "
+                f"({first(self.wrong_classes)}); write the same list in each row"
             )
         columns: dict[str, NDArray[Any]] = {
             name: np.array(column, dtype=object) for name, column in cells.items()
@@ -220,20 +241,18 @@ class _Table:
         if rows and "logits" in self.place:
             columns["logits"] = self._stack_logits(logits)
         if rows and "classes" in self.place:
-            columns["classes"] = np.array(self.names, dtype=object)
+            columns["classes"] = np.array(self.class_list, dtype=object)
         return columns
 
     def _read_logits(self, cell: str) -> NDArray[np.float64]:
+        """Read the (C,) logits of a cell; DataError where it is no JSON list of numbers."""
         try:
             values = json.loads(cell)
         except (ValueError, RecursionError):
             values = None
-        # An integer beyond 2^53 has no double of its own.
-        if (
-            not isinstance(values, list)
-            or not set(map(type, values)) <= {int, float}
-            or any(type(v) is int and abs(v) > 2**53 for v in values)
-        ):
+        is_list_of_numbers = isinstance(values, list) and set(map(type, values)) <= {int, float}
+        # An integer beyond 2^53 may have no double of its own.
+        if not is_list_of_numbers or any(type(value) is int and abs(value) > 2**53 for value in values):
             raise DataError(
                 f"{self.path}: line {self.reader.line_num}: `logits` is no list of numbers ({shown(cell)}); "
                 "write JSON such as [0.5, 1.25]"
@@ -241,26 +260,28 @@ class _Table:
         return np.array(values, dtype=np.float64)
 
     def _stack_logits(self, rows: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Stack rows of logits to (N, C); DataError where their lengths differ."""
         if len({len(row) for row in rows}) > 1:
             raise DataError(f"{self.path}: rows of `logits` are of different lengths; write (N, C)")
         return np.stack(rows)
 
     def _check_classes(self, cell: str, is_first: bool) -> None:
-        """Keep the class list of the first row; of later rows note those of another one."""
-        if cell == self.cell and not is_first:
+        """Keep the class list of the first row; note a later row whose list differs in `wrong_classes`."""
+        if cell == self.class_cell and not is_first:
             return
         names = self._read_class_list(cell)
         if is_first:
-            self.cell, self.names = cell, names
-        elif names != self.names:
-            self.other.append(f"line {self.reader.line_num}")
+            self.class_cell, self.class_list = cell, names
+        elif names != self.class_list:
+            self.wrong_classes.append(f"line {self.reader.line_num}")
 
     def _read_class_list(self, cell: str) -> tuple[str, ...]:
+        """Read a list of classes, as JSON or as Python writes it; DataError where the cell is no list."""
         where = f"{self.path}: line {self.reader.line_num}"
         values: Any = None
-        for read in (json.loads, ast.literal_eval):  # a list as JSON writes it, or as Python does
+        for parse in (json.loads, ast.literal_eval):
             try:
-                values = read(cell)
+                values = parse(cell)
                 break
             except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
                 continue

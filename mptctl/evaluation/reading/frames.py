@@ -1,4 +1,4 @@
-"""Frames of pandas, polars and Arrow: their columns by name, and as a file that slices are read from."""
+"""Frames of pandas, polars and Arrow: their columns by name, and columns written to a file for slices."""
 
 from __future__ import annotations
 
@@ -16,72 +16,80 @@ if TYPE_CHECKING:
 
 
 def is_frame(value: Any) -> bool:
-    """Tell whether a value has columns with names: a frame, and no array or single column."""
+    """Tell whether a value is a frame, which has columns with names, and no array or single column."""
     return _is_arrow(value) or (hasattr(value, "columns") and hasattr(value, "shape"))
 
 
 def _is_arrow(value: Any) -> bool:
+    """Tell whether a value is a table of Arrow."""
     return hasattr(value, "column_names") and hasattr(value, "column")
 
 
 def column_names(frame: Any) -> list[str]:
-    """The names of a frame's columns."""
+    """The names of a frame's columns, as text."""
     return [str(name) for name in (frame.column_names if _is_arrow(frame) else frame.columns)]
 
 
 def column(frame: Any, name: str, argument: str) -> Any:
-    """A column of a frame.
+    """Take a column of a frame by its name.
 
     Args:
         frame: of pandas, polars or Arrow.
         name: of the column.
-        argument: that named it, for messages.
+        argument: the Python argument that named the column, for messages.
 
     Raises:
         UsageError: the frame has no such column, or several.
     """
-    there = column_names(frame)
-    if name not in there:
-        raise no_column(name, there, argument)
-    if there.count(name) > 1:
+    names = column_names(frame)
+    if name not in names:
+        raise no_column(name, names, argument)
+    if names.count(name) > 1:
         raise UsageError(f"{argument}={name!r}: the frame has several columns of this name; rename them")
     if _is_arrow(frame):
         return frame.column(name)
-    return frame[frame.columns[there.index(name)]]  # pandas also has names that are no text
+    return frame[frame.columns[names.index(name)]]  # in pandas, names may be other things than text
 
 
-def no_column(name: str, there: Sequence[str], argument: str) -> UsageError:
-    """The error of a column that none of these is."""
+def no_column(name: str, names: Sequence[str], argument: str) -> UsageError:
+    """Make the error of a column that a frame lacks.
+
+    Args:
+        name: that was asked for.
+        names: the frame's columns.
+        argument: the Python argument that named the column.
+    """
     return UsageError(
-        f"{argument}={name!r}: no column of the frame, which has {some(there, 8)}{did_you_mean(name, there)}"
+        f"{argument}={name!r}: no column of the frame, which has {some(names, 8)}{did_you_mean(name, names)}"
     )
 
 
 def write_columns(
     path: Path, frame: Any, names: Sequence[str], ids: NDArray[np.str_] | None, id_name: str
 ) -> None:
-    """Write columns of a frame with the ids of its rows as Parquet, which slices are read from.
+    """Write columns of a frame, with the ids of its rows as `id`, to a Parquet file for slices.
 
     Args:
         path: of the file.
         frame: of pandas, polars or Arrow.
         names: of the columns.
-        ids: (N,) of the rows; None where the frame has a column of them.
-        id_name: of that column.
+        ids: (N,) of the rows; None where the frame has a column with them.
+        id_name: of that column; not used with `ids`.
 
     Raises:
-        UsageError: the frame has no such column.
+        UsageError: the frame lacks one of the columns, or has several of its name.
         DataError: a column holds values of several types.
     """
     import pyarrow as pa
     from pyarrow import parquet
 
     columns = {name: _as_arrow(column(frame, name, "by"), name) for name in names}
-    of_rows = _as_arrow(column(frame, id_name, "id"), id_name) if ids is None else pa.array(ids.tolist())
-    parquet.write_table(pa.table({**columns, "id": of_rows}), path)
+    id_column = _as_arrow(column(frame, id_name, "id"), id_name) if ids is None else pa.array(ids.tolist())
+    parquet.write_table(pa.table({**columns, "id": id_column}), path)
 
 
 def _as_arrow(values: Any, name: str) -> pa.Array | pa.ChunkedArray:
+    """Convert a column to Arrow; DataError, which names the column, where its values are of several types."""
     import pyarrow as pa
 
     if isinstance(values, pa.Array | pa.ChunkedArray):

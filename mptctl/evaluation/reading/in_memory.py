@@ -1,4 +1,4 @@
-"""A test set in memory: arrays of any library, as predictions that a comparison takes."""
+"""A test set in memory: makes predictions from arrays of any library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError
 from mptctl.evaluation.reading.arrays import as_array
 from mptctl.evaluation.reading.columns import as_text
-from mptctl.evaluation.reading.named_arrays import NamedArray, RowOrder, columns_of, named_array
+from mptctl.evaluation.reading.named_arrays import NamedArray, RowOrder, named_array, order_columns
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 
 
@@ -20,10 +20,11 @@ class InMemory:
     """The samples and classes that the models of one comparison have in common.
 
     Attributes:
-        ids, labels: (N,) text.
-        classes: what the new model can answer, in the order of its logits; None where nobody says.
-        old_classes: what counts as old, in the order of the old model's logits; None where nobody says.
-        order: of the rows; tables with an index are brought into it.
+        ids: (N,) text.
+        labels: (N,) true classes as text.
+        classes: the new model's classes, in the order of its logits; None where they are not given.
+        old_classes: the old classes, in the order of the old model's logits; None where they are not given.
+        order: of the samples; tables with an index are brought into this order.
     """
 
     ids: NDArray[np.str_]
@@ -34,7 +35,17 @@ class InMemory:
 
     @classmethod
     def of(cls, labels: Any, ids: Any = None, classes: Any = None, old_classes: Any = None) -> InMemory:
-        """Read arrays, by default with places from 0 as `ids`; DataError where they do not fit."""
+        """Read arrays or lists of any library.
+
+        Args:
+            labels: (N,) true classes.
+            ids: (N,) of the samples; None: their places from 0.
+            classes: the new model's classes; None: not given.
+            old_classes: the old model's classes; None: not given.
+
+        Raises:
+            DataError: a value is no array of labels, or `ids` and `labels` do not fit.
+        """
         order = RowOrder()
         truth = as_text(order.in_order(named_array(labels, "labels"), "labels"), "labels", "labels")
         if ids is None:
@@ -42,43 +53,55 @@ class InMemory:
         else:
             names = as_text(order.in_order(named_array(ids, "ids"), "ids"), "ids", "ids")
         _check_length("ids", names, truth)
-        known = None if classes is None else tuple(names_of(classes, "classes").tolist())
-        before = None if old_classes is None else tuple(names_of(old_classes, "old_classes").tolist())
-        return cls(names, truth, known, before, order)
+        new_list = None if classes is None else tuple(as_names(classes, "classes").tolist())
+        old_list = None if old_classes is None else tuple(as_names(old_classes, "old_classes").tolist())
+        return cls(names, truth, new_list, old_list, order)
 
     def predictions(
         self, name: str, value: Any, *, is_old: bool = False, counted: NDArray[np.bool_] | None = None
     ) -> Predictions:
-        """The predictions of one model.
+        """Make the predictions of one model.
 
         Args:
             name: of the model, for messages and reports.
-            value: (N,) answers, or (N, C) logits. Rows with an index are joined with those of the labels by
-                it, and columns with names are the classes of these names.
-            is_old: it is the old model, or another training of it, whose columns `old_classes` names.
-            counted: (N,) samples that count; None: all do.
+            value: (N,) answers, or (N, C) logits. If it has an index, rows are joined with the labels by the
+                index. If its columns have names, these are the classes.
+            is_old: it is the old model, or another training of it: its columns are `old_classes`.
+            counted: (N,) True for samples that count; None: all count.
 
         Raises:
-            DataError, NonFiniteError: as `build_predictions`, or columns that nobody names, or two lists.
+            DataError: rows or columns do not fit the samples or the classes, or as `build_predictions`.
+            NonFiniteError: as `build_predictions`.
         """
         table = named_array(value, name)
-        found = self.order.in_order(table, name)
-        _check_length(name, found, self.labels)
+        values = self.order.in_order(table, name)
+        _check_length(name, values, self.labels)
         ids, labels = self.ids, self.labels
         if counted is not None:
-            ids, labels, found = ids[counted], labels[counted], found[counted]
-        if found.ndim == 1:
-            columns = None if is_old else self.classes
-            return build_predictions(name, ids, labels, found, None, columns)
-        table = NamedArray(found, None, table.columns, table.numbered)
-        lists = [names for names in (self.old_classes if is_old else None, self.classes) if names is not None]
-        logits, named = columns_of(table, lists, name, some=is_old)
-        if named is None:
-            named = self._old_columns(name, logits) if is_old else self.classes
-        return build_predictions(name, ids, labels, None, logits, named)
+            ids, labels, values = ids[counted], labels[counted], values[counted]
+        if values.ndim == 1:
+            return build_predictions(name, ids, labels, values, None, None if is_old else self.classes)
+        table = NamedArray(values, None, table.columns, table.numbered)
+        own_list = self.old_classes if is_old else None
+        lists = [names for names in (own_list, self.classes) if names is not None]
+        logits, classes = order_columns(table, lists, name, some=is_old)
+        if classes is None:
+            classes = self._classes_of_old(name, logits) if is_old else self.classes
+        return build_predictions(name, ids, labels, None, logits, classes)
 
-    def _old_columns(self, name: str, old: NDArray[Any]) -> tuple[str, ...] | None:
-        """The classes of the old model's columns where they have no names; None where nobody says."""
+    def _classes_of_old(self, name: str, old: NDArray[Any]) -> tuple[str, ...] | None:
+        """Choose the classes of the old model's columns, which have no names, by their number.
+
+        Args:
+            name: of the old model, for messages.
+            old: (N, C) logits.
+
+        Returns:
+            `old_classes` or `classes`, whichever has C names; None where neither is given.
+
+        Raises:
+            DataError: neither list has C names, or both have and they differ.
+        """
         lists = [names for names in (self.old_classes, self.classes) if names is not None]
         if not lists:
             return None
@@ -96,11 +119,20 @@ class InMemory:
         return fitting[0]
 
 
-def names_of(value: Any, what: str) -> NDArray[np.str_]:
-    """Labels, ids or class names in a list or an array of any library, as text."""
+def as_names(value: Any, what: str) -> NDArray[np.str_]:
+    """Read labels, ids or class names, in a list or an array of any library, as text.
+
+    Args:
+        value: (N,) integers or text.
+        what: the argument, for messages.
+
+    Raises:
+        DataError: it is anything else.
+    """
     return as_text(as_array(value, what), what, what)
 
 
 def _check_length(name: str, values: NDArray[Any], labels: NDArray[np.str_]) -> None:
+    """Raise DataError where there is not one value, or row of values, for each label."""
     if len(values) != len(labels):
         raise DataError(f"{name}: {len(values)} rows for {len(labels)} labels; give one for each sample")

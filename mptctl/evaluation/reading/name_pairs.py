@@ -1,4 +1,4 @@
-"""Files of pairs of names: what a class becomes, or which superclass it belongs to."""
+"""Files of pairs of names: a class and what it becomes, or a class and its superclass."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from mptctl.evaluation.reading.workspace import current
 from mptctl.files import read_text
 from mptctl.files.explained import shown
 
-# Room for a quarter of a million classes.
+# Largest file in bytes: room for a quarter of a million classes.
 MOST_BYTES = 2**24
 
 
 def read_pairs(path: Path, flag: str, columns: tuple[str, str]) -> tuple[tuple[str, str], ...]:
-    """Read ``.yaml`` of `one: other` or `one: [other, other]`, or ``.csv`` with two columns.
+    """Read pairs of names from ``.yaml`` of `one: other` or `one: [other, other]`, or ``.csv``.
 
     Args:
         path: of the file.
-        flag: that named it, for messages.
-        columns: what the two names are.
+        flag: the flag that named the file, for messages.
+        columns: names of the two columns of a CSV file.
 
     Returns:
-        Pairs, each once, in the order of the file; at least one.
+        Pairs in the order of `columns`, each once, in the order of the file; at least one.
 
     Raises:
-        UsageError: another ending, a file that cannot be read or is too large, an empty name, or anything but
-            pairs.
-        DataError: a device or FIFO.
+        UsageError: the file has another ending, cannot be read, is larger than `MOST_BYTES`, has an empty
+            name, or holds anything but pairs of names.
+        DataError: the file is a device or FIFO.
     """
     name = f"{flag} {path}"
     write = f"write .yaml ({': '.join(columns)}) or .csv (columns {', '.join(columns)})"
@@ -40,17 +40,20 @@ def read_pairs(path: Path, flag: str, columns: tuple[str, str]) -> tuple[tuple[s
         raise UsageError(f"{name}: cannot be read by its ending; {write}")
     text = read_text(path, MOST_BYTES, name, write, "name classes, not samples")
     pairs = tuple(dict.fromkeys(read(name, text, columns)))
-    if not pairs or not all(one and other for one, other in pairs):
-        raise UsageError(f"{name}: {'holds an empty name' if pairs else 'names no class'}; {write}")
+    if not pairs:
+        raise UsageError(f"{name}: names no class; {write}")
+    if any("" in names for names in pairs):
+        raise UsageError(f"{name}: holds an empty name; {write}")
     return pairs
 
 
 def pairs_relation(names: Mapping[str, str]) -> str:
-    """SQL: a small relation of `name` and `common`, in the workspace; drop the view when it is done."""
+    """Register pairs with DuckDB, and return SQL: a view of `name` and `common`, which the caller drops."""
     return current().register({"name": list(names), "common": list(names.values())})
 
 
 def _read_yaml(name: str, text: str, columns: tuple[str, str]) -> Iterable[tuple[str, str]]:
+    """Yield the pairs of a YAML text; UsageError, which begins with `name`, where it holds anything else."""
     from mptctl.files.yaml_text import read_yaml
 
     content = read_yaml(text, name)
@@ -64,13 +67,14 @@ def _read_yaml(name: str, text: str, columns: tuple[str, str]) -> Iterable[tuple
 
 
 def _read_csv(name: str, text: str, columns: tuple[str, str]) -> Iterable[tuple[str, str]]:
+    """Yield the pairs of a CSV text; UsageError, which begins with `name`, where it has other columns."""
     try:
         rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
     except csv.Error as error:
         raise UsageError(f"{name}: {error}; write the columns {' and '.join(columns)}") from error
     if not rows or sorted(rows[0]) != sorted(columns):
-        found = first(rows[0]) if rows else "none"
-        raise UsageError(f"{name}: its columns are {found}; write {','.join(columns)}")
+        header = first(rows[0]) if rows else "none"
+        raise UsageError(f"{name}: its columns are {header}; write {','.join(columns)}")
     places = [rows[0].index(column) for column in columns]
     for number, row in enumerate(rows[1:], 2):
         if len(row) != 2:

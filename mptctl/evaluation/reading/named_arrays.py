@@ -1,4 +1,4 @@
-"""Names that tables bring with their numbers: of rows, which join them, and of columns, which are classes."""
+"""Arrays with names: of rows, by which tables are joined, and of columns, which are the classes."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from mptctl.errors import DataError
 from mptctl.evaluation.reading.arrays import as_array
 from mptctl.evaluation.reading.columns import as_text, first
 
-# Name of polars for columns that nobody named.
+# What polars calls columns that nobody named.
 _UNNAMED = "column_{}"
+# A remedy for names that do not fit: without names, rows and columns are matched by position.
 BY_PLACE = "or give arrays (.to_numpy()) that stand in one order"
 
 
 @dataclass(frozen=True, eq=False)
 class NamedArray:
-    """An array, and the names that its library keeps.
+    """An array with the names that its library keeps.
 
     Attributes:
         values: (N,) or (N, C).
-        rows: (N,) names of rows: the index of pandas, a coordinate of xarray; None where there is none.
-        columns: (C,) names of columns as text; None where there is none.
-        numbered: `columns` count from 0, as libraries do where nobody gave a name.
+        rows: (N,) names of rows, such as the index of pandas or a coordinate of xarray; None without names.
+        columns: (C,) names of columns as text; None without names.
+        numbered: True where `columns` count from 0, as libraries do if nobody gave names.
     """
 
     values: NDArray[Any]
@@ -36,7 +37,15 @@ class NamedArray:
 
 
 def named_array(value: Any, name: str) -> NamedArray:
-    """An array of any library with its names; DataError as `as_array`, which it calls."""
+    """Read an array or a table of any library, with its names.
+
+    Args:
+        value: (N,) or (N, C), as `as_array` takes it.
+        name: what it is, for messages.
+
+    Raises:
+        DataError: it is no array, or a name of a column is neither an integer nor text.
+    """
     values = as_array(value, name)
     columns = _column_names(value) if values.ndim == 2 else None
     if columns is None:
@@ -49,11 +58,11 @@ def named_array(value: Any, name: str) -> NamedArray:
 
 
 class RowOrder:
-    """Brings tables with named rows into the order of the labels.
+    """The order of the samples, into which tables with names of rows are brought.
 
-    Nothing is matched by position where names say otherwise: names of one order go together as they stand,
-    the same unique names in another order are joined, and all else is refused. Where the labels have no
-    names, all tables that have some must have them in one order, which is then the labels'.
+    The first table with names sets the order; the labels come first. Tables with the same names in this order
+    stay as they are. Tables with the same unique names in another order are sorted, if it was the labels that
+    set the order. All other names are refused, so rows are never matched by position against their names.
     """
 
     def __init__(self) -> None:
@@ -61,24 +70,31 @@ class RowOrder:
         self._whose = ""
 
     def in_order(self, table: NamedArray, name: str) -> NDArray[Any]:
-        """(N,) or (N, C) values in the order of the labels; of the labels, which come first, as they are.
+        """Return the (N,) or (N, C) values of a table in the order of the samples.
+
+        The first table with names sets the order. A table without names is returned as it is.
+
+        Args:
+            table: the table.
+            name: what it is, for messages; ``labels`` for the labels.
 
         Raises:
-            DataError: rows of other names, or of names that stand there twice, in another order.
+            DataError: the names of rows are other names, or are in another order and repeated, or in another
+                order where the labels have no names.
         """
         if table.rows is None:
             return table.values
         if self._names is None:
             self._names, self._whose = table.rows, name
             return table.values
-        wanted, found = self._names, table.rows
-        if wanted == found or list(wanted) == list(found):
+        wanted, given = self._names, table.rows
+        if wanted == given or list(wanted) == list(given):
             return table.values
-        place = {row: i for i, row in enumerate(found)}
-        if set(wanted) != place.keys() or len(place) < len(found) or len(wanted) != len(found):
+        place = {row: i for i, row in enumerate(given)}
+        if set(wanted) != place.keys() or len(place) < len(given) or len(wanted) != len(given):
             raise DataError(
-                f"{name}: its index is not that of {self._whose} ({_unlike(found, wanted)}); give both one "
-                f"index, {BY_PLACE}"
+                f"{name}: its index is not that of {self._whose} ({_describe_difference(given, wanted)}); "
+                f"give both one index, {BY_PLACE}"
             )
         if self._whose != "labels":
             raise DataError(
@@ -88,22 +104,23 @@ class RowOrder:
         return table.values[[place[row] for row in wanted]]
 
 
-def columns_of(
+def order_columns(
     table: NamedArray, lists: Sequence[tuple[str, ...]], name: str, *, some: bool = False
 ) -> tuple[NDArray[Any], tuple[str, ...] | None]:
-    """Logits in the order of the list of classes that has the names of their columns, and that list.
+    """Bring logits with named columns into the order of the class list with these names.
 
     Args:
         table: (N, C) logits.
-        lists: classes that may be meant.
-        name: for messages.
-        some: the columns may be some of the classes; the list is the columns' names then.
+        lists: class lists that are known; the first one with the names of the columns is used.
+        name: what the logits are, for messages.
+        some: the columns may also be some of the classes of a list; they then keep their order.
 
     Returns:
-        The logits, and what their columns are called; None where they have no names.
+        The logits, and the classes of their columns; None where the columns have no names.
 
     Raises:
-        DataError: columns of other names, or one name twice.
+        DataError: columns have names that are no classes, two columns have one name, or the columns count
+            from 0 and the classes are these numbers in another order.
     """
     values, columns = table.values, table.columns
     if columns is None:
@@ -123,16 +140,20 @@ def columns_of(
             return values[:, [place[each] for each in names]], names
     known = {each for names in lists for each in names}
     if lists and not (some and known.issuperset(columns)):
-        strange = sorted(set(columns) - known)
-        said = (
-            f"names that are no class: {first(strange)}" if strange else f"only {len(columns)} of the classes"
-        )
-        raise DataError(f"{name}: its columns have {said}; name them by class, {BY_PLACE}")
+        unknown = sorted(set(columns) - known)
+        problem = f"only {len(columns)} of the classes"
+        if unknown:
+            problem = f"names that are no class: {first(unknown)}"
+        raise DataError(f"{name}: its columns have {problem}; name them by class, {BY_PLACE}")
     return values, columns
 
 
 def _row_names(value: Any) -> Sequence[Any] | None:
-    """The index of pandas and of libraries made like it, or the coordinate of xarray's first dimension."""
+    """Read the index of pandas or a similar library, or the coordinate of xarray's first dimension.
+
+    Returns:
+        The names; a `range` where they count from 0, and None where there are none.
+    """
     index = _coordinate(value, 0) if hasattr(value, "dims") else getattr(value, "index", None)
     if index is None or not hasattr(index, "is_unique") or not hasattr(index, "tolist"):
         return None
@@ -142,29 +163,30 @@ def _row_names(value: Any) -> Sequence[Any] | None:
 
 
 def _column_names(value: Any) -> list[Any] | None:
-    """Names of a table's columns, of whatever type they are there."""
-    if hasattr(value, "dims"):
-        names = _coordinate(value, 1)
-    else:
-        names = getattr(value, "columns", getattr(value, "column_names", None))
+    """Read the names of a table's columns, of any type; None where there are none."""
     if hasattr(value, "column_names"):  # Arrow's tables, whose `columns` are the columns themselves
         names = value.column_names
+    elif hasattr(value, "dims"):
+        names = _coordinate(value, 1)
+    else:
+        names = getattr(value, "columns", None)
     if names is None or callable(names):
         return None
     return list(names.tolist() if hasattr(names, "tolist") else names)
 
 
 def _coordinate(value: Any, dimension: int) -> Any:
-    """The names that xarray has for the places along a dimension; None where it has none."""
+    """Read the index that xarray has for a dimension, by its number; None where there is none."""
     dims, indexes = value.dims, getattr(value, "indexes", {})
     return indexes.get(dims[dimension]) if dimension < len(dims) else None
 
 
-def _unlike(found: Sequence[Any], wanted: Sequence[Any]) -> str:
-    """The difference of two indexes, in a few words."""
-    if len(found) != len(wanted):
-        return f"{len(found)} rows for {len(wanted)}"
+def _describe_difference(given: Sequence[Any], wanted: Sequence[Any]) -> str:
+    """Say in a few words how the names of rows differ from those that are wanted."""
+    if len(given) != len(wanted):
+        return f"{len(given)} rows for {len(wanted)}"
     known = set(wanted)
-    if strange := [repr(row) for row in found if row not in known]:
-        return f"{len(strange)} of {len(found)} rows are not in it: {first(strange)}"
+    unknown = [repr(row) for row in given if row not in known]
+    if unknown:
+        return f"{len(unknown)} of {len(given)} rows are not in it: {first(unknown)}"
     return "names that stand there twice"

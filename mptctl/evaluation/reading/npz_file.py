@@ -1,4 +1,4 @@
-"""Predictions in an .npz archive: checksums are verified once, also of logits that stay on disk."""
+"""Predictions in an .npz archive: each array's checksum is verified, also if logits stay on disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +19,24 @@ from mptctl.evaluation.reading.columns import COLUMNS, as_text
 from mptctl.evaluation.reading.scan import SideColumns
 from mptctl.evaluation.reading.workspace import current, free_memory, shown_size
 
-# Compression of numpy. One kilobyte of bzip2 can hold gigabytes, of which the library unpacks all to read the
-# first byte.
+# The ways in which numpy compresses. Others are refused: one kilobyte of bzip2 can hold gigabytes, which the
+# library unpacks even to read the first byte.
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-# Bytes that an array takes while it is read and checked, for each of its own; logits are numbers and stay as
-# they are.
+# Bytes in memory for each byte of an array, while it is read and checked. Logits take one, as they are not
+# converted.
 SWELLING = 3
 
 
 @dataclass(frozen=True)
 class _Header:
-    """The header of a member; its numbers begin `start` bytes after the member's begin."""
+    """The header of an array in the archive.
+
+    Attributes:
+        shape: of the array.
+        fortran: True where the numbers are stored column by column.
+        dtype: of the array.
+        start: bytes of the header, after which the numbers begin.
+    """
 
     shape: tuple[int, ...]
     fortran: bool
@@ -38,20 +45,20 @@ class _Header:
 
     @property
     def size(self) -> int:
-        """Bytes that the member must hold."""
+        """Bytes of header and numbers together."""
         return self.start + math.prod(self.shape) * self.dtype.itemsize
 
 
 def read(path: Path, wanted: Collection[str] = COLUMNS) -> dict[str, NDArray[Any]]:
-    """The wanted arrays of a predictions file by name; logits that are not compressed are mapped.
+    """Read the wanted arrays of a predictions file, by name; logits that are not compressed are mapped.
 
     Raises:
-        DataError: an array that stands there twice, is encrypted, holds objects, or is not what its header or
-            its checksum says.
-        StorageError: an array that is larger than the machine's memory.
+        DataError: an array occurs twice, is encrypted, is compressed in another way than numpy's, holds
+            Python objects, or is not what its header or its checksum says.
+        StorageError: an array does not fit into the free memory.
         zipfile.BadZipFile, and others of zipfile and numpy: no archive, or a damaged one.
     """
-    # Opened here, because zipfile leaves the file open where it cannot read it.
+    # zipfile leaves a file open that it opens and cannot read, so it is opened here.
     with path.open("rb") as file, zipfile.ZipFile(file) as archive:
         members: dict[str, zipfile.ZipInfo] = {}
         for info in archive.infolist():
@@ -64,28 +71,32 @@ def read(path: Path, wanted: Collection[str] = COLUMNS) -> dict[str, NDArray[Any
 
 
 def headers(path: Path) -> list[str]:
-    """The names of the arrays."""
+    """Read the names of the arrays."""
     with zipfile.ZipFile(path) as archive:
         return [name.removesuffix(".npy") for name in archive.namelist()]
 
 
 def memory_needed(path: Path) -> int:
-    """Nothing: `read` holds each array against free memory, and maps logits."""
+    """Return 0: `read` itself compares each array with the free memory."""
     return 0
 
 
 def scan(name: str, parts: Sequence[Path]) -> None:
-    """Archives are always read."""
+    """Return None: archives are always read by `read`."""
 
 
 def side_columns(path: Path, columns: Sequence[str]) -> SideColumns:
-    """Ids and further arrays, registered with DuckDB as text; DataError where they are not (N,)."""
+    """Read ids and further arrays, and register them with DuckDB as text.
+
+    Raises:
+        DataError: an array is not (N,), or as `read`.
+    """
     wanted = ["id", *columns]
-    found = read(path, wanted)
+    arrays = read(path, wanted)
     texts = {}
     for i, column in enumerate(wanted):
-        values = found[column]
-        if values.ndim != 1 or len(values) != len(found["id"]):
+        values = arrays[column]
+        if values.ndim != 1 or len(values) != len(arrays["id"]):
             raise DataError(f"{path}: `{column}` has shape {values.shape}; write one value for each id")
         if column == "id":
             values = as_text(values, column, str(path))
@@ -97,7 +108,13 @@ def side_columns(path: Path, columns: Sequence[str]) -> SideColumns:
 
 
 def _read_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) -> NDArray[Any]:
-    """Read an array, or map it where it is logits that are stored as they are; refuse what is not sound."""
+    """Read one array of an archive, or map it if it is `logits` and not compressed.
+
+    Raises:
+        DataError: the array is encrypted, compressed in another way than numpy's, holds Python objects, or is
+            not what its header or its checksum says.
+        StorageError: the array does not fit into the free memory.
+    """
     if info.flag_bits & 1:
         raise DataError(f"{path}: `{key}` is encrypted; write it without a password")
     if info.compress_type not in METHODS:
@@ -116,7 +133,7 @@ def _read_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key
             f"bytes, and the archive holds {info.file_size}; write it again"
         )
     if key == "logits" and info.compress_type == zipfile.ZIP_STORED and 0 not in header.shape:
-        return _mapped(path, info, header, key)
+        return _map_array(path, info, header, key)
     free = free_memory()
     needed = header.size * (1 if key == "logits" else SWELLING)
     if needed > free:
@@ -125,23 +142,28 @@ def _read_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key
             "free; write logits uncompressed (numpy.savez), then they stay on disk; write long tables as "
             "Parquet, which are read piece by piece"
         )
-    with archive.open(info) as member:  # verifies the checksum when the last byte is read
-        array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
-    return array
+    with archive.open(info) as member:  # zipfile verifies the checksum when the last byte is read
+        return np.asarray(np.lib.format.read_array(member, allow_pickle=False))
 
 
 def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Header:
+    """Read the header of an array, in the format of version 1 or 2 of numpy."""
     with archive.open(info) as member:
         first_version = np.lib.format.read_magic(member) == (1, 0)
         read = np.lib.format.read_array_header_1_0 if first_version else np.lib.format.read_array_header_2_0
         return _Header(*read(member), member.tell())
 
 
-def _mapped(path: Path, info: zipfile.ZipInfo, header: _Header, key: str) -> NDArray[Any]:
-    """Map an array inside an archive after one pass over its bytes for the checksum."""
+def _map_array(path: Path, info: zipfile.ZipInfo, header: _Header, key: str) -> NDArray[Any]:
+    """Map an array that is stored in an archive without compression; all its bytes are read for the checksum.
+
+    Raises:
+        DataError: the file is cut, or the checksum is wrong.
+    """
     with path.open("rb") as raw:
         raw.seek(info.header_offset)
-        # The local header: 30 bytes, the last four being the lengths of the name and extra field after it.
+        # The local header of zip has 30 bytes. The last four are the lengths of name and extra field, which
+        # follow before the content.
         name_length, extra_length = struct.unpack("<HH", raw.read(30)[26:])
     begin = info.header_offset + 30 + name_length + extra_length
     if info.compress_size != info.file_size or begin + info.file_size > path.stat().st_size:
@@ -151,5 +173,5 @@ def _mapped(path: Path, info: zipfile.ZipInfo, header: _Header, key: str) -> NDA
         raise DataError(
             f"{path}: the checksum of `{key}` is wrong, so its numbers are damaged; write it again"
         )
-    numbers: NDArray[Any] = content[header.start :].view(header.dtype)
-    return numbers.reshape(header.shape, order="F" if header.fortran else "C")
+    order: Literal["F", "C"] = "F" if header.fortran else "C"
+    return content[header.start :].view(header.dtype).reshape(header.shape, order=order)

@@ -1,4 +1,4 @@
-"""Predictions in a Parquet file: read in batches, and refused where a cell is empty."""
+"""Predictions in a Parquet file: read in batches, or scanned by DuckDB; empty cells are refused."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mptctl.evaluation.reading.columns import (
     COLUMNS,
     NAMED,
     SWELLING,
+    as_objects,
     as_text,
     check_headers,
     empty_cells,
     first,
-    listed,
     rows_named,
     unreadable,
     whole_limit,
@@ -31,22 +31,24 @@ from mptctl.evaluation.reading.scan import Column, Scanned, SideColumns, scan_ro
 from mptctl.evaluation.reading.table import IdKind, file_in_sql
 from mptctl.evaluation.reading.workspace import current
 
-# Bytes of a short text or a number as Python's value with its place in an array, and of a logit that is
-# copied once.
+# Bytes of memory for a short text or a number as a value of Python with its place in an array, and for a
+# logit, which is copied once.
 CELL_BYTES, LOGIT_BYTES = 64, 12
-# Columns that DuckDB's reader makes of itself, by which rows are told apart here.
+# Columns that DuckDB's reader adds; the scan counts rows by the last two.
 OF_THE_READER = frozenset({"filename", "file_index", "file_row_number"})
-# Rows that are decoded in one go: a class list of 1,000 names in each row is 40 MB of them at ten letters a
-# name.
+# Rows that are decoded at once. With a list of 1,000 classes of ten letters in each row, these are 40 MB.
 BATCH = 4096
 
 
 def read(path: Path) -> dict[str, NDArray[Any]]:
-    """The columns of a predictions file by name: values, logits (N, C), and one class list.
+    """Read the columns of a predictions file, by name.
+
+    Returns:
+        (N,) numbers or text; `logits` (N, C) in their own type; `classes` (C,), the one list of all rows.
 
     Raises:
-        DataError: a column that stands there twice or is of a wrong type, empty cells, and lists that are of
-            different lengths or differ.
+        DataError: a column occurs twice or is of a wrong type, a cell is empty, lists of logits have
+            different lengths, or class lists differ.
         pyarrow.ArrowException: no Parquet file, or a damaged one.
     """
     with parquet.ParquetFile(path) as file:
@@ -64,7 +66,7 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
         start = 0
         for batch in file.iter_batches(BATCH, columns=wanted):
             for name in wanted:
-                column = _decoded(batch.column(name))
+                column = _decode(batch.column(name))
                 if column.null_count:
                     raise empty_cells(_empty_rows(file, name), rows, name, str(path))
                 if name == "logits":
@@ -72,7 +74,7 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
                 elif name == "classes":
                     classes.add(column, start)
                 else:
-                    parts[name].append(_values(path, name, column))
+                    parts[name].append(_to_array(path, name, column))
             start += batch.num_rows
     columns = {name: np.concatenate(part) if part else np.array([], str) for name, part in parts.items()}
     if logits.values is not None:
@@ -84,31 +86,33 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def headers(path: Path) -> list[str]:
-    """The names of the columns."""
-    names: list[str] = parquet.read_schema(path).names
-    return names
+    """Read the names of the columns."""
+    return list(parquet.read_schema(path).names)
 
 
 def memory_needed(path: Path) -> int:
-    """Bytes that `read` takes; a value that is stored once may stand in very many rows."""
-    # Not by pyarrow, which ends the whole program where the figures of a column's chunk do not fit its type.
+    """Estimate the bytes of memory that `read` takes.
+
+    The size of the file does not tell them: a value that is stored once may be in very many rows.
+    """
+    # By DuckDB, since pyarrow ends the whole process if a chunk's statistics do not fit its column's type.
     with duckdb.connect(":memory:", config={"autoinstall_known_extensions": False}) as database:
         chunks = database.execute(
             "SELECT path_in_schema, num_values, total_uncompressed_size FROM parquet_metadata(?)",
             [glob.escape(str(path.resolve()))],
         ).fetchall()
     needed = 0
-    for place, values, size in chunks:
-        name = place.split(", ")[0]
+    for column_path, values, size in chunks:
+        name = column_path.split(", ")[0]
         if name == "logits":
             needed += LOGIT_BYTES * values
-        elif name in COLUMNS and name != "classes":  # of class lists the first is kept
+        elif name in COLUMNS and name != "classes":  # only the first class list is kept
             needed += max(SWELLING * size, CELL_BYTES * values)
     return needed
 
 
 def side_columns(path: Path, columns: Sequence[str]) -> SideColumns:
-    """Ids and further columns as DuckDB reads them; DataError where ids are floats and no whole numbers."""
+    """Find the ids and further columns for DuckDB; DataError where ids are floats but not whole numbers."""
     source, whole = f"read_parquet({file_in_sql(path)}, hive_partitioning=false)", ""
     kind = parquet.read_schema(path).field("id").type
     if types.is_floating(kind):
@@ -121,22 +125,22 @@ def side_columns(path: Path, columns: Sequence[str]) -> SideColumns:
                 f"bits tell apart ({first([row[1] for row in rows])}); write integers or text"
             )
         whole = "::BIGINT"
-    names = [f'"{column}"' for column in (each.replace('"', '""') for each in columns)]
+    names = ['"' + column.replace('"', '""') + '"' for column in columns]
     return SideColumns(source, [f"id{whole}::VARCHAR", *(f"{name}::VARCHAR" for name in names)])
 
 
 def scan(name: str, parts: Sequence[Path]) -> Scanned | None:
-    """Looks through sound predictions without logits, which stay in their files.
+    """Check predictions without logits, which stay in their files, by DuckDB.
 
     Args:
-        name: what the parts together are called.
+        name: of all parts together, for progress and messages.
         parts: the files.
 
     Returns:
-        None where there are logits, or anything that asks for a second look.
+        The predictions; None where there are logits, or anything unusual that `read` has to judge.
 
     Raises:
-        DataError: parts whose columns are not the same, a file that is damaged, or very many different
+        DataError: the columns of two parts differ, a file is damaged, or there are very many different
             classes.
         StorageError: more memory is needed than the workspace may take.
     """
@@ -147,18 +151,18 @@ def scan(name: str, parts: Sequence[Path]) -> Scanned | None:
         try:
             with parquet.ParquetFile(part) as file:
                 schema, n = file.schema_arrow, file.metadata.num_rows
-        except Exception as error:  # a dozen types, as with every damaged file
+        except Exception as error:  # pyarrow raises a dozen types on a damaged file
             raise unreadable(part, error, " as parquet") from error
-        ours = {key: schema.field(key).type for key in COLUMNS if schema.names.count(key) == 1}
-        # DuckDB tells no upper case from lower case in names of columns, and has some of its own.
+        types_here = {key: schema.field(key).type for key in COLUMNS if schema.names.count(key) == 1}
+        # DuckDB does not distinguish upper and lower case in names of columns.
         lower = [header.lower() for header in schema.names]
-        if sum(header in COLUMNS for header in lower) != len(ours) or "logits" in ours:
+        if sum(header in COLUMNS for header in lower) != len(types_here) or "logits" in types_here:
             return None
         if not OF_THE_READER.isdisjoint(lower):
             return None
-        if starts and ours != fields:
-            raise _unlike_parts(parts[0], fields, part, ours)
-        fields = ours
+        if starts and types_here != fields:
+            raise _error_of_unlike_parts(parts[0], fields, part, types_here)
+        fields = types_here
         starts.append(rows)
         rows += n
     columns: dict[str, Column] = {}
@@ -179,7 +183,7 @@ def scan(name: str, parts: Sequence[Path]) -> Scanned | None:
 
 
 def _column(key: str, kind: pa.DataType) -> Column | None:
-    """A column as DuckDB reads it; None where its type is none of ours."""
+    """Describe the column `id`, `label` or `pred` in SQL; None where its type is neither number nor text."""
     kind, cast = _value_type(kind), "" if key == "id" else "::VARCHAR"
     if types.is_integer(kind):
         return Column(key, f"{key}{cast}", "false")
@@ -192,23 +196,28 @@ def _column(key: str, kind: pa.DataType) -> Column | None:
 
 
 def _not_whole(column: str, kind: pa.DataType) -> str:
-    """SQL that holds for a float which is no whole number that its type tells from its neighbours."""
+    """SQL of a condition: a float is not whole, or too large to be told from the next integer."""
     limit = whole_limit(np.dtype(f"float{kind.bit_width}"))
     return f"NOT (isfinite({column}) AND {column} = trunc({column}) AND abs({column}) < {limit})"
 
 
-def _unlike_parts(
-    wanted_in: Path, wanted: Mapping[str, pa.DataType], part: Path, found: Mapping[str, pa.DataType]
+def _error_of_unlike_parts(
+    first_part: Path,
+    first_types: Mapping[str, pa.DataType],
+    part: Path,
+    types_here: Mapping[str, pa.DataType],
 ) -> DataError:
-    key = next(key for key in COLUMNS if wanted.get(key) != found.get(key))
-    one, other = (str(kinds.get(key, "is missing")) for kinds in (wanted, found))
+    """Make the error of a part with other columns, or types of columns, than the first part."""
+    differing = [key for key in COLUMNS if first_types.get(key) != types_here.get(key)]
+    here, there = (kinds.get(differing[0], "is missing") for kinds in (types_here, first_types))
     return DataError(
-        f"{part}: `{key}`: {other}, and in {wanted_in}: {one}; write the same columns and types into all "
-        "parts"
+        f"{part}: `{differing[0]}`: {here}, and in {first_part}: {there}; write the same columns and types "
+        "into all parts"
     )
 
 
 def _check_type(path: Path, name: str, kind: pa.DataType) -> None:
+    """Raise DataError where a column of predictions is of a wrong type."""
     if name in ("logits", "classes"):
         if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
             raise DataError(f"{path}: `{name}` holds {kind}; write a list in each row")
@@ -222,6 +231,7 @@ def _check_type(path: Path, name: str, kind: pa.DataType) -> None:
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values of a dictionary; any other type itself."""
     return kind.value_type if types.is_dictionary(kind) else kind
 
 
@@ -230,6 +240,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _is_label(kind: pa.DataType) -> bool:
+    """Tell whether a type is one that labels may have: a number, text, or bytes."""
     return _is_number(kind) or bool(
         types.is_string(kind)
         or types.is_large_string(kind)
@@ -238,40 +249,58 @@ def _is_label(kind: pa.DataType) -> bool:
     )
 
 
-def _decoded(column: pa.Array) -> pa.Array:
+def _decode(column: pa.Array) -> pa.Array:
+    """Decode a column that is stored as a dictionary; any other column is returned as it is."""
     return column.dictionary_decode() if types.is_dictionary(column.type) else column
 
 
 def _empty_rows(file: parquet.ParquetFile, name: str) -> list[int]:
-    """Rows of a column that hold nothing, counted from 0."""
-    batches = [
-        _decoded(b.column(name)).is_null().to_numpy(False) for b in file.iter_batches(BATCH, columns=[name])
+    """Find the rows in which a column is empty, counted from 0; the column is read again."""
+    is_empty = [
+        _decode(batch.column(name)).is_null().to_numpy(False)
+        for batch in file.iter_batches(BATCH, columns=[name])
     ]
-    return np.flatnonzero(np.concatenate(batches)).tolist()
+    return np.flatnonzero(np.concatenate(is_empty)).tolist()
 
 
-def _values(path: Path, name: str, column: pa.Array) -> NDArray[Any]:
-    """A column without empty cells as numbers, or as Python's text."""
+def _to_array(path: Path, name: str, column: pa.Array) -> NDArray[Any]:
+    """Convert a column without empty cells to (N,) numbers or to (N,) objects of text.
+
+    Raises:
+        DataError: bytes are not UTF-8.
+    """
     if _is_number(column.type):
-        numbers: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-        return numbers
+        return np.asarray(column.to_numpy(zero_copy_only=False))
     try:
         text = [v.decode("utf-8") if isinstance(v, bytes) else v for v in column.to_pylist()]
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: `{name}` is not UTF-8 ({error.reason}); write integers or text") from error
-    return listed(text)
+    return as_objects(text)
 
 
-def _items(path: Path, name: str, column: pa.Array, start: int) -> tuple[NDArray[np.int64], pa.Array]:
-    """Lengths (n,) of the lists of a column, and their items one after another."""
+def _flatten(path: Path, name: str, column: pa.Array, start: int) -> tuple[NDArray[np.int64], pa.Array]:
+    """Flatten a column of lists.
+
+    Args:
+        path: of the file, for messages.
+        name: of the column.
+        column: n lists.
+        start: the row of the first list in the file, for messages.
+
+    Returns:
+        The (n,) lengths of the lists, and their items one after another.
+
+    Raises:
+        DataError: an item is empty.
+    """
     if types.is_fixed_size_list(column.type):
         lengths = np.full(len(column), column.type.list_size)
     else:
         lengths = np.diff(column.offsets.to_numpy())
-    items = _decoded(column.flatten())
+    items = _decode(column.flatten())
     if items.null_count:
-        holes = np.repeat(np.arange(len(column)), lengths)[items.is_null().to_numpy(False)]
-        rows = np.unique(holes) + start
+        row_of_item = np.repeat(np.arange(len(column)), lengths)
+        rows = np.unique(row_of_item[items.is_null().to_numpy(False)]) + start
         raise DataError(
             f"{path}: `{name}` holds empty items in {len(rows)} rows ({rows_named(rows.tolist())}); fill them"
         )
@@ -279,14 +308,20 @@ def _items(path: Path, name: str, column: pa.Array, start: int) -> tuple[NDArray
 
 
 class _Logits:
-    """The lists of logits, stacked as they come."""
+    """Stacks lists of logits to an (N, C) array, batch by batch.
+
+    Args:
+        path: of the file, for messages.
+        rows: N.
+    """
 
     def __init__(self, path: Path, rows: int) -> None:
         self.path, self.rows = path, rows
         self.values: NDArray[Any] | None = None
 
     def add(self, column: pa.Array, start: int) -> None:
-        lengths, items = _items(self.path, "logits", column, start)
+        """Add a batch whose first row is `start`; DataError for an empty item or another length."""
+        lengths, items = _flatten(self.path, "logits", column, start)
         flat = items.to_numpy(zero_copy_only=False)
         if self.values is None:
             self.values = np.empty((self.rows, int(lengths[0])), dtype=flat.dtype)
@@ -296,33 +331,43 @@ class _Logits:
 
 
 class _Classes:
-    """The class list of the first row, and the rows where it is another one."""
+    """Keeps the class list of the first row, and notes the rows whose list differs, batch by batch.
+
+    Args:
+        path: of the file, for messages.
+        rows: how many it has.
+    """
 
     def __init__(self, path: Path, rows: int) -> None:
         self.path, self.rows = path, rows
         self.names: NDArray[np.str_] | None = None
-        self.other: list[int] = []
+        self.differing: list[int] = []
 
     def add(self, column: pa.Array, start: int) -> None:
-        lengths, items = _items(self.path, "classes", column, start)
+        """Add a batch whose first row is `start`; DataError for an empty item or a name that is no text."""
+        lengths, items = _flatten(self.path, "classes", column, start)
         if self.names is None:
-            own = items[: int(lengths[0])]
-            self.names = as_text(_values(self.path, "classes", own), "classes", str(self.path))
-        alike = lengths == len(self.names)
-        if alike.all() and alike.size:
-            # Numbers stand for the distinct names, so that a thousand names in each row take little memory.
+            first_list = items[: int(lengths[0])]
+            self.names = as_text(_to_array(self.path, "classes", first_list), "classes", str(self.path))
+        is_same = lengths == len(self.names)
+        if is_same.all() and is_same.size:
+            # Names are compared as numbers, so that a thousand names in each row take little memory. Two
+            # codes of Arrow may be one name, such as 0.0 and -0.0, so each code gets the number of its name.
             coded = items.dictionary_encode()
-            distinct = as_text(_values(self.path, "classes", coded.dictionary), "classes", str(self.path))
-            number = {text: i for i, text in enumerate(distinct.tolist())}
-            of_code = np.array([number[text] for text in distinct.tolist()], dtype=np.int64)
-            wanted = np.array([number.get(text, -1) for text in self.names.tolist()])
-            found = of_code[coded.indices.to_numpy(zero_copy_only=False)].reshape(len(lengths), len(wanted))
-            alike = (found == wanted).all(axis=1)
-        self.other += (np.flatnonzero(~alike) + start).tolist()
+            name_of_code = as_text(
+                _to_array(self.path, "classes", coded.dictionary), "classes", str(self.path)
+            ).tolist()
+            number = {name: i for i, name in enumerate(name_of_code)}
+            number_of_code = np.array([number[name] for name in name_of_code], dtype=np.int64)
+            wanted = np.array([number.get(name, -1) for name in self.names.tolist()])
+            numbers = number_of_code[coded.indices.to_numpy(zero_copy_only=False)]
+            is_same = (numbers.reshape(len(lengths), len(wanted)) == wanted).all(axis=1)
+        self.differing += (np.flatnonzero(~is_same) + start).tolist()
 
     def check(self) -> None:
-        if self.other:
+        """Raise DataError where a row has another class list than the first."""
+        if self.differing:
             raise DataError(
-                f"{self.path}: {len(self.other)} of {self.rows} cells of `classes` differ from the first "
-                f"({rows_named(self.other)}); write the same list in each row"
+                f"{self.path}: {len(self.differing)} of {self.rows} cells of `classes` differ from the first "
+                f"({rows_named(self.differing)}); write the same list in each row"
             )

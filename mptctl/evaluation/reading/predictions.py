@@ -1,4 +1,4 @@
-"""Answers of one model on one test set, and the files that carry them between frameworks."""
+"""The predictions of one model on one test set, and the files that carry them between frameworks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mptctl.evaluation.reading.row_reading import read_rows
 from mptctl.evaluation.reading.table import ArrayTable, Table, kind_of_ids
 from mptctl.files import OpenOutput, writing
 
-# Elements of logits that are looked at in one go: 8 MB in double precision, small beside any test set.
+# Elements of logits in a block that is read at once: 8 MB in double precision.
 BLOCK = 2**20
 
 
@@ -35,12 +35,12 @@ class Predictions:
     """The predictions of one model.
 
     Attributes:
-        name: the file or run that it came from.
-        table: N rows: sample, true class, answer.
+        name: the file or run that they came from.
+        table: N rows of sample id, true class and answer.
         logits: (N, C) in any float type, possibly mapped from a file; None where only answers are known.
         classes: the labels that the model can predict, in the order of its logits; None where not known.
         origin: ``checkpoint`` for a model of ours, ``file`` for a predictions file.
-        counted: `classes` are the numbers of the logits' columns from 0, because nobody gave any.
+        counted: True where nobody named the classes, and `classes` are the columns of the logits, from 0.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Predictions:
 
     @property
     def scored(self) -> Scored:
-        """Logits and classes; DataError where there are only answers."""
+        """The logits and the classes of their columns; DataError where there are no logits."""
         if self.logits is None or self.classes is None:
             raise DataError(
                 f"{self.name}: has predictions without `logits`, from which no confidence follows; write "
@@ -65,17 +65,17 @@ class Predictions:
 
     @cached_property
     def ids(self) -> NDArray[np.str_]:
-        """(N,) one per sample, read from the files where they are not in memory."""
+        """(N,) the ids of samples, read from the files and kept if they are not in memory."""
         return self.table.column("id")
 
     @cached_property
     def labels(self) -> NDArray[np.str_]:
-        """(N,) the true classes; as `ids`."""
+        """(N,) the true classes, read from the files and kept if they are not in memory."""
         return self.table.column("label")
 
     @cached_property
     def preds(self) -> NDArray[np.str_]:
-        """(N,) the answers; as `ids`."""
+        """(N,) the answers, read from the files and kept if they are not in memory."""
         return self.table.column("pred")
 
 
@@ -88,20 +88,22 @@ def build_predictions(
     classes: tuple[str, ...] | None = None,
     origin: Literal["file", "checkpoint"] = "file",
 ) -> Predictions:
-    """Check the parts of `Predictions` against each other and put them together.
+    """Check the parts of predictions against each other, and put them together.
 
     Args:
         name: the file or run, for messages.
-        ids, labels, preds: (N,) integers or text; integers become their decimal text (`as_text`).
-        logits: (N, C); with them `preds` follows, the first maximum of each row being the answer.
-        classes: the C class labels in the order of the logits; without them, integers from 0,
-            and then the labels must be such numbers; those from C on are classes that the model does not
-            know.
-        origin: where the model is from.
+        ids: (N,) integers or text; integers become their decimal text (`as_text`).
+        labels: (N,) the true classes, as `ids`.
+        preds: (N,) the answers, as `ids`. May be None with logits: the answer is the first maximum of a row.
+        logits: (N, C) floats; None where only the answers are known.
+        classes: the C class labels in the order of the logits. Without them the classes are the numbers of
+            the columns from 0, and then labels must be numbers, too; numbers from C on are classes that the
+            model does not know.
+        origin: ``checkpoint`` for a model of ours, ``file`` for a predictions file.
 
     Raises:
-        DataError: parts that are missing, of unequal length, or contradict each other.
-        NonFiniteError: rows of logits with NaN or plus infinity (minus infinity: never answered).
+        DataError: parts are missing, of unequal length, or contradict each other.
+        NonFiniteError: a row of logits has NaN or plus infinity, or only minus infinity.
     """
     kind = kind_of_ids(np.asarray(ids))
     ids, labels = as_text(ids, "id", name), as_text(labels, "label", name)
@@ -112,19 +114,19 @@ def build_predictions(
         if preds is None:
             raise DataError(f"{name}: holds neither `pred` nor `logits`; write one of them")
         answers = as_text(preds, "pred", name)
-        _same_length(name, ids, label=labels, pred=answers)
+        _check_lengths(name, ids, label=labels, pred=answers)
         table = ArrayTable(ids, labels, answers, kind)
-        _check_among(name, table, classes)
+        _check_answers_known(name, table, classes)
         return Predictions(name, table, None, classes, origin)
 
     if logits.ndim != 2 or logits.dtype.kind != "f" or not logits.shape[1]:
         raise DataError(f"{name}: `logits` is {logits.dtype} {logits.shape}; write floats of shape (N, C)")
     if origin == "file":
         refuse_one_column(logits, name)
-    _same_length(name, ids, label=labels, logits=logits)
+    _check_lengths(name, ids, label=labels, logits=logits)
     counted = classes is None
     if classes is None:
-        _check_numbers(labels, logits.shape[1], name)
+        _check_numbered_labels(labels, logits.shape[1], name)
         classes = tuple(str(i) for i in range(logits.shape[1]))
     if len(classes) != logits.shape[1]:
         raise DataError(f"{name}: {len(classes)} `classes` for {logits.shape[1]} columns of `logits`")
@@ -133,19 +135,19 @@ def build_predictions(
     if counted:
         _check_start(labels, answers, column, name)
     if preds is not None:
-        _same_length(name, ids, pred=preds)
-        _check_answers(name, as_text(preds, "pred", name), answers, logits, classes)
+        _check_lengths(name, ids, pred=preds)
+        _check_pred_column(name, as_text(preds, "pred", name), answers, logits, classes)
     return Predictions(name, ArrayTable(ids, labels, answers, kind), logits, classes, origin, counted)
 
 
 def row_blocks(logits: NDArray[Any]) -> list[slice]:
-    """Slices of rows that together cover (N, C) `logits`, each about `BLOCK` elements."""
+    """Divide the rows of (N, C) logits into slices of about `BLOCK` elements each."""
     rows = max(1, BLOCK // max(1, logits.shape[1]))
     return [slice(start, start + rows) for start in range(0, len(logits), rows)]
 
 
 def refuse_one_column(logits: NDArray[Any], name: str) -> None:
-    """DataError where (N, C) logits are one column, as a sigmoid gives: it is always the largest."""
+    """Raise DataError where (N, C) logits are one column, as of a sigmoid: it would always be the answer."""
     if logits.shape[1] == 1:
         raise DataError(
             f"{name}: `logits` is one column, of which no class is the largest; write (N, 2), such as zeros "
@@ -154,13 +156,21 @@ def refuse_one_column(logits: NDArray[Any], name: str) -> None:
 
 
 def first_maximum(logits: NDArray[Any], name: str) -> NDArray[np.int64]:
-    """(N,) column of the first maximum of each row of (N, C) `logits`; NonFiniteError where there is none."""
+    """Find the column of the first maximum of each row of (N, C) logits.
+
+    Args:
+        logits: (N, C) floats.
+        name: of the model, for messages.
+
+    Raises:
+        NonFiniteError: the maximum of a row is NaN or infinite.
+    """
     column = np.empty(len(logits), dtype=np.int64)
     bad = 0
     for rows in row_blocks(logits):
         block = np.asarray(logits[rows])
         column[rows] = block.argmax(axis=1)
-        # The maximum is NaN with any NaN, +inf with any +inf, and -inf where nothing can be answered.
+        # The maximum of a row is NaN with any NaN, +inf with any +inf, and -inf if all are -inf.
         bad += int((~np.isfinite(np.take_along_axis(block, column[rows, None], axis=1))).sum())
     if bad:
         raise NonFiniteError(
@@ -173,12 +183,14 @@ def read_predictions(path: Path) -> Predictions:
     """Read predictions of any framework: a file, the files that a pattern matches, or the parts in a folder.
 
     A file has arrays (``.npz``) or columns (``.csv``, ``.parquet``) `id`, `label`, and `pred` or `logits`,
-    and may have `classes`. In a table a cell of `logits` or `classes` is a list; in CSV, as JSON.
-    Tables without logits stay where they are; logits in an uncompressed ``.npz`` are mapped.
+    and may have `classes`. In a table, a cell of `logits` or `classes` is a list; in CSV, a list as JSON.
+    Tables without logits are not read into memory; logits in an uncompressed ``.npz`` are mapped.
 
     Raises:
-        UsageError: another ending. DataError: missing, damaged or contradictory content.
-        NonFiniteError: logits that are not finite. StorageError: content that is larger than the memory.
+        UsageError: the file has another ending.
+        DataError: content is missing, damaged or contradictory.
+        NonFiniteError: logits are not finite.
+        StorageError: content does not fit into memory.
     """
     name, parts = str(path), find_parts(path)
     scanned = form_of(parts[0]).scan(name, parts)
@@ -195,20 +207,25 @@ def read_predictions(path: Path) -> Predictions:
         )
     names = None if scanned.classes is None else class_names(scanned.classes, name)
     _check_classes(name, names)
-    _check_among(name, scanned.table, names)
+    _check_answers_known(name, scanned.table, names)
     return Predictions(name, scanned.table, None, names)
 
 
 def save_predictions(predictions: Predictions, path: Path, open_output: OpenOutput = writing) -> None:
-    """Write an uncompressed ``.npz`` that `read_predictions` reads back; StorageError where it cannot be."""
-    arrays: dict[str, NDArray[Any]] = {
-        # Text here and numbers in the other model's file would not match.
-        "id": predictions.ids.astype(np.int64)
-        if predictions.table.id_kind == "integers"
-        else predictions.ids,
-        "label": predictions.labels,
-        "pred": predictions.preds,
-    }
+    """Write predictions as an uncompressed ``.npz`` that `read_predictions` reads back.
+
+    Args:
+        predictions: of one model.
+        path: of the file; an existing one is replaced.
+        open_output: opens the file, such as `writing`.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    ids: NDArray[Any] = predictions.ids
+    if predictions.table.id_kind == "integers":  # text would not match numbers in the other model's file
+        ids = ids.astype(np.int64)
+    arrays = {"id": ids, "label": predictions.labels, "pred": predictions.preds}
     if predictions.classes is not None:
         arrays["classes"] = np.array(predictions.classes, dtype=np.str_)
     if predictions.logits is not None:
@@ -218,58 +235,83 @@ def save_predictions(predictions: Predictions, path: Path, open_output: OpenOutp
 
 
 def labels_beyond(labels: Counter[str], columns: int) -> list[str]:
-    """Labels that are no number from 0 to `columns` - 1, shorter numbers first."""
+    """Find the labels that are no number from 0 to `columns` - 1, sorted by length and then as text."""
     known = {str(i) for i in range(columns)}
-    return sorted((label for label in labels if label not in known), key=lambda x: (len(x), x))
+    return sorted((label for label in labels if label not in known), key=lambda label: (len(label), label))
 
 
-def refused_labels(strange: list[str], labels: Counter[str], columns: int, name: str) -> DataError:
-    """The error of logits without `classes` whose labels do not count their columns."""
+def error_of_labels(wrong: list[str], labels: Counter[str], columns: int, name: str) -> DataError:
+    """Make the error of labels that are no columns of logits without `classes`.
+
+    Args:
+        wrong: these labels.
+        labels: how often each label occurs.
+        columns: how many columns the logits have.
+        name: of the model.
+    """
     return DataError(
-        f"{name}: {sum(labels[label] for label in strange)} of {labels.total()} labels are no column of its "
-        f"logits, 0..{columns - 1} ({first(strange)}); count labels from 0, or write `classes`, the label of "
+        f"{name}: {sum(labels[label] for label in wrong)} of {labels.total()} labels are no column of its "
+        f"logits, 0..{columns - 1} ({first(wrong)}); count labels from 0, or write `classes`, the label of "
         "each column"
     )
 
 
 def _check_classes(name: str, classes: tuple[str, ...] | None) -> None:
+    """Raise DataError where a list of classes is empty or names a class twice; None is allowed."""
     if classes is not None and not classes:
         raise DataError(f"{name}: `classes` names no class; write the labels that the model can predict")
     if classes is not None and len(set(classes)) != len(classes):
         raise DataError(f"{name}: `classes` names a class twice; give each column of the logits its own name")
 
 
-def _check_among(name: str, table: Table, classes: tuple[str, ...] | None) -> None:
-    if classes is not None and (outside := sorted(set(table.answers) - set(classes))):
-        raise DataError(f"{name}: predictions that are not among its `classes`: {first(outside)}")
+def _check_answers_known(name: str, table: Table, classes: tuple[str, ...] | None) -> None:
+    """Raise DataError where a model names its classes and predicts another one."""
+    unknown = [] if classes is None else sorted(set(table.answers) - set(classes))
+    if unknown:
+        raise DataError(f"{name}: predictions that are not among its `classes`: {first(unknown)}")
 
 
-def _check_numbers(labels: NDArray[np.str_], columns: int, name: str) -> None:
-    """Labels beside logits without `classes`: 0, 1, 2, ..., in that spelling."""
+def _check_numbered_labels(labels: NDArray[np.str_], columns: int, name: str) -> None:
+    """Raise DataError where labels beside logits without `classes` are not 0, 1, 2, ..., in that spelling.
+
+    Numbers beyond the columns are allowed here. They may be classes that came after this model, which
+    `check_counted` looks up in the other models.
+    """
     counts = Counter(labels.tolist())
-    strange = labels_beyond(counts, columns)
-    if not all(re.fullmatch("-?[0-9]+", label) for label in strange):
+    beyond = labels_beyond(counts, columns)
+    if not all(re.fullmatch("-?[0-9]+", label) for label in beyond):
         raise DataError(f"{name}: `logits` with text labels need `classes`, the label of each column")
-    # Numbers from C on may be classes that came after this model: `check_counted` asks the other models.
-    if wrong := [label for label in strange if not re.fullmatch("[1-9][0-9]*", label)]:
-        raise refused_labels(wrong, counts, columns, name)
+    wrong = [label for label in beyond if not re.fullmatch("[1-9][0-9]*", label)]
+    if wrong:
+        raise error_of_labels(wrong, counts, columns, name)
 
 
 def _check_start(
     labels: NDArray[np.str_], answers: NDArray[np.str_], column: NDArray[np.int64], name: str
 ) -> None:
-    """Labels without a 0 count from 1 where the answers are right more often one class further."""
+    """Raise DataError where labels seem to count from 1 and the columns of logits from 0.
+
+    That is so where no label is 0, and more answers are right if their column is counted from 1.
+
+    Args:
+        labels: (N,) true classes.
+        answers: (N,) the answers, as columns from 0 in text.
+        column: (N,) the answers, as columns from 0.
+        name: of the model, for messages.
+    """
     if not (labels == "0").any():
-        right, shifted = int((answers == labels).sum()), int(((column + 1).astype(np.str_) == labels).sum())
-        if shifted > right:
+        right = int((answers == labels).sum())
+        right_from_1 = int(((column + 1).astype(np.str_) == labels).sum())
+        if right_from_1 > right:
             raise DataError(
-                f"{name}: the labels seem to count from 1 and the columns of `logits` from 0 ({shifted} of "
-                f"{len(labels)} predictions are right one class further, {right} as they stand); count "
+                f"{name}: the labels seem to count from 1 and the columns of `logits` from 0 ({right_from_1} "
+                f"of {len(labels)} predictions are right one class further, {right} as they stand); count "
                 "labels from 0, or write `classes`, the label of each column"
             )
 
 
-def _same_length(name: str, ids: NDArray[np.str_], **parts: NDArray[Any]) -> None:
+def _check_lengths(name: str, ids: NDArray[np.str_], **parts: NDArray[Any]) -> None:
+    """Raise DataError where a part, given by the name of its column, has not as many rows as `ids`."""
     for what, part in parts.items():
         if len(part) != len(ids):
             raise DataError(
@@ -277,21 +319,28 @@ def _same_length(name: str, ids: NDArray[np.str_], **parts: NDArray[Any]) -> Non
             )
 
 
-def _check_answers(
+def _check_pred_column(
     name: str,
     preds: NDArray[np.str_],
     answers: NDArray[np.str_],
     logits: NDArray[Any],
     classes: tuple[str, ...],
 ) -> None:
-    """`pred` beside `logits` may differ from the first maximum only where another class ties with it."""
+    """Raise DataError where the column `pred` is not a class with the largest logit of its row.
+
+    Args:
+        name: of the model, for messages.
+        preds: (N,) the column.
+        answers: (N,) the class of the first maximum of each row; `pred` may name another one that ties.
+        logits: (N, C).
+        classes: the C classes.
+    """
     column = {label: i for i, label in enumerate(classes)}
-    wrong = [
-        i
-        for i in np.flatnonzero(preds != answers)
-        if preds[i] not in column or logits[i, column[preds[i]]] < logits[i, column[answers[i]]]
-    ]
+    wrong = 0
+    for i in np.flatnonzero(preds != answers):
+        if preds[i] not in column or logits[i, column[preds[i]]] < logits[i, column[answers[i]]]:
+            wrong += 1
     if wrong:
         raise DataError(
-            f"{name}: `pred` is not the largest of `logits` in {len(wrong)} rows; write only one of them"
+            f"{name}: `pred` is not the largest of `logits` in {wrong} rows; write only one of them"
         )

@@ -1,6 +1,6 @@
 """The forms of predictions files, by suffix, and the files that a path names.
 
-Light: the command line names the suffixes in its help.
+The command line imports this file for its help, so it imports nothing that is slow to load.
 """
 
 from __future__ import annotations
@@ -19,36 +19,43 @@ if TYPE_CHECKING:
 
     from mptctl.evaluation.reading.scan import Scanned, SideColumns
 
-    # The arrays that a file has, by the names of `columns.COLUMNS`.
+    # Arrays of a file by name; the names are those of `columns.COLUMNS`.
     Columns = dict[str, NDArray[Any]]
 
 
 class Form(Protocol):
-    """The module of one form of predictions files."""
+    """What the module of each form of predictions files has, such as `csv_file`."""
 
     def read(self, path: Path) -> Columns:
-        """The columns of a file, each row looked at; DataError, or an error of its library."""
+        """Read the columns of a file into memory and check each row.
+
+        Raises DataError, or an error of the library that reads the form.
+        """
 
     def headers(self, path: Path) -> list[str]:
-        """The names of all columns of a file."""
+        """Read the names of all columns of a file."""
 
     def memory_needed(self, path: Path) -> int:
-        """Bytes that `read` takes; 0 where it looks itself."""
+        """Estimate the bytes that `read` takes; 0 where `read` checks the free memory itself."""
 
     def scan(self, name: str, parts: Sequence[Path]) -> Scanned | None:
-        """Sound predictions without logits, out of memory; None where they ask for a second look."""
+        """Check predictions without logits where they lie, by DuckDB.
+
+        None where there are logits, or anything unusual: such files are read by `read`.
+        """
 
     def side_columns(self, path: Path, columns: Sequence[str]) -> SideColumns:
-        """Ids and some further columns of a file, for DuckDB."""
+        """Find the ids and some further columns of a file for DuckDB."""
 
 
-# The ending of each form, of which FORM_file.py stands beside this file.
+# Endings of the forms: for each ``.form`` there is a module ``form_file.py`` beside this file.
 FORMS = tuple(sorted(f".{path.stem[: -len('_file')]}" for path in Path(__file__).parent.glob("*_file.py")))
 SUFFIXES = ", ".join(FORMS)
 
 
 def form_of(path: Path) -> Form:
-    """The form of a file, by its suffix; imported when a file is read, since pyarrow is slow to import."""
+    """Import the module that reads a file, by the file's suffix, which must be one of `FORMS`."""
+    # Only when a file is read, since pyarrow is slow to import.
     return cast(Form, import_module(f"mptctl.evaluation.reading.{path.suffix.lower()[1:]}_file"))
 
 
@@ -57,7 +64,10 @@ _OF_A_RUN = ("recipe.yaml", "split.json", "best.pt", "last.pt")
 
 
 def is_predictions_file(path: Path) -> bool:
-    """True where a path names predictions: by its ending, by a pattern such as ``part-*``, or as a folder."""
+    """Tell whether a path names predictions: a file by its ending, a pattern, or a folder of parts.
+
+    The file itself need not be there. A pattern such as ``part-*`` is one only if no file has this very name.
+    """
     if path.suffix.lower() in FORMS or (_is_pattern(path) and not os.path.lexists(path)):
         return True
     return (
@@ -68,38 +78,39 @@ def is_predictions_file(path: Path) -> bool:
 
 
 def find_parts(path: Path) -> list[Path]:
-    """The files that a path names: itself, what a pattern matches, or the parts in a folder, sorted by name.
+    """Find the files that a path names: itself, the matches of a pattern, or the parts in a folder; sorted.
 
-    In a folder everything is a part but what another writer left (`passed_over`): fewer rows than somebody
-    wrote would be another test set.
+    Every entry of a folder must be a part, except notes of the program that wrote it (`count_notes`): a part
+    that was passed over would leave another test set.
 
     Raises:
-        DataError: no file, a link to nothing, or in a folder what cannot be read: a folder, a packed file,
-            another form.
-        UsageError: an ending that cannot be read, or parts of several forms.
+        DataError: there is no file, or a link to nothing; a folder of parts has a folder, a packed file or a
+            file of another form.
+        UsageError: a file has an ending that cannot be read, or the parts are of several forms.
     """
     if path.is_dir():
-        parts = [found for found in sorted(path.iterdir()) if not _is_note(found)]
+        parts = [entry for entry in sorted(path.iterdir()) if not _is_note(entry)]
         for part in parts:
             _refuse_unreadable(part, path)
     elif path.is_file() or not _is_pattern(path):
         parts = [path] if path.is_file() else []
     else:
-        parts = _matched(path)
-    named = parts or [path]
-    if unknown := [
-        part for part in named if part.suffix.lower() not in FORMS and (parts or not _is_pattern(path))
-    ]:
-        raise UsageError(f"{unknown[0]}: not a predictions file; use one of {SUFFIXES}")
+        parts = _match(path)
+    # A path that is no pattern is judged by its ending even if there is no such file.
+    named = parts if _is_pattern(path) else parts or [path]
+    unreadable = [part for part in named if part.suffix.lower() not in FORMS]
+    if unreadable:
+        raise UsageError(f"{unreadable[0]}: not a predictions file; use one of {SUFFIXES}")
     if not parts:
-        raise _no_file(path)
-    if len(forms := sorted({part.suffix.lower() for part in parts})) > 1:
+        raise _error_of_no_file(path)
+    forms = sorted({part.suffix.lower() for part in parts})
+    if len(forms) > 1:
         raise UsageError(f"{path}: holds parts of several forms ({some(forms)}); name those of one form")
     return parts
 
 
-def _no_file(path: Path) -> DataError:
-    """The error of a path that names no file; what stands beside it is looked at here alone."""
+def _error_of_no_file(path: Path) -> DataError:
+    """Make the error of a path that names no file, with the most similar name beside it."""
     if path.is_dir():
         return DataError(f"{path}: a folder without parts; write {SUFFIXES} into it")
     if _is_pattern(path):
@@ -109,38 +120,46 @@ def _no_file(path: Path) -> DataError:
     return DataError(f"{path}: no such file; write predictions there, or name a run folder or a .pt{meant}")
 
 
-def passed_over(path: Path) -> int:
-    """The number of files of a folder of parts that are notes: `_SUCCESS`, checksums, hidden files."""
-    return sum(_is_note(found) for found in path.iterdir()) if path.is_dir() else 0
+def count_notes(path: Path) -> int:
+    """Count the files of a folder of parts that are notes: `_SUCCESS`, checksums, hidden files.
+
+    0 if the path is no folder.
+    """
+    return sum(_is_note(entry) for entry in path.iterdir()) if path.is_dir() else 0
 
 
 def _is_note(path: Path) -> bool:
+    """Tell whether a file is a note that a program left beside the parts it wrote, and no part."""
     return path.name[0] in "._" or path.suffix == ".crc"
 
 
 def _names_in(folder: Path) -> list[str]:
-    """The names in a folder; none where it cannot be listed."""
+    """List the names in a folder; none where it cannot be listed."""
     try:
         return os.listdir(folder)
     except OSError:
         return []
 
 
-def _matched(pattern: Path) -> list[Path]:
-    """The files that a pattern matches; `**` matches folders on its way to them."""
-    found = [Path(name) for name in sorted(glob.glob(str(pattern), recursive=True))]
-    for part in found:
-        if not os.path.exists(part):
-            raise DataError(f"{part}: a link to nothing; restore the file, or remove the link")
-        if os.path.isdir(part) and "**" not in str(pattern):
+def _match(pattern: Path) -> list[Path]:
+    """Find the files that a pattern matches, sorted; `**` matches folders of any depth.
+
+    Raises:
+        DataError: the pattern matches a link to nothing, or, without `**`, a folder.
+    """
+    matches = [Path(name) for name in sorted(glob.glob(str(pattern), recursive=True))]
+    for match in matches:
+        if not os.path.exists(match):
+            raise DataError(f"{match}: a link to nothing; restore the file, or remove the link")
+        if os.path.isdir(match) and "**" not in str(pattern):
             raise DataError(
-                f"{part}: a folder that the pattern matches; name the files in it, or all below with **"
+                f"{match}: a folder that the pattern matches; name the files in it, or all below with **"
             )
-    return [part for part in found if not os.path.isdir(part)]
+    return [match for match in matches if not os.path.isdir(match)]
 
 
 def _refuse_unreadable(part: Path, folder: Path) -> None:
-    """DataError where an entry of a folder of parts is no file of a form that is read."""
+    """Raise DataError where an entry of a folder of parts is not a file of one of `FORMS`."""
     by_pattern = f"name its files by a pattern such as '{folder}/**/*{next(iter(FORMS))}'"
     if part.is_dir():
         raise DataError(f"{part}: a folder in a folder of parts; {by_pattern}, or move it away")
@@ -154,8 +173,8 @@ def _refuse_unreadable(part: Path, folder: Path) -> None:
         raise DataError(f"{part}: {what}, move it away, or name the parts by a pattern")
 
 
-def names_files(path: Path) -> bool:
-    """True where any file of predictions is there by this name."""
+def has_predictions(path: Path) -> bool:
+    """Tell whether a path names files of predictions that are there, or any file whatever its ending."""
     try:
         return bool(find_parts(path))
     except (DataError, UsageError):
@@ -167,7 +186,7 @@ def _is_pattern(path: Path) -> bool:
 
 
 def _holds_parts(folder: Path) -> bool:
-    """True where a folder holds a file of a form that is read, packed or not."""
+    """Tell whether a folder holds a file of one of `FORMS`, packed (such as ``.csv.gz``) or not."""
     try:
         entries = [path for path in folder.iterdir() if not _is_note(path)]
         return any(set(map(str.lower, path.suffixes)) & set(FORMS) for path in entries)

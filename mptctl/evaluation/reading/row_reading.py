@@ -1,4 +1,4 @@
-"""Predictions that are read row by row: those with logits, and those whose fault is to be named."""
+"""Predictions read row by row: those with logits, and those that a scan cannot judge."""
 
 from __future__ import annotations
 
@@ -19,43 +19,51 @@ if TYPE_CHECKING:
 
 
 def read_rows(parts: Sequence[Path]) -> Columns:
-    """The columns of files of one form, one file after another; each row is looked at.
+    """Read the columns of files of one form into memory, one file after another, and check each row.
 
     Raises:
-        DataError: columns that are missing or unlike in two parts, or what the reader of the form refuses.
-        StorageError: more than fits into memory.
+        DataError: a part lacks a column, two parts differ in columns, types or classes, or the reader of the
+            form refuses a value.
+        StorageError: the parts do not fit into memory.
     """
-    read = [_read_columns(part) for part in parts]
-    wanted = _known_columns(read[0])
-    for part, columns in zip(parts, read, strict=True):
-        where = str(part)
+    contents = [_read_columns(part) for part in parts]
+    wanted = _known_columns(contents[0])
+    for part, columns in zip(parts, contents, strict=True):
         missing = [key for key in ("id", "label") if key not in columns]
         if missing:
             raise DataError(
-                f"{where}: no {' and no '.join(f'`{key}`' for key in missing)}; {_found_headers(part)}; "
+                f"{part}: no {' and no '.join(f'`{key}`' for key in missing)}; {_say_headers(part)}; "
                 "name them `id`, `label`, and `pred` or `logits`"
             )
         if "pred" not in columns and "logits" not in columns:
             raise DataError(
-                f"{where}: holds neither `pred` nor `logits`; write one of them; {_found_headers(part)}"
+                f"{part}: holds neither `pred` nor `logits`; write one of them; {_say_headers(part)}"
             )
         if _known_columns(columns) != wanted:
             raise DataError(
-                f"{where}: columns {', '.join(_known_columns(columns))}, and in {parts[0]}: "
+                f"{part}: columns {', '.join(_known_columns(columns))}, and in {parts[0]}: "
                 f"{', '.join(wanted)}; write the same columns into all parts"
             )
-    return read[0] if len(read) == 1 else _joined(parts, read)
+    return contents[0] if len(contents) == 1 else _join_parts(parts, contents)
 
 
-def _found_headers(part: Path) -> str:
+def _say_headers(part: Path) -> str:
+    """Say which columns a file has, for a message on one that it lacks."""
     return f"found {first(form_of(part).headers(part))}"
 
 
 def _known_columns(columns: Columns) -> list[str]:
+    """The names, sorted, of those columns that predictions files have."""
     return sorted(set(columns) & set(COLUMNS))
 
 
 def _read_columns(part: Path) -> Columns:
+    """Read the columns of one file.
+
+    Raises:
+        DataError: the file is damaged, or the reader of the form refuses a value.
+        StorageError: the columns do not fit into memory.
+    """
     form = form_of(part)
     try:
         needed, free = form.memory_needed(part), free_memory()
@@ -73,20 +81,30 @@ def _read_columns(part: Path) -> Columns:
             f"{part}: needs more memory than there is ({error}); "
             "write logits into an uncompressed .npz (numpy.savez), then they stay on disk"
         ) from error
-    except Exception as error:  # the readers raise a dozen types on a damaged file
+    except Exception as error:  # the libraries raise a dozen types on a damaged file
         raise unreadable(part, error, f" as {part.suffix[1:]}") from error
 
 
-def _joined(parts: Sequence[Path], read: Sequence[Columns]) -> Columns:
-    """The columns of parts one after another; their class lists must be one."""
+def _join_parts(parts: Sequence[Path], contents: Sequence[Columns]) -> Columns:
+    """Join the columns of parts, one part after another.
+
+    Args:
+        parts: the files, for messages.
+        contents: the columns of each part; all parts have the same columns.
+
+    Raises:
+        DataError: the parts differ in their class lists, in the type of a column, or in the width of logits.
+    """
     whole: Columns = {}
-    for key in set(read[0]) & set(COLUMNS):
-        columns = [columns[key] for columns in read]
+    for key in _known_columns(contents[0]):
+        columns = [content[key] for content in contents]
         if key == "classes":
-            lists = [class_names(c, str(part)) for part, c in zip(parts, columns, strict=True)]
-            if odd := [part for part, names in zip(parts, lists, strict=True) if names != lists[0]]:
+            lists = [class_names(column, str(part)) for part, column in zip(parts, columns, strict=True)]
+            differing = [part for part, names in zip(parts, lists, strict=True) if names != lists[0]]
+            if differing:
                 raise DataError(
-                    f"{odd[0]}: `classes` differs from that of {parts[0]}; write the same list into all parts"
+                    f"{differing[0]}: `classes` differs from that of {parts[0]}; write the same list into "
+                    "all parts"
                 )
             whole[key] = columns[0]
             continue

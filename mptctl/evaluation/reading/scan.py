@@ -1,7 +1,7 @@
-"""Predictions that DuckDB reads where they lie: checked in two passes, and never held in memory.
+"""The scan of predictions that stay in their files: DuckDB checks and counts them in two passes.
 
-What is not plain is not decided here: a scan that gives None leaves the file to its reader, which says what
-is wrong with which row.
+The scan does not judge what is unusual. It returns None, and the file is read row by row by the reader of its
+form, which either accepts it or says what is wrong with which row.
 """
 
 from __future__ import annotations
@@ -16,13 +16,18 @@ from mptctl.evaluation.reading.table import FileTable, IdKind, sample_step
 from mptctl.evaluation.reading.workspace import current
 from mptctl.files.explained import shown
 
-# Distinct labels or answers of one model: ten times the classes of the largest public data set.
+# Most different labels, or answers, of one model: ten times the classes of the largest public data set.
 MOST_NAMES = 250_000
 
 
 @dataclass(frozen=True)
 class Scanned:
-    """A table that stays where it is, and the class list of its rows."""
+    """Scanned predictions.
+
+    Attributes:
+        table: stays in its files.
+        classes: the class list, which is the same in all rows; None where there is none.
+    """
 
     table: FileTable
     classes: list[Any] | None
@@ -30,13 +35,13 @@ class Scanned:
 
 @dataclass(frozen=True)
 class Column:
-    """A column in SQL.
+    """A column of a file, in SQL.
 
     Attributes:
-        native: as it is read.
-        value: what is made of the column that is read under its name.
-        wrong: a condition that is true for an invalid row.
-        whole: it holds floats, which are made integers.
+        native: the column as it is in the file; the scan reads it under the name `id`, `label` or `pred`.
+        value: the value that is compared, from the column of this name.
+        wrong: a condition that is true for an invalid value.
+        whole: True where the column holds floats, of which `value` makes integers.
     """
 
     native: str
@@ -46,12 +51,12 @@ class Column:
 
 
 class SideColumns(NamedTuple):
-    """Some columns of one file as DuckDB finds them.
+    """Ids and some further columns of one file, in SQL.
 
     Attributes:
-        source: SQL: a relation.
-        values: SQL of the id and of each column in it, as text.
-        view: to be dropped when it is read; empty where there is none.
+        source: a relation.
+        values: the id, and then each column, as text; all are columns of `source`.
+        view: a view that the caller drops after reading; empty where there is none.
     """
 
     source: str
@@ -62,21 +67,22 @@ class SideColumns(NamedTuple):
 def scan_rows(
     name: str, source: str, rows: int, columns: Mapping[str, Column], id_kind: IdKind, *, has_classes: bool
 ) -> Scanned | None:
-    """Check rows and count their labels and predictions, in two passes.
+    """Check all rows, and count their labels and predictions, in two passes.
 
     Args:
-        name: of the files, for whoever watches.
-        source: SQL: `row`, `id`, `label`, `pred`, and `classes` where it has them, as they are read.
-        rows: how many, at least one.
+        name: of the files, for progress and messages.
+        source: SQL: a relation of `row`, `id`, `label`, `pred`, and with `has_classes` of `classes`.
+        rows: how many rows it has, at least one.
         columns: `id`, `label` and `pred`.
         id_kind: what the ids are.
-        has_classes: there are lists of classes.
+        has_classes: True where rows have lists of classes.
 
     Returns:
-        None where a row needs a second look.
+        The predictions; None where a row is unusual or cannot be read.
 
     Raises:
-        DataError: there are too many different labels or predictions.
+        DataError: there are more than `MOST_NAMES` different labels or predictions.
+        StorageError: more memory is needed than the workspace may take.
     """
     import duckdb
 
@@ -86,7 +92,7 @@ def scan_rows(
         f"SELECT count(id), count(*) FILTER ({ids.wrong}), "
         f"list({ids.value}::VARCHAR) FILTER (row % {sample_step(rows)} = 0) FROM {source}"
     )
-    # Both columns are counted in one pass: `kind` is 0 in the groups of labels, 1 in those of predictions.
+    # Labels and predictions are counted in one pass: `kind` is 0 in groups of labels, 1 in the others.
     names_query = (
         "SELECT CASE kind WHEN 0 THEN 'label' ELSE 'pred' END, "
         "CASE kind WHEN 0 THEN label::VARCHAR ELSE pred::VARCHAR END, n, wrong FROM "
@@ -100,21 +106,23 @@ def scan_rows(
         lists = work.fetch(f"SELECT DISTINCT classes FROM {source} LIMIT 2") if has_classes else []
     except duckdb.Error:
         return None
-    if present < rows or wrong or (has_classes and not (len(lists) == 1 and _is_plain_list(lists[0][0]))):
+    if present < rows or wrong:
+        return None
+    if has_classes and (len(lists) != 1 or not _is_plain_list(lists[0][0])):
         return None
     counts = {"label": Counter[str](), "pred": Counter[str]()}
     for key, text, n, is_wrong in names:
         if text is None or is_wrong is not False:
             return None
         counts[key][str(int(float(text))) if columns[key].whole else text] += n
-    for key, found in counts.items():
-        if len(found) > MOST_NAMES:
+    for key, count_by_name in counts.items():
+        if len(count_by_name) > MOST_NAMES:
             raise DataError(
-                f"{name}: `{key}` holds more than {MOST_NAMES:,} different values ({shown(min(found))}); "
-                "write classes"
+                f"{name}: `{key}` holds more than {MOST_NAMES:,} different values "
+                f"({shown(min(count_by_name))}); write classes"
             )
     values = ", ".join(f"{column.value} AS {key}" for key, column in columns.items())
-    labels, answers = (Counter(dict(sorted(found.items()))) for found in counts.values())
+    labels, answers = (Counter(dict(sorted(counts[key].items()))) for key in ("label", "pred"))
     table = FileTable(
         f"(SELECT row, {values} FROM {source})", rows, id_kind, labels, answers, sorted(sample), name
     )
@@ -122,5 +130,5 @@ def scan_rows(
 
 
 def _is_plain_list(cell: object) -> bool:
-    """Tell whether a cell is a list of text and integers alone; the reader of rows takes other lists."""
+    """Tell whether a cell is a list with only text and integers in it."""
     return isinstance(cell, list | tuple) and all(type(item) in (str, int) for item in cell)

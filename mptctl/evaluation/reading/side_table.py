@@ -16,17 +16,17 @@ from mptctl.files.explained import shown
 
 
 class SideTable:
-    """Some columns of a file by id; where the file has none for a sample, the value is empty.
+    """Some columns of a file by id, read into a table of the current workspace; an empty cell is empty text.
 
     Args:
-        path: a file, a pattern, or a folder of parts, of a form that predictions have too.
-        columns: those that are wanted, all of them there.
+        path: a file, a pattern, or a folder of parts, of a form that predictions may have.
+        columns: the columns that are read; each must be in every part.
 
     Attributes:
-        relation: SQL: `id` as text, and `s0`, `s1`, ... as text, the columns in their order.
+        relation: SQL: the table, dropped with this object: `id`, and the columns as `s0`, `s1`, ..., as text.
 
     Raises:
-        DataError: it cannot be read, or holds an id twice.
+        DataError: the file cannot be read, or holds an id twice.
     """
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
@@ -34,33 +34,38 @@ class SideTable:
         self.relation, begin = work.name(), "CREATE TABLE {} AS"
         for part in find_parts(path):
             try:
-                found = form_of(part).side_columns(part, self.columns)
-                values = [f"coalesce({value}, '') AS s{i}" for i, value in enumerate(found.values[1:])]
+                side = form_of(part).side_columns(part, self.columns)
+                sample, *cells = side.values
+                values = [f"coalesce({cell}, '') AS s{i}" for i, cell in enumerate(cells)]
                 work.fetch(
-                    f"{begin.format(self.relation)} SELECT {found.values[0]} AS id, {', '.join(values)} "
-                    f"FROM {found.source}",
+                    f"{begin.format(self.relation)} SELECT {sample} AS id, {', '.join(values)} "
+                    f"FROM {side.source}",
                     f"reading {part}",
                 )
             except MptctlError:
                 raise
-            except Exception as error:  # a dozen types, as with every damaged file
+            except Exception as error:  # the libraries raise a dozen types on a damaged file
                 raise unreadable(part, error) from error
             begin = "INSERT INTO {}"
-            if found.view:
-                work.drop_later(f"DROP VIEW IF EXISTS {found.view}")
+            if side.view:
+                work.drop_later(f"DROP VIEW IF EXISTS {side.view}")
         weakref.finalize(self, work.drop_later, f"DROP TABLE IF EXISTS {self.relation}")
-        twice = work.fetch(
+        repeated = work.fetch(
             f"SELECT count(*) OVER (), id FROM {self.relation} GROUP BY id HAVING count(*) > 1 "
             f"ORDER BY id LIMIT {NAMED}"
         )
-        if twice:
+        if repeated:
             raise DataError(
-                f"{path}: {twice[0][0]} ids stand there more than once ({first([row[1] for row in twice])}); "
-                "keep one row each"
+                f"{path}: {repeated[0][0]} ids stand there more than once "
+                f"({first([row[1] for row in repeated])}); keep one row each"
             )
 
     def check_complete(self, samples: str) -> None:
-        """DataError where a sample of a SQL relation with `id` as text has no row here."""
+        """Raise DataError where a sample has no row in the table.
+
+        Args:
+            samples: SQL: a relation with `id` as text.
+        """
         lacking = current().fetch(
             f"SELECT count(*) OVER (), id FROM {samples} AS t ANTI JOIN {self.relation} AS s ON s.id = t.id "
             f"ORDER BY id LIMIT {NAMED}"
@@ -74,47 +79,49 @@ class SideTable:
 
 
 def side_headers(path: Path) -> list[str]:
-    """The columns that every part of a file has.
+    """Read the names of the columns that every part of a file has, in the order of the first part.
 
     Raises:
-        DataError: it cannot be read, or a part has a name twice or no ids. UsageError: an ending that cannot
-            be read.
+        DataError: a part cannot be read, has no column `id`, or has two columns whose names differ at most in
+            case.
+        UsageError: a part has an ending that cannot be read.
     """
-    found: list[str] | None = None
+    common: list[str] | None = None
     for part in find_parts(path):
         try:
             names = form_of(part).headers(part)
-        except Exception as error:  # a dozen types, as with every damaged file
+        except Exception as error:  # the libraries raise a dozen types on a damaged file
             raise unreadable(part, error) from error
+        # DuckDB does not distinguish upper and lower case in names of columns.
         lower = Counter(name.lower() for name in names)
-        if twice := sorted({name for name in names if lower[name.lower()] > 1}):
-            # DuckDB tells no upper case from lower case in names of columns.
-            raise DataError(f"{part}: columns of one name ({first(twice)}); rename all but one")
+        repeated = sorted({name for name in names if lower[name.lower()] > 1})
+        if repeated:
+            raise DataError(f"{part}: columns of one name ({first(repeated)}); rename all but one")
         if "id" not in names:
             raise DataError(f"{part}: no column is called `id`; name the one with the samples' ids so")
-        found = names if found is None else [name for name in found if name in names]
-    return found or []
+        common = names if common is None else [name for name in common if name in names]
+    return common or []
 
 
 def no_such_column(
-    asked: str, there: Mapping[Path, Sequence[str]], column: str, own: Sequence[str] = (), needs: str = ""
+    flag: str, headers: Mapping[Path, Sequence[str]], column: str, own: Sequence[str] = (), needs: str = ""
 ) -> DataError:
-    """The error of a column that nothing has.
+    """Make the error of a column that is nowhere, with the most similar name.
 
     Args:
-        asked: the flag that names it.
-        there: the columns of each file.
-        column: its name.
+        flag: that names the column.
+        headers: the columns of each file.
+        column: the name that was asked for.
         own: columns that there are without a file.
-        needs: what the column would need.
+        needs: what a derived column of this name needs; empty where there is no such column.
     """
-    in_files = [name for names in there.values() for name in names]
+    in_files = [name for names in headers.values() for name in names]
     close = difflib.get_close_matches(column, [*own, *in_files], 1)
     hints = [f" (nearest: {shown(close[0])})"] if close else []
     hints += [f" (it needs {needs})"] if needs else []
-    found = [f"{file} has {first(names)}" for file, names in there.items()]
-    found += [f"always there: {', '.join(own)}"] if own else []
+    there = [f"{file} has {first(names)}" for file, names in headers.items()]
+    there += [f"always there: {', '.join(own)}"] if own else []
     return DataError(
-        f"{asked} {shown(column)}: no such column{''.join(hints)}; {'; '.join(found) or 'there is no file'}; "
+        f"{flag} {shown(column)}: no such column{''.join(hints)}; {'; '.join(there) or 'there is no file'}; "
         f"correct the name, or add the column in {option('metadata')} FILE"
     )

@@ -1,4 +1,4 @@
-"""One spelling a class: names that differ only in form would count as wrong, and hide every flip."""
+"""Checks that a class has one spelling in all files: another spelling would count as a wrong answer."""
 
 from __future__ import annotations
 
@@ -11,19 +11,26 @@ from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from mptctl.errors import DataError
-from mptctl.evaluation.reading.columns import first
-from mptctl.evaluation.reading.predictions import Predictions, labels_beyond, refused_labels
+from mptctl.evaluation.reading.columns import NAMED, first
+from mptctl.evaluation.reading.predictions import Predictions, error_of_labels, labels_beyond
 from mptctl.files.explained import shown
 
+# A name that is a number, such as 3, -1.0 or 1e3.
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-# Digits up to which a number is written out to be compared: more than the longest integer type has.
+# Longer numbers are not compared as numbers. The longest integer type has fewer digits.
 DIGITS = 40
-# A model of which a larger share of answers is unknown speaks of other classes than the test set.
+# If more than this share of a model's answers is unknown, it was made for other classes than the test set's.
 MOST = 0.5
 
 
 class Names(NamedTuple):
-    """Names that one model brings: which model, what they are of it, and the names."""
+    """Names of classes that one model brings.
+
+    Attributes:
+        model: the name of the model.
+        what: ``labels`` or ``classes``, the column that they come from.
+        names: each name once.
+    """
 
     model: str
     what: str
@@ -38,54 +45,60 @@ class Correction(NamedTuple):
 
 
 class _Holders(NamedTuple):
-    """The class lists and the models' labels that hold one name, by their places."""
+    """Where one name occurs.
+
+    Attributes:
+        lists: the indices of the class lists with this name.
+        labels: the indices of the models with this label.
+    """
 
     lists: frozenset[int]
     labels: frozenset[int]
 
 
 def check_spelling(models: Sequence[Predictions]) -> list[str]:
-    """Refuse names of one class in two spellings, within a file and between files.
+    """Refuse two spellings of one class, within a file and between files.
 
-    A name is known where it is a label or stands in a class list. Two known names that differ only in form
-    are two classes where a class list holds both (letters: `A` and `a`), or the labels do and more than a
-    blank tells them apart.
+    A name is known if it is a label or in a class list. Two known names with one `normal_form` are still two
+    classes if one class list holds both, such as the letters `A` and `a`, or if the labels of one model hold
+    both and they differ in more than blanks.
 
     Args:
         models: predictions of the same samples.
 
     Returns:
-        Warnings. One, where some labels are numbers, some are names, and no class list holds them all. One
-            for each model of which few answers are unknown; they count as wrong, and may be classes without
-            test samples.
+        Warnings: one if some labels are numbers, some are names, and no class list holds them all; and one
+            for each model with few unknown answers, which count as wrong and may be classes without test
+            samples.
 
     Raises:
-        DataError: names that differ only in form, places instead of names, or a model of which more than half
-            of the answers are unknown; with the nearest spelling, the count, and the first three.
+        DataError: one class has two spellings, answers are places in a list instead of names, or more than
+            half of a model's answers are unknown. The message has the count, the first three, and the
+            spelling that is meant.
     """
     labels = [Names(model.name, "labels", frozenset(model.table.labels)) for model in models]
     lists = [Names(m.name, "classes", frozenset(m.classes)) for m in models if m.classes is not None]
     known = frozenset[str]().union(*(each.names for each in [*labels, *lists]))
     spellings: dict[str, list[str]] = {}
     for name in sorted(known):
-        spellings.setdefault(form(name), []).append(name)
-    _check_types(labels)
-    _check_known(labels, lists, spellings)
+        spellings.setdefault(normal_form(name), []).append(name)
+    _refuse_numbers_beside_names(labels)
+    _refuse_two_spellings(labels, lists, spellings)
     for each in lists:
-        _check_places(each.model, each.names, labels[0].names)
-    warnings = [_check_answers(model, known, spellings) for model in models if model.classes is None]
-    return [warning for warning in (_mixed_types(labels[0], lists), *warnings) if warning]
+        _refuse_places(each.model, each.names, labels[0].names)
+    warnings = [_check_unknown_answers(model, known, spellings) for model in models if model.classes is None]
+    return [warning for warning in (_warn_of_mixed_types(labels[0], lists), *warnings) if warning]
 
 
 def check_counted(models: Sequence[Predictions]) -> None:
-    """Refuse labels beyond the columns of a model whose classes are the numbers of its columns.
+    """Refuse wrong labels beside a model whose classes are the numbers of its columns of logits.
 
-    Such a label may be a class that came after that model. It is taken for one where another model knows it.
-    Where some model does not say what it knows, it is taken for one if there is a class 0: labels that count
-    from 1, which also lie beyond the columns, have none.
+    A label beyond the columns may be a class that came after that model. If all models name their classes, it
+    is one if another model has it. Else it is one if there is a label or a class 0; without a 0, the labels
+    seem to count from 1.
 
     Raises:
-        DataError: with how many, and the first three.
+        DataError: there are wrong labels; the message has the count, and the first three.
     """
     all_say_what_they_know = all(model.classes is not None for model in models)
     for model in reversed(models):  # of several that are wrong the last is named
@@ -98,13 +111,17 @@ def check_counted(models: Sequence[Predictions]) -> None:
         elif "0" in known_to_others or "0" in model.table.labels:
             wrong = []
         if wrong:
-            raise refused_labels(wrong, model.table.labels, len(model.classes), model.name)
+            raise error_of_labels(wrong, model.table.labels, len(model.classes), model.name)
 
 
-def form(name: str) -> str:
-    """A name without case, blanks, quotes, Unicode form, and the way in which a whole number is written."""
+def normal_form(name: str) -> str:
+    """Return what spellings of one class have in common.
+
+    That is the name without differences of case, of Unicode form, of blanks, hyphens and underscores between
+    words, of quotes around it, and of how a whole number is written.
+    """
     folded = unicodedata.normalize("NFKC", name).casefold()
-    name = _written(unicodedata.normalize("NFKC", folded)).strip("'\"")
+    name = _as_seen(unicodedata.normalize("NFKC", folded)).strip("'\"")
     if NUMBER.fullmatch(name):
         number = Decimal(name)
         if abs(number.adjusted()) < DIGITS and number == number.to_integral_value():
@@ -113,92 +130,112 @@ def form(name: str) -> str:
     return re.sub(r"[\s_-]+", " ", name).strip()
 
 
-def _written(name: str) -> str:
-    """A name without what cannot be seen: blanks around it, formatting characters, composed or not."""
+def _as_seen(name: str) -> str:
+    """Return a name as it looks: without invisible characters, and with single blanks only between words."""
     visible = "".join(c for c in unicodedata.normalize("NFC", name) if unicodedata.category(c) != "Cf")
     return " ".join(visible.split())
 
 
 def _without_point(name: str) -> str:
-    """A name as it is written but for `.0`: nobody means two classes by `1` and `1.0`."""
+    """Return a name without a final `.0` of a number, since nobody means two classes by `1` and `1.0`."""
     return re.sub(r"^(\d+)\.0*$", r"\1", name, flags=re.ASCII)
 
 
-def _check_types(labels: Sequence[Names]) -> None:
-    """Refuse models of which one has only numbers as labels, and another only names."""
+def _refuse_numbers_beside_names(labels: Sequence[Names]) -> None:
+    """Raise DataError where the labels of one model are all numbers, and those of another are all names."""
     model, _, names = labels[0]
     kind = _numbers_or_names(names)
     for other, _, other_names in labels[1:]:
         other_kind = _numbers_or_names(other_names)
         if {kind, other_kind} == {"numbers", "names"}:
             raise DataError(
-                f"{other}: its labels are {other_kind}, such as {_shown(min(other_names))}, and those of "
-                f"{model} {kind}, such as {_shown(min(names))}; use the same labels"
+                f"{other}: its labels are {other_kind}, such as {_quote(min(other_names))}, and those of "
+                f"{model} {kind}, such as {_quote(min(names))}; use the same labels"
             )
 
 
 def _numbers_or_names(labels: frozenset[str]) -> Literal["numbers", "names", "both"]:
+    """Tell whether labels are all numbers, all names (no numbers), or both."""
     numbers = sum(NUMBER.fullmatch(label) is not None for label in labels)
     if numbers == len(labels):
         return "numbers"
     return "both" if numbers else "names"
 
 
-def _mixed_types(labels: Names, lists: Sequence[Names]) -> str | None:
-    """A warning, but where one model says that it knows them all: then they are the classes of one model."""
+def _warn_of_mixed_types(labels: Names, lists: Sequence[Names]) -> str | None:
+    """Return a warning if some labels are numbers and some are names; else None.
+
+    None also if a class list holds all of them, or if all are single characters, digits among them.
+    """
     model, _, names = labels
     if any(names <= each.names for each in lists):
         return None
     numbers = sorted(name for name in names if NUMBER.fullmatch(name))
-    others = sorted(names.difference(numbers))
-    if not numbers or not others or all(len(name) == 1 for name in names):
-        return None  # characters, digits among them, are labels of one kind
+    words = sorted(names.difference(numbers))
+    if not numbers or not words or all(len(name) == 1 for name in names):
+        return None
     return (
-        f"{model}: {len(numbers)} of its labels are numbers, such as {_shown(numbers[0])}, and {len(others)} "
-        f"are names, such as {_shown(others[0])}; look whether these are labels of one test set"
+        f"{model}: {len(numbers)} of its labels are numbers, such as {_quote(numbers[0])}, and {len(words)} "
+        f"are names, such as {_quote(words[0])}; look whether these are labels of one test set"
     )
 
 
-def _check_known(labels: Sequence[Names], lists: Sequence[Names], spellings: dict[str, list[str]]) -> None:
-    """Refuse known names of one form that are one class in two spellings, as `_clashes` finds them."""
+def _refuse_two_spellings(
+    labels: Sequence[Names], lists: Sequence[Names], spellings: dict[str, list[str]]
+) -> None:
+    """Raise DataError where two known names are two spellings of one class.
+
+    Args:
+        labels: of each model.
+        lists: the class lists.
+        spellings: all known names, sorted, by their normal form.
+    """
     all_labels = frozenset[str]().union(*(each.names for each in labels))
     corrections = []
     for names in [names for names in spellings.values() if len(names) > 1]:
-        for earlier, later in _clashes(names, labels, lists):
-            # A label is right; where both names are labels, the earlier one is called wrong.
+        for earlier, later in _find_clashes(names, labels, lists):
+            # The spelling of a label is right; if both are labels, the earlier one is called wrong.
             later_is_right = later in all_labels
             corrections.append(Correction(earlier, later) if later_is_right else Correction(later, earlier))
     if not corrections:
         return
-    # The message is about the first model that holds the first wrong name.
+    # The message names the first model with the first wrong name.
     holder = next(each for each in [*lists, *labels] if corrections[0].wrong in each.names)
     count = sum(each.wrong in holder.names for each in corrections)
     raise DataError(
         f"{holder.model}: {count} of its {holder.what} spelled unlike the same name elsewhere "
-        f"({_written_for(corrections)}); write one spelling in all files, or both in one list of `classes` "
-        "if they are two classes"
+        f"({_list_corrections(corrections)}); write one spelling in all files, or both in one list of "
+        "`classes` if they are two classes"
     )
 
 
-def _clashes(
+def _find_clashes(
     names: Sequence[str], labels: Sequence[Names], lists: Sequence[Names]
 ) -> Iterator[tuple[str, str]]:
-    """Pairs of names of one form that are one class: an earlier name and a later one, one pair a later name.
+    """Yield pairs of names, an earlier and a later one, that are two spellings of one class.
 
-    Two names are two classes where one class list holds both; or where the labels of one model do, and more
-    than a blank or `.0` tells them apart. A name is held only against the first of those that have the same
-    holders, which are few: so the time grows with the number of names, not with its square.
+    Two names are two classes if one class list holds both, or if the labels of one model hold both and they
+    differ in more than blanks and `.0`. Each name is compared only with the first of those names that have
+    the same holders. These are few, so the time grows with the number of names and not with its square.
+
+    Args:
+        names: with one normal form, sorted.
+        labels: of each model.
+        lists: the class lists.
+
+    Yields:
+        At most one pair for each later name.
     """
     first_by_holders: dict[_Holders, str] = {}
-    first_by_writing_and_lists: dict[str, dict[frozenset[int], str]] = {}
+    first_by_look_and_lists: dict[str, dict[frozenset[int], str]] = {}
     for name in names:
         holders = _Holders(
             lists=frozenset(i for i, each in enumerate(lists) if name in each.names),
             labels=frozenset(i for i, each in enumerate(labels) if name in each.names),
         )
-        written_alike = first_by_writing_and_lists.setdefault(_without_point(_written(name)), {})
+        looks_alike = first_by_look_and_lists.setdefault(_without_point(_as_seen(name)), {})
         clashing = [
-            other for other_lists, other in written_alike.items() if other_lists.isdisjoint(holders.lists)
+            other for other_lists, other in looks_alike.items() if other_lists.isdisjoint(holders.lists)
         ]
         clashing += [
             other
@@ -207,50 +244,68 @@ def _clashes(
         ]
         if clashing:
             yield clashing[0], name
-        written_alike.setdefault(holders.lists, name)
+        looks_alike.setdefault(holders.lists, name)
         first_by_holders.setdefault(holders, name)
 
 
-def _check_places(model: str, classes: frozenset[str], labels: frozenset[str]) -> None:
-    """DataError where classes are numbers and labels names, or the other way about, with none in common."""
-    numbers = [all(NUMBER.fullmatch(name) for name in names) for names in (classes, labels)]
-    if not classes & labels and numbers[0] != numbers[1]:
+def _refuse_places(model: str, classes: frozenset[str], labels: frozenset[str]) -> None:
+    """Raise DataError where a class list has no label, and only one of list and labels is all numbers."""
+    classes_are_numbers, labels_are_numbers = (
+        all(NUMBER.fullmatch(name) for name in names) for names in (classes, labels)
+    )
+    if not classes & labels and classes_are_numbers != labels_are_numbers:
         raise DataError(
             f"{model}: none of its {len(classes)} classes ({first(sorted(classes))}) is a label of the test "
             f"set ({first(sorted(labels))}); write names, not places in a list"
         )
 
 
-def _check_answers(model: Predictions, known: frozenset[str], spellings: dict[str, list[str]]) -> str | None:
-    """Refuse unknown answers that are misspelled, places in a list, or too many; a warning for others."""
-    unknown = Counter({a: n for a, n in model.table.answers.items() if a not in known})
+def _check_unknown_answers(
+    model: Predictions, known: frozenset[str], spellings: dict[str, list[str]]
+) -> str | None:
+    """Check the answers of a model that are neither a label nor in any class list.
+
+    Args:
+        model: without a class list.
+        known: all labels, and all names in class lists.
+        spellings: the known names by their normal form.
+
+    Returns:
+        A warning if there are such answers; else None.
+
+    Raises:
+        DataError: such answers are misspelled labels, places in a list, or more than `MOST` of all answers.
+    """
+    unknown = Counter({answer: n for answer, n in model.table.answers.items() if answer not in known})
     if not unknown:
         return None
     total = len(model)
     misspelled = [
-        Correction(answer, spellings[form(answer)][0]) for answer in unknown if form(answer) in spellings
+        Correction(answer, spellings[normal_form(answer)][0])
+        for answer in unknown
+        if normal_form(answer) in spellings
     ]
     if misspelled:
         count = sum(unknown[each.wrong] for each in misspelled)
         raise DataError(
             f"{model.name}: {count} of {total} predictions are spelled unlike the labels "
-            f"({_written_for(misspelled)}); write them as the labels are written"
+            f"({_list_corrections(misspelled)}); write them as the labels are written"
         )
-    numbers = [answer for answer in unknown if re.fullmatch("[0-9]+", form(answer))]
-    places = [answer for answer in numbers if len(answer) < DIGITS and int(form(answer)) <= len(known)]
+    numbers = [answer for answer in unknown if re.fullmatch("[0-9]+", normal_form(answer))]
+    places = [answer for answer in numbers if len(answer) < DIGITS and int(normal_form(answer)) <= len(known)]
     if places and not any(NUMBER.fullmatch(name) for name in known):
         count = sum(unknown[answer] for answer in places)
         raise DataError(
             f"{model.name}: {count} of {total} predictions are numbers ({first(map(repr, places))}), "
-            f"it seems places in a list, where labels are names such as {_shown(min(known))}; write the names"
+            f"it seems places in a list, where labels are names such as {_quote(min(known))}; write the names"
         )
     count = unknown.total()
     if count > MOST * total:
-        nearest = [_nearest(answer, known) for answer in list(unknown)[:3]]
+        nearest = [_find_nearest(answer, known) for answer in list(unknown)[:NAMED]]
         raise DataError(
             f"{model.name}: {count} of {total} predictions, {len(unknown)} names, are no label and in no "
-            f"list of classes; nearest: {_written_for(nearest)}; write the labels, or `classes`, all that "
-            "the model can predict"
+            f"list of classes; nearest: {_list_corrections(nearest)}; write the labels, or `classes`, all "
+            "that the model can predict"
         )
     return (
         f"{model.name}: {count} of {total} predictions are no label and in no list of classes "
@@ -259,21 +314,25 @@ def _check_answers(model: Predictions, known: frozenset[str], spellings: dict[st
     )
 
 
-def _nearest(answer: str, known: frozenset[str]) -> Correction:
-    """An answer and the known name that begins most like it; beginnings are compared, since it takes long."""
+def _find_nearest(answer: str, known: frozenset[str]) -> Correction:
+    """Find the known name that is most similar to an answer.
+
+    Only the first 60 characters are compared, since the search is slow for long names.
+    """
     by_beginning = {name[:60]: name for name in known}
     beginning = difflib.get_close_matches(answer[:60], by_beginning, 1, cutoff=0)[0]
     return Correction(answer, by_beginning[beginning])
 
 
-def _written_for(corrections: Sequence[Correction]) -> str:
-    """The first three as `'1.0' for '1'`; escaped where two would look the same."""
+def _list_corrections(corrections: Sequence[Correction]) -> str:
+    """List the first three corrections, such as `'1.0' for '1'`; names that look the same are escaped."""
     texts = []
     for wrong, right in corrections:
-        alike = _written(wrong) == _written(right) and not (wrong + right).isascii()
-        texts.append(f"{_shown(wrong, alike)} for {_shown(right, alike)}")
+        look_same = _as_seen(wrong) == _as_seen(right) and not (wrong + right).isascii()
+        texts.append(f"{_quote(wrong, look_same)} for {_quote(right, look_same)}")
     return first(texts)
 
 
-def _shown(name: str, escaped: bool = False) -> str:
+def _quote(name: str, escaped: bool = False) -> str:
+    """Quote a name for a message, cut to 25 characters, or with escapes for all but ASCII and not cut."""
     return ascii(name) if escaped else f"'{shown(name, 25)}'"

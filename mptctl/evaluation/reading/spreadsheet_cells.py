@@ -1,17 +1,17 @@
-"""Text in CSV tables for people, in which no cell is a formula; predictions stay as they are."""
+"""Cells of CSV tables that people open in a spreadsheet: text is written so that none is a formula."""
 
 from __future__ import annotations
 
 import re
 
-# Text that a spreadsheet takes for a formula, also with apostrophes before it already.
+# Text that a spreadsheet takes for a formula, and such text with apostrophes before it.
 _FORMULA = re.compile(r"'*[=+\-@]")
-# The columns of a list of flips; a table with this header was written by us.
+# The columns of a list of flips. A CSV file whose header begins with these was written with `as_cell`.
 FLIP_COLUMNS = ("id", "label", "old", "new", "new_class", "old_confidence", "new_confidence", "cause")
 
 
 def as_cell(text: str) -> str:
-    """The text with an apostrophe before it where a spreadsheet would compute it (`from_cell_sql`).
+    """Put an apostrophe before a text that a spreadsheet would take for a formula; `from_cell_sql` undoes it.
 
     >>> as_cell("=1+1"), as_cell("'-x"), as_cell("cat")
     ("'=1+1", "''-x", 'cat')
@@ -20,5 +20,5 @@ def as_cell(text: str) -> str:
 
 
 def from_cell_sql(column: str) -> str:
-    """SQL of the text that `as_cell` was given, of a column in DuckDB."""
+    """SQL of the text that `as_cell` was given, from the SQL of the column with the cell."""
     return f"CASE WHEN regexp_matches({column}, '^''+[=+@-]') THEN {column}[2:] ELSE {column} END"

@@ -1,4 +1,4 @@
-"""Tables of one model's ids, labels and answers, in memory or in files that DuckDB reads."""
+"""Tables of one model's ids, true classes and answers, in memory or in files that DuckDB reads."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from numpy.typing import NDArray
 
 from mptctl.evaluation.reading.workspace import Workspace, current
 
-# Kinds of ids: integers of at most 64 bits, text, or text of a CSV of which every value is an integer's.
+# Kinds of ids: integers of at most 64 bits; text; or either, which is text that is an integer in every row.
 IdKind = Literal["integers", "text", "either"]
-# Rows, about, that stand for all of them: see `FileTable.sample`.
+# About how many rows are in a table's sample: see `FileTable.sample`.
 SAMPLED = 20_000
 
 
 @dataclass(frozen=True)
 class ArrayTable:
-    """Answers in memory; as `FileTable`.
+    """A table in memory, with the attributes and methods of `FileTable`.
 
     Attributes:
-        ids, truth, preds: (N,) text.
+        ids: (N,) ids of samples, as text.
+        truth: (N,) true classes, as text.
+        preds: (N,) answers, as text.
         id_kind: what the ids were before they became text.
     """
 
@@ -38,21 +40,26 @@ class ArrayTable:
 
     @property
     def rows(self) -> int:
+        """The number of rows."""
         return len(self.ids)
 
     @cached_property
     def labels(self) -> Counter[str]:
+        """How many samples each class has."""
         return Counter(self.truth.tolist())
 
     @cached_property
     def answers(self) -> Counter[str]:
+        """How many samples are answered with each class."""
         return Counter(self.preds.tolist())
 
     @cached_property
     def sample(self) -> list[str]:
+        """The ids of one row in every `sample_step(rows)`, sorted."""
         return sorted(self.ids[:: sample_step(self.rows)].tolist())
 
     def relation(self, work: Workspace) -> str:
+        """Register the table in a workspace, until it is freed; SQL of a relation as `FileTable.source`."""
         columns = {"row": np.arange(self.rows), "text": self.ids, "label": self.truth, "pred": self.preds}
         name = work.register(columns)
         weakref.finalize(self, work.drop_later, f"DROP VIEW IF EXISTS {name}")
@@ -60,23 +67,26 @@ class ArrayTable:
         return f"(SELECT row, text{number} AS id, label, pred FROM {name})"
 
     def ids_at(self, rows: Sequence[int]) -> list[str]:
+        """The ids of some rows, in their order."""
         return [str(self.ids[row]) for row in rows]
 
     def column(self, name: Literal["id", "label", "pred"]) -> NDArray[np.str_]:
+        """(N,) a column as text."""
         return {"id": self.ids, "label": self.truth, "pred": self.preds}[name]
 
 
 @dataclass(frozen=True, eq=False)
 class FileTable:
-    """Answers that stay in their files, or in a table that was read from them.
+    """A table that stays in its files, or in a table of DuckDB that was read from them.
 
     Attributes:
         source: SQL: a relation of `row` from 0, `id` as integer or text, and `label` and `pred` as text.
-        rows: how many it has.
+        rows: the number of rows.
         id_kind: what the ids are.
-        labels, answers: how often each class stands there.
+        labels: how many samples each class has.
+        answers: how many samples are answered with each class.
         sample: the ids of one row in every `sample_step(rows)`, sorted.
-        files: what was read, for whoever watches.
+        files: name of the files, for progress.
     """
 
     source: str
@@ -88,22 +98,18 @@ class FileTable:
     files: str
 
     def relation(self, work: Workspace) -> str:
-        """SQL: the `source`."""
+        """SQL: the `source`; a table in files needs no place in a workspace."""
         return self.source
 
     def ids_at(self, rows: Sequence[int]) -> list[str]:
-        """The ids of some rows."""
+        """Read the ids of some rows, in their order."""
         wanted = ", ".join(map(str, rows)) or "NULL"
-        found = current().fetch(
-            f"SELECT row, id::VARCHAR FROM {self.source} WHERE row IN ({wanted})",
-            f"reading {self.files}",
-            self.rows,
-        )
-        ids = dict(found)
+        query = f"SELECT row, id::VARCHAR FROM {self.source} WHERE row IN ({wanted})"
+        ids = dict(current().fetch(query, f"reading {self.files}", self.rows))
         return [ids[row] for row in rows]
 
     def column(self, name: Literal["id", "label", "pred"]) -> NDArray[np.str_]:
-        """(N,) a column as text."""
+        """Read a column: (N,) text."""
         query = f"SELECT {name}::VARCHAR AS value FROM {self.source} ORDER BY row"
         values: Any = current().arrays(query, f"reading {self.files}", self.rows)["value"]
         return np.asarray(values, dtype=np.str_)
@@ -113,24 +119,24 @@ Table = ArrayTable | FileTable
 
 
 def sample_step(rows: int) -> int:
-    """Every such row of a table of so many belongs to its sample."""
+    """The distance between rows of the sample in a table with `rows` rows."""
     return max(1, rows // SAMPLED)
 
 
 def quoted(text: str) -> str:
-    """Text as it stands in SQL."""
+    """Write a text as a string of SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def file_in_sql(path: Path) -> str:
-    """A file as DuckDB's readers take it: without what they would take for a pattern."""
+    """Write a path as a string of SQL for DuckDB's readers, with characters of patterns escaped."""
     return quoted(glob.escape(str(path.resolve())))
 
 
 def kind_of_ids(values: NDArray[Any]) -> IdKind:
-    """The kind of ids by the type of their array, of objects by that of the first.
+    """Tell the kind of (N,) ids by the type of their array; for an array of objects, by the first object.
 
-    Floats are taken for integers: `as_text` refuses those that are not whole numbers.
+    Floats count as integers, since `as_text` refuses floats that are not whole numbers.
     """
     if values.dtype.kind == "O" and len(values):
         return "text" if isinstance(values[0], str | bytes) else "integers"

@@ -1,4 +1,4 @@
-"""The workspace of a comparison: a DuckDB, its limit of memory, and a folder for what exceeds it."""
+"""The workspace of a comparison: a DuckDB connection with a memory limit, and a folder for the rest."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-MOST = 2 * 10**9  # bytes that are taken without being asked for
-LEAST = 64 * 10**6  # bytes below which DuckDB cannot join at all
-# Rows from which on a query is worth a bar: below, it is done before one could be read.
+MOST = 2 * 10**9  # largest default of the memory limit, in bytes
+LEAST = 64 * 10**6  # bytes; with less DuckDB cannot join at all
+# Rows of a query that shows progress; a query of fewer rows ends before a bar could be read.
 WATCHED = 1_000_000
-# Values that are Python's own text at one time: they take ten times what Arrow needs for them.
+# Values that are converted to Python's text at one time: as such they take ten times what Arrow takes.
 BLOCK = 65_536
 UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 
 
 class Workspace:
-    """A DuckDB connection. Close it: its folder is removed then, whatever happened before.
+    """A DuckDB connection and a folder for what exceeds its memory. Its user must close it.
 
     Args:
-        memory_limit: bytes that tables and joins may take; the rest goes to the folder. Default:
-            `default_limit`.
-        progress: told how a long query goes.
+        memory_limit: bytes that tables and joins may take; default: `default_limit`. What exceeds them is
+            written to the folder.
+        progress: called with how far a long query is; None: nobody wants to know.
     """
 
     def __init__(self, memory_limit: int | None = None, progress: Progress | None = None) -> None:
@@ -54,8 +54,8 @@ class Workspace:
 
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """Made when it is first needed: DuckDB takes longer to import than many files to read."""
-        import duckdb
+        """The connection, which is opened, and its folder made, when it is first used."""
+        import duckdb  # takes longer to import than many files take to be read
 
         folder = self._scratch.enter_context(scratch_folder())
         settings: dict[str, Any] = {
@@ -64,25 +64,29 @@ class Workspace:
             "autoinstall_known_extensions": False,
         }
         connection = duckdb.connect(":memory:", config=settings)
-        # The bar is ours, and only where somebody watches: DuckDB's own goes to standard output.
+        # DuckDB measures progress only if its bar is enabled. The bar is not printed: it would go to standard
+        # output.
         watched = self.progress is not None
-        shown = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
-        # A notebook without ipywidgets shows none, and refuses to be told so.
-        if shown != [(False,)] or watched:
+        enabled = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
+        # In a notebook without ipywidgets the bar is off, and setting it raises an error.
+        if enabled != [(False,)] or watched:
             bar = str(watched).lower()
             connection.execute(f"SET enable_progress_bar_print = false; SET enable_progress_bar = {bar}")
         return connection
 
     def name(self) -> str:
-        """A name that no other table of this workspace has."""
+        """Return a new name, which no other table of this workspace has."""
         return f"table_{next(self._numbers)}"
 
     def drop_later(self, statement: str) -> None:
-        """Make room before the next query; for finalizers, which may run in the middle of one."""
+        """Execute a DROP statement before the next query.
+
+        For finalizers, which may run in the middle of a query.
+        """
         self._stale.append(statement)
 
     def register(self, columns: Mapping[str, NDArray[Any] | list[str]]) -> str:
-        """SQL: a relation of these columns of integers and text; drop the view when it is done."""
+        """Make a view of columns of integers or text; return its name, so that the caller can drop it."""
         import pyarrow as pa
 
         name = self.name()
@@ -96,34 +100,35 @@ class Workspace:
         return name
 
     def fetch(self, query: str, what: str = "", rows: int = 0) -> list[tuple[Any, ...]]:
-        """The rows of a query's result.
+        """Execute a query and return the rows of its result.
 
         Args:
             query: SQL.
-            what: what it does, for whoever watches. rows: how many rows it reads.
+            what: what the query does, for progress.
+            rows: how many rows it reads; progress is shown from `WATCHED` rows on.
 
         Raises:
-            StorageError: more memory is needed than the limit allows, or the folder is full.
-            duckdb.Error: what the query reads cannot be read.
+            StorageError: the query needs more memory than the limit, and the folder's disk is full.
+            duckdb.Error: a file that the query reads cannot be read.
         """
         with self._storage_errors(), self._watched(what, rows):
             return self._tidied_connection().execute(query).fetchall()
 
     def arrays(self, query: str, what: str = "", rows: int = 0) -> dict[str, Any]:
-        """The columns of a query's result as arrays of numpy; see `fetch`."""
+        """Execute a query, as `fetch` does, and return the columns of its result as numpy arrays."""
         with self._storage_errors(), self._watched(what, rows):
             return dict(self._tidied_connection().execute(query).fetchnumpy())
 
     def _tidied_connection(self) -> duckdb.DuckDBPyConnection:
-        """The connection, once what nobody needs any more is dropped from it."""
+        """Execute the statements of `drop_later`, and return the connection."""
         while self._stale:
             self.connection.execute(self._stale.pop())
         return self.connection
 
     def close(self) -> None:
-        """End the connection and remove the folder."""
+        """Close the connection, if it was opened, and remove the folder."""
         try:
-            # A cached property: there only if it was used.
+            # `connection` is a cached property, which is in `__dict__` only after its first use.
             connection = self.__dict__.pop("connection", None)
             if connection is not None:
                 connection.close()
@@ -132,6 +137,7 @@ class Workspace:
 
     @contextmanager
     def _storage_errors(self) -> Iterator[None]:
+        """Turn errors of too little memory or disk, raised in the block, into StorageError."""
         import duckdb
 
         try:
@@ -145,7 +151,12 @@ class Workspace:
 
     @contextmanager
     def _watched(self, what: str, rows: int) -> Iterator[None]:
-        """Say how far a query is while the block runs, where it reads many rows."""
+        """Show progress while the block runs a query, five times a second, if it reads many rows.
+
+        Args:
+            what: what the query does.
+            rows: how many rows it reads.
+        """
         if self.progress is None or rows < WATCHED:
             yield
             return
@@ -170,38 +181,47 @@ _open: list[Workspace] = []
 
 @contextmanager
 def workspace(memory_limit: int | None = None, progress: Progress | None = None) -> Iterator[Workspace]:
-    """A workspace that `current` gives until the block ends, which removes its folder whatever happened."""
-    made = Workspace(memory_limit, progress)
-    _open.append(made)
+    """Open a workspace, which `current` returns until the block ends; it is closed in any case.
+
+    Args:
+        memory_limit: bytes; default: `default_limit`.
+        progress: called with how far a long query is.
+    """
+    opened = Workspace(memory_limit, progress)
+    _open.append(opened)
     try:
-        yield made
+        yield opened
     finally:
-        _open.remove(made)
-        made.close()
+        _open.remove(opened)
+        opened.close()
 
 
 def current() -> Workspace:
-    """The workspace of the block that runs, or one that ends with the process."""
+    """Return the innermost open workspace; without one, open one that is closed when the process exits."""
     if not _open:
-        made = Workspace()
-        atexit.register(made.close)
-        _open.append(made)
+        opened = Workspace()
+        atexit.register(opened.close)
+        _open.append(opened)
     return _open[-1]
 
 
 def default_limit() -> int:
-    """Bytes: 2 GB or half of what is free, whichever is less."""
+    """The default memory limit in bytes: the lesser of 2 GB and half the free memory, but at least 64 MB."""
     return max(LEAST, min(MOST, free_memory() // 2))
 
 
 def parse_size(text: str, flag: str) -> int:
-    """Bytes of a size such as ``500MB`` or ``2 GB``.
+    """Parse a memory limit such as ``500MB`` or ``2 GB`` to bytes.
+
+    Args:
+        text: a number, with or without a unit; the unit may be in small letters.
+        flag: the option that it comes from, for messages.
 
     Raises:
-        UsageError: no size, or one with which nothing can be joined.
+        UsageError: it is no size, or less than `LEAST`.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?b)?", text.strip().lower())
-    number = float(found[1]) * UNITS[found[2] or ""] if found else 0
+    parts = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?b)?", text.strip().lower())
+    number = float(parts[1]) * UNITS[parts[2] or ""] if parts else 0
     if not LEAST <= number < 10**18:
         raise UsageError(
             f"{flag} {text[:60]!r}: is no size of {shown_size(LEAST)} or more; write one such as 2GB"
@@ -210,32 +230,37 @@ def parse_size(text: str, flag: str) -> int:
 
 
 def shown_size(number: int) -> str:
-    """Bytes as a message may hold them."""
+    """Write a number of bytes for a message, in GB or MB."""
     return f"{number / 1e9:.1f} GB" if number >= 10**9 else f"{number / 1e6:.0f} MB"
 
 
 def free_memory() -> int:
-    """Bytes that this process may still take: of the machine, its control group, its own limit."""
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    found = [pages // 2]
+    """Bytes that this process may still take: the least that machine, control group and own limit leave.
+
+    Where the system does not say what is available, half of the machine's memory counts as free.
+    """
+    page = os.sysconf("SC_PAGE_SIZE")
+    free = [os.sysconf("SC_PHYS_PAGES") * page // 2]
     for line in system_text(Path("/proc/meminfo")).splitlines():
         if line.startswith("MemAvailable:"):
-            found = [int(line.split()[1]) * 1024]
+            free = [int(line.split()[1]) * 1024]
     in_group = free_group_memory()
     if in_group is not None:
-        found.append(in_group)
-    own = resource.getrlimit(resource.RLIMIT_AS)[0]
-    taken = system_text(Path("/proc/self/statm"))
-    if own != resource.RLIM_INFINITY and taken:
-        found.append(max(0, own - int(taken.split()[0]) * os.sysconf("SC_PAGE_SIZE")))
-    return min(found)
+        free.append(in_group)
+    own_limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    statm = system_text(Path("/proc/self/statm"))  # its first number: pages of the address space
+    if own_limit != resource.RLIM_INFINITY and statm:
+        free.append(max(0, own_limit - int(statm.split()[0]) * page))
+    return min(free)
 
 
 def text_array(values: NDArray[Any] | list[str]) -> pa.StringArray:
-    """(N,) text as an Arrow array, without `pa.array`, which imports pandas where that is: half of a start.
+    """Convert (N,) text to an Arrow array.
+
+    `pa.array` would do it, too, but imports pandas if it is installed, which doubles the time to start.
 
     Raises:
-        UnicodeEncodeError: text that is no Unicode, such as half of a surrogate pair.
+        UnicodeEncodeError: a text is no Unicode, such as half of a surrogate pair.
     """
     from pyarrow import lib
 
@@ -247,7 +272,7 @@ def text_array(values: NDArray[Any] | list[str]) -> pa.StringArray:
 
 
 def number_array(values: NDArray[np.int64]) -> pa.Int64Array:
-    """(N,) integers as an Arrow array that shares their memory."""
+    """Convert (N,) integers to an Arrow array that shares their memory if they are contiguous."""
     import pyarrow as pa
 
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
