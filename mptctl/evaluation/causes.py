@@ -117,8 +117,7 @@ def _first_rule(answers: PairedAnswers, flips: IntArray, shift: float | None) ->
     holds["new class"] = ~answers.is_old_class[answer] & (larger == 0)
     holds["old classes"] = larger == 1
     holds["forgotten"] = np.ones(flips.size, dtype=np.bool_)
-    rule: IntArray = np.stack([holds[cause] for cause in CAUSES]).argmax(axis=0)
-    return rule
+    return np.asarray(np.stack([holds[cause] for cause in CAUSES]).argmax(axis=0))
 
 
 def _logits_of(
@@ -152,5 +151,4 @@ def _count_larger(logits: NDArray[np.float64], columns: IntArray, among: BoolArr
     own = np.take_along_axis(logits, columns[:, None], axis=1)
     is_before = np.arange(logits.shape[1]) < columns[:, None]
     is_larger = (logits > own) | ((logits == own) & is_before)
-    count: IntArray = (is_larger & among).sum(axis=1)
-    return count
+    return np.asarray((is_larger & among).sum(axis=1))

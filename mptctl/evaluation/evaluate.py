@@ -156,9 +156,8 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
     slices = _slice_source(answers, request, request.slicing.by)
     ranked, small = rank(slices, request.slicing, counts)
     verdict = _judge(slices, request)
-    gate = verdict.gate
     both = judge_both_readings(
-        answers, silent, gate, lambda narrow: _judge(_slice_source(narrow, request, ()), request).gate
+        answers, silent, verdict.gate, lambda narrow: _judge(_slice_source(narrow, request, ()), request).gate
     )
     causes = _find_causes(answers, request)
     pairs, more_pairs = flips_by_pair(answers)
@@ -180,7 +179,7 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
         mcnemar_p=mcnemar(counts),
         identical=request.identical,
         unfinished=list(request.unfinished),
-        gate=gate if both is None else both.gate,
+        gate=verdict.gate if both is None else both.gate,
         rates=rates,
         er_difference=ErrorDifference(value=er_increase(counts), ci95=error_difference(counts)),
         equivalence=judge_equivalence(counts, request.nfr_margin, request.limits.confidence or 0.95),

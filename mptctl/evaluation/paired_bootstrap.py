@@ -68,8 +68,7 @@ class BiasAtError:
     def choose(self, weights: Weights) -> FloatArray:
         """Choose the (D,) biases in D draws of the validation samples, given as (D, N) weights."""
         rival_error = weights @ self.rival_wrong / len(self.answers)
-        biases, _ = largest_bias(self.answers, weights, rival_error, self.least)
-        return biases
+        return largest_bias(self.answers, weights, rival_error, self.least)[0]
 
 
 @dataclass(frozen=True)

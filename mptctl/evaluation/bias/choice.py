@@ -125,8 +125,7 @@ class BiasLine:
     @property
     def more_wrong(self) -> IntArray:
         """(S,) how many more answers are wrong than without a bias."""
-        more: IntArray = self.wrong - self.wrong[0]
-        return more
+        return np.asarray(self.wrong - self.wrong[0])
 
     def allowed(self, budget: Budget) -> IntArray:
         """The indices of the steps that keep a budget; empty where no step does.
@@ -180,8 +179,7 @@ class BiasChoice:
     @property
     def biases(self) -> FloatArray:
         """(C,) what is taken off each logit."""
-        biases: FloatArray = self.line.multiples[self.step] * self.line.direction
-        return biases
+        return np.asarray(self.line.multiples[self.step] * self.line.direction)
 
 
 def choose_bias(samples: ValidationSamples, budget: Budget) -> BiasChoice:

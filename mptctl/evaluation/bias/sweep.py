@@ -182,5 +182,4 @@ def _is_answered_old(scores: Scores, rows: NDArray[np.int64] | slice, bias: Floa
     with np.errstate(over="ignore"):
         new = scores.new_logit[rows] - bias
     old = scores.old_logit[rows]
-    is_old: NDArray[np.bool_] = (new < old) | ((new == old) & scores.old_first[rows])
-    return is_old
+    return np.asarray((new < old) | ((new == old) & scores.old_first[rows]))

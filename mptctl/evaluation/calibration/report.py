@@ -131,9 +131,9 @@ def _samples_of_known_classes(
     place = np.searchsorted(classes, model.labels, sorter=order).clip(max=len(classes) - 1)
     column = order[place].astype(np.int64)
     is_known = classes[column] == model.labels
-    # If all are selected, the logits are not copied: they may be on disk.
-    selected = logits if is_known.all() else logits[is_known]
-    return selected, column[is_known], (model.preds == model.labels)[is_known]
+    if not is_known.all():  # else logits, which may be on disk, are not copied
+        logits = logits[is_known]
+    return logits, column[is_known], (model.preds == model.labels)[is_known]
 
 
 def _figures(

@@ -25,11 +25,10 @@ def draft_gate_file(report: FlipReport, today: date) -> str:
         report: the comparison, which keeps the drafted limits.
         today: the waivers in comments expire a year later.
     """
-    old, new = _in_comment(report.old.name), _in_comment(report.new.name)
     in_a_year = date(today.year + 1, today.month, min(today.day, 28))
     lines = [
         "# What a replacement must keep to: mptctl evaluate OLD NEW --gate FILE",
-        f"# Limits that {new} just keeps to, against {old}.",
+        f"# Limits that {_comment(report.new.name)} just keeps to, against {_comment(report.old.name)}.",
         "# Set them to what you can bear; they are a measurement, not advice.",
         "",
         "# The whole interval at this level must lie within a limit. Without it the rate itself decides.",
@@ -44,9 +43,10 @@ def draft_gate_file(report: FlipReport, today: date) -> str:
         lines.append("slices:")
         for row in report.slices[:EXAMPLES]:
             low, high = exact_interval(row.negative_flips, row.n, LEVEL)
-            limit = f"{{by: {_as_yaml_mapping(row.by)}, max_nfr: {_percent_up(high)}}}"
-            measured = f"{row.negative_flips} of {row.n}, {100 * low:.2f} to {100 * high:.2f} %"
-            lines.append(f"  - {limit}  # {measured}")
+            lines.append(
+                f"  - {{by: {_as_yaml_mapping(row.by)}, max_nfr: {_percent_up(high)}}}"
+                f"  # {row.negative_flips} of {row.n}, {100 * low:.2f} to {100 * high:.2f} %"
+            )
     else:
         lines += ["# slices:", "#   - {by: {country: de}, max_nfr: 1.0}"]
     lines += [
@@ -100,6 +100,6 @@ def _as_yaml_text(text: str) -> str:
     return json.dumps(text)
 
 
-def _in_comment(text: str) -> str:
+def _comment(text: str) -> str:
     """A name for a comment, quoted if it holds a line break, which would end the comment, or the like."""
     return text if text.isprintable() else json.dumps(text)

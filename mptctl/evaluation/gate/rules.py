@@ -196,8 +196,7 @@ def _flips_of_waivers(source: SliceSource, waivers: Sequence[Waiver]) -> list[fr
     """
     single = [waiver.id for waiver in waivers if waiver.id is not None]
     flipped = frozenset(source.flips_among(single)) if single else frozenset[str]()
-    slices = [waiver.by for waiver in waivers if waiver.by is not None]
-    flips_of_slices = iter(source.flips_in(slices))
+    flips_of_slices = iter(source.flips_in([waiver.by for waiver in waivers if waiver.by is not None]))
     return [
         next(flips_of_slices) if waiver.id is None else frozenset({waiver.id} & flipped) for waiver in waivers
     ]

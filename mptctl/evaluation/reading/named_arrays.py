@@ -141,9 +141,9 @@ def order_columns(
     known = {each for names in lists for each in names}
     if lists and not (some and known.issuperset(columns)):
         unknown = sorted(set(columns) - known)
-        problem = f"only {len(columns)} of the classes"
-        if unknown:
-            problem = f"names that are no class: {first(unknown)}"
+        problem = f"names that are no class: {first(unknown)}"
+        if not unknown:
+            problem = f"only {len(columns)} of the classes"
         raise DataError(f"{name}: its columns have {problem}; name them by class, {BY_PLACE}")
     return values, columns
 

@@ -222,10 +222,13 @@ def save_predictions(predictions: Predictions, path: Path, open_output: OpenOutp
     Raises:
         StorageError: the file cannot be written.
     """
-    ids: NDArray[Any] = predictions.ids
-    if predictions.table.id_kind == "integers":  # text would not match numbers in the other model's file
-        ids = ids.astype(np.int64)
-    arrays = {"id": ids, "label": predictions.labels, "pred": predictions.preds}
+    # Ids that were integers are written as integers, to match those in the other model's file.
+    id_type = np.int64 if predictions.table.id_kind == "integers" else np.str_
+    arrays: dict[str, NDArray[Any]] = {
+        "id": predictions.ids.astype(id_type),
+        "label": predictions.labels,
+        "pred": predictions.preds,
+    }
     if predictions.classes is not None:
         arrays["classes"] = np.array(predictions.classes, dtype=np.str_)
     if predictions.logits is not None:
@@ -336,11 +339,12 @@ def _check_pred_column(
         classes: the C classes.
     """
     column = {label: i for i, label in enumerate(classes)}
-    wrong = 0
-    for i in np.flatnonzero(preds != answers):
-        if preds[i] not in column or logits[i, column[preds[i]]] < logits[i, column[answers[i]]]:
-            wrong += 1
+    wrong = [
+        i
+        for i in np.flatnonzero(preds != answers)
+        if preds[i] not in column or logits[i, column[preds[i]]] < logits[i, column[answers[i]]]
+    ]
     if wrong:
         raise DataError(
-            f"{name}: `pred` is not the largest of `logits` in {wrong} rows; write only one of them"
+            f"{name}: `pred` is not the largest of `logits` in {len(wrong)} rows; write only one of them"
         )
