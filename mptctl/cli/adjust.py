@@ -1,4 +1,4 @@
-"""`mptctl adjust`: after training, a bias and a temperature that keep a budget."""
+"""`mptctl adjust`: shift a trained update until it keeps a budget of flips, or fit its temperature."""
 
 from __future__ import annotations
 

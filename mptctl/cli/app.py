@@ -1,4 +1,4 @@
-"""The command line: which verbs there are, and how an error ends."""
+"""The program `mptctl`: its commands, and the message and the exit code that an error ends in."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Root(CommandGroup):
     """The program itself: its commands in the order of `COMMANDS`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names of the commands, panel by panel; typer puts groups of commands last."""
+        """The names of the commands in the order of `COMMANDS`, then the hidden ones; typer puts groups last."""
         order = [name for commands in COMMANDS.values() for name in commands]
         hidden = [name for name in super().list_commands(ctx) if name not in order]
         return [*order, *hidden]
@@ -62,20 +62,23 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
+    """Print the version and end the program, if that is wanted."""
     if wanted:
         typer.echo(f"mptctl {__version__}")
         raise typer.Exit
 
 
 @app.callback(invoke_without_command=True)
-def _root(
+def _handle_program_flags(
     context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end."),
     ] = False,
 ) -> None:
+    """Keep `--debug` in the environment; print the program's help where no command is named."""
     if debug:
         os.environ["MPTCTL_DEBUG"] = "1"
     if context.invoked_subcommand is None:
@@ -118,73 +121,85 @@ def reference() -> None:
     typer.echo(render_reference(app), nl=False)
 
 
-def _let_help_flow(verbs: typer.Typer) -> None:
-    """Let the terminal break the lines of each paragraph of help; typer keeps the breaks of the source."""
-    for verb in verbs.registered_commands:
-        paragraphs = inspect.cleandoc(verb.callback.__doc__ or "").split("\n\n")
-        verb.help = "\n\n".join(
+def _join_help_lines(group: typer.Typer) -> None:
+    """Set the help of each command of a group: one line a paragraph, which the terminal breaks; examples stay.
+
+    Typer itself would keep the line breaks of the docstring.
+    """
+    for command in group.registered_commands:
+        paragraphs = inspect.cleandoc(command.callback.__doc__ or "").split("\n\n")
+        command.help = "\n\n".join(
             text if text.startswith(" ") else text.replace("\n", " ") for text in paragraphs
         )
 
 
-for each in (app, bench.app, figure.app, gate.app):
-    _let_help_flow(each)
-    for registered in each.registered_commands:
+for group in (app, bench.app, figure.app, gate.app):
+    _join_help_lines(group)
+    for registered in group.registered_commands:
         registered.cls = Command
 
 
 def main() -> None:
-    """Run the command line; an error is one line on standard error and the exit code of its kind."""
+    """Run the command line and exit; an error is one line on standard error and the exit code of its kind."""
     os.environ.pop("MPTCTL_DEBUG", None)
     try:
-        code = _run()
+        code = _run_command()
     except Stopped as error:
         how = f"; go on with: {resume_command()}" if error.resumable else ""
-        code = _fail(f"{error}{how}", error.exit_code, error)
+        code = _print_error(f"{error}{how}", error.exit_code, error)
     except StorageError as error:
         how = f", then go on with: {resume_command()}" if error.full and _can_resume(sys.argv[1:]) else ""
-        code = _fail(f"{error}{how}", error.exit_code, error)
+        code = _print_error(f"{error}{how}", error.exit_code, error)
     except MptctlError as error:
-        code = _fail(str(error), error.exit_code, error)
+        code = _print_error(str(error), error.exit_code, error)
     except (KeyboardInterrupt, typer.Abort) as error:
-        code = _fail("stopped", 130, error)
+        code = _print_error("stopped", 130, error)
     except typer.TyperException as error:  # wrong flags and values
         from mptctl.cli.wrong_usage import explain
 
-        code = _fail(explain(error, sys.argv[1:]), 2, error)
+        code = _print_error(explain(error, sys.argv[1:]), 2, error)
     except Exception as error:  # nobody foresaw it: one line, and a file to report
         from mptctl.cli.unforeseen import explain_unforeseen
 
-        code = _fail(*explain_unforeseen(error, sys.argv[1:]), error)
+        code = _print_error(*explain_unforeseen(error, sys.argv[1:]), error)
     sys.exit(code or 0)
 
 
-def _run() -> int | None:
-    """Run the verb, and undo what typer makes of Ctrl-C (an exit with 130)."""
-    code: int | None = _program(sys.argv[1:2])(standalone_mode=False)
+def _run_command() -> int | None:
+    """Run the command that the command line names, and return its exit code; None for success.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C, of which typer makes the exit code 130.
+        Exception: whatever the command raises.
+    """
+    code: int | None = _smallest_program(sys.argv[1:2])(standalone_mode=False)
     if code == 130:
         raise KeyboardInterrupt
     return code
 
 
-def _program(first: list[str]) -> typer.Typer:
-    """The program with the command that is named first alone, since typer builds all it has; else whole."""
+def _smallest_program(first_word: list[str]) -> typer.Typer:
+    """Return a program with only the command or group of that name; all of `app` where there is none.
+
+    Typer builds every command of a program, which takes time.
+    """
     program = copy.copy(app)
-    program.registered_commands = [each for each in app.registered_commands if each.name in first]
-    program.registered_groups = [each for each in app.registered_groups if each.name in first]
+    program.registered_commands = [each for each in app.registered_commands if each.name in first_word]
+    program.registered_groups = [each for each in app.registered_groups if each.name in first_word]
     return program if program.registered_commands or program.registered_groups else app
 
 
 def _can_resume(words: list[str]) -> bool:
-    """Tells whether the verb of a command line has ``--resume``."""
-    verbs: Any = typer.main.get_command(app)
-    verb = next((verbs.commands[word] for word in words if word in verbs.commands), None)
-    return verb is not None and any("--resume" in flag.opts for flag in verb.params)
+    """Tells whether the command of a command line has the flag ``--resume``."""
+    program: Any = typer.main.get_command(app)
+    command = next((program.commands[word] for word in words if word in program.commands), None)
+    return command is not None and any("--resume" in flag.opts for flag in command.params)
 
 
-def _fail(message: str, code: int, error: BaseException) -> int:
+def _print_error(message: str, code: int, error: BaseException) -> int:
+    """Print an error as one line on standard error, with --debug after its traceback; return the code."""
     if os.environ.get("MPTCTL_DEBUG"):
         traceback.print_exception(error)
-    # Names in it may hold anything; white space is one line's.
+    # A name in the message may hold line breaks and control characters.
     typer.echo(f"mptctl: {visible(' '.join(message.split()))}", err=True)
     return code

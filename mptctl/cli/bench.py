@@ -1,4 +1,4 @@
-"""`mptctl bench`: speed on this machine, beside what a user would use instead, and the floor."""
+"""`mptctl bench`: speed on this machine beside the alternatives and, where there is one, the lower bound."""
 
 from __future__ import annotations
 
@@ -136,15 +136,19 @@ def kernel(
 
         mptctl bench kernel --rows 4096 --classes 1000 --archs sm_90 --json
     """
-    row_counts, class_counts = _numbers("--rows", rows), _numbers("--classes", classes)
+    row_counts, class_counts = _parse_numbers("--rows", rows), _parse_numbers("--classes", classes)
     # After the numbers, because it takes seconds to import.
     from mptctl.cli.runners.bench import measure_kernel
 
     measure_kernel(row_counts, class_counts, dtypes, archs, repeats, device, as_json=as_json)
 
 
-def _numbers(flag: str, text: str | None) -> tuple[int, ...]:
-    """Numbers with commas between; none where nothing is given."""
+def _parse_numbers(flag: str, text: str | None) -> tuple[int, ...]:
+    """The numbers that a flag lists with commas between; empty where the flag is not given.
+
+    Raises:
+        UsageError: one of them is no whole number of at least 2.
+    """
     words = [] if text is None else [word.strip() for word in text.split(",")]
     for word in words:
         if not word.isdecimal() or int(word) < 2:

@@ -1,4 +1,4 @@
-"""The classes of commands: how help shows their flags, and that no empty word is taken for a value."""
+"""Classes of commands: help shows flags by their names alone, and an empty word is refused as a value."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from mptctl.errors import UsageError
 
 
-def _without_flag_types(params: list[Any]) -> list[Any]:
-    """Has help show a flag by its name alone; typer writes ``<bool>`` beside it."""
+def _hide_flag_types(params: list[Any]) -> list[Any]:
+    """Set, in place, that help shows no ``<bool>`` beside a flag; return the same parameters."""
     for param in params:
         if isinstance(param, TyperOption) and param.is_flag and param.metavar is None:
             param.metavar = ""
@@ -23,15 +23,15 @@ class CommandGroup(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The flags of the group, as help shows them."""
-        return _without_flag_types(super().get_params(ctx))
+        return _hide_flag_types(super().get_params(ctx))
 
 
 def command_group(help_text: str) -> typer.Typer:
-    """A group of verbs; without one of them it prints its help."""
+    """Make a group of commands that prints its help where none of them is named."""
     group = typer.Typer(cls=CommandGroup, help=help_text)
 
     @group.callback(invoke_without_command=True)
-    def without_verb(context: typer.Context) -> None:
+    def print_help_without_command(context: typer.Context) -> None:
         if context.invoked_subcommand is None:
             typer.echo(context.get_help())
 
@@ -46,7 +46,7 @@ class Command(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The flags and arguments, as help shows them."""
-        return _without_flag_types(super().get_params(ctx))
+        return _hide_flag_types(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words of the usage line: ``[OPTIONS] OLD [NEW...]``."""
@@ -58,31 +58,31 @@ class Command(TyperCommand):
         return pieces
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words of a command line.
+        """Parse the words of a command line into the context, and return those that are left over.
 
         Args:
             ctx: the library's context, of a type that it does not show.
-            args: the words after the verb.
+            args: the words after the command.
 
         Raises:
-            UsageError: one of them is empty; the option or argument that it was given to is named.
+            UsageError: an option or argument was given an empty word; the message names it.
         """
-        words = list(args)  # reading takes them out of the list
-        rest = super().parse_args(ctx, args)
-        # As they were given: a path has made `.` of an empty word.
+        words = list(args)  # parsing empties the list
+        unparsed = super().parse_args(ctx, args)
+        # Parsed again, to the words as they were given: a path has made `.` of an empty one.
         given = self.make_parser(ctx).parse_args(words)[0]
         params: list[Any] = [] if ctx.resilient_parsing else self.get_params(ctx)
         for param in params:
-            if _is_empty(given.get(param.name)):
-                from mptctl.cli.wrong_usage import path_of
+            if _has_empty_word(given.get(param.name)):
+                from mptctl.cli.wrong_usage import command_path
 
                 metavar = param.metavar if isinstance(param, TyperOption) and param.metavar else "value"
                 # Dots say that there may be several.
                 name = param.get_error_hint().strip("'").removesuffix("...")
-                raise UsageError(f"{name}: is empty; give a {metavar}, as {path_of(ctx)} --help says")
-        return rest
+                raise UsageError(f"{name}: is empty; give a {metavar}, as {command_path(ctx)} --help says")
+        return unparsed
 
 
-def _is_empty(value: Any) -> bool:
-    """Tells whether a given value is an empty word, or a list with one in it."""
+def _has_empty_word(value: Any) -> bool:
+    """Tells whether a given value is an empty word, or a list that contains one."""
     return "" in value if isinstance(value, list | tuple) else bool(value == "")

@@ -1,4 +1,4 @@
-"""`mptctl compare`: the table of updates over seeds, with what differs by noise alone."""
+"""`mptctl compare`: the table of updates over seeds, which marks differences that are only noise."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from mptctl.cli.json_models import prints
 from mptctl.names import Session
 
 
-def _file(flag: str, what: str, suffix: str = "") -> typer.models.OptionInfo:
+def _output_option(flag: str, content: str, suffix: str = "") -> typer.models.OptionInfo:
+    """An option that names a file to write; help says its content and the ending of its name."""
     option: typer.models.OptionInfo = typer.Option(
-        flag, metavar=f"FILE{suffix}", help=f"Write {what}.", rich_help_panel="More output"
+        flag, metavar=f"FILE{suffix}", help=f"Write {content}.", rich_help_panel="More output"
     )
     return option
 
@@ -70,10 +71,10 @@ def compare(
         ),
     ] = None,
     as_json: opt.Json = False,
-    csv: Annotated[Path | None, _file("--csv", "one line a row as CSV, in full precision")] = None,
-    latex: Annotated[Path | None, _file("--latex", "a LaTeX table for booktabs")] = None,
-    markdown: Annotated[Path | None, _file("--markdown", "a Markdown table")] = None,
-    report: Annotated[Path | None, _file("--report", "one HTML page", ".html")] = None,
+    csv: Annotated[Path | None, _output_option("--csv", "one line a row as CSV, in full precision")] = None,
+    latex: Annotated[Path | None, _output_option("--latex", "a LaTeX table for booktabs")] = None,
+    markdown: Annotated[Path | None, _output_option("--markdown", "a Markdown table")] = None,
+    report: Annotated[Path | None, _output_option("--report", "one HTML page", ".html")] = None,
     run_root: opt.RunRoot = Path("runs"),
     data_root: opt.MovedData = None,
     device: opt.ModelDevice = "auto",

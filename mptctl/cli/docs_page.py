@@ -37,13 +37,13 @@ def render_reference(app: typer.Typer) -> str:
         "",
         "## Commands",
         "",
-        *(line for name, command in verbs(app) for line in _verb(name, command)),
+        *(line for name, command in verbs(app) for line in _command_section(name, command)),
         "## Recipe keys",
         "",
         "In a YAML file below their group, or as `--set group.key=value`. Defaults are those of a recipe "
         "that says nothing; presets say more (`--print-recipe`).",
         "",
-        *_recipe_keys(),
+        *_recipe_tables(),
         "## Exit codes",
         "",
         *_exit_codes(),
@@ -53,54 +53,57 @@ def render_reference(app: typer.Typer) -> str:
         "takes), `recipe.yaml`, `split.json`, `metrics.jsonl`, `environment.json`, `tensorboard/`, "
         "`trackers.json` where it was logged, and `lock` while it is written.",
         "",
-        *_models(app),
+        *_model_sections(app),
     ]
     return "\n".join(parts).rstrip() + "\n"
 
 
 def verbs(app: typer.Typer) -> Iterator[tuple[str, TyperCommand]]:
-    """Every verb that help shows, as it is typed (``bench loader``), with its command."""
-    yield from _verbs(typer.main.get_command(app), "")
+    """Yield the name of every command that help shows, as it is typed (``bench loader``), and the command."""
+    yield from _shown_commands(typer.main.get_command(app), "")
 
 
-def _verbs(command: object, name: str) -> Iterator[tuple[str, TyperCommand]]:
+def _shown_commands(command: object, name: str) -> Iterator[tuple[str, TyperCommand]]:
+    """Yield a command with its name, or, of a group, all commands in it; hidden ones are left out."""
     if isinstance(command, TyperGroup):
-        for part, inner in command.commands.items():
-            yield from _verbs(inner, f"{name} {part}".strip())
+        for word, inner in command.commands.items():
+            yield from _shown_commands(inner, f"{name} {word}".strip())
     elif isinstance(command, TyperCommand) and not command.hidden:
         yield name, command
 
 
-def _verb(name: str, command: TyperCommand) -> Iterator[str]:
+def _command_section(name: str, command: TyperCommand) -> Iterator[str]:
+    """Lines on one command: usage, docstring, examples, and a table of arguments and flags."""
     context = typer.Context(command)
     flags = [param for param in command.params if isinstance(param, TyperArgument | TyperOption)]
-    words = [_words(flag, context) for flag in flags if isinstance(flag, TyperArgument)]
-    yield f"### `{' '.join(['mptctl', name, *words])}`"
+    arguments = [_usage(flag, context) for flag in flags if isinstance(flag, TyperArgument)]
+    yield f"### `{' '.join(['mptctl', name, *arguments])}`"
     yield ""
-    yield from _prose(inspect.getdoc(command.callback) or "")
+    yield from _text_and_examples(inspect.getdoc(command.callback) or "")
     yield "| flag | default | what it does |"
     yield "|---|---|---|"
-    for flag in sorted(flags, key=lambda f: isinstance(f, TyperOption)):
+    # Arguments come before options.
+    for flag in sorted(flags, key=lambda flag: isinstance(flag, TyperOption)):
         if not flag.hidden:
-            shown = flag.default is not None and flag.default is not False
-            default = f"`{_plain(flag.default)}`" if shown else ""
-            yield f"| `{_words(flag, context)}` | {default} | {_cell(flag.help or '')} |"
+            has_default = flag.default is not None and flag.default is not False
+            default = f"`{_as_yaml(flag.default)}`" if has_default else ""
+            yield f"| `{_usage(flag, context)}` | {default} | {_cell(flag.help or '')} |"
     yield ""
 
 
-def _words(flag: TyperArgument | TyperOption, context: typer.Context) -> str:
-    """A flag as it is typed, such as ``--seed N``."""
-    shown = flag.display_type(context)
-    value = flag.metavar or {"<int>": "N", "<float>": "NUMBER"}.get(
-        shown, shown.strip("<>").replace("|", "\\|")
-    )
+def _usage(flag: TyperArgument | TyperOption, context: typer.Context) -> str:
+    """A flag or an argument as it is typed, such as ``--seed N`` or ``NEW``."""
+    kind = flag.display_type(context)
+    kind_words = {"<int>": "N", "<float>": "NUMBER"}
+    value = flag.metavar or kind_words.get(kind, kind.strip("<>").replace("|", "\\|"))
     if isinstance(flag, TyperArgument):
         return value
     names = "/".join([", ".join(flag.opts), *flag.secondary_opts])
     return names if flag.is_flag else f"{names} {value}"
 
 
-def _prose(text: str) -> Iterator[str]:
+def _text_and_examples(text: str) -> Iterator[str]:
+    """Lines of a docstring: its text, and what follows ``Examples:`` as a block of shell commands."""
     body, _, examples = inspect.cleandoc(text).partition("Examples:")
     yield body.strip()
     yield ""
@@ -109,58 +112,62 @@ def _prose(text: str) -> Iterator[str]:
         yield from ["```sh", *lines, "```", ""]
 
 
-def _recipe_keys() -> Iterator[str]:
+def _recipe_tables() -> Iterator[str]:
+    """Lines of a table of keys for each group of a recipe; the steps of transforms follow the group data."""
     for group, field in Recipe.model_fields.items():
         yield f"### `{group}`"
         yield ""
-        yield _first_line(field.annotation)
+        yield _first_paragraph(field.annotation)
         yield ""
         yield "| key | type | default | what it is |"
         yield "|---|---|---|---|"
         for key, entry in recipe_keys().items():
             if key.startswith(f"{group}."):
-                kind = "list of steps, below" if key == "data.transforms" else _type(entry.annotation)
+                kind = (
+                    "list of steps, below" if key == "data.transforms" else _type_in_words(entry.annotation)
+                )
                 yield (
-                    f"| `{key}` | {_cell(kind)} | `{_plain(entry.default)}` "
+                    f"| `{key}` | {_cell(kind)} | `{_as_yaml(entry.default)}` "
                     f"| {_cell(entry.description or '')} |"
                 )
         yield ""
         if group == "data":
-            yield from _steps()
+            yield from _table_of_transforms()
 
 
-def _steps() -> Iterator[str]:
+def _table_of_transforms() -> Iterator[str]:
+    """Lines of a table of the steps that ``data.transforms`` can have."""
     yield f"Steps of `data.transforms`, such as `{EXAMPLE}`:"
     yield ""
     yield "| step | what it does | parameters, with defaults |"
     yield "|---|---|---|"
     for name, kind in STEPS.items():
-        said = [
-            f"`{key}{'' if field.is_required() else f': {_plain(field.default)}'}` ({field.description})"
+        parameters = [
+            f"`{key}{'' if field.is_required() else f': {_as_yaml(field.default)}'}` ({field.description})"
             for key, field in kind.model_fields.items()
             if key != "name"
         ]
-        yield f"| `{name}` | {_cell(_first_line(kind))} | {_cell('; '.join(said))} |"
+        yield f"| `{name}` | {_cell(_first_paragraph(kind))} | {_cell('; '.join(parameters))} |"
     yield ""
 
 
 def _exit_codes() -> Iterator[str]:
+    """Lines of a table of exit codes, by the first sentences of the classes of errors."""
     yield "| code | when |"
     yield "|---|---|"
     yield "| 0 | done |"
-    kinds = [
-        kind for kind in vars(errors).values() if isinstance(kind, type) and kind is not errors.MptctlError
-    ]
-    for kind in sorted((k for k in kinds if issubclass(k, errors.MptctlError)), key=lambda k: k.exit_code):
-        if kind is not errors.Stopped:
-            yield f"| {kind.exit_code} | {_first_line(kind)} |"
-    yield f"| 130, 143 | {_first_line(errors.Stopped)} (Ctrl-C, SIGTERM) |"
+    classes = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    kinds = [kind for kind in classes if issubclass(kind, errors.MptctlError)]
+    for kind in sorted(kinds, key=lambda kind: kind.exit_code):
+        if kind not in (errors.MptctlError, errors.Stopped):
+            yield f"| {kind.exit_code} | {_first_paragraph(kind)} |"
+    yield f"| 130, 143 | {_first_paragraph(errors.Stopped)} (Ctrl-C, SIGTERM) |"
     yield ""
 
 
 def documented(app: typer.Typer) -> dict[type[BaseModel], list[str]]:
-    """The model of every file and JSON object, with what is written in its form."""
-    found: dict[type[BaseModel], list[str]] = {
+    """The model of every file and JSON object, with the names of the files and commands that write it."""
+    written_by: dict[type[BaseModel], list[str]] = {
         SplitFile: ["`split.json`"],
         EnvironmentFile: ["`environment.json`"],
         MetricsLine: ["`metrics.jsonl`, one line"],
@@ -168,79 +175,90 @@ def documented(app: typer.Typer) -> dict[type[BaseModel], list[str]]:
         TuneReport: ["`tune/trials.json`"],
     }
     for name, command in verbs(app):
-        for flags, model in json_models(command.callback).items() if command.callback else ():
-            found.setdefault(model, []).append(f"`{name} {flags}`")
-    return found
+        models = json_models(command.callback) if command.callback else {}
+        for flags, model in models.items():
+            written_by.setdefault(model, []).append(f"`{name} {flags}`")
+    return written_by
 
 
-def _models(app: typer.Typer) -> Iterator[str]:
+def _model_sections(app: typer.Typer) -> Iterator[str]:
+    """Lines on every file and JSON object: a section for each, and a table for each model in it."""
     seen: set[type] = set()
     for model, titles in documented(app).items():
         yield f"### {', '.join(titles)}"
         yield ""
-        yield from _fields(model, seen, "")
+        yield from _model_tables(model, seen, "")
         yield ""
 
 
-def _fields(model: Any, seen: set[type], heading: str) -> Iterator[str]:
+def _model_tables(model: Any, seen: set[type], heading: str) -> Iterator[str]:
+    """Lines of a table of a model's fields, and below it of tables of the models in its fields.
+
+    Args:
+        model: a pydantic model.
+        seen: models that have a table; those that get one are added.
+        heading: above the table; none where it is empty.
+    """
     seen.add(model)
     if heading:
         yield f"**{heading}**"
-    yield _first_line(model)
+    yield _first_paragraph(model)
     yield ""
     yield "| field | type | what it is |"
     yield "|---|---|---|"
     inner: list[type] = []
     for name, field in model.model_fields.items():
-        yield f"| `{name}` | {_cell(_type(field.annotation))} | {_cell(field.description or '')} |"
-        inner += [
-            t
-            for t in _classes(field.annotation)
-            if issubclass(t, BaseModel) and t not in seen and t not in inner
-        ]
+        yield f"| `{name}` | {_cell(_type_in_words(field.annotation))} | {_cell(field.description or '')} |"
+        inner += [kind for kind in _classes_in(field.annotation) if issubclass(kind, BaseModel)]
     for part in inner:
+        # The keys of a recipe have tables of their own.
         if part.__name__ != "Recipe" and part not in seen:
             yield ""
-            yield from _fields(part, seen, f"`{part.__name__}`")
+            yield from _model_tables(part, seen, f"`{part.__name__}`")
 
 
-def _classes(annotation: Any) -> Iterator[type]:
+def _classes_in(annotation: Any) -> Iterator[type]:
+    """Yield the classes that a type annotation is made of, such as ``int`` in ``list[int] | None``."""
     if isinstance(annotation, type) and not typing.get_args(annotation):
         yield annotation
     for argument in typing.get_args(annotation):
-        yield from _classes(argument)
+        yield from _classes_in(argument)
 
 
-def _type(annotation: Any) -> str:
+def _type_in_words(annotation: Any) -> str:
+    """A type annotation as the page says it, such as ``list of integer`` or ``text or null``."""
     arguments = typing.get_args(annotation)
     origin = typing.get_origin(annotation)
     if origin is typing.Literal:
         return " or ".join(f"`{a}`" for a in arguments)
     if origin in (typing.Union, types.UnionType):
-        return " or ".join("null" if a is type(None) else _type(a) for a in arguments)
+        return " or ".join("null" if a is type(None) else _type_in_words(a) for a in arguments)
     if origin is typing.Annotated:
-        return _type(arguments[0])
+        return _type_in_words(arguments[0])
     if origin is dict:
-        return f"{_type(arguments[1])} by {_type(arguments[0])}"
+        return f"{_type_in_words(arguments[1])} by {_type_in_words(arguments[0])}"
     if origin in (list, tuple):
         if origin is tuple and Ellipsis not in arguments:
-            return f"[{', '.join(_type(a) for a in arguments)}]"
-        return f"list of {_type(arguments[0])}"
+            return f"[{', '.join(_type_in_words(a) for a in arguments)}]"
+        return f"list of {_type_in_words(arguments[0])}"
     names = {str: "text", int: "integer", float: "number", bool: "true or false"}
     return names.get(annotation, getattr(annotation, "__name__", str(annotation)))
 
 
-def _first_line(thing: Any) -> str:
+def _first_paragraph(thing: Any) -> str:
+    """The first paragraph of a docstring on one line; empty without a docstring."""
     return inspect.cleandoc(thing.__doc__ or "").split("\n\n")[0].replace("\n", " ")
 
 
-def _plain(value: Any) -> str:
+def _as_yaml(value: Any) -> str:
+    """A default as one writes it in YAML: ``null``, ``true``, ``[1, 2]``."""
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_plain(v) for v in value) + "]"
+        return "[" + ", ".join(_as_yaml(v) for v in value) + "]"
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _cell(text: str) -> str:
+    """Text as a cell of a Markdown table: on one line, with its bars escaped."""
     return " ".join(text.split()).replace("|", "\\|")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def describe_dry_run(plan: DryRun) -> list[str]:
-    """The plan of a run as lines of text."""
+    """The plan of a training as lines for a person: recipe, teachers, pictures, steps, time and memory."""
     held = " (holds a run: needs --resume or --overwrite)" if plan.holds_run and not plan.from_step else ""
     bias = f", k {plan.k:g}" if plan.k else ""
     if plan.max_nfr is not None:

@@ -1,4 +1,4 @@
-"""`mptctl evaluate`: what a replacement breaks, and whether it may be released."""
+"""`mptctl evaluate`: measure what a replacement breaks, and gate its release."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mptctl.errors import UsageError
 from mptctl.evaluation.reading.readers import SUFFIXES
 
 MODEL = f"run name, run folder, .pt or .onnx, or predictions ({SUFFIXES}: file, pattern, or folder of parts)"
-# Flags for one model alone, for one new model, and for any number of models.
+# Parameters that go with one model alone, with one new model, and with any number of models.
 ALONE = {field.name for field in fields(AloneFlags)}
 OF_ONE_UPDATE = {field.name for field in fields(OutputFlags)}
 ALWAYS = {"old", "news", "run_root", "data_root", "as_json", "report", "device", "full"}
@@ -78,13 +78,14 @@ def evaluate(
 
 
 def _refuse_flags(context: typer.Context, replacements: int) -> None:
-    """Refuse flags for another number of models than is given.
+    """Refuse a flag on the command line that does not go with the number of replacements that are given.
 
     Raises:
-        UsageError: names the flag.
+        UsageError: there is such a flag; the message names it.
     """
     for param in context.command.params:
-        name, source = param.name or "", context.get_parameter_source(param.name or "")
+        name = param.name or ""
+        source = context.get_parameter_source(name)
         if source is None or source.name != "COMMANDLINE":
             continue
         if not replacements and name not in ALONE | ALWAYS:

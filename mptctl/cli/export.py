@@ -1,4 +1,4 @@
-"""`mptctl export`: a model for other programs, written only if it answers as the checkpoint does."""
+"""`mptctl export`: a model for other programs, written only if it predicts as the checkpoint does."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class EpisodeFlags:
         int, typer.Option("--shot", metavar="N", help="Pictures of each class that are shown.")
     ] = 1
     query: Annotated[
-        int, typer.Option("--query", metavar="N", help="Pictures of each class that are asked.")
+        int, typer.Option("--query", metavar="N", help="Pictures of each class that are episode_flags.")
     ] = 16
     episodes: Annotated[int, typer.Option("--episodes", metavar="N", help="How many.")] = 600
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the episodes.")] = 0
@@ -48,7 +48,7 @@ def fewshot(
         ),
     ],
     *,
-    asked: EpisodeFlags,
+    episode_flags: EpisodeFlags,
     classes: Annotated[
         Path | None,
         typer.Option(
@@ -109,7 +109,7 @@ def fewshot(
         raise UsageError("--add: writes a new run; name it with --name RUN")
     if classes is not None and (analysis or add is not None):
         raise UsageError("--classes: is for episodes; leave it out with --add and --analysis")
-    if add is not None and asked != EpisodeFlags():
+    if add is not None and episode_flags != EpisodeFlags():
         raise UsageError("--add: has no episodes; leave out --way, --shot, --query, --episodes and --seed")
     if add is None and (name is not None or overwrite):
         raise UsageError("--name and --overwrite: say where --add writes; give --add DIR as well")
@@ -121,8 +121,8 @@ def fewshot(
     from mptctl.cli.runners.fewshot import add_from_pictures, analyse_features, measure_episodes
 
     if analysis:
-        analyse_features(runs, session, out or run_root / FIGURE, vars(asked), as_json=as_json)
+        analyse_features(runs, session, out or run_root / FIGURE, vars(episode_flags), as_json=as_json)
     elif add is not None and name is not None:
         add_from_pictures(runs[0], session, add, name, overwrite=overwrite, as_json=as_json)
     else:
-        measure_episodes(runs[0], session, vars(asked), classes, as_json=as_json)
+        measure_episodes(runs[0], session, vars(episode_flags), classes, as_json=as_json)

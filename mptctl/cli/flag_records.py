@@ -1,4 +1,4 @@
-"""Records of flags: a parameter of a verb that is a record stands for the flags that are its fields."""
+"""Records of flags: a command may take a dataclass, each field of which is a flag on the command line."""
 
 from __future__ import annotations
 
@@ -14,46 +14,48 @@ import typer
 def percent(
     flag: str, text: str, low: float = 0.0, high: float | None = 100.0, panel: str | None = None
 ) -> Any:
-    """A flag that takes percent, or percentage points."""
+    """An option whose value is in percent or percentage points, from ``low`` to ``high``; ``text`` is its help."""
     return typer.Option(flag, metavar="PCT", min=low, max=high, help=text, rich_help_panel=panel)
 
 
 def with_flags(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb a flag for each field of the records that it takes; a field may be a record itself.
+    """Return a command that takes a flag for each field of the records that ``verb`` takes.
 
     Args:
-        verb: its parameters are flags as typer declares them, and dataclasses of such fields.
+        verb: its parameters are flags as typer declares them, or dataclasses whose fields are flags or again
+            such dataclasses.
     """
     parameters = inspect.signature(verb, eval_str=True).parameters.values()
 
     @functools.wraps(verb)
-    def with_words(**given: Any) -> None:
-        verb(**{each.name: _value(each.name, each.annotation, given) for each in parameters})
+    def call_with_records(**given: Any) -> None:
+        verb(**{each.name: _argument(each.name, each.annotation, given) for each in parameters})
 
-    flags = [flag for each in parameters for flag in _flags(each)]
-    with_words.__signature__ = inspect.Signature(flags)  # type: ignore[attr-defined]  # typer reads it
-    return with_words
+    flags = [flag for parameter in parameters for flag in _flags_of(parameter)]
+    call_with_records.__signature__ = inspect.Signature(flags)  # type: ignore[attr-defined]  # typer reads it
+    return call_with_records
 
 
-def _flags(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+def _flags_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
     """The flags that a parameter stands for: itself, or the fields of its record."""
     kind = parameter.annotation
     if not is_dataclass(kind):
         return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
     hints = get_type_hints(kind, include_extras=True)
-    return [flag for field in fields(kind) for flag in _flags(_parameter(field, hints[field.name]))]
+    return [flag for field in fields(kind) for flag in _flags_of(_flag_of_field(field, hints[field.name]))]
 
 
-def _parameter(field: Field[Any], annotation: Any) -> inspect.Parameter:
+def _flag_of_field(field: Field[Any], annotation: Any) -> inspect.Parameter:
+    """The keyword parameter that a field of a record stands for, with the field's default."""
     default = inspect.Parameter.empty if field.default is MISSING else field.default
     return inspect.Parameter(
         field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
     )
 
 
-def _value(name: str, kind: Any, given: dict[str, Any]) -> Any:
-    """The value of a flag, or the record that the values of its fields make."""
+def _argument(name: str, kind: Any, given: dict[str, Any]) -> Any:
+    """The argument of a parameter: the value of its flag, or the record that the values of its fields make."""
     if not is_dataclass(kind):
         return given[name]
     hints, record = get_type_hints(kind), cast(Callable[..., Any], kind)
-    return record(**{field.name: _value(field.name, hints[field.name], given) for field in fields(kind)})
+    return record(**{field.name: _argument(field.name, hints[field.name], given) for field in fields(kind)})

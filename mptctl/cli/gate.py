@@ -1,4 +1,4 @@
-"""`mptctl gate init`: a gate file to begin with, from what is there."""
+"""`mptctl gate init`: write a gate file to begin with, from a comparison of two models."""
 
 from __future__ import annotations
 

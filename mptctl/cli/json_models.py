@@ -1,4 +1,4 @@
-"""The models of what verbs print as JSON, named beside each verb and imported only when asked for."""
+"""The models of the JSON that commands print, named beside each command and imported only when needed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 def prints(models: dict[str, str]) -> Callable[[Verb], Verb]:
-    """Declare what a verb prints as JSON.
+    """Return a decorator that notes on a command, in ``prints``, the models of the JSON that it prints.
 
     Args:
-        models: by the flags that ask for it, where its model is, as ``module:Model``.
+        models: for each set of flags that prints JSON, such as ``--dry-run --json``, the model as
+            ``module:Model``.
     """
 
     def declare(verb: Verb) -> Verb:
@@ -27,9 +28,9 @@ def prints(models: dict[str, str]) -> Callable[[Verb], Verb]:
 
 
 def json_models(verb: Callable[..., Any]) -> dict[str, type[BaseModel]]:
-    """The models of what a verb prints, by the flags that ask for it; empty where it prints no JSON."""
-    found: dict[str, type[BaseModel]] = {}
+    """Import the models of the JSON that a command prints, by its flags; empty where it prints no JSON."""
+    models: dict[str, type[BaseModel]] = {}
     for flags, where in verb.__dict__.get("prints", {}).items():
         module, _, name = where.partition(":")
-        found[flags] = getattr(import_module(module), name)
-    return found
+        models[flags] = getattr(import_module(module), name)
+    return models

@@ -1,4 +1,4 @@
-"""Lines for a person on standard error: warnings, and the command that comes next or goes on."""
+"""Lines for a person: warnings, the command to type next, and the command that resumes this one."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def warn(warnings: Iterable[str]) -> None:
 
 
 def next_command(words: list[str], run_root: Path = Path("runs")) -> str:
-    """The line with the command that comes next.
+    """The line ``next: mptctl ...`` with the command to type next.
 
     Args:
-        words: verb and arguments.
-        run_root: named where it is not the one that is taken by default.
+        words: command and arguments.
+        run_root: added as ``--run-root`` unless it is the default.
     """
     root = [] if run_root == Path("runs") else ["--run-root", str(run_root)]
     return f"next: {shlex.join(['mptctl', *words, *root])}"
 
 
 def resume_command() -> str:
-    """The command line that was given, with ``--resume``."""
+    """The command line of this process with ``--resume``, and without ``--overwrite``."""
     program = Path(sys.argv[0]).name
     words = ["python", "-m", "mptctl"] if program == "__main__.py" else [program]
     words += [word for word in sys.argv[1:] if word not in ("--resume", "--overwrite")]

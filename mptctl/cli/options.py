@@ -59,24 +59,28 @@ NoiseFloor = Annotated[
 ]
 
 
-def by_role(columns: list[str] | None, roles: Sequence[str]) -> dict[str, str]:
-    """The names by roles of ``--column ROLE=NAME``, as often as it is given."""
-    named = {}
+def columns_by_role(columns: list[str] | None, roles: Sequence[str]) -> dict[str, str]:
+    """The column names by role, from the values ``ROLE=NAME`` of ``--column``; empty where none is given.
+
+    Raises:
+        UsageError: a value has no name, or a role that is not one of ``roles``.
+    """
+    names = {}
     for word in columns or ():
         role, _, name = word.partition("=")
         if role not in roles or not name:
             raise UsageError(f"--column {word}: write ROLE=NAME, of the roles {', '.join(roles)}")
-        named[role] = name
-    return named
+        names[role] = name
+    return names
 
 
 def max_nfr(text: str, panel: str | None = None) -> Any:
-    """A budget of flips."""
+    """The option ``--max-nfr``, a budget of flips in percent; ``text`` is its help."""
     return typer.Option("--max-nfr", metavar="PCT", help=text, rich_help_panel=panel)
 
 
 def confidence(panel: str | None = None) -> Any:
-    """The level at which a budget of flips is kept."""
+    """The option ``--confidence``, the interval level at which a budget of flips is kept."""
     return typer.Option(
         "--confidence",
         help="Level of the two-sided interval of NFR whose upper end must keep --max-nfr. (default: 0.95)",

@@ -1,10 +1,10 @@
-"""Outputs that a call names; one that would destroy something is refused before anything is computed."""
+"""The files that a command will write; one that would destroy something is refused before any computing."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,9 +19,9 @@ class _Output:
     """A file that will be written.
 
     Attributes:
-        option: that named it.
+        option: the flag that named it.
         path: of the file.
-        kind: of what is written; None where something else decides what may be replaced.
+        kind: of its content; None where something else decides what may be replaced.
     """
 
     option: str
@@ -33,44 +33,44 @@ class _Output:
 
 
 class Outputs:
-    """The files that one call will write, each with the option that named it."""
+    """The files that one command will write, each with the flag that named it."""
 
     def __init__(self) -> None:
         self._files: list[_Output] = []
 
-    def file(self, option: str, path: Path | None, kind: OutputKind | None) -> None:
-        """Add a file; a path of None is an option that was not given.
+    def add_file(self, option: str, path: Path | None, kind: OutputKind | None) -> None:
+        """Add a file; nothing is added where the path is None, which is a flag that was not given.
 
         Args:
-            option: that named it.
+            option: the flag that named it.
             path: of the file.
-            kind: of what is written: an earlier output of that kind may be replaced, and nothing else. None
-                for a file of a folder of ours, and where the caller decides.
+            kind: of its content: only an earlier output of that kind may be replaced. None for a file in a
+                folder that mptctl keeps, and where the caller decides.
         """
         if path is not None:
             self._files.append(_Output(option, path, kind))
 
-    def figure(self, option: str, path: Path | None) -> None:
-        """Add a figure; a path of None is an option that was not given.
+    def add_figure(self, option: str, path: Path | None) -> None:
+        """Add a figure; nothing is added where the path is None, which is a flag that was not given.
 
         Raises:
             UsageError: it is neither a .png nor a .svg file.
         """
         if path is not None and path.suffix.lower() not in (".png", ".svg"):
             raise UsageError(f"{option} {path}: name a file that ends in .png or .svg")
-        self.file(option, path, None if path is None else figure_kind(path))
+        self.add_file(option, path, None if path is None else figure_kind(path))
 
-    def folder(
+    def add_folder(
         self,
         option: str,
         folder: Path | None,
         names: Iterable[str],
         kind_of: Callable[[Path], OutputKind | None],
     ) -> None:
-        """Add the files that go into a folder; a folder of None is an option that was not given.
+        """Add the files of those names in a folder; nothing is added where the folder is None.
 
         Raises:
-            UsageError: what is there is no folder.
+            UsageError: something is there that is no folder.
         """
         if folder is None:
             return
@@ -79,61 +79,51 @@ class Outputs:
         self._files += [_Output(option, folder / name, kind_of(folder / name)) for name in names]
 
     def check(self, inputs: Sequence[Path], *, prints: bool = False) -> None:
-        """Refuse what would be lost or mixed up.
+        """Refuse outputs that would destroy or mix up something; nothing is written yet.
 
         Args:
-            inputs: files that the call reads, under any of their names; those that are not there do not
-                count.
+            inputs: files that the command reads, under any of their names; missing ones are ignored.
             prints: standard output is one object or page, with which nothing may be mixed.
 
         Raises:
-            UsageError: an output is an input, another output, where standard output goes, a folder, a link
-                that leads out of its folder, what cannot be written into, a file that mptctl keeps in a
-                folder of its own, something that is there and is no earlier output of its kind, or a file
-                named as those of another kind.
+            UsageError: an output is an input, another output, or where standard output goes; a folder, a
+                link that leads out of its folder, or a file that cannot be written; a file that mptctl keeps
+                in a folder of its own; a file that is no earlier output of its kind; or a file with the name
+                ending of another kind.
         """
-        read = [(path, os.stat(path)) for path in inputs if os.path.isfile(path)]
-        printed = _standard_output()
-        seen: list[tuple[str, Path, Path]] = []
+        read = {path: os.stat(path) for path in inputs if os.path.isfile(path)}
+        places: list[tuple[_Output, Path]] = []
         for output in self._files:
-            option, path = output.option, output.path
             try:
-                target = output_file(path)
+                target = output_file(output.path)
             except UsageError as error:
-                raise UsageError(f"{option} {error}") from error
-            found = _stat(target)
-            stream = found is not None and not stat.S_ISREG(found.st_mode)
-            if found is not None:
-                for source, there in read:
-                    if os.path.samestat(found, there):
-                        raise UsageError(
-                            f"{option} {path}: is read by this call ({source}); name another file"
-                        )
-                if printed is not None and os.path.samestat(found, printed):
-                    if prints:
-                        raise UsageError(f"{option} {path}: is where standard output goes; name another file")
-                    if not stream and not _is_system(path):
-                        raise UsageError(
-                            f"{option} {path}: is where standard output goes; name /dev/stdout for it"
-                        )
-            if not stream and not _is_system(path):
-                _refuse_foreign(output, target, found)
-            if found is not None and os.path.samestat(found, os.stat(os.devnull)):
+                raise UsageError(f"{output.option} {error}") from error
+            status = _status(target)
+            is_stream = status is not None and not stat.S_ISREG(status.st_mode)
+            is_file = not is_stream and not _is_system(output.path)
+            if status is not None:
+                _refuse_input(output, status, read)
+                _refuse_standard_output(output, status, prints=prints, is_file=is_file)
+            if is_file:
+                _refuse_foreign(output, target, status)
+            if status is not None and os.path.samestat(status, os.stat(os.devnull)):
                 continue
-            place = target if stream else Path(os.path.realpath(target))
-            for other, named, taken in seen:
-                if place == taken or place in taken.parents or taken in place.parents or _same(place, taken):
-                    raise UsageError(f"{option} {path}: is in the way of {other} {named}; name another file")
-            seen.append((option, path, place))
+            place = target if is_stream else Path(os.path.realpath(target))
+            for other, taken in places:
+                if place in (taken, *taken.parents) or taken in place.parents or _is_same_file(place, taken):
+                    raise UsageError(f"{output}: is in the way of {other}; name another file")
+            places.append((output, place))
         _refuse_endings(self._files)
 
 
-def read_for_models(models: Iterable[str | None], run_root: Path) -> list[Path]:
-    """Files that may be read for models and their split; more than are read does no harm, fewer would.
+def files_read_for(models: Iterable[str | None], run_root: Path) -> list[Path]:
+    """List the files that a command may read for its models and their split, whether or not they are there.
+
+    A file too many does no harm; one too few would let an output replace an input.
 
     Args:
         models: run names, run folders, checkpoints or predictions files; None for one that was not given.
-        run_root: where runs and the split are.
+        run_root: the folder of runs and split.
     """
     roots, files = {run_root}, []
     for model in models:
@@ -143,7 +133,7 @@ def read_for_models(models: Iterable[str | None], run_root: Path) -> list[Path]:
             files += [path, path / "best.pt"]
             if is_predictions_file(path) and has_predictions(path):
                 files += find_parts(path)
-            # A run folder that is named by its path is tested on the split beside it.
+            # The split of a run that is named by its path lies beside it, or beside its ensemble.
             real = Path(os.path.realpath(path))
             roots |= {real.parent, real.parent.parent}
     for root in roots:
@@ -151,25 +141,45 @@ def read_for_models(models: Iterable[str | None], run_root: Path) -> list[Path]:
     return files
 
 
-def _refuse_foreign(output: _Output, target: Path, found: os.stat_result | None) -> None:
-    """Refuse to replace what is no earlier output of this kind; an empty file is nobody's work.
+def _refuse_input(output: _Output, status: os.stat_result, read: Mapping[Path, os.stat_result]) -> None:
+    """Refuse an output that is one of the files which the command reads."""
+    for source, status_of_source in read.items():
+        if os.path.samestat(status, status_of_source):
+            raise UsageError(f"{output}: is read by this call ({source}); name another file")
+
+
+def _refuse_standard_output(output: _Output, status: os.stat_result, *, prints: bool, is_file: bool) -> None:
+    """Refuse an output that goes where standard output goes, if that must stay unmixed or is a plain file."""
+    printed = _status(1)
+    if printed is None or not os.path.samestat(status, printed):
+        return
+    if prints:
+        raise UsageError(f"{output}: is where standard output goes; name another file")
+    if is_file:
+        raise UsageError(f"{output}: is where standard output goes; name /dev/stdout for it")
+
+
+def _refuse_foreign(output: _Output, target: Path, status: os.stat_result | None) -> None:
+    """Refuse a file that holds anything but an earlier output of this kind, or cannot be written.
+
+    An empty file may be replaced, and any file where the output has no kind. A name that mptctl keeps for
+    itself is refused in a folder with another such name.
 
     Args:
-        output: that is to be written.
-        target: the file that it goes into.
-        found: of what is there; None where nothing is.
+        output: to be written.
+        target: the file behind its path.
+        status: of the target; None where nothing is there.
     """
     if output.kind is None:
         return
-    if is_kept(target.name) and any(
-        is_kept(path.name) and path.name != target.name for path in _folder_of(target)
-    ):
+    siblings = [path.name for path in _files_beside(target) if path.name != target.name]
+    if is_kept(target.name) and any(map(is_kept, siblings)):
         raise UsageError(f"{output}: is a file that mptctl keeps in {target.parent}; name another file")
-    if found is None:
+    if status is None:
         return
-    if not os.access(target, os.W_OK) or not found.st_mode & 0o222:
+    if not os.access(target, os.W_OK) or not status.st_mode & 0o222:
         raise UsageError(f"{output}: is read-only; name another file, or make it writable")
-    if not found.st_size:
+    if not status.st_size:
         return
     try:
         earlier = output.kind.known(target)
@@ -183,7 +193,7 @@ def _refuse_foreign(output: _Output, target: Path, found: os.stat_result | None)
 
 
 def _refuse_endings(outputs: Iterable[_Output]) -> None:
-    """Refuse files that are named as those of another kind are, and would be opened by another program."""
+    """Refuse files whose names end as those of another kind, which another program would open."""
     for output in outputs:
         kind, path = output.kind, output.path
         if kind is None or not kind.endings or path.suffix.lower() in ("", *kind.endings):
@@ -192,8 +202,8 @@ def _refuse_endings(outputs: Iterable[_Output]) -> None:
             raise UsageError(f"{output}: the {kind.what} needs a name that ends in {kind.endings[0]}")
 
 
-def _folder_of(file: Path) -> list[Path]:
-    """The names in the folder of a file; none where it cannot be listed."""
+def _files_beside(file: Path) -> list[Path]:
+    """All that is in the folder of a file, the file too; empty where the folder cannot be listed."""
     try:
         return list(file.parent.iterdir())
     except OSError:
@@ -201,25 +211,20 @@ def _folder_of(file: Path) -> list[Path]:
 
 
 def _is_system(path: Path) -> bool:
-    """Tells whether a path, such as /dev/stdout, names what a process was given."""
+    """Tells whether a path, such as /dev/stdout, names a device or an open stream rather than a file."""
     return str(path).startswith(("/dev/", "/proc/"))
 
 
-def _standard_output() -> os.stat_result | None:
+def _status(file: Path | int) -> os.stat_result | None:
+    """The status of a file or a descriptor; None where there is none."""
     try:
-        return os.fstat(1)
+        return os.stat(file)
     except OSError:
         return None
 
 
-def _stat(path: Path) -> os.stat_result | None:
-    try:
-        return os.stat(path)
-    except OSError:
-        return None
-
-
-def _same(one: Path, other: Path) -> bool:
+def _is_same_file(one: Path, other: Path) -> bool:
+    """Tells whether two paths name one file, such as a hard link; no where one of them is missing."""
     try:
         return os.path.samefile(one, other)
     except OSError:

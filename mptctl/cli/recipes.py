@@ -33,19 +33,21 @@ def recipes(
     """
     from mptctl.studies.catalog import Catalog, catalog, find_in_catalog
 
-    found = catalog() if name is None else find_in_catalog(name)
-    show(Catalog(recipes=found), _print_all if name is None else _print_yaml, as_json=as_json)
+    entries = catalog() if name is None else find_in_catalog(name)
+    show(Catalog(recipes=entries), _print_list if name is None else _print_yaml, as_json=as_json)
 
 
-def _print_all(found: Catalog) -> None:
+def _print_list(content: Catalog) -> None:
+    """Print the names, kinds and descriptions of presets and studies."""
     from rich.console import Console
 
     from mptctl.report.documents.lists import print_catalog
 
-    print_catalog(found.recipes, Console())
+    print_catalog(content.recipes, Console())
 
 
-def _print_yaml(found: Catalog) -> None:
+def _print_yaml(content: Catalog) -> None:
+    """Print all keys of a preset or a study as YAML."""
     from mptctl.report.documents.lists import catalog_yaml
 
-    typer.echo(catalog_yaml(found.recipes), nl=False)
+    typer.echo(catalog_yaml(content.recipes), nl=False)

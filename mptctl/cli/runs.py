@@ -54,21 +54,30 @@ def runs(
         raise UsageError("--json: does not go with --clean")
     from mptctl.models.run_list import list_runs
 
-    found = list_runs(run_root)
+    run_list = list_runs(run_root)
     if clean:
-        _clean(found, yes)
-    elif found.runs or as_json:
-        show(found, "lists:runs_document", as_json=as_json)
+        _free_disk(run_list, yes)
+    elif run_list.runs or as_json:
+        show(run_list, "lists:runs_document", as_json=as_json)
     else:
         typer.echo(f"no run below {run_root}", err=True)
 
 
-def _clean(found: RunList, yes: bool) -> None:
+def _free_disk(run_list: RunList, yes: bool) -> None:
+    """Remove the checkpoints that finished runs can spare, and print what is removed and its size.
+
+    Args:
+        run_list: the runs.
+        yes: remove without a question.
+
+    Raises:
+        UsageError: a question is needed, and there is no terminal.
+    """
     from mptctl.models.run_cleaning import find_spare_checkpoints, remove_spare_checkpoints
 
-    spare = find_spare_checkpoints(found)
+    spare = find_spare_checkpoints(run_list)
     if not spare:
-        typer.echo(f"no finished run below {found.run_root} has a checkpoint to spare", err=True)
+        typer.echo(f"no finished run below {run_list.run_root} has a checkpoint to spare", err=True)
         return
     for each in spare:
         names = " and ".join(path.name for path in each.files)

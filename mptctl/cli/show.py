@@ -1,4 +1,4 @@
-"""Prints the result of a command: one object of JSON, or the document in a terminal."""
+"""Print the result of a command: as one JSON object, or as a document in the terminal."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Result = TypeVar("Result", bound="Model")
 def show(
     result: Result, view: str | Callable[[Result], object], *context: object, as_json: bool = False
 ) -> None:
-    """Print a result; every command that has `--json` ends here.
+    """Print the result of a command; every command that has `--json` ends here.
 
     Args:
-        result: what the command came to.
-        view: ``module:function`` below `mptctl.report.documents` that makes a document of it, or what prints
-            its lines.
-        context: what else the builder of a document takes.
-        as_json: print the result itself.
+        result: of the command.
+        view: the function that makes a document of the result, as ``module:function`` below
+            `mptctl.report.documents`; or a function that prints the result itself.
+        context: further arguments of the function that makes the document.
+        as_json: print the result as JSON instead.
     """
     if as_json:
         typer.echo(result.model_dump_json())
@@ -35,7 +35,7 @@ def show(
 
 
 def show_document(content: object, builder: str, *context: object) -> None:
-    """Print the document of a result that is no record of JSON by itself, such as a list of them."""
+    """Print the document that ``builder``, as `show` takes it, makes of some content and its context."""
     from mptctl.report.media.terminal import print_document
 
     print_document(resolve_name(f"mptctl.report.documents.{builder}")(content, *context))

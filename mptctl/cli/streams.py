@@ -12,7 +12,7 @@ from typing import TextIO
 
 import typer
 
-# What a program reads that called this one: an output that is cut short would be taken for the whole.
+# Words of a command line whose output a program reads, which would take a cut output for the whole.
 READ_BY_PROGRAMS = {"--json", "--print-recipe", "-"}
 # What the runner of a GitHub workflow obeys (actions/runner, ActionCommand.cs): `::` where a line begins,
 # blanks before it or not, and `##[` anywhere.
@@ -47,26 +47,27 @@ class _Descriptor(io.RawIOBase):
 class _WithoutCommands(io.TextIOWrapper):
     """Text in which no line is a command to the runner of a workflow: its first sign stands as ``\\xNN``."""
 
-    blank = True  # whether nothing but blanks stands in the line so far
+    is_line_blank = True  # nothing but blanks stands in the line so far
 
     def write(self, text: str) -> int:
-        # Within a line, a sign put before the text keeps `\A` from matching; it is taken off again.
-        whole = text if self.blank else f"_{text}"
-        safe = COMMAND.sub(_with_first_sign_as_number, whole)
-        self.write_unchanged(safe if self.blank else safe[1:])
+        # Where the line has begun, a sign put before the text keeps `\A` from matching; it is taken off again.
+        whole = text if self.is_line_blank else f"_{text}"
+        safe = COMMAND.sub(_disarm_command, whole)
+        self.write_unchanged(safe if self.is_line_blank else safe[1:])
         return len(text)
 
     def write_unchanged(self, text: str) -> None:
         """Write text as it is, commands too, and note whether the line that it leaves open is blank."""
         super().write(text)
-        begun = re.split(r"[\r\n]", text)[-1]
-        is_new_line = len(begun) < len(text)
-        self.blank = not begun.strip() and (is_new_line or self.blank)
+        last_line = re.split(r"[\r\n]", text)[-1]
+        has_line_break = len(last_line) < len(text)
+        self.is_line_blank = not last_line.strip() and (has_line_break or self.is_line_blank)
 
 
-def _with_first_sign_as_number(found: re.Match[str]) -> str:
-    sign = found["first"] or found["hash"]
-    return f"{found['blanks'] or ''}\\x{ord(sign):02x}"
+def _disarm_command(command: re.Match[str]) -> str:
+    """The text of a match of `COMMAND` with its first sign as ``\\xNN``; the blanks before it stay."""
+    sign = command["first"] or command["hash"]
+    return f"{command['blanks'] or ''}\\x{ord(sign):02x}"
 
 
 def write_commands(text: str) -> None:
@@ -78,7 +79,7 @@ def write_commands(text: str) -> None:
 
 
 def outputs_are_one() -> bool:
-    """Tells whether standard output and error go to one place, such as a terminal or a log."""
+    """Tells whether standard output and error go to the same place, such as a terminal; no if one is closed."""
     try:
         return os.path.samestat(os.fstat(1), os.fstat(2))
     except OSError:
@@ -88,15 +89,15 @@ def outputs_are_one() -> bool:
 def make_outputs_unfailing() -> None:
     """Replace standard output and error by streams on which no write raises an error.
 
-    What their encoding does not have is written as ``\\uNNNN``. A stream that is closed stays so: its number
-    goes to the null device, so that no file that is opened later gets it.
+    Characters that their encoding lacks are written as ``\\uNNNN``. A stream that is closed stays closed: its
+    descriptor is opened on the null device, so that no file that is opened later gets its number.
     """
-    sys.stdout = _stream(sys.stdout, 1)
-    sys.stderr = _stream(sys.stderr, 2)
+    sys.stdout = _unfailing_stream(sys.stdout, 1)
+    sys.stderr = _unfailing_stream(sys.stderr, 2)
 
 
-def _stream(before: TextIO | None, number: int) -> TextIO:
-    """A stream that never fails, in the place of `before`; None: descriptor `number` is closed."""
+def _unfailing_stream(before: TextIO | None, number: int) -> TextIO:
+    """Make a stream that never fails, in the place of ``before``; None: descriptor ``number`` is closed."""
     problem = None
     descriptor = number if before is None else before.fileno()
     if before is None:
@@ -116,31 +117,34 @@ def _stream(before: TextIO | None, number: int) -> TextIO:
 
 
 def flush_output(code: int, words: Sequence[str]) -> int:
-    """Flush standard output, and say on standard error if it could not be written.
+    """Flush standard output, print on standard error that it could not be written, and return the exit code.
 
     A pipe whose reader has gone is no failure, unless the output is one that a program reads.
 
     Args:
-        code: of the work itself.
+        code: exit code of the command itself.
         words: of the command line, without the program.
 
     Returns:
-        The exit code: that of the work, but 7 instead of 0 where a program would read a cut output.
+        The code of the command, but 7 instead of 0 where a program would read a cut output.
     """
     sys.stdout.flush()
-    problem = _problem(sys.stdout)
+    problem = _write_error(sys.stdout)
     if problem is None:
         return code
-    lost = bool(READ_BY_PROGRAMS & set(words))
-    if lost or not isinstance(problem, BrokenPipeError):
-        advice = "make room, or write it elsewhere" if lost else "the exit code is that of the work"
+    misleads_program = bool(READ_BY_PROGRAMS & set(words))
+    if misleads_program or not isinstance(problem, BrokenPipeError):
+        advice = (
+            "make room, or write it elsewhere" if misleads_program else "the exit code is that of the work"
+        )
         typer.echo(
             f"mptctl: standard output cannot be written ({problem.strerror}); {advice}",
             err=True,
         )
-    return code or (7 if lost else 0)
+    return 7 if misleads_program and code == 0 else code
 
 
-def _problem(stream: TextIO) -> OSError | None:
+def _write_error(stream: TextIO) -> OSError | None:
+    """The first error in writing an unfailing stream; None without one, and for any other stream."""
     raw = getattr(getattr(stream, "buffer", None), "raw", None)
     return raw.problem if isinstance(raw, _Descriptor) else None

@@ -1,4 +1,4 @@
-"""Flags of the verbs that train."""
+"""Flags that the training commands share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ prints_run = prints(
 
 @dataclass(frozen=True)
 class TrainingFlags:
-    """Flags that every verb that trains has."""
+    """Flags that every training command has."""
 
     run_root: opt.RunRoot = Path("runs")
     data_root: opt.MovedData = None
@@ -33,7 +33,7 @@ class TrainingFlags:
 
 @dataclass(frozen=True)
 class IndependentFlags(TrainingFlags):
-    """The same for a model whose seed is another one than the update's."""
+    """The same flags for a model whose default seed must differ from the update's: old model and references."""
 
     seed: opt.IndependentSeed = None
 

@@ -13,7 +13,8 @@ from mptctl.names import Search
 SPACE, CHOICE = "What is searched", "What is chosen"
 
 
-def _axis(flag: str, text: str) -> Any:
+def _axis_option(flag: str, text: str) -> Any:
+    """An option that takes the values or the range of one recipe key; ``text`` says which."""
     return typer.Option(
         flag,
         metavar="VALUES",
@@ -46,16 +47,18 @@ class AxisFlags:
             rich_help_panel=SPACE,
         ),
     ] = None
-    lam: Annotated[str | None, _axis("--lam", "Weight of each distillation")] = None
-    alpha: Annotated[str | None, _axis("--alpha", "Focal weight of every sample")] = None
-    beta: Annotated[str | None, _axis("--beta", "Focal weight added where the teacher is right")] = None
-    tau: Annotated[str | None, _axis("--tau", "Temperature of the KL distance")] = None
-    lr: Annotated[str | None, _axis("--lr", "Learning rate")] = None
+    lam: Annotated[str | None, _axis_option("--lam", "Weight of each distillation")] = None
+    alpha: Annotated[str | None, _axis_option("--alpha", "Focal weight of every sample")] = None
+    beta: Annotated[str | None, _axis_option("--beta", "Focal weight added where the teacher is right")] = (
+        None
+    )
+    tau: Annotated[str | None, _axis_option("--tau", "Temperature of the KL distance")] = None
+    lr: Annotated[str | None, _axis_option("--lr", "Learning rate")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuneFlags:
-    """Flags that no other training has."""
+    """Flags that `tune` has beside those of every training."""
 
     axes: AxisFlags
     search: Annotated[

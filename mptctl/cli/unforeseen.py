@@ -1,4 +1,4 @@
-"""Exceptions that nobody foresaw: memory and files that are refused have their codes; all else is a bug."""
+"""The message and exit code of an unforeseen exception: no memory, a file refused, or a bug of mptctl."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from mptctl import __version__
 from mptctl.errors import DataError, StorageError, UsageError, one_line
 
-# What a file or a folder can be refused with anywhere, which is no fault of the program.
+# Errors of the system on reading and on writing a file, which are no fault of the program.
 NOT_READ = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)
 NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 # What libraries say that have an exception of their own, or none, for memory that ran out; the last is what
@@ -28,10 +28,12 @@ LEFT_OUT = ("torch", "torchvision", "torchcodec", "nvidia", "ray", "optuna", "te
 
 
 def explain_unforeseen(error: Exception, words: Sequence[str]) -> tuple[str, int]:
-    """The message on an exception that is none of ours, and the exit code.
+    """Return the message on an exception that nothing caught, and the exit code.
+
+    A bug is also written to a file, which the message names; see `_write_bug_report`.
 
     Args:
-        error: that nobody caught.
+        error: none of mptctl's own classes.
         words: of the command line, without the program.
     """
     said = one_line(error)[:300]
@@ -52,7 +54,7 @@ def explain_unforeseen(error: Exception, words: Sequence[str]) -> tuple[str, int
         code = StorageError.exit_code if error.errno in NOT_WRITTEN else DataError.exit_code
         return f"{error.filename}: {error.strerror}; check its rights, and the disk that it is on", code
     try:
-        where = f"what happened is in {_write_down(error, words)}; please report it with that file"
+        where = f"what happened is in {_write_bug_report(error, words)}; please report it with that file"
     except (OSError, StorageError) as problem:
         where = (
             f"please report it with what --debug shows; it could not be written down ({one_line(problem)})"
@@ -60,8 +62,8 @@ def explain_unforeseen(error: Exception, words: Sequence[str]) -> tuple[str, int
     return f"a bug of mptctl's: {type(error).__name__}: {said}; {where}", 1
 
 
-def _write_down(error: Exception, words: Sequence[str]) -> Path:
-    """The command, the versions and the traceback, in a file in the run root."""
+def _write_bug_report(error: Exception, words: Sequence[str]) -> Path:
+    """Write command, versions and traceback to a new file in the run root; return its path."""
     from mptctl.files import write_atomically
 
     now = datetime.now()
@@ -76,7 +78,7 @@ def _write_down(error: Exception, words: Sequence[str]) -> Path:
 
 
 def _run_root(words: Sequence[str]) -> Path:
-    """The folder that ``--run-root`` names, also on a command line that is wrong otherwise."""
+    """The folder that ``--run-root`` names, read without a parser: the command line may be wrong; else runs."""
     for word, after in zip(words, [*words[1:], ""], strict=True):
         if word == "--run-root" and after:
             return Path(after)

@@ -1,4 +1,4 @@
-"""What to say of a verb or a flag that is not there: what was probably meant, and where to read more."""
+"""Messages on a wrong command, flag or value: what was probably meant, and where to read more."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ALSO_CALLED = {
 
 
 def explain(error: typer.TyperException, words: Sequence[str]) -> str:
-    """Say in one line what is wrong with a verb, a flag or a value.
+    """Return the message, on one line, on a wrong command, flag or value.
 
     Args:
-        error: what typer found wrong.
+        error: raised by typer.
         words: of the command line, without the program.
     """
     message = error.format_message().rstrip(".")
@@ -37,33 +37,49 @@ def explain(error: typer.TyperException, words: Sequence[str]) -> str:
     unknown = getattr(error, "option_name", None)
     if unknown is not None:
         flags = [flag for each in context.command.params for flag in each.opts if flag.startswith("--")]
-        message = f"no such flag: {unknown}{_meant_flag(unknown, flags, words)}"
+        message = f"no such flag: {unknown}{_suggested_flag(unknown, flags, words)}"
     elif message.startswith("No such command"):
-        verb = next((word for word in words if not word.startswith("-") and repr(word) in message), "")
-        verbs = context.command.list_commands(context)
-        close = difflib.get_close_matches(verb, verbs, n=1, cutoff=0.5)
-        message = f"no such command: {verb}" + (f"; did you mean {close[0]}?" if close else "")
-    elif value := re.fullmatch(r"Invalid value for '?([^':]+)'?: (.+)", message):
-        message = _wrong_value(value[1], value[2], words)
-    return f"{message}{'' if message.endswith('?') else ';'} {path_of(context)} --help lists what there is"
+        command = next((word for word in words if not word.startswith("-") and repr(word) in message), "")
+        commands = context.command.list_commands(context)
+        close = difflib.get_close_matches(command, commands, n=1, cutoff=0.5)
+        message = f"no such command: {command}" + (f"; did you mean {close[0]}?" if close else "")
+    else:
+        wrong_value = re.fullmatch(r"Invalid value for '?([^':]+)'?: (.+)", message)
+        if wrong_value is not None:
+            message = _explain_value(wrong_value[1], wrong_value[2], words)
+    return (
+        f"{message}{'' if message.endswith('?') else ';'} {command_path(context)} --help lists what there is"
+    )
 
 
-def _wrong_value(name: str, said: str, words: Sequence[str]) -> str:
-    """``--max-nfr 'abc': must be a number``, in place of what the library says."""
-    said = said.removeprefix("Value error, ")
-    choice = re.fullmatch(r"'(.*)' is not one of (.+)", said)
+def _explain_value(name: str, reason: str, words: Sequence[str]) -> str:
+    """Return a message on a wrong value, such as ``--max-nfr 'abc': must be a number``.
+
+    Args:
+        name: of the flag or argument.
+        reason: of typer, in its words, which this message rephrases.
+        words: of the command line.
+    """
+    reason = reason.removeprefix("Value error, ")
+    choice = re.fullmatch(r"'(.*)' is not one of (.+)", reason)
     if choice:
         choices = re.findall(r"'([^']+)'", choice[2])
         close = difflib.get_close_matches(choice[1], choices, n=1, cutoff=0.5)
         meant = f"did you mean {close[0]}?" if close else f"choose from {', '.join(choices)}"
         return f"{name}: no such value: {choice[1]!r}; {meant}"
-    said = said.partition(", unable to parse")[0].replace("Input should be", "must be")
+    reason = reason.partition(", unable to parse")[0].replace("Input should be", "must be")
     given = f" {_last_value_of(name, words)!r}" if name.startswith("--") else ""
-    return f"{name}{given}: {said[:1].lower()}{said[1:]}"
+    return f"{name}{given}: {reason[:1].lower()}{reason[1:]}"
 
 
-def _meant_flag(unknown: str, flags: Sequence[str], words: Sequence[str]) -> str:
-    """``; did you mean ...?`` with the flag or the recipe keys, or nothing."""
+def _suggested_flag(unknown: str, flags: Sequence[str], words: Sequence[str]) -> str:
+    """The end of a message, ``; did you mean ...?``; empty where no flag or recipe key is near.
+
+    Args:
+        unknown: the flag that was given.
+        flags: of the command.
+        words: of the command line, for the value that a suggested ``--set KEY=VALUE`` has.
+    """
     if ALSO_CALLED.get(unknown) in flags:
         return f"; did you mean {ALSO_CALLED[unknown]}?"
     if "--set" in flags:
@@ -78,7 +94,7 @@ def _meant_flag(unknown: str, flags: Sequence[str], words: Sequence[str]) -> str
 
 
 def _last_value_of(flag: str, words: Sequence[str]) -> str:
-    """The last value given to a flag; it may begin with a minus, as a number does."""
+    """The last value given to a flag, or VALUE without one; it may begin with a minus, as a number does."""
     given = [
         after if word == flag else word.partition("=")[2]
         for word, after in zip(words, [*words[1:], ""], strict=True)
@@ -97,8 +113,8 @@ def _guessed_value_of(flag: str, words: Sequence[str]) -> str:
     return "VALUE"
 
 
-def path_of(context: typer.Context) -> str:
-    """``mptctl train-mpt``, however the program was started."""
+def command_path(context: typer.Context) -> str:
+    """The words of a command, such as ``mptctl bench step``, however the program was started."""
     verbs: list[str] = []
     level: Any = context  # a parent is of a type that typer does not show
     while level.parent is not None:

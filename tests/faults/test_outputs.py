@@ -136,8 +136,8 @@ def test_row_37_a_fifo_a_device_and_a_pipe_are_written_into(mptctl: CommandLine,
 
 def test_row_37_what_goes_nowhere_may_go_there_twice() -> None:
     outputs = Outputs()
-    outputs.file("--report", Path(os.devnull), HTML)
-    outputs.file("--markdown", Path(os.devnull), MARKDOWN)
+    outputs.add_file("--report", Path(os.devnull), HTML)
+    outputs.add_file("--markdown", Path(os.devnull), MARKDOWN)
     outputs.check([Path(os.devnull)])
 
 

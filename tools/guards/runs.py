@@ -291,7 +291,7 @@ RUNS: dict[int, Guard] = {
         (
             Patch(
                 "mptctl/cli/streams.py",
-                "safe = COMMAND.sub(_with_first_sign_as_number, whole)",
+                "safe = COMMAND.sub(_disarm_command, whole)",
                 "safe = whole",
             ),
             Patch(

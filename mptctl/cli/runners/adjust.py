@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from mptctl.cli.messages import warn
-from mptctl.cli.outputs import Outputs, read_for_models
+from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.cli.show import show
 from mptctl.errors import UsageError
 from mptctl.models.run_folder import find_checkpoint
@@ -37,10 +37,10 @@ def adjust_and_show(request: AdjustRequest, session: Session, figure: Path | Non
         MptctlError: as `mptctl.release.adjusting.adjust`.
     """
     outputs = Outputs()
-    outputs.figure("--figure", figure)
+    outputs.add_figure("--figure", figure)
     if figure is not None and request.budget is None:
         raise UsageError("--figure: shows flips against error; give --max-nfr or --max-er-increase, too")
-    outputs.check(read_for_models(request.names.values(), session.run_root), prints=as_json)
+    outputs.check(files_read_for(request.names.values(), session.run_root), prints=as_json)
     # Before torch, which takes seconds to import: that a model is not there is to be said at once.
     for run in request.names.values():
         find_checkpoint(run, session.run_root)

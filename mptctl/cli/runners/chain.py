@@ -33,8 +33,8 @@ def show_chain(
         UsageError: a file that cannot be written, or would destroy what is read.
     """
     outputs = Outputs()
-    outputs.file("--markdown", markdown, MARKDOWN)
-    outputs.figure("--figure", figure)
+    outputs.add_file("--markdown", markdown, MARKDOWN)
+    outputs.add_figure("--figure", figure)
     runs = runs_of_chain(folder.expanduser())
     if not runs:
         what = "holds no run" if folder.is_dir() else "no such folder"

@@ -60,10 +60,10 @@ def compare_and_show(
     folders = [named_folder(name, session.run_root) for name in names]
     outputs = Outputs()
     csv_kind = OutputKind("table of a comparison", lambda path: has_header(path, FIRST_COLUMNS))
-    outputs.file("--csv", files.csv, csv_kind)
-    outputs.file("--latex", files.latex, LATEX)
-    outputs.file("--markdown", files.markdown, MARKDOWN)
-    outputs.file("--report", files.page, HTML)
+    outputs.add_file("--csv", files.csv, csv_kind)
+    outputs.add_file("--latex", files.latex, LATEX)
+    outputs.add_file("--markdown", files.markdown, MARKDOWN)
+    outputs.add_file("--report", files.page, HTML)
     outputs.check([file for folder in folders for file in _files_of_runs(folder)], prints=as_json)
     with showing_progress(session) as session:
         comparison = compare_runs(

@@ -13,7 +13,7 @@ from pathlib import Path
 import typer
 
 from mptctl.cli.evaluate_flags import EvaluateFlags, LimitFlags, OutputFlags
-from mptctl.cli.outputs import Outputs, read_for_models
+from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.cli.runners.comparison import Question, files_of, read_question
 from mptctl.cli.show import show, show_document
 from mptctl.cli.streams import outputs_are_one, write_commands
@@ -175,18 +175,18 @@ def _check_outputs(flags: EvaluateFlags, files: FlipFiles, models: list[str]) ->
     if flags.as_json and as_markdown:
         raise UsageError("--json and --markdown -: both print to standard output; give --markdown a file")
     outputs = Outputs()
-    outputs.file("--report", files.page, HTML)
+    outputs.add_file("--report", files.page, HTML)
     if files.figures is not None:
         # Only then, because matplotlib takes long to import.
         from mptctl.report.figures.flips import figure_files
 
-        outputs.folder("--figures", files.figures, figure_files(), figure_kind)
-    outputs.file("--markdown", files.markdown, MARKDOWN)
-    outputs.file("--junit", files.junit, JUNIT)
-    outputs.file("--flips", files.flips, FLIP_TABLE)
-    outputs.file("--append-history", files.history, APPENDED)
-    outputs.folder("--save-predictions", files.predictions, PREDICTIONS, lambda path: SAVED)
-    inputs = [*read_for_models(models, flags.run_root), *files_of(flags.compared)]
+        outputs.add_folder("--figures", files.figures, figure_files(), figure_kind)
+    outputs.add_file("--markdown", files.markdown, MARKDOWN)
+    outputs.add_file("--junit", files.junit, JUNIT)
+    outputs.add_file("--flips", files.flips, FLIP_TABLE)
+    outputs.add_file("--append-history", files.history, APPENDED)
+    outputs.add_folder("--save-predictions", files.predictions, PREDICTIONS, lambda path: SAVED)
+    inputs = [*files_read_for(models, flags.run_root), *files_of(flags.compared)]
     if flags.limits.gate_file is not None:
         inputs.append(flags.limits.gate_file)
     outputs.check(inputs, prints=flags.as_json or as_markdown)

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from mptctl.cli.evaluate_flags import EvaluateFlags
-from mptctl.cli.outputs import Outputs, read_for_models
+from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.cli.show import show
 from mptctl.errors import UsageError
 from mptctl.evaluation.calibration.report import measure_calibration
@@ -42,8 +42,8 @@ def evaluate_one(model: str, flags: EvaluateFlags) -> None:
         )
     report = flags.output.report
     outputs = Outputs()
-    outputs.file("--report", report, HTML)
-    outputs.check(read_for_models([model, validation], flags.run_root), prints=flags.as_json)
+    outputs.add_file("--report", report, HTML)
+    outputs.check(files_read_for([model, validation], flags.run_root), prints=flags.as_json)
     held_out = None
     with showing_progress(Session(flags.run_root, flags.device, data_root=flags.data_root)) as session:
         found = load_predictions({"model": model}, session, part="test")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from mptctl.cli.outputs import Outputs, read_for_models
+from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.cli.show import show
 from mptctl.models.export_meta import sidecar
 from mptctl.names import Session
@@ -31,9 +31,9 @@ def export_and_show(request: ExportRequest, checkpoint: Path, session: Session, 
     refuse_contradictions(request)
     file = request.file(checkpoint)
     outputs = Outputs()
-    outputs.file("--out", file, export_kind(request.format))
-    outputs.file("--out", sidecar(file), DESCRIPTION)
-    outputs.check(read_for_models([request.run], session.run_root), prints=as_json)
+    outputs.add_file("--out", file, export_kind(request.format))
+    outputs.add_file("--out", sidecar(file), DESCRIPTION)
+    outputs.check(files_read_for([request.run], session.run_root), prints=as_json)
     with showing_progress(session) as session:
         report = export(request, session)
     show(report, lambda report: typer.echo("\n".join([*_describe(report), report.file])), as_json=as_json)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from mptctl.cli.messages import warn
-from mptctl.cli.outputs import Outputs, read_for_models
+from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.cli.show import show
 from mptctl.files import read_names
 from mptctl.inference.own_models import named_checkpoints
@@ -93,8 +93,8 @@ def analyse_features(
         as_json: print JSON.
     """
     outputs = Outputs()
-    outputs.figure("--out", figure)
-    outputs.check(read_for_models(runs, session.run_root), prints=as_json)
+    outputs.add_figure("--out", figure)
+    outputs.check(files_read_for(runs, session.run_root), prints=as_json)
     checkpoints, split = named_checkpoints(runs, session)
     from mptctl.inference.discriminability import DiscriminabilityReport, discriminability
     from mptctl.inference.few_shot import EpisodeRequest

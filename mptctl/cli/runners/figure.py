@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from mptctl.cli.outputs import Outputs, read_for_models
+from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.data.held_split import relocate
 from mptctl.data.split import load_split
 from mptctl.inference.own_models import named_checkpoints
@@ -30,8 +30,8 @@ def draw_embedding(runs: list[str], session: Session, path: Path) -> None:
         path: the file that the figure is written to.
     """
     outputs = Outputs()
-    outputs.figure("--out", path)
-    outputs.check(read_for_models(runs, session.run_root))
+    outputs.add_figure("--out", path)
+    outputs.check(files_read_for(runs, session.run_root))
     checkpoints, split = named_checkpoints(runs, session)
     from mptctl.inference.embedding import embed
     from mptctl.report.figures.embedding import draw_embeddings
@@ -65,7 +65,7 @@ def draw_training_pictures(
         path: the file that the figure is written to.
     """
     outputs = Outputs()
-    outputs.figure("--out", path)
+    outputs.add_figure("--out", path)
     outputs.check([])
     split = relocate(load_split(session.run_root), session.data_root)
     base = DEFAULT_PRESET[split.file.source]

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from mptctl.cli.evaluate_flags import ComparedFlags
-from mptctl.cli.outputs import Outputs, read_for_models
+from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.cli.runners.comparison import files_of, read_question
 from mptctl.errors import UsageError
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
@@ -41,8 +41,8 @@ def write_gate_file(old: str, new: str, flags: ComparedFlags, out: Path, session
     if out.is_file() and out.stat().st_size:
         raise UsageError(f"--out {out}: is there already; edit it, or name another file")
     outputs = Outputs()
-    outputs.file("--out", out, OutputKind("draft", lambda path: False))
-    outputs.check([*read_for_models([old, new], session.run_root), *files_of(flags)])
+    outputs.add_file("--out", out, OutputKind("draft", lambda path: False))
+    outputs.check([*files_read_for([old, new], session.run_root), *files_of(flags)])
     question = read_question(flags)
     with showing_progress(session) as session, workspace():
         found = load_predictions({"old": old, "new": new}, session, part="test", renamed=question.renamed)

@@ -26,7 +26,7 @@ def show_history(file: Path, figure: Path | None, *, as_json: bool) -> None:
         DataError: the file holds no release, or is damaged. UsageError: the figure cannot be written.
     """
     outputs = Outputs()
-    outputs.figure("--out", figure)
+    outputs.add_figure("--out", figure)
     outputs.check([file], prints=as_json)
     releases = read_history(file)
     if not releases:

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from mptctl.cli.messages import next_command
-from mptctl.cli.options import by_role
+from mptctl.cli.options import columns_by_role
 from mptctl.cli.show import show
 from mptctl.data.listing.image_folder import BadPictures
 from mptctl.data.packing.columns import ROLES
@@ -48,7 +48,7 @@ def pack_and_show(
     request = PackRequest(
         source=source if is_remote(source) else str(Path(source).expanduser().resolve()),
         kind=kind,
-        columns=by_role(columns, ROLES),
+        columns=columns_by_role(columns, ROLES),
         to=to,
         short_side=short_side,
         quality=QUALITY,

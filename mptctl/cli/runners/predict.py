@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from mptctl.cli.messages import warn
-from mptctl.cli.outputs import Outputs, read_for_models
+from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.data.derived_splits import place_of_pictures
 from mptctl.data.picture_kinds import passed_over_at_any_depth
 from mptctl.evaluation.reading.answers import ANSWERS, answers_writer
@@ -35,8 +35,8 @@ def predict_folder(
     """
     outputs = Outputs()
     answers_writer(out)
-    outputs.file("--out", out, ANSWERS)
-    outputs.check(read_for_models([run], session.run_root))
+    outputs.add_file("--out", out, ANSWERS)
+    outputs.check(files_read_for([run], session.run_root))
     # Missing inputs are reported before torch is imported, which takes seconds.
     find_checkpoint(run, session.run_root)
     kind = place_of_pictures(folder.expanduser())

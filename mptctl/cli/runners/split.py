@@ -36,7 +36,7 @@ def split_pictures(flags: SplitFlags) -> None:
             "it, or use another --run-root"
         )
     _check_outputs(flags)
-    columns = opt.by_role(flags.column, ROLES)
+    columns = opt.columns_by_role(flags.column, ROLES)
     found = find_place(flags.source, flags.data_root, flags.kind)
     if found.said and not flags.as_json:
         typer.echo(f"{flags.source}: {found.said}", err=True)
@@ -63,7 +63,7 @@ def split_pictures(flags: SplitFlags) -> None:
 def _check_outputs(flags: SplitFlags) -> None:
     """Refuse a page that would destroy what is read, before anything is computed."""
     outputs = Outputs()
-    outputs.file("--report", flags.report, HTML)
+    outputs.add_file("--report", flags.report, HTML)
     inputs = (flags.old_classes, flags.class_labels, flags.metadata)
     outputs.check([each for each in inputs if each is not None], prints=flags.as_json)
 

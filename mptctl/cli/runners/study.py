@@ -34,7 +34,7 @@ def find_study(name: str, seeds: str | None, page: Path | None, *, as_json: bool
         UsageError: no such study, seeds that are no numbers, or a page that would destroy something.
     """
     outputs = Outputs()
-    outputs.file("--report", page, HTML)
+    outputs.add_file("--report", page, HTML)
     outputs.check([Path(name).expanduser()], prints=as_json)
     study = load_study(name)
     return study, study.file.seeds if seeds is None else _seeds(seeds)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from mptctl.cli.dry_run_lines import describe_dry_run
 from mptctl.cli.messages import next_command
-from mptctl.cli.outputs import Outputs, read_for_models
+from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.cli.runners.budget import budget_of_flags, refuse_without_budget, warn_of_chance
 from mptctl.cli.runners.train import Inputs, MptVariant, method_keys, read_inputs
 from mptctl.cli.show import show
@@ -103,8 +103,8 @@ def _budget(tuning: TuneFlags) -> Budget:
 def _check_outputs(flags: TrainingFlags, models: list[str]) -> None:
     """Refuse to write over the recipe that is read, or through a link, before anything is computed."""
     outputs = Outputs()
-    outputs.folder("tune", flags.run_root / (flags.name or "tune"), SEARCH_FILES, lambda path: None)
-    inputs = read_for_models(models, flags.run_root)
+    outputs.add_folder("tune", flags.run_root / (flags.name or "tune"), SEARCH_FILES, lambda path: None)
+    inputs = files_read_for(models, flags.run_root)
     outputs.check([*inputs, Path(flags.recipe).expanduser()] if flags.recipe else inputs)
 
 
