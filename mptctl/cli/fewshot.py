@@ -26,7 +26,7 @@ class EpisodeFlags:
         int, typer.Option("--shot", metavar="N", help="Pictures of each class that are shown.")
     ] = 1
     query: Annotated[
-        int, typer.Option("--query", metavar="N", help="Pictures of each class that are episode_flags.")
+        int, typer.Option("--query", metavar="N", help="Pictures of each class that are asked.")
     ] = 16
     episodes: Annotated[int, typer.Option("--episodes", metavar="N", help="How many.")] = 600
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the episodes.")] = 0

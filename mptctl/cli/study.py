@@ -1,4 +1,4 @@
-"""`mptctl study`: train what is missing of a table."""
+"""`mptctl study`: train the runs that a table of methods and seeds still lacks."""
 
 from __future__ import annotations
 
@@ -70,16 +70,16 @@ def study(
 
         mptctl study cifar100-r18 --data-root ~/data --results results
     """
-    from mptctl.cli.runners.study import find_study, train_study
+    from mptctl.cli.runners.study import read_study_and_seeds, train_study
 
-    found, chosen = find_study(name, seeds, report, as_json=as_json)
+    content, chosen_seeds = read_study_and_seeds(name, seeds, report, as_json=as_json)
     # After the checks, because it takes seconds to import.
     from mptctl.studies.study import StudyRequest
 
     request = StudyRequest(
-        study=found,
-        seeds=tuple(chosen),
-        run_root=Path("runs") / found.name if run_root is None else run_root,
+        study=content,
+        seeds=tuple(chosen_seeds),
+        run_root=Path("runs") / content.name if run_root is None else run_root,
         data_root=data_root,
         ray_address=ray_address,
         parallel=parallel,

@@ -72,7 +72,8 @@ def train_mpt(
 
         mptctl train-mpt --recipe runs/tune/best.yaml
     """
-    from mptctl.cli.runners.train import BudgetOrK, MptVariant, train_mpt_update
+    from mptctl.cli.runners.budget import BudgetOrK
+    from mptctl.cli.runners.train import MptVariant, train_mpt_update
 
     variant = MptVariant(distance, with_ref=not no_ref, init=init)
     train_mpt_update(flags, update, variant, BudgetOrK(k, max_nfr, confidence, noise_floor))

@@ -1,4 +1,4 @@
-"""The work of `mptctl adjust`, which also ends a training with a budget of flips."""
+"""The work of `mptctl adjust`; a training with a budget of flips ends with the same adjustment."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ FIGURE = "adjust.svg"
 
 
 def adjust_and_show(request: AdjustRequest, session: Session, figure: Path | None, as_json: bool) -> None:
-    """Adjust a run, and print what was chosen.
+    """Adjust a run, draw the shifts it was chosen from, and print the chosen one.
 
     Args:
-        request: what was asked for.
+        request: the run, its old model and the budget.
         session: where runs are and where models compute.
-        figure: where the figure goes; None: into the new run's folder.
+        figure: the file that the figure is written to; None: adjust.svg in the new run's folder.
         as_json: print JSON.
 
     Raises:
-        UsageError: a figure that cannot be drawn, or would destroy what is read.
+        UsageError: a figure without a budget, or one that would destroy what is read.
         MptctlError: as `mptctl.release.adjusting.adjust`.
     """
     outputs = Outputs()
@@ -41,7 +41,7 @@ def adjust_and_show(request: AdjustRequest, session: Session, figure: Path | Non
     if figure is not None and request.budget is None:
         raise UsageError("--figure: shows flips against error; give --max-nfr or --max-er-increase, too")
     outputs.check(files_read_for(request.names.values(), session.run_root), prints=as_json)
-    # Before torch, which takes seconds to import: that a model is not there is to be said at once.
+    # A missing model is reported before torch is imported, which takes seconds.
     for run in request.names.values():
         find_checkpoint(run, session.run_root)
     adjusted = adjust_and_draw(request, session, figure)
@@ -50,7 +50,10 @@ def adjust_and_show(request: AdjustRequest, session: Session, figure: Path | Non
 
 
 def adjust_and_draw(request: AdjustRequest, session: Session, figure: Path | None = None) -> Adjusted:
-    """Adjust a run, draw what was chosen from, and print warnings; see `adjust_and_show`."""
+    """Adjust a run, and print its warnings and the path of the figure; see `adjust_and_show`.
+
+    Where only a temperature is fitted there is no figure.
+    """
     from mptctl.release.adjusting import adjust
 
     with showing_progress(session) as session:

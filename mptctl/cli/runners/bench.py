@@ -13,7 +13,7 @@ from mptctl.bench.kernel_bounds import GPUS
 from mptctl.bench.loss_timing import CLASSES, DTYPES, ROWS
 from mptctl.bench.step import bench_step
 from mptctl.bench.ways_to_train import STEP_ROWS
-from mptctl.cli.runners.bench_tables import chosen_names, print_evaluate, print_kernel, print_step
+from mptctl.cli.runners.bench_tables import parse_names, print_evaluate, print_kernel, print_step
 from mptctl.cli.show import show
 from mptctl.evaluation.reading.workspace import parse_size
 from mptctl.machine.device import Precision, choose_device
@@ -21,14 +21,14 @@ from mptctl.recipe import load_recipe
 
 
 def measure_evaluate(rows: int, repeats: int, memory_limit: str, *, as_json: bool) -> None:
-    """Measure the comparison of two generated files and print the result; parameters are the flags."""
-    found = bench_evaluate(
+    """Measure how fast two generated files are compared, and print the result; parameters are the flags."""
+    result = bench_evaluate(
         rows,
         repeats=repeats,
         memory_limit=parse_size(memory_limit, "--memory-limit"),
         say=partial(typer.echo, err=True),
     )
-    show(found, print_evaluate, as_json=as_json)
+    show(result, print_evaluate, as_json=as_json)
 
 
 def measure_kernel(
@@ -44,19 +44,19 @@ def measure_kernel(
     """Measure the loss and its gradient and print the result.
 
     Args:
-        rows, classes: batch sizes and numbers of classes; the defaults where empty.
-        dtypes, archs, repeats, device, as_json: the flags.
+        rows, classes: batch sizes and numbers of classes; empty: those of `mptctl.bench.loss_timing`.
+        dtypes, archs, repeats, device, as_json: values of the flags.
     """
-    found = bench_kernel(
+    result = bench_kernel(
         choose_device(device or "auto"),
         rows=rows or ROWS,
         classes=classes or CLASSES,
-        dtypes=chosen_names("--dtypes", dtypes, DTYPES),
-        archs=chosen_names("--archs", archs, GPUS),
+        dtypes=parse_names("--dtypes", dtypes, DTYPES),
+        archs=parse_names("--archs", archs, GPUS),
         repeats=repeats,
         say=partial(typer.echo, err=True),
     )
-    show(found, print_kernel, as_json=as_json)
+    show(result, print_kernel, as_json=as_json)
 
 
 def measure_step(
@@ -73,15 +73,15 @@ def measure_step(
     as_json: bool,
 ) -> None:
     """Measure a training step and print the result; parameters are the flags."""
-    chosen = load_recipe(recipe, ["method.name=mpt-kl", *(overrides or [])])
-    found = bench_step(
-        chosen,
+    settings = load_recipe(recipe, ["method.name=mpt-kl", *(overrides or [])])
+    result = bench_step(
+        settings,
         num_classes=classes,
         steps=steps,
         repeats=repeats,
-        device=choose_device(device or chosen.runtime.device),
-        rows=chosen_names("--rows", rows, STEP_ROWS),
-        precisions=None if precision is None else chosen_names("--precision", precision, get_args(Precision)),
+        device=choose_device(device or settings.runtime.device),
+        rows=parse_names("--rows", rows, STEP_ROWS),
+        precisions=None if precision is None else parse_names("--precision", precision, get_args(Precision)),
         clock=clock,
     )
-    show(found, print_step, as_json=as_json)
+    show(result, print_step, as_json=as_json)

@@ -10,7 +10,7 @@ import typer
 from mptctl.bench.loader import bench_loader
 from mptctl.bench.runners import ROWS
 from mptctl.bench.sources import SOURCES
-from mptctl.cli.runners.bench_tables import chosen_names, print_loader
+from mptctl.cli.runners.bench_tables import parse_names, print_loader
 from mptctl.cli.show import show
 from mptctl.machine.device import choose_device
 from mptctl.recipe import load_recipe
@@ -30,16 +30,16 @@ def measure_loader(
     as_json: bool,
 ) -> None:
     """Measure how fast pictures come and print the result; parameters are the flags."""
-    chosen = load_recipe(recipe, overrides or [])
-    found = bench_loader(
-        chosen,
+    settings = load_recipe(recipe, overrides or [])
+    result = bench_loader(
+        settings,
         data_root=data_root,
-        sources=chosen_names("--source", source, SOURCES),
-        rows=chosen_names("--rows", rows, ROWS),
+        sources=parse_names("--source", source, SOURCES),
+        rows=parse_names("--rows", rows, ROWS),
         repeats=repeats,
         seconds=seconds,
-        device=choose_device(device or chosen.runtime.device),
+        device=choose_device(device or settings.runtime.device),
         tune=tune,
         say=partial(typer.echo, err=True),
     )
-    show(found, print_loader, as_json=as_json)
+    show(result, print_loader, as_json=as_json)

@@ -1,4 +1,4 @@
-"""The tables that `mptctl bench` prints, each with a sentence below it; and the rows that a flag names."""
+"""The tables that `mptctl bench` prints, each with a conclusion below it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mptctl.files.explained import nearest
 from mptctl.report.media.document import Column, Note, Table
 from mptctl.report.media.terminal import print_parts
 
-if TYPE_CHECKING:  # each bench imports what the others do without
+if TYPE_CHECKING:  # each of these imports libraries that the others do without
     from mptctl.bench.evaluate import EvaluateBench
     from mptctl.bench.kernel import KernelBench
     from mptctl.bench.loader import LoaderBench
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # each bench imports what the others do without
 
 Name = TypeVar("Name", bound=str)
 
-# What a kind of instruction is called at the head of a narrow column.
+# Kinds of instructions, and their names at the heads of narrow columns.
 _SHORT = {
     "arithmetic": "fma",
     "compare and select": "cmp",
@@ -36,26 +36,26 @@ _SHORT = {
 }
 
 
-def chosen_names(flag: str, text: str | None, known: Iterable[Name]) -> tuple[Name, ...]:
-    """The names that a flag lists with commas between; all where it is not given.
+def parse_names(flag: str, text: str | None, known: Iterable[Name]) -> tuple[Name, ...]:
+    """The known names that a flag lists with commas between; all known ones where it is not given.
 
     Raises:
         UsageError: one of them is unknown.
     """
-    names = {str(name): name for name in known}
-    chosen = list(names) if text is None else [name.strip() for name in text.split(",")]
-    for name in chosen:
-        if name not in names:
-            raise UsageError(f"{flag} {name or repr(name)}: unknown{nearest(name, list(names))}")
-    return tuple(names[name] for name in chosen)
+    known_names = {str(name): name for name in known}
+    names = list(known_names) if text is None else [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in known_names:
+            raise UsageError(f"{flag} {name or repr(name)}: unknown{nearest(name, list(known_names))}")
+    return tuple(known_names[name] for name in names)
 
 
-def print_loader(found: LoaderBench) -> None:
-    """Print the speed of each loader, what could not be measured, and settings."""
+def print_loader(bench: LoaderBench) -> None:
+    """Print the speed of each loader, why others were not measured, and the settings found for DALI."""
     typer.echo(
-        f"{found.machine.cpu}, {found.machine.cores} cores, {found.machine.gpu or 'no GPU'}; "
-        f"{found.pictures:,} pictures ({found.data}) to {found.image_size} pixels, batches of "
-        f"{found.batch_size}"
+        f"{bench.machine.cpu}, {bench.machine.cores} cores, {bench.machine.gpu or 'no GPU'}; "
+        f"{bench.pictures:,} pictures ({bench.data}) to {bench.image_size} pixels, batches of "
+        f"{bench.batch_size}"
     )
     _print_table(
         ("loader", "source", "images/s", "slowest", "fastest", "workers", "augmentation"),
@@ -67,25 +67,25 @@ def print_loader(found: LoaderBench) -> None:
                 "" if row.workers is None else str(row.workers),
                 row.augment or "",
             )
-            for row in found.rows
+            for row in bench.rows
         ],
         words=("loader", "source", "augmentation"),
         spare=("augmentation", "slowest", "fastest"),
     )
-    for name, reason in found.skipped.items():
+    for name, reason in bench.skipped.items():
         typer.echo(f"{name}: not measured, {reason}")
-    if found.tuned is not None:
+    if bench.tuned is not None:
         typer.echo("data:")
-        for key, value in found.tuned.items():
+        for key, value in bench.tuned.items():
             typer.echo(f"  {key}: {value:g}")
-    _conclude(loader_sentence(found))
+    _conclude(loader_sentence(bench))
 
 
-def print_evaluate(found: EvaluateBench) -> None:
+def print_evaluate(bench: EvaluateBench) -> None:
     """Print the time and memory of each way to compare two files."""
     typer.echo(
-        f"{found.machine.cpu}, {found.machine.cores} cores; {found.rows[0].rows:,} rows a file, "
-        f"{found.memory_limit_gb:g} GB for tables and joins"
+        f"{bench.machine.cpu}, {bench.machine.cores} cores; {bench.rows[0].rows:,} rows a file, "
+        f"{bench.memory_limit_gb:g} GB for tables and joins"
     )
     _print_table(
         ("way", "seconds", "fastest", "slowest", "peak GB"),
@@ -95,26 +95,27 @@ def print_evaluate(found: EvaluateBench) -> None:
                 *(f"{s:.2f}" for s in (row.seconds, min(row.runs), max(row.runs))),
                 f"{row.peak_gb:.2f}",
             )
-            for row in found.rows
+            for row in bench.rows
         ],
         words=("way",),
         spare=("fastest", "slowest"),
     )
-    _conclude(evaluate_sentence(found))
+    _conclude(evaluate_sentence(bench))
 
 
-def print_kernel(found: KernelBench) -> None:
-    """Print times of the loss, or, without a GPU, what its machine code says."""
-    if found.device == "cuda":
-        _print_times(found)
+def print_kernel(bench: KernelBench) -> None:
+    """Print the times of the loss on a GPU; without one, the bounds that its machine code sets."""
+    if bench.device == "cuda":
+        _print_times(bench)
     else:
-        _print_counts(found)
-    _conclude(kernel_sentence(found))
+        _print_counts(bench)
+    _conclude(kernel_sentence(bench))
 
 
-def _print_times(found: KernelBench) -> None:
-    typer.echo(f"{found.machine.gpu}; a copy moves {found.copy_gb_per_s:,.0f} GB/s")
-    typer.echo(f"two empty launches in a graph: {found.two_launches_us:.2f} µs")
+def _print_times(bench: KernelBench) -> None:
+    """Print the measured times on a GPU, beside the time that moving the bytes takes at least."""
+    typer.echo(f"{bench.machine.gpu}; a copy moves {bench.copy_gb_per_s:,.0f} GB/s")
+    typer.echo(f"two empty launches in a graph: {bench.two_launches_us:.2f} µs")
     _print_table(
         ("rows", "classes", "type", "way", "µs", "issue µs", "floor µs", "of floor", "a call, µs"),
         [
@@ -129,13 +130,15 @@ def _print_times(found: KernelBench) -> None:
                 f"{row.floor_us / (row.us or math.inf):.0%}",
                 f"{row.call_us:,.1f}",
             )
-            for row in found.rows
+            for row in bench.rows
         ],
         words=("type", "way"),
     )
 
 
-def _print_counts(found: KernelBench) -> None:
+def _print_counts(bench: KernelBench) -> None:
+    """Print three tables on the compiled kernel: its bounds, how it is compiled, and its instructions."""
+    last_batch_size = bench.rows[-1].n
     typer.echo("µs by machine code, without a GPU: the largest of issue, alu, sfu and floor binds")
     _print_table(
         ("GPU", "rows", "classes", "type", "issue", "alu", "sfu", "floor", "ratio", "binds"),
@@ -149,7 +152,7 @@ def _print_counts(found: KernelBench) -> None:
                 f"{(row.issue_us or 0.0) / row.floor_us:.2f}",
                 row.binds or "",
             )
-            for row in found.rows
+            for row in bench.rows
         ],
         words=("GPU", "type", "binds"),
     )
@@ -165,8 +168,8 @@ def _print_counts(found: KernelBench) -> None:
                 "yes" if row.spills else "no",
                 str(row.load_bits),
             )
-            for row in found.rows
-            if row.n == found.rows[-1].n
+            for row in bench.rows
+            if row.n == last_batch_size
         ],
         words=("GPU", "type"),
     )
@@ -181,20 +184,20 @@ def _print_counts(found: KernelBench) -> None:
                 *(f"{row.instructions[kind]:.1f}" for kind in _SHORT),
                 f"{sum(row.instructions.values()):.1f}",
             )
-            for row in found.rows
-            if row.instructions and row.n == found.rows[-1].n
+            for row in bench.rows
+            if row.instructions and row.n == last_batch_size
         ],
         words=("GPU", "type"),
     )
 
 
-def print_step(found: StepBench) -> None:
-    """Print the machine and the settings, a row for each way, ratios and the sentence that follows."""
+def print_step(bench: StepBench) -> None:
+    """Print the machine and the settings, the speed of each way to train, ratios, and the conclusion."""
     typer.echo(
-        f"{found.machine.cpu}, {found.machine.cores} cores, {found.machine.gpu or 'no GPU'}; {found.method}, "
-        f"{found.arch} at {found.image_size} pixels, batches of {found.batch_size}, {found.threads} "
-        f"{'thread' if found.threads == 1 else 'threads'}, loss by {found.loss_backend}, {found.clock} time"
-        f"{', fp32 with convolutions in TF32' if found.tf32 else ''}"
+        f"{bench.machine.cpu}, {bench.machine.cores} cores, {bench.machine.gpu or 'no GPU'}; {bench.method}, "
+        f"{bench.arch} at {bench.image_size} pixels, batches of {bench.batch_size}, {bench.threads} "
+        f"{'thread' if bench.threads == 1 else 'threads'}, loss by {bench.loss_backend}, {bench.clock} time"
+        f"{', fp32 with convolutions in TF32' if bench.tf32 else ''}"
     )
     _print_table(
         ("step", "precision", "images/s", "slowest", "fastest", "ms"),
@@ -205,45 +208,49 @@ def print_step(found: StepBench) -> None:
                 *(f"{speed:,.0f}" for speed in (row.images_per_s, row.slowest, row.fastest)),
                 f"{row.ms:.1f}",
             )
-            for row in found.rows
+            for row in bench.rows
         ],
         words=("step", "precision"),
         spare=("slowest", "fastest"),
     )
-    for name, reason in found.skipped.items():
+    for name, reason in bench.skipped.items():
         typer.echo(f"{name}: not measured, {reason}")
-    ratios = [
-        (
-            title,
-            of_one.precision,
-            *(f"{value:.3f}" for value in (ratio.median, ratio.smallest, ratio.largest)),
-        )
-        for of_one in found.ratios
-        for title, ratio in (
-            ("ours / floor", of_one.ours_to_floor),
-            ("ours-cached / student", of_one.cached_to_student),
-            ("ours / published", of_one.ours_to_published),
-            ("ours-lockstep / ours", of_one.lockstep_to_ours),
-            ("ours / ours in fp32", of_one.ours_to_fp32),
-        )
-        if ratio is not None
-    ]
-    if ratios:
+    ratio_rows = []
+    for ratios in bench.ratios:
+        by_title = {
+            "ours / floor": ratios.ours_to_floor,
+            "ours-cached / student": ratios.cached_to_student,
+            "ours / published": ratios.ours_to_published,
+            "ours-lockstep / ours": ratios.lockstep_to_ours,
+            "ours / ours in fp32": ratios.ours_to_fp32,
+        }
+        for title, ratio in by_title.items():
+            if ratio is not None:
+                values = [f"{value:.3f}" for value in (ratio.median, ratio.smallest, ratio.largest)]
+                ratio_rows.append((title, ratios.precision, *values))
+    if ratio_rows:
         _print_table(
-            ("time", "precision", "median", "smallest", "largest"), ratios, words=("time", "precision")
+            ("time", "precision", "median", "smallest", "largest"), ratio_rows, words=("time", "precision")
         )
-    _conclude(step_sentence(found))
+    _conclude(step_sentence(bench))
 
 
 def _print_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[str], spare: Sequence[str] = ()
 ) -> None:
-    """Print columns: those of ``words`` at the left, numbers at the right; spare ones may go."""
+    """Print a table as wide as the terminal.
+
+    Args:
+        columns: titles.
+        rows: cells.
+        words: titles of the columns of text, which stand at the left; numbers stand at the right.
+        spare: titles of columns that a narrow terminal leaves out, the first of them first.
+    """
     order = {title: place for place, title in enumerate(spare, start=1)}
-    made = [Column(title, words=title in words, spare=order.get(title, 0)) for title in columns]
-    print_parts([Table(made, list(rows))], Console())
+    styled = [Column(title, words=title in words, spare=order.get(title, 0)) for title in columns]
+    print_parts([Table(styled, list(rows))], Console())
 
 
 def _conclude(sentence: str) -> None:
-    """Say what a bench comes to, as its last line."""
+    """Print the sentence with which a bench ends."""
     print_parts([Note(sentence, "strong", whole=True)], Console())

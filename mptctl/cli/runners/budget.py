@@ -1,6 +1,8 @@
-"""A budget of flips: from flags, against what chance alone flips, and kept once a run is trained."""
+"""The budget of flips that flags name, the warning that it is below retraining noise, and the adjustment."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from mptctl.cli.messages import warn
 from mptctl.errors import UsageError
@@ -15,13 +17,28 @@ from mptctl.report.media.progress_bars import showing_progress
 from mptctl.training.request import RunRequest
 
 
+@dataclass(frozen=True)
+class BudgetOrK:
+    """The flags on the bias k of an MPT update: k itself, or a budget of flips, in percent, that sets k."""
+
+    k: float | None
+    max_nfr: float | None
+    confidence: float | None
+    noise_floor: str | None
+
+
 def budget_of_flags(
     max_nfr: float | None, max_er_increase: float | None, confidence: float | None = None
 ) -> Budget | None:
-    """The budget that flags name, in percent and points; None without one.
+    """The budget that flags name, as fractions; None without one.
+
+    Args:
+        max_nfr: percent.
+        max_er_increase: percentage points.
+        confidence: interval level; None: 0.95.
 
     Raises:
-        UsageError: both are given, or one that no rate can reach.
+        UsageError: both limits are given, or one is out of range.
     """
     if max_nfr is not None and max_er_increase is not None:
         raise UsageError(
@@ -39,10 +56,10 @@ def budget_of_flags(
 def refuse_without_budget(
     max_nfr: float | None, confidence: float | None = None, noise_floor: str | None = None
 ) -> None:
-    """Refuse a confidence with which nothing is to be kept, and a noise floor that nothing is held against.
+    """Refuse --confidence and --noise-floor where no budget is given by --max-nfr.
 
     Raises:
-        UsageError: so it is.
+        UsageError: one of them is given without a budget.
     """
     if confidence is not None and max_nfr is None:
         raise UsageError(f"--confidence {confidence:g}: says how sure a budget must be; give --max-nfr too")
@@ -50,16 +67,16 @@ def refuse_without_budget(
         raise UsageError(f"--noise-floor {noise_floor}: is held against a budget; give --max-nfr too")
 
 
-def adjusted_afterwards(request: RunRequest, noise_floor: str | None = None) -> AdjustRequest | None:
-    """The adjustment of a run once it is trained; None for one without a budget of flips.
+def plan_adjustment(request: RunRequest, noise_floor: str | None = None) -> AdjustRequest | None:
+    """Return the adjustment that follows a training; None where its recipe has no budget of flips.
 
     Args:
-        request: the run.
+        request: the training.
         noise_floor: another training of the old model.
 
     Raises:
-        UsageError: something is in the way of the adjusted run that is not to be thrown away, or a noise
-            floor without a budget.
+        UsageError: the folder of the adjusted run holds something that may not be thrown away, or there is a
+            noise floor without a budget.
     """
     limit = nfr_budget(request.recipe.method)
     refuse_without_budget(limit, noise_floor=noise_floor)
@@ -77,15 +94,18 @@ def adjusted_afterwards(request: RunRequest, noise_floor: str | None = None) -> 
     )
 
 
-def warn_of_chance(budget: Budget | None, old: str | None, noise_floor: str | None, session: Session) -> None:
-    """Say before a training that its budget is below what another training of the old model flips.
+def warn_of_small_budget(
+    budget: Budget | None, old: str | None, noise_floor: str | None, session: Session
+) -> None:
+    """Print a warning, before a training, if its budget is below what retraining the old model flips.
 
     Args:
-        budget, old, noise_floor: nothing is said where one of them is missing.
+        budget, old: of the training.
+        noise_floor: another training of the old model; nothing is done where one of the three is None.
         session: as for the training.
 
     Raises:
-        MptctlError: that model is not there, or is none that could be held against the old one.
+        MptctlError: a model is missing, or the two cannot be compared.
     """
     if noise_floor is None or old is None or budget is None:
         return

@@ -1,4 +1,4 @@
-"""The work of `mptctl chain`: follow the updates, write table and figure, print the table."""
+"""The work of `mptctl chain`: follow the updates of updates, write table and figure, print the table."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from mptctl.studies.run_folders import runs_of_chain
 def show_chain(
     folder: Path, session: Session, *, markdown: Path | None, figure: Path | None, as_json: bool
 ) -> None:
-    """Print the flips of a chain of updates, and write them where that was asked for.
+    """Print the flips of a chain of updates, and write them as Markdown or a figure.
 
     Args:
-        folder: holds the chain's runs.
+        folder: of the chain's runs.
         session: where models compute and pictures are.
-        markdown, figure: files; None is one that nobody asked for.
+        markdown, figure: files to write; None: not written.
         as_json: print JSON.
 
     Raises:
-        CheckpointError: there is no run.
-        UsageError: a file that cannot be written, or would destroy what is read.
+        CheckpointError: the folder holds no run.
+        UsageError: a file cannot be written, or would destroy what is read.
     """
     outputs = Outputs()
     outputs.add_file("--markdown", markdown, MARKDOWN)
     outputs.add_figure("--figure", figure)
     runs = runs_of_chain(folder.expanduser())
     if not runs:
-        what = "holds no run" if folder.is_dir() else "no such folder"
-        raise CheckpointError(f"{folder}: {what}; name the folder of a study, such as runs/chain")
+        problem = "holds no run" if folder.is_dir() else "no such folder"
+        raise CheckpointError(f"{folder}: {problem}; name the folder of a study, such as runs/chain")
     read = {path for run in runs for path in (*run.iterdir(), *run.parent.iterdir()) if path.is_file()}
     outputs.check(sorted(read), prints=as_json)
     with showing_progress(session) as session:

@@ -1,4 +1,4 @@
-"""The work of `mptctl compare`: compare the runs, write the files that were asked for, print the table."""
+"""The work of `mptctl compare`: compare the runs, write the files that flags name, print the table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mptctl.studies.run_folders import named_folder, runs_below
 
 @dataclass(frozen=True)
 class ComparedFiles:
-    """The files that a comparison is written to; None is one that nobody asked for."""
+    """The files that a comparison is written to; None: not written."""
 
     csv: Path | None
     latex: Path | None
@@ -49,12 +49,12 @@ def compare_and_show(
     Args:
         names: studies, run roots or runs.
         session: where runs are and where models compute.
-        files: that are written.
-        old, by, part, equal_error, shift, against: as of `mptctl.studies.compare.compare_runs`.
+        files: to write.
+        old, by, part, equal_error, shift, against: as for `mptctl.studies.compare.compare_runs`.
         as_json: print JSON.
 
     Raises:
-        UsageError: a file that cannot be written, or would destroy what is read.
+        UsageError: a file cannot be written, or would destroy what is read.
         MptctlError: as `compare_runs`.
     """
     folders = [named_folder(name, session.run_root) for name in names]
@@ -82,7 +82,7 @@ def compare_and_show(
 
 
 def _files_of_runs(folder: Path) -> list[Path]:
-    """Files that may be read for the runs in a folder."""
+    """The files in the run folders below a folder, and the files beside each of them."""
     files = []
     for run in runs_below(folder):
         files += [path for path in run.iterdir() if path.is_file()]

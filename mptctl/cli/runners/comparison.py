@@ -1,4 +1,4 @@
-"""The question of a comparison: what its flags and the files that they name say of classes and slices."""
+"""The classes and slices of a comparison, read from its flags and the files that they name."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Question:
 
     Attributes:
         old_classes: labels that count as old, or ``all``.
-        class_map: classes of other names in old and new.
-        slicing: slices, with --metadata alone as the file of their columns.
+        class_map: classes that old and new model call by different names.
+        slicing: slices; of the files with their columns only --metadata.
     """
 
     old_classes: GivenClasses
@@ -36,26 +36,33 @@ class Question:
 
     @property
     def renamed(self) -> frozenset[str]:
-        """Old classes that have another name in the new model."""
+        """Names of the old model's classes that `class_map` renames, merges or splits; empty without a map."""
         return frozenset() if self.class_map is None else frozenset(self.class_map.old)
 
-    def slicing_of(self, models: Mapping[str, Predictions], split: Split | None) -> SliceRequest:
-        """The slices of some models: by --metadata, the files of OLD and NEW, or the split's columns."""
-        own = [Path(models[role].name) for role in ("old", "new") if models[role].origin == "file"]
+    def slicing_for(self, models: Mapping[str, Predictions], split: Split | None) -> SliceRequest:
+        """The slices, with all files in which their columns are looked for.
+
+        These are --metadata, then predictions files of OLD and NEW, then the table of the split's columns.
+
+        Args:
+            models: the predictions by role; ``old`` and ``new`` are needed.
+            split: of the models; None for files of predictions.
+        """
+        files = [Path(models[role].name) for role in ("old", "new") if models[role].origin == "file"]
         if split is not None:
-            kept = columns_path(split.folder, split.file.manifest_fingerprint)
-            own += [kept] if kept.is_file() else []
-        return replace(self.slicing, files=[*self.slicing.files, *own])
+            columns_of_split = columns_path(split.folder, split.file.manifest_fingerprint)
+            files += [columns_of_split] if columns_of_split.is_file() else []
+        return replace(self.slicing, files=[*self.slicing.files, *files])
 
 
-def files_of(flags: ComparedFlags) -> list[Path]:
-    """The files that flags name."""
+def files_named_by(flags: ComparedFlags) -> list[Path]:
+    """The files that the flags of a comparison name."""
     named = (_old_classes_file(flags), flags.metadata, flags.class_map, flags.superclasses)
     return [path for path in named if path is not None]
 
 
 def read_question(flags: ComparedFlags) -> Question:
-    """Read what the flags say.
+    """Read the classes and slices that flags name, and the files in which they stand.
 
     Raises:
         UsageError, DataError: a flag or a file that cannot be used.
@@ -74,5 +81,5 @@ def read_question(flags: ComparedFlags) -> Question:
 
 
 def _old_classes_file(flags: ComparedFlags) -> Path | None:
-    """The file with old classes; None where there is none."""
+    """The file with old classes; None where --old-classes is not given, or is ``all``."""
     return None if flags.old_classes in (None, ALL) else Path(str(flags.old_classes))

@@ -1,4 +1,4 @@
-"""The work of `mptctl train-ensemble`: train the members that are not there, or name them."""
+"""The work of `mptctl train-ensemble`: train the members that are missing, or print what would be done."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ ENSEMBLE = "ensemble"
 
 
 def train_members(flags: TrainingFlags, size: int, log: list[TrackerName] | None) -> None:
-    """Train references until there are so many members.
+    """Train references until the ensemble has ``size`` members; finished ones are kept.
+
+    With --print-recipe or --dry-run, print the recipe or the plan instead.
 
     Args:
         flags: as they were given.
-        size: of the ensemble.
-        log: trackers.
+        size: number of members.
+        log: trackers that each run is logged to.
 
     Raises:
-        MptctlError: as `read_inputs` and `plan_ensemble`, and what a run raises.
+        MptctlError: as `read_inputs`, `plan_ensemble` and a run.
     """
     trackers = require_trackers(log)
-    # An ensemble that goes on takes its recipe from its first member.
+    # With --resume, the recipe is that of the first member.
     inputs = read_inputs(flags, ENSEMBLE, member="0")
     recipe = inputs.with_keys({"method.name": "no-treatment"}, seed_offset=ENSEMBLE_SEED_OFFSET)
     folder = run_folder(flags.run_root, flags.name or ENSEMBLE)
@@ -50,17 +52,20 @@ def train_members(flags: TrainingFlags, size: int, log: list[TrackerName] | None
         resume=flags.resume,
         overwrite=flags.overwrite,
     )
-    # Here, because it takes seconds to import.
+    # Imported after the checks, because it takes seconds.
     from mptctl.training.ensemble import plan_ensemble
 
     members = plan_ensemble(request, size)
     if flags.dry_run:
-        _say_what_would_be_done(inputs, request, members)
+        _print_dry_run(inputs, request, members)
     else:
-        _train(request, members, trackers, flags.as_json)
+        _train_members(request, members, trackers, flags.as_json)
 
 
-def _train(request: RunRequest, members: list[Member], trackers: list[TrackerName], as_json: bool) -> None:
+def _train_members(
+    request: RunRequest, members: list[Member], trackers: list[TrackerName], as_json: bool
+) -> None:
+    """Train the members that are not kept; the process of rank 0 prints notes and the checkpoints."""
     from mptctl.report.trackers.logged_run import observed
     from mptctl.training.ensemble import EnsembleSummary, members_beyond, summarize
     from mptctl.training.train import train
@@ -72,10 +77,11 @@ def _train(request: RunRequest, members: list[Member], trackers: list[TrackerNam
             typer.echo(f"{member.request.folder}: finished before, left as it is", err=True)
     if rank() != 0:
         return
-    if beyond := members_beyond(request.folder, len(members)):
-        is_there = "is there too, and is" if len(beyond) == 1 else "are there too, and are"
+    further = members_beyond(request.folder, len(members))
+    if further:
+        are_there = "is there too, and is" if len(further) == 1 else "are there too, and are"
         typer.echo(
-            f"{request.folder}: {some(beyond)} {is_there} among the members that --ref names", err=True
+            f"{request.folder}: {some(further)} {are_there} among the members that --ref names", err=True
         )
     summary = EnsembleSummary(run=str(request.folder), members=summarize(members, trained=True))
     show(
@@ -85,13 +91,13 @@ def _train(request: RunRequest, members: list[Member], trackers: list[TrackerNam
     )
 
 
-def _say_what_would_be_done(inputs: Inputs, request: RunRequest, members: list[Member]) -> None:
+def _print_dry_run(inputs: Inputs, request: RunRequest, members: list[Member]) -> None:
+    """Print the state of each member, and the plan of the first that would be trained."""
     from mptctl.training.dry_run import dry_run
     from mptctl.training.ensemble import EnsembleDryRun, summarize
 
-    first = next(
-        (inputs.named(dry_run(member.request)) for member in members if member.state != "kept"), None
-    )
+    to_train = [member for member in members if member.state != "kept"]
+    first = inputs.with_recipe_name(dry_run(to_train[0].request)) if to_train else None
     plan = EnsembleDryRun(run=str(request.folder), members=summarize(members, trained=False), first=first)
     by_state: dict[str, list[str]] = {}
     for member in members:

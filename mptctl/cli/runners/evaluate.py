@@ -1,4 +1,4 @@
-"""The work of `mptctl evaluate OLD NEW...`: compare a model with its replacements, write, show, gate."""
+"""The work of `mptctl evaluate OLD NEW...`: compare a model with its replacements, and gate their release."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 
 from mptctl.cli.evaluate_flags import EvaluateFlags, LimitFlags, OutputFlags
 from mptctl.cli.outputs import Outputs, files_read_for
-from mptctl.cli.runners.comparison import Question, files_of, read_question
+from mptctl.cli.runners.comparison import Question, files_named_by, read_question
 from mptctl.cli.show import show, show_document
 from mptctl.cli.streams import outputs_are_one, write_commands
 from mptctl.errors import GateFailed, MptctlError, Stopped, StorageError, UsageError, some
@@ -56,15 +56,15 @@ FLIP_TABLE = OutputKind("table of flips", lambda path: has_header(path, FLIP_COL
 
 @dataclass(frozen=True)
 class Request:
-    """A comparison as its flags ask for it, all files that it needs besides models read.
+    """A comparison that flags ask for; all files that they name are read, but for the models.
 
     Attributes:
         flags: as they were given.
         question: classes and slices.
         limits: of the flags.
-        gate_file: further limits.
-        files: that are written.
-        trackers: that are told.
+        gate_file: limits and waivers of --gate; None without it.
+        files: to write.
+        trackers: that the comparison is logged to.
         today: the day in UTC.
     """
 
@@ -78,7 +78,7 @@ class Request:
 
     @property
     def most_flips(self) -> int:
-        """Flipped samples that any of the outputs lists at most."""
+        """The largest number of flipped samples that one of the outputs lists."""
         if self.files.flips is not None:
             return sys.maxsize
         logged = LOGGED_FLIPS if self.trackers else 0
@@ -87,61 +87,65 @@ class Request:
 
 
 def evaluate_updates(old: str, news: list[str], flags: EvaluateFlags) -> None:
-    """Compare the model in production with each of its replacements, and end as the gates do.
+    """Compare the model in production with each of its replacements; write and print the comparisons.
 
     Args:
         old, news: models in any form.
-        flags: as they were given; of several replacements none that is for one.
+        flags: as they were given; with several replacements no flag that is for one.
 
     Raises:
-        GateFailed: a gate did not pass.
+        GateFailed: a gate did not pass; raised last, once all is written and printed.
         Stopped: a signal came.
-        MptctlError: a flag, a file or a model that cannot be used.
+        MptctlError: a flag, a file or a model cannot be used.
+        typer.Exit: in place of GateFailed, where the verdict has just been printed on the same screen.
     """
-    named = {"old": old, "noise_floor": flags.noise_floor, "baseline": flags.baseline}
-    given = {role: name for role, name in named.items() if name is not None}
+    roles = {"old": old, "noise_floor": flags.noise_floor, "baseline": flags.baseline}
+    given = {role: name for role, name in roles.items() if name is not None}
     request = _read_request(flags, [*given.values(), *news])
     memory = None if flags.memory_limit is None else parse_size(flags.memory_limit, "--memory-limit")
-    # In a pipe nothing is said of rows: a log of pictures is worth a line each half minute, one of rows is
-    # not.
-    watched = sys.stderr is not None and sys.stderr.isatty()
+    # The progress of pairing rows is shown in a terminal only: in a log its lines would be of no use.
+    is_watched = sys.stderr is not None and sys.stderr.isatty()
     stop = StopRequest()
     reports: dict[str, FlipReport] = {}
     try:
         with (
-            _told_in_files(request.files),
+            _errors_written_to(request.files),
             interruptible(stop),
             showing_progress(Session(flags.run_root, flags.device, data_root=flags.data_root)) as session,
-            workspace(memory, session.progress if watched else None),
+            workspace(memory, session.progress if is_watched else None),
         ):
             updates = load_updates(given, news, session, part="test", renamed=request.question.renamed)
-            with_pictures = next((found for found in updates if found.split), updates[0])
-            pictures = lazy_picture_sizes(with_pictures, session.progress)
-            for new, found in zip(news, updates, strict=True):
-                slicing = replace(request.question.slicing_of(found.models, found.split), pictures=pictures)
-                reports[new] = _compare_and_write(request, new, found, slicing)
+            with_pictures = [loaded for loaded in updates if loaded.split is not None]
+            first = with_pictures[0] if with_pictures else updates[0]
+            pictures = lazy_picture_sizes(first, session.progress)
+            for new, loaded in zip(news, updates, strict=True):
+                slicing = request.question.slicing_for(loaded.models, loaded.split)
+                reports[new] = _compare_and_write(request, new, loaded, replace(slicing, pictures=pictures))
     except KeyboardInterrupt as error:
         raise Stopped("stopped", stop.signum or signal.SIGINT) from error
     if len(news) > 1:
-        _conclude_updates(reports, flags.as_json)
+        _show_and_gate_all(reports, flags.as_json)
         return
     [report] = reports.values()
     if flags.output.github:
         from mptctl.report.documents.ci import render_github
 
-        # On standard error: the runner of a workflow reads both, and standard output may be JSON.
+        # On standard error, since standard output may be JSON; the runner of a workflow reads both.
         write_commands(render_github(report))
     show(report, lambda report: _print_comparison(report, flags.output), as_json=flags.as_json)
-    with _said_once(on_screen=not (flags.as_json or flags.output.markdown == "-")):
+    with _without_repeated_verdict(on_screen=not (flags.as_json or flags.output.markdown == "-")):
         report.gate.require_passed()
 
 
 def _read_request(flags: EvaluateFlags, models: list[str]) -> Request:
-    """Look at everything that can be wrong before a model is read.
+    """Check the flags and read the files that they name, before any model is read.
 
     Args:
         flags: as they were given.
-        models: all that will be read.
+        models: every model that will be read.
+
+    Raises:
+        UsageError, DataError: a flag, an output or a file cannot be used.
     """
     output, compared = flags.output, flags.compared
     trackers = require_trackers(output.log)
@@ -170,14 +174,14 @@ def _read_request(flags: EvaluateFlags, models: list[str]) -> Request:
 
 
 def _check_outputs(flags: EvaluateFlags, files: FlipFiles, models: list[str]) -> None:
-    """Refuse outputs that would destroy what is read, or each other, before anything is computed."""
-    as_markdown = flags.output.markdown == "-"
-    if flags.as_json and as_markdown:
+    """Refuse outputs that would destroy an input or one another, and a history file that is damaged."""
+    prints_markdown = flags.output.markdown == "-"
+    if flags.as_json and prints_markdown:
         raise UsageError("--json and --markdown -: both print to standard output; give --markdown a file")
     outputs = Outputs()
     outputs.add_file("--report", files.page, HTML)
     if files.figures is not None:
-        # Only then, because matplotlib takes long to import.
+        # Imported only here, because matplotlib takes long.
         from mptctl.report.figures.flips import figure_files
 
         outputs.add_folder("--figures", files.figures, figure_files(), figure_kind)
@@ -186,15 +190,16 @@ def _check_outputs(flags: EvaluateFlags, files: FlipFiles, models: list[str]) ->
     outputs.add_file("--flips", files.flips, FLIP_TABLE)
     outputs.add_file("--append-history", files.history, APPENDED)
     outputs.add_folder("--save-predictions", files.predictions, PREDICTIONS, lambda path: SAVED)
-    inputs = [*files_read_for(models, flags.run_root), *files_of(flags.compared)]
+    inputs = [*files_read_for(models, flags.run_root), *files_named_by(flags.compared)]
     if flags.limits.gate_file is not None:
         inputs.append(flags.limits.gate_file)
-    outputs.check(inputs, prints=flags.as_json or as_markdown)
+    outputs.check(inputs, prints=flags.as_json or prints_markdown)
     if files.history is not None and files.history.exists():
-        read_history(files.history)  # a damaged one is said before anything is computed
+        read_history(files.history)  # raises an error where it is damaged
 
 
 def _limits(flags: LimitFlags) -> Limits:
+    """The limits that flags set in percent and points, as fractions."""
     return Limits(
         **{kind.key: _fraction(getattr(flags, kind.key)) for kind in LIMITS},
         confidence=flags.confidence,
@@ -209,7 +214,11 @@ def _fraction(percent: float | None) -> float | None:
 
 
 def _refuse_flags_without_use(request: Request) -> None:
-    """UsageError where a flag has nothing that it is for; a gate file may need each of them."""
+    """Refuse --confidence, --metadata and --superclasses where nothing uses them; only without a gate file.
+
+    Raises:
+        UsageError: one of them is given without use.
+    """
     limits, by = request.limits, request.question.slicing.by
     if limits.confidence is not None and not limits.given():
         raise UsageError(
@@ -222,13 +231,23 @@ def _refuse_flags_without_use(request: Request) -> None:
         raise UsageError("--superclasses: is for --by superclass or --gate; give one of them")
 
 
-def _compare_and_write(request: Request, new: str, found: NamedModels, slicing: SliceRequest) -> FlipReport:
-    """Compare with one replacement, tell trackers, write files; the report has the flips of the gallery."""
+def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing: SliceRequest) -> FlipReport:
+    """Compare with one replacement, log to trackers, write all files, and print their paths.
+
+    Args:
+        request: the comparison.
+        new: name of the replacement, for the trackers.
+        loaded: predictions of old and new model, and of those of further roles.
+        slicing: the slices.
+
+    Returns:
+        The report, with as many flipped samples as --gallery says.
+    """
     flags = request.flags
-    sources = None if flags.output.report is None else Gathering(found, sys.argv, request.today)
+    sources = None if flags.output.report is None else Gathering(loaded, sys.argv, request.today)
     report = compare(
-        found.models["old"],
-        found.models["new"],
+        loaded.models["old"],
+        loaded.models["new"],
         ComparisonRequest(
             old_classes=request.question.old_classes,
             limits=request.limits,
@@ -239,16 +258,16 @@ def _compare_and_write(request: Request, new: str, found: NamedModels, slicing: 
             today=request.today,
             nfr_margin=_fraction(flags.limits.nfr_margin),
             worst=request.most_flips,
-            validation=found.validation,
-            identical=found.identical,
-            unfinished=found.unfinished,
-            warnings=[*found.warnings, *small_limits(request.limits)],
+            validation=loaded.validation,
+            identical=loaded.identical,
+            unfinished=loaded.unfinished,
+            warnings=[*loaded.warnings, *small_limits(request.limits)],
         ),
-        noise_floor=found.models.get("noise_floor"),
-        baseline=found.models.get("baseline"),
+        noise_floor=loaded.models.get("noise_floor"),
+        baseline=loaded.models.get("baseline"),
     )
-    if found.split is not None:
-        report = report.model_copy(update={"class_labels": found.split.file.class_labels or {}})
+    if loaded.split is not None:
+        report = report.model_copy(update={"class_labels": loaded.split.file.class_labels or {}})
     if request.trackers:
         from mptctl.report.trackers.logged_comparison import log_comparison
 
@@ -256,17 +275,18 @@ def _compare_and_write(request: Request, new: str, found: NamedModels, slicing: 
         log_comparison(logged, request.trackers, new, flags.run_root)
     shown = report.model_copy(update={"worst_flips": report.worst_flips[: flags.output.gallery]})
     files, data_root = request.files, flags.data_root
-    for path in files.write(shown, found.models, data_root, found.split, report.worst_flips, sources):
+    for path in files.write(shown, loaded.models, data_root, loaded.split, report.worst_flips, sources):
         typer.echo(f"wrote {path}", err=True)
     if files.history is not None:
-        place = append_release(files.history, make_release(shown, request.today, _tag(flags.output.tag)))
+        release = make_release(shown, request.today, _release_tag(flags.output.tag))
+        place = append_release(files.history, release)
         added = "added to" if place is None else f"not added, since it is release {place} already:"
         typer.echo(f"{added} {files.history}", err=True)
     return shown
 
 
-def _tag(given: str | None) -> str | None:
-    """The name of the release: as it was given, or the commit of the folder at hand, where that is there."""
+def _release_tag(given: str | None) -> str | None:
+    """The name of the release: the given one, or the git commit of the current folder; None without either."""
     if given is not None:
         return given
     try:
@@ -276,7 +296,7 @@ def _tag(given: str | None) -> str | None:
 
 
 def _print_comparison(report: FlipReport, output: OutputFlags) -> None:
-    """Print a comparison for people, in the form that was asked for."""
+    """Print a comparison for a person: Markdown with ``--markdown -``, else tables as wide as the terminal."""
     if output.markdown == "-":
         from mptctl.report.documents.flips_markdown import render_markdown
 
@@ -289,11 +309,12 @@ def _print_comparison(report: FlipReport, output: OutputFlags) -> None:
         print_report(for_people(report), Console(), output.sort, output.rows, full=output.full)
 
 
-def _conclude_updates(reports: Mapping[str, FlipReport], as_json: bool) -> None:
-    """Print several comparisons with one old model, and end as their gates do.
+def _show_and_gate_all(reports: Mapping[str, FlipReport], as_json: bool) -> None:
+    """Print the comparisons of several replacements, by their names, with one old model.
 
     Raises:
-        GateFailed: names each new model whose gate did not pass, with its reasons.
+        GateFailed: a gate did not pass; the message names each such replacement with its reasons.
+        typer.Exit: in its place, where the verdicts have just been printed on the same screen.
     """
     named = {name: for_people(report) for name, report in reports.items()}
     show(
@@ -307,26 +328,30 @@ def _conclude_updates(reports: Mapping[str, FlipReport], as_json: bool) -> None:
             report.gate.require_passed()
         except GateFailed as error:
             failed.append(f"{name}: {error}")
-    with _said_once(on_screen=not as_json):
+    with _without_repeated_verdict(on_screen=not as_json):
         if failed:
             raise GateFailed(some(failed, len(failed), "; "))
 
 
 @contextmanager
-def _told_in_files(files: FlipFiles) -> Iterator[None]:
-    """Write an error that keeps the models from being compared into Markdown and JUnit too."""
+def _errors_written_to(files: FlipFiles) -> Iterator[None]:
+    """Write an error that prevents the comparison to the Markdown and JUnit files too, and raise it again."""
     try:
         yield
     except MptctlError as error:
         if error.exit_code in NOT_COMPARED:
-            with suppress(StorageError):  # the error itself is said in any case
+            with suppress(StorageError):  # the first error is the one to report
                 files.write_error(str(error))
         raise
 
 
 @contextmanager
-def _said_once(*, on_screen: bool) -> Iterator[None]:
-    """End without the message of a failed gate where its verdict is the line above, on the same screen."""
+def _without_repeated_verdict(*, on_screen: bool) -> Iterator[None]:
+    """Turn GateFailed into an exit without message where the line above on the screen is the verdict.
+
+    Args:
+        on_screen: the verdict has just been printed to standard output, for a person.
+    """
     try:
         yield
     except GateFailed as error:

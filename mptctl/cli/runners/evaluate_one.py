@@ -1,4 +1,4 @@
-"""The work of `mptctl evaluate MODEL`: one model by itself, its accuracy and its calibration."""
+"""The work of `mptctl evaluate MODEL`: measure the accuracy and the calibration of one model."""
 
 from __future__ import annotations
 
@@ -23,19 +23,21 @@ from mptctl.report.media.provenance import Gathering
 
 
 def evaluate_one(model: str, flags: EvaluateFlags) -> None:
-    """Measure one model, and show it.
+    """Measure one model, write its page if a flag names one, and print the result.
 
     Args:
         model: run name, run folder, .pt file or predictions file.
         flags: those for one model alone, and those for any number.
 
     Raises:
-        UsageError: a temperature that there is nothing to fit on, or a validation part without a temperature.
+        UsageError: --temperature without anything to fit it on, --validation without --temperature, or a page
+            that would destroy something.
+        MptctlError: the model cannot be used.
     """
-    fit, validation = flags.alone.temperature is not None, flags.alone.validation
-    if validation is not None and not fit:
+    fits_temperature, validation = flags.alone.temperature is not None, flags.alone.validation
+    if validation is not None and not fits_temperature:
         raise UsageError("--validation: is what --temperature fit is fitted on; give both")
-    if fit and validation is None and is_predictions_file(Path(model).expanduser()):
+    if fits_temperature and validation is None and is_predictions_file(Path(model).expanduser()):
         raise UsageError(
             f"--temperature fit: {model} holds no validation part; name a predictions file of held-out "
             "samples with --validation FILE"
@@ -46,16 +48,16 @@ def evaluate_one(model: str, flags: EvaluateFlags) -> None:
     outputs.check(files_read_for([model, validation], flags.run_root), prints=flags.as_json)
     held_out = None
     with showing_progress(Session(flags.run_root, flags.device, data_root=flags.data_root)) as session:
-        found = load_predictions({"model": model}, session, part="test")
-        if fit:
-            of_validation = load_predictions({"model": validation or model}, session, part="val")
-            held_out = of_validation.models["model"]
-    result = measure_calibration(found.models["model"], held_out, found.warnings)
+        loaded = load_predictions({"model": model}, session, part="test")
+        if fits_temperature:
+            loaded_validation = load_predictions({"model": validation or model}, session, part="val")
+            held_out = loaded_validation.models["model"]
+    result = measure_calibration(loaded.models["model"], held_out, loaded.warnings)
     if report is not None:
         from mptctl.report.media.page import render_document
 
         with writing(report) as stream:
-            sources = Gathering(found, sys.argv).finish()
+            sources = Gathering(loaded, sys.argv).finish()
             stream.write(render_document(calibration_document(result), sources).encode())
         typer.echo(f"wrote {report}", err=True)
     show(result, "calibration:calibration_document", flags.output.full, as_json=flags.as_json)

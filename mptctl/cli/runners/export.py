@@ -19,13 +19,13 @@ def export_and_show(request: ExportRequest, checkpoint: Path, session: Session, 
     """Export a model and print how its predictions differ from the checkpoint's.
 
     Args:
-        request: what was asked for.
-        checkpoint: of the run that it names.
+        request: the model, the format and its settings.
+        checkpoint: of that model.
         session: where runs and the split are.
         as_json: print JSON.
 
     Raises:
-        UsageError: an output that would destroy something.
+        UsageError: settings that contradict each other, or an output that would destroy something.
         MptctlError: as `mptctl.release.exporting.export`.
     """
     refuse_contradictions(request)
@@ -40,7 +40,7 @@ def export_and_show(request: ExportRequest, checkpoint: Path, session: Session, 
 
 
 def _describe(report: ExportReport) -> list[str]:
-    """The differences of the export from the checkpoint, for people."""
+    """Lines for a person: how the exported model differs from the checkpoint, and the size of the file."""
     within = "" if report.tolerance is None else f" (tolerance {report.tolerance:g})"
     lines = [
         f"{report.pictures:,} validation pictures: logits differ by up to "

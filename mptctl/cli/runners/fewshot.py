@@ -1,4 +1,4 @@
-"""The work of `mptctl fewshot`: episodes, features by the runs' margins, and classes that are added."""
+"""The work of `mptctl fewshot`: measure episodes, compare features of several runs, or add classes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from mptctl.report.media.progress_bars import showing_progress
 if TYPE_CHECKING:
     from mptctl.release.adding import AddReport
 
-# Modules with torch, which takes seconds to import, come after the checks: that a model is not there is said
-# at once.
+# Modules with torch, which takes seconds to import, are imported after the checks, so that a missing model is
+# reported at once.
 
 
 def measure_episodes(
     run: str, session: Session, episodes: Mapping[str, int], classes: Path | None, *, as_json: bool
 ) -> None:
-    """Measure few-shot accuracy and print it.
+    """Measure few-shot accuracy, and print it and its warnings.
 
     Args:
-        run: its features are tested.
+        run: the model whose features are tested.
         session: where runs are and where models compute.
         episodes: the fields of `EpisodeRequest`.
         classes: a file with the novel classes; None: all of the split that the run does not know.
@@ -49,14 +49,14 @@ def measure_episodes(
 def add_from_pictures(
     run: str, session: Session, pictures: Path, name: str, *, overwrite: bool, as_json: bool
 ) -> None:
-    """Write a run that knows more classes, and print what it cost.
+    """Write a run that knows further classes, and print the flips that adding them costs.
 
     Args:
-        run: the model without them.
+        run: the model to which classes are added.
         session: where runs are and where models compute.
-        pictures: a folder of pictures for each new class.
+        pictures: a folder with a folder of pictures for each new class.
         name: of the new run's folder.
-        overwrite: throw away what is there.
+        overwrite: throw away the run that is in that folder.
         as_json: print JSON.
     """
     find_checkpoint(run, session.run_root)
@@ -70,7 +70,7 @@ def add_from_pictures(
 
 
 def _print_added(report: AddReport) -> None:
-    """Print the new classes, what their shift costs, and the checkpoint."""
+    """Print the new classes, their shift and the flips that it leaves, and the path of the checkpoint."""
     for label, count in report.classes.items():
         typer.echo(f"added {label} from {count} pictures")
     typer.echo(
@@ -83,7 +83,7 @@ def _print_added(report: AddReport) -> None:
 def analyse_features(
     runs: list[str], session: Session, figure: Path, episodes: Mapping[str, int], *, as_json: bool
 ) -> None:
-    """Measure accuracy and variance of features by the runs' margins, draw them and print them.
+    """Measure few-shot accuracy and variance of features for runs of different margins, draw and print them.
 
     Args:
         runs: trained with different margins.
@@ -102,9 +102,9 @@ def analyse_features(
     from mptctl.report.media.svg import save_figure
 
     with showing_progress(session) as session:
-        found = discriminability(checkpoints, split, EpisodeRequest(**episodes), session)
-    save_figure(draw_discriminability(found), figure)
-    report = DiscriminabilityReport(runs=found, figure=str(figure))
+        measured = discriminability(checkpoints, split, EpisodeRequest(**episodes), session)
+    save_figure(draw_discriminability(measured), figure)
+    report = DiscriminabilityReport(runs=measured, figure=str(figure))
     show(report, "few_shot:discriminability_document", as_json=as_json)
     if not as_json:
         typer.echo(str(figure))

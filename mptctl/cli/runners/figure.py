@@ -1,4 +1,4 @@
-"""The work of `mptctl figure`: what models have learnt, and what they see in training."""
+"""The work of `mptctl figure`: draw what models have learnt, and what they see in training."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from mptctl.recipe.picture_words import training_words
 from mptctl.report.documents.class_names import class_name
 from mptctl.report.media.progress_bars import showing_progress
 
-# Modules with torch, which takes seconds to import, come after the checks: that a model or a split is not
-# there is said at once.
+# Modules with torch, which takes seconds to import, are imported after the checks, so that a missing model or
+# split is reported at once.
 
 
 def draw_embedding(runs: list[str], session: Session, path: Path) -> None:
@@ -39,14 +39,15 @@ def draw_embedding(runs: list[str], session: Session, path: Path) -> None:
 
     with showing_progress(session) as session:
         embeddings = embed(checkpoints, split, session)
-    # A panel has the name of the run's folder, where that says which one it is.
-    short = {name: Path(name).name for name in embeddings}
-    names = short if len(set(short.values())) == len(short) else {name: name for name in embeddings}
-    labels = split.file.class_labels or {}
-    panels = {
-        names[name]: replace(each, class_names=tuple(class_name(labels, label) for label in each.class_names))
-        for name, each in embeddings.items()
-    }
+    # A panel has the name of the run's folder, unless two runs share that name.
+    titles = {name: Path(name).name for name in embeddings}
+    if len(set(titles.values())) < len(titles):
+        titles = {name: name for name in embeddings}
+    names_for_people = split.file.class_labels or {}
+    panels = {}
+    for name, embedding in embeddings.items():
+        class_names = tuple(class_name(names_for_people, label) for label in embedding.class_names)
+        panels[titles[name]] = replace(embedding, class_names=class_names)
     save_figure(draw_embeddings(panels), path)
     typer.echo(str(path))
 
@@ -54,13 +55,13 @@ def draw_embedding(runs: list[str], session: Session, path: Path) -> None:
 def draw_training_pictures(
     recipe: str | None, overrides: list[str] | None, session: Session, pictures: int, epoch: int, path: Path
 ) -> None:
-    """Draw a sheet of training pictures with their labels, and print the steps and the figure's path.
+    """Draw a sheet of training pictures with their labels; print how they were made, and the figure's path.
 
     Args:
         recipe: a preset or a file; None: the default of the split's source.
-        overrides: ``group.key=value``, over the recipe.
+        overrides: ``group.key=value``, in place of the recipe's.
         session: where the split and its pictures are.
-        pictures: on the sheet.
+        pictures: how many are on the sheet.
         epoch: the epoch whose first pictures are drawn, from 0.
         path: the file that the figure is written to.
     """
@@ -75,12 +76,15 @@ def draw_training_pictures(
     from mptctl.report.media.svg import save_figure
 
     sheet = training_sheet(split, chosen, pictures, epoch)
-    known = split.file.class_labels or {}
+    names_for_people = split.file.class_labels or {}
     captions = []
-    for labels in sheet.labels:
-        weights = [f" {weight:.2f}" if len(labels) > 1 else "" for weight in labels.values()]
-        names = [class_name(known, label) for label in labels]
-        captions.append("\n".join(map("".join, zip(names, weights, strict=True))))
+    for weights in sheet.labels:
+        # A mixed picture has several labels, each with its weight.
+        lines = [
+            class_name(names_for_people, label) + (f" {weight:.2f}" if len(weights) > 1 else "")
+            for label, weight in weights.items()
+        ]
+        captions.append("\n".join(lines))
     save_figure(draw_sheet(sheet.pictures, captions), path)
     typer.echo(training_words(chosen.data), err=True)
     typer.echo(str(path))

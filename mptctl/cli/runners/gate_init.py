@@ -1,4 +1,4 @@
-"""The work of `mptctl gate init`: compare two models, and write the gate that they just keep to."""
+"""The work of `mptctl gate init`: compare two models, and write a gate whose limits they just keep."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from mptctl.cli.evaluate_flags import ComparedFlags
 from mptctl.cli.outputs import Outputs, files_read_for
-from mptctl.cli.runners.comparison import files_of, read_question
+from mptctl.cli.runners.comparison import files_named_by, read_question
 from mptctl.errors import UsageError
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.gate.draft import draft_gate_file
@@ -25,24 +25,26 @@ from mptctl.report.media.progress_bars import showing_progress
 
 
 def write_gate_file(old: str, new: str, flags: ComparedFlags, out: Path, session: Session) -> None:
-    """Compare two models, and write a gate file whose limits they just keep to.
+    """Compare two models, write a gate file whose limits they just keep, and print its path.
 
     Args:
         old, new: models in any form that `evaluate` takes.
         flags: the classes and slices.
-        out: the file; one that is there is kept.
+        out: the file to write; it must not exist, or be empty.
         session: where runs are and where models compute.
 
     Raises:
-        UsageError: a file that is there, flags without use, or one model twice.
+        UsageError: the file exists, --metadata is given without --by, or both models are the same.
+        MptctlError: as `load_predictions` and `compare`.
     """
     if flags.metadata is not None and not flags.by:
         raise UsageError("--metadata: is for --by; name a column of it, such as --by country")
     if out.is_file() and out.stat().st_size:
         raise UsageError(f"--out {out}: is there already; edit it, or name another file")
     outputs = Outputs()
-    outputs.add_file("--out", out, OutputKind("draft", lambda path: False))
-    outputs.check([*files_read_for([old, new], session.run_root), *files_of(flags)])
+    never_replaced = OutputKind("draft", lambda path: False)
+    outputs.add_file("--out", out, never_replaced)
+    outputs.check([*files_read_for([old, new], session.run_root), *files_named_by(flags)])
     question = read_question(flags)
     with showing_progress(session) as session, workspace():
         found = load_predictions({"old": old, "new": new}, session, part="test", renamed=question.renamed)
@@ -53,7 +55,7 @@ def write_gate_file(old: str, new: str, flags: ComparedFlags, out: Path, session
                 old_classes=question.old_classes,
                 class_map=question.class_map,
                 slicing=replace(
-                    question.slicing_of(found.models, found.split),
+                    question.slicing_for(found.models, found.split),
                     pictures=lazy_picture_sizes(found, session.progress),
                 ),
                 identical=found.identical,

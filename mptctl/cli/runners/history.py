@@ -18,12 +18,13 @@ def show_history(file: Path, figure: Path | None, *, as_json: bool) -> None:
     """Print the releases of a history file, and draw them where a figure is asked for.
 
     Args:
-        file: with a release a line.
-        figure: the file that the figure is written to; None: none.
+        file: as `evaluate --append-history` writes it, one release a line.
+        figure: the file that the figure is written to; None: no figure.
         as_json: print JSON.
 
     Raises:
-        DataError: the file holds no release, or is damaged. UsageError: the figure cannot be written.
+        DataError: the file holds no release, or is damaged.
+        UsageError: the figure cannot be written.
     """
     outputs = Outputs()
     outputs.add_figure("--out", figure)

@@ -1,9 +1,10 @@
-"""The work of `mptctl import`: a model that was trained elsewhere is looked at and becomes a run."""
+"""The work of `mptctl import`: measure a model that was trained elsewhere, and write it as a run."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -15,6 +16,9 @@ from mptctl.models.ownership import refuse_own_inputs, run_folder
 from mptctl.names import Channels, Session
 from mptctl.recipe import DEFAULT_PRESET, load_recipe
 from mptctl.report.media.progress_bars import showing_progress
+
+if TYPE_CHECKING:
+    from mptctl.models.published import HubModel
 
 
 def import_model(
@@ -29,10 +33,12 @@ def import_model(
     overrides: list[str],
     overwrite: bool,
 ) -> None:
-    """Write a run of a model that was trained elsewhere; print its path and error. Parameters are the flags.
+    """Write a run of a model that was trained elsewhere; print its path, notes, and its validation error.
+
+    Parameters are the flags. Without a split no error is measured.
 
     Raises:
-        UsageError: nothing says how the model sees pictures, which network it is, or its classes.
+        UsageError: neither flags nor the model say how it sees pictures, which network it is, or its classes.
         MptctlError: weights, classes or pictures that cannot be read, or do not go together.
     """
     split = load_split(run_root) if (run_root / SPLIT_NAME).exists() else None
@@ -41,25 +47,19 @@ def import_model(
             f"no {SPLIT_NAME} in {run_root}: nothing says how the model sees pictures; name a recipe with "
             "--recipe, or run mptctl split SOURCE first"
         )
-    # After the split, whose absence is to be said at once: torch takes seconds to import.
+    # Imported after the check, because torch takes seconds.
     from mptctl.inference.imported import look_at_imported
     from mptctl.models.importing import prepare_import, read_class_names, write_import
-    from mptctl.models.published import find_described
 
     folder = run_folder(run_root, name)
     refuse_own_inputs(folder, () if class_names is None else (class_names,))
-    described = find_described(weights.expanduser(), arch)
-    if described is None:
-        raise UsageError(
-            f"{weights}: nothing says which network these weights are of; name it with --arch, such as "
-            "--arch resnet18"
-        )
+    described = _describe(weights, arch)
     names = described.class_names if class_names is None else read_class_names(class_names)
     if names is None:
         raise UsageError(f"{weights}: does not name its classes; give --class-names FILE, one a line")
     data = [f"data.{key}={json.dumps(value)}" for key, value in described.data.items()]
 
-    def say(text: str) -> None:
+    def print_line(text: str) -> None:
         typer.echo(f"{name}: {text}", err=True)
 
     preset = recipe or (DEFAULT_PRESET[split.file.source] if split else "")
@@ -73,15 +73,32 @@ def import_model(
         num_old=split.classes.num_old if split else 0,
         channels=channels,
         overwrite=overwrite,
-        log=say,
+        log=print_line,
     )
-    # Before anything is written: what cannot be measured leaves no run.
+    # Measured before anything is written, so that a model that cannot be measured leaves no run.
     with showing_progress(Session(run_root, checkpoint.meta.recipe.runtime.device)) as session:
         look = look_at_imported(checkpoint, channels, split, session)
     split_json = split.file.model_dump_json(indent=2) if split else None
-    path = write_import(checkpoint, split_json, overwrite=overwrite, log=say)
+    path = write_import(checkpoint, split_json, overwrite=overwrite, log=print_line)
     if split is not None:
         hold_manifest(split, folder)
     for line in [*described.notes, *look.lines, *([look.warning] if look.warning else [])]:
-        say(line)
+        print_line(line)
     typer.echo(str(path))
+
+
+def _describe(weights: Path, arch: str | None) -> HubModel:
+    """Find out the network, the classes and the preprocessing of some weights; ``arch`` is its name if given.
+
+    Raises:
+        UsageError: neither the weights nor ``arch`` say which network they are of.
+    """
+    from mptctl.models.published import find_described
+
+    described = find_described(weights.expanduser(), arch)
+    if described is None:
+        raise UsageError(
+            f"{weights}: nothing says which network these weights are of; name it with --arch, such as "
+            "--arch resnet18"
+        )
+    return described

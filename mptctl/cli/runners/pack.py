@@ -30,20 +30,21 @@ def pack_and_show(
     short_side: int | None,
     as_json: bool,
 ) -> None:
-    """Copy the pictures of a source and print what the copy is.
+    """Copy the pictures of a source, and print the content and size of the copy and the next command.
 
     Args:
         source: a path or an address.
         out: the copy's folder.
-        kind: of the source; empty: recognised.
-        columns: ``ROLE=NAME``, each.
-        to: folders of classes or shards.
-        short_side: pixels at most; None: each picture stays as it is.
+        kind: of the source; empty: recognised by its files.
+        columns: of a table, each as ``ROLE=NAME``.
+        to: whether the copy is folders of classes or shards.
+        short_side: largest shorter side of a picture, in pixels; None: pictures are copied as they are.
         as_json: print JSON.
 
     Raises:
-        BadPictures: each is named on standard error first.
-        StorageError, Stopped: the message says that the same command goes on.
+        BadPictures: some pictures cannot be used; each is printed on standard error first.
+        StorageError: the copy cannot be written.
+        Stopped: Ctrl-C; where this or a full disk ended it, the message says that the same command goes on.
     """
     request = PackRequest(
         source=source if is_remote(source) else str(Path(source).expanduser().resolve()),
@@ -72,20 +73,20 @@ def pack_and_show(
 
 
 def _describe(report: PackReport) -> list[str]:
-    """The content and size of the copy and the next command, for people."""
+    """Lines for a person: the content, speed and size of the copy, and the next command."""
     counts = {
         "made smaller": report.resized,
         "written anew as RGB": report.rewritten,
         "copied as they are": report.copied,
     }
-    said = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-    said += f"; {report.found:,} of them were there already" if report.found else ""
+    content = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    content += f"; {report.found:,} of them were there already" if report.found else ""
     share = report.packed_bytes / max(1, report.source_bytes)
     new = report.pictures - report.found
     speed = f"; {new / report.seconds:,.0f} pictures/s" if new and report.seconds else ""
     side = report.request.short_side
     return [
-        f"{report.pictures:,} pictures: {said}{speed}",
+        f"{report.pictures:,} pictures: {content}{speed}",
         f"{report.source_bytes / 1e6:,.1f} MB became {report.packed_bytes / 1e6:,.1f} MB, {100 * share:.0f} %"
         + (f" in {report.shards:,} shards" if report.shards else "")
         + (f"; shorter side at most {side}" if side else "")

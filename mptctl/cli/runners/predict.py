@@ -1,4 +1,4 @@
-"""The work of `mptctl predict`: a model answers to a folder of pictures, and a file keeps what it said."""
+"""The work of `mptctl predict`: write a model's predictions for pictures without labels."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from mptctl.report.media.progress_bars import progress_bars
 def predict_folder(
     run: str, folder: Path, out: Path, session: Session, *, verify: Verify, on_bad: OnBad
 ) -> None:
-    """Write a model's predictions for pictures, and print how many there are.
+    """Write a model's predictions for pictures; print how many, which files were left out, and the path.
 
     Args:
         run: the model.
         folder: of pictures, at any depth; or a table, or a pattern of shards.
         out: the predictions file.
         session: where runs are and where the model computes.
-        verify: how each file is looked at.
-        on_bad: what becomes of bad files.
+        verify: whether each file is decoded, or only its header and ends are checked.
+        on_bad: refuse bad files, or leave them out.
 
     Raises:
-        UsageError: a file that cannot be written, or would destroy what is read.
-        CheckpointError, DataError: no such model, or no such folder.
+        UsageError: the predictions file has no known ending, or would destroy what is read.
+        CheckpointError: there is no such model.
+        DataError: there is no such folder, or a file in it is bad.
     """
     outputs = Outputs()
     answers_writer(out)

@@ -32,7 +32,8 @@ def show_quickstart(run_root: Path, seed: int, *, overwrite: bool, as_json: bool
         as_json: print JSON.
 
     Raises:
-        UsageError: something is there that must not be written over. Stopped: by a signal.
+        UsageError: a file or folder is there that must not be written over.
+        Stopped: a signal came; the message says how to start anew.
     """
     page, console = run_root / PAGE_NAME, Console(stderr=True)
     _refuse_page(page, overwrite=overwrite)
@@ -45,7 +46,7 @@ def show_quickstart(run_root: Path, seed: int, *, overwrite: bool, as_json: bool
                 on_update=on_update,
                 log=partial(plain_line, console),
             )
-    except Stopped as error:  # it has no --resume
+    except Stopped as error:  # the command has no --resume
         message = f"{run_root}: the quickstart was stopped; start it anew with --overwrite"
         raise Stopped(message, error.signum) from error
     pictures, sources = image_reader(done.split, part="test"), Gathering(done.found, sys.argv).finish()
@@ -54,7 +55,7 @@ def show_quickstart(run_root: Path, seed: int, *, overwrite: bool, as_json: bool
 
 
 def _refuse_page(page: Path, *, overwrite: bool) -> None:
-    """Refuse, before anything is trained, a page that must not be written over."""
+    """Refuse to write over a page without ``overwrite``, and in any case over what quickstart did not write."""
     if not os.path.lexists(page):
         return
     if not (page.is_file() and not page.is_symlink() and HTML.known(page)):

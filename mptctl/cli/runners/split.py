@@ -1,4 +1,4 @@
-"""The work of `mptctl split`: from flags to a split, and from it to the terminal."""
+"""The work of `mptctl split`: make the split that flags describe, and print and page its summary."""
 
 from __future__ import annotations
 
@@ -28,56 +28,71 @@ from mptctl.report.media.progress_bars import progress_bars
 
 
 def split_pictures(flags: SplitFlags) -> None:
-    """Find the source, divide it, and say what came of it."""
+    """Make or load the split of a source, write its page if a flag names one, and print a summary and notes.
+
+    Raises:
+        UsageError: flags that cannot be used, or a run is being written that --overwrite would disturb.
+        MptctlError: as `find_place`, `make_split` and `read_class_labels`.
+    """
     run_root = flags.run_root
-    if flags.overwrite and (held := list_held_folders(run_root)):
+    written_now = list_held_folders(run_root) if flags.overwrite else []
+    if written_now:
         raise UsageError(
-            f"--overwrite: {held[0]} is being written, and its split may not be replaced meanwhile; wait for "
+            f"--overwrite: {written_now[0]} is being written, and its split may not be replaced meanwhile; wait for "
             "it, or use another --run-root"
         )
     _check_outputs(flags)
     columns = opt.columns_by_role(flags.column, ROLES)
-    found = find_place(flags.source, flags.data_root, flags.kind)
-    if found.said and not flags.as_json:
-        typer.echo(f"{flags.source}: {found.said}", err=True)
-    kept = (run_root / SPLIT_NAME).exists() and not flags.overwrite
-    was = load_split(run_root).file.request.data_root if kept and flags.data_root is not None else None
-    made = _make(flags, found, columns)
-    if was is not None and was != made.file.request.data_root:
-        typer.echo(f"{run_root / SPLIT_NAME}: its pictures are in {made.manifest.root} from now on", err=True)
+    place = find_place(flags.source, flags.data_root, flags.kind)
+    if place.said and not flags.as_json:
+        typer.echo(f"{flags.source}: {place.said}", err=True)
+    is_kept = (run_root / SPLIT_NAME).exists() and not flags.overwrite
+    old_root = None
+    if is_kept and flags.data_root is not None:
+        old_root = load_split(run_root).file.request.data_root
+    split = _make(flags, place, columns)
+    if old_root is not None and old_root != split.file.request.data_root:
+        typer.echo(
+            f"{run_root / SPLIT_NAME}: its pictures are in {split.manifest.root} from now on", err=True
+        )
     notes: list[str] = []
     if flags.class_labels is not None:
-        labels, notes = read_class_labels(flags.class_labels, made.classes.names)
-        made = label_classes(made, labels)
-    summary = summarise(made, kept=kept)
+        labels, notes = read_class_labels(flags.class_labels, split.classes.names)
+        split = label_classes(split, labels)
+    summary = summarise(split, kept=is_kept)
     summary = summary.model_copy(update={"notes": [*summary.notes, *notes]})
-    _say(f"kept out: {problem}" for problem in summary.quarantined)
-    _say(identical_pictures(summary.duplicates))
-    if found.source == "imagefolder" and made.manifest.root is not None:
-        _say(passed_over_in_classes(made.manifest.root, parts_of(made.manifest.root)).lines())
+    _print_lines(f"kept out: {problem}" for problem in summary.quarantined)
+    _print_lines(identical_pictures(summary.duplicates))
+    if place.source == "imagefolder" and split.manifest.root is not None:
+        _print_lines(passed_over_in_classes(split.manifest.root, parts_of(split.manifest.root)).lines())
     if flags.report is not None:
-        _write_page(flags.report, made, summary)
+        _write_page(flags.report, split, summary)
     show(summary, "split:split_document", as_json=flags.as_json)
 
 
 def _check_outputs(flags: SplitFlags) -> None:
-    """Refuse a page that would destroy what is read, before anything is computed."""
+    """Refuse a page that would destroy an input, before anything is computed."""
     outputs = Outputs()
     outputs.add_file("--report", flags.report, HTML)
     inputs = (flags.old_classes, flags.class_labels, flags.metadata)
     outputs.check([each for each in inputs if each is not None], prints=flags.as_json)
 
 
-def _make(flags: SplitFlags, found: Place, columns: dict[str, str]) -> Split:
-    """Make the split; all bad pictures are listed before the error that counts them."""
+def _make(flags: SplitFlags, place: Place, columns: dict[str, str]) -> Split:
+    """Make the split of a place, or load the one that is there; print bad pictures before the error on them.
+
+    Raises:
+        BadPictures: some pictures cannot be used.
+        MptctlError: as `make_split`.
+    """
     old_names = None if flags.old_classes is None else read_names(flags.old_classes, "--old-classes")
     try:
         with progress_bars() as progress:
             return make_split(
-                found.source,
+                place.source,
                 run_root=flags.run_root,
-                data_root=found.root,
-                place=found.place,
+                data_root=place.root,
+                place=place.place,
                 columns=columns,
                 label_key=flags.label_key,
                 test_fraction=flags.test_fraction,
@@ -96,18 +111,20 @@ def _make(flags: SplitFlags, found: Place, columns: dict[str, str]) -> Split:
                 progress=progress,
             )
     except BadPictures as error:
-        _say(error.problems)
+        _print_lines(error.problems)
         raise
 
 
-def _write_page(path: Path, made: Split, summary: SplitSummary) -> None:
-    from mptctl.report.documents.split_page import split_page  # which draws pictures
+def _write_page(path: Path, split: Split, summary: SplitSummary) -> None:
+    """Write the HTML page of a split, with pictures of its classes, and print the page's path."""
+    from mptctl.report.documents.split_page import split_page
 
     with writing(path) as stream:
-        stream.write(split_page(made, summary, sys.argv).encode())
+        stream.write(split_page(split, summary, sys.argv).encode())
     typer.echo(f"wrote {path}", err=True)
 
 
-def _say(lines: Iterable[str]) -> None:
+def _print_lines(lines: Iterable[str]) -> None:
+    """Print lines on standard error, with control characters in names made visible."""
     for line in lines:
         typer.echo(visible(line), err=True)

@@ -1,4 +1,4 @@
-"""The work of `mptctl study`: find it, train what is missing, print the table and write the page."""
+"""The work of `mptctl study`: read a study, train its missing runs, print the table and write the page."""
 
 from __future__ import annotations
 
@@ -21,59 +21,63 @@ if TYPE_CHECKING:
     from mptctl.studies.study import StudyRequest
 
 
-def find_study(name: str, seeds: str | None, page: Path | None, *, as_json: bool) -> tuple[Study, list[int]]:
-    """The study of a name or a file, and its seeds; checked without torch, which takes seconds to import.
+def read_study_and_seeds(
+    name: str, seeds: str | None, page: Path | None, *, as_json: bool
+) -> tuple[Study, list[int]]:
+    """Read the study and its seeds, and check the page's path, without torch, which takes seconds to import.
 
     Args:
-        name: of a study, or a YAML file.
+        name: of a study, or the path of a YAML file.
         seeds: numbers with commas between; None: the study's own.
-        page: the page that will be written; None: none.
+        page: the page that will be written; None: no page.
         as_json: JSON will be printed.
 
     Raises:
-        UsageError: no such study, seeds that are no numbers, or a page that would destroy something.
+        UsageError: there is no such study, or it is not valid; seeds that are no numbers, or a page that would
+            destroy something.
     """
     outputs = Outputs()
     outputs.add_file("--report", page, HTML)
     outputs.check([Path(name).expanduser()], prints=as_json)
     study = load_study(name)
-    return study, study.file.seeds if seeds is None else _seeds(seeds)
+    return study, study.file.seeds if seeds is None else _parse_seeds(seeds)
 
 
-def _seeds(text: str) -> list[int]:
+def _parse_seeds(text: str) -> list[int]:
+    """The seeds that a flag lists with commas between; UsageError where one is no number, or not allowed."""
     try:
         return checked_seeds([int(word) for word in text.split(",")])
     except ValueError as error:
         reason = str(error).removeprefix("seeds: ")
-        said = "write them as 1,2,3" if reason.startswith("invalid") else reason
-        raise UsageError(f"--seeds {text}: {said}") from error
+        advice = "write them as 1,2,3" if reason.startswith("invalid") else reason
+        raise UsageError(f"--seeds {text}: {advice}") from error
 
 
 def train_study(request: StudyRequest, page: Path | None, *, dry_run: bool, as_json: bool) -> None:
-    """Train what is missing of a study and print its table, or print what would be done.
+    """Train the missing runs of a study, write its page and print its table; or print what would be done.
 
     Args:
         request: the study.
-        page: the file that the page is written to; None: none.
-        dry_run: write nothing.
+        page: the file that the page is written to; None: no page.
+        dry_run: only print what would be done.
         as_json: print JSON.
 
     Raises:
-        MptctlError: a run failed; as `mptctl.studies.study.run_study`.
+        MptctlError: a run failed, which is raised last; or as `mptctl.studies.study.run_study`.
     """
     from mptctl.report.documents.study import save_study_page, watching
     from mptctl.studies.study import refuse_if_failed, run_study
-    from mptctl.studies.study_dry_run import dry_run as plan_only
+    from mptctl.studies.study_dry_run import dry_run as plan_study_on_paper
 
     if dry_run:
-        show(plan_only(request), "study:plan_document", as_json=as_json)
+        show(plan_study_on_paper(request), "study:plan_document", as_json=as_json)
         if not as_json:
             typer.echo("nothing was written")
         return
     console = Console(stderr=True)
-    say = partial(plain_line, console)
+    print_line = partial(plain_line, console)
     with watching(console) as on_update:
-        report = run_study(request, on_update, say, throttled_log(say))
+        report = run_study(request, on_update, print_line, throttled_log(print_line))
     if page is not None:
         save_study_page(report, page, sys.argv)
         typer.echo(f"wrote {page}", err=True)

@@ -1,4 +1,4 @@
-"""The work of the training verbs: from flags to a run, and from its result to the terminal."""
+"""The work of the training commands: build a run from flags, train it, and print its result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from mptctl.cli.dry_run_lines import describe_dry_run
 from mptctl.cli.messages import next_command
 from mptctl.cli.runners.adjust import adjust_and_draw
-from mptctl.cli.runners.budget import adjusted_afterwards, refuse_without_budget, warn_of_chance
+from mptctl.cli.runners.budget import BudgetOrK, plan_adjustment, refuse_without_budget, warn_of_small_budget
 from mptctl.cli.show import show
 from mptctl.cli.training_flags import TrainingFlags, UpdateFlags
 from mptctl.data.held_split import find_split, relocate
@@ -52,9 +52,9 @@ class Inputs:
     Attributes:
         flags: as they were given.
         split: of the run root.
-        recipe: the preset or file with ``--set``, before the verb's own keys.
+        recipe: the preset or file with ``--set``, without the keys that the command decides.
         recipe_name: for messages.
-        resumes: the recipe is that of the run itself, which goes on.
+        resumes: the recipe was read from the folder of the run, which is resumed.
     """
 
     flags: TrainingFlags
@@ -63,42 +63,42 @@ class Inputs:
     recipe_name: str
     resumes: bool = False
 
-    def with_keys(self, verb_keys: dict[str, Any], seed_offset: int = 0) -> Recipe:
-        """The recipe of the run.
+    def with_keys(self, command_keys: dict[str, Any], seed_offset: int = 0) -> Recipe:
+        """The recipe of the run, with the keys of the command, the device and the seed.
 
         Args:
-            verb_keys: recipe keys that the verb decides.
-            seed_offset: added to the recipe's seed where no --seed was given.
+            command_keys: recipe keys that the command decides.
+            seed_offset: added to the recipe's seed without --seed; not to that of a run that is resumed.
         """
-        keys = dict(verb_keys)
+        keys = dict(command_keys)
         if self.flags.device is not None:
             keys["runtime.device"] = self.flags.device
-        # Also where --set names the seed: the same --set for all verbs must not make the reference a twin.
-        set_anew = any(
-            each.partition("=")[0].strip() == "runtime.seed" for each in self.flags.overrides or ()
-        )
-        offset = 0 if self.resumes and not set_anew else seed_offset
+        # The offset is added to a seed of --set too: with the same --set for all commands, the reference must
+        # still begin with other weights than the update.
+        is_seed_set = "runtime.seed" in _keys_set_by(self.flags)
+        offset = 0 if self.resumes and not is_seed_set else seed_offset
         seed = self.recipe.runtime.seed + offset if self.flags.seed is None else self.flags.seed
         return change_recipe(self.recipe, keys | {"runtime.seed": seed}, self.recipe_name)
 
-    def named(self, plan: DryRun) -> DryRun:
-        """The plan of a run with the name of its recipe."""
+    def with_recipe_name(self, plan: DryRun) -> DryRun:
+        """The plan of a run with the name of its recipe, and a note on keys that its file does not say."""
         base = DEFAULT_PRESET[self.split.file.source]
-        left = None if self.resumes else describe_missing_keys(self.recipe_name, base)
-        return plan.model_copy(update={"recipe": self.recipe_name, "not_said": left})
+        missing_keys = None if self.resumes else describe_missing_keys(self.recipe_name, base)
+        return plan.model_copy(update={"recipe": self.recipe_name, "not_said": missing_keys})
 
 
 def read_inputs(
     flags: TrainingFlags, run: str | None = None, member: str = "", teachers: Sequence[str] = ()
 ) -> Inputs:
-    """Read the split and the recipe, which is its own for a run that goes on, unless another one is named.
+    """Read the split and the recipe that training flags name.
 
-    The split is the run root's; where that has none, the one that the run or its teachers hold.
+    The split is the run root's; without one there, the split that the run or its teachers keep. With --resume
+    and without --recipe, the recipe is that of the run itself.
 
     Args:
         flags: as they were given.
-        run: name of the run where ``--name`` gives none; None for a verb whose folder is no run.
-        member: the folder in it that holds the recipe, where the run is an ensemble.
+        run: name of the run without ``--name``; None for a command whose folder is no run.
+        member: of an ensemble, the subfolder whose recipe is read.
         teachers: of the run, by name or path.
 
     Raises:
@@ -106,42 +106,38 @@ def read_inputs(
     """
     if flags.resume and flags.overwrite:
         raise UsageError("--resume and --overwrite: contradict each other; give one of them")
-    folders = [folder for name in teachers for folder in _folders_of(name, flags.run_root)]
-    overrides, own = flags.overrides or (), None
+    folders = [folder for name in teachers for folder in _folders_called(name, flags.run_root)]
+    overrides, resumed = flags.overrides or (), None
     if flags.resume and run is not None:
-        own = run_folder(flags.run_root, run if flags.name is None else flags.name) / member
-        folders.insert(0, own)
+        resumed = run_folder(flags.run_root, run if flags.name is None else flags.name) / member
+        folders.insert(0, resumed)
     split = relocate(find_split(flags.run_root, folders), flags.data_root)
-    if own is not None and flags.recipe is None:
-        own /= "recipe.yaml"
-        if own.is_file():
-            return Inputs(flags, split, load_recipe(str(own), overrides, of_run=True), str(own), resumes=True)
+    if resumed is not None and flags.recipe is None:
+        file = resumed / "recipe.yaml"
+        if file.is_file():
+            recipe = load_recipe(str(file), overrides, of_run=True)
+            return Inputs(flags, split, recipe, str(file), resumes=True)
     base = DEFAULT_PRESET[split.file.source]
     name = flags.recipe or base
     return Inputs(flags, split, load_recipe(name, overrides, base=base), name)
 
 
-def _folders_of(name: str, run_root: Path) -> list[Path]:
-    """Run folders that may be meant by the name of a run or an ensemble, or by a path."""
+def _folders_called(name: str, run_root: Path) -> list[Path]:
+    """The run folders that a name or a path may mean, there or not: of a run, an ensemble or a checkpoint."""
     paths = [run_root / name, Path(name).expanduser()]
     return [folder for path in paths for folder in (path, path / "0", path.parent)]
 
 
-@dataclass(frozen=True)
-class BudgetOrK:
-    """The flags by which an MPT update gets its bias: k itself, or a budget that moves k."""
-
-    k: float | None
-    max_nfr: float | None
-    confidence: float | None
-    noise_floor: str | None
+def _keys_set_by(flags: TrainingFlags) -> set[str]:
+    """The recipe keys that ``--set`` names."""
+    return {override.partition("=")[0].strip() for override in flags.overrides or ()}
 
 
 @dataclass(frozen=True)
 class MptVariant:
-    """The flags by which an MPT update differs from the paper's: distance, teachers, first weights.
+    """The variant of margin preserving training that flags choose: distance, reference, first weights.
 
-    A distance or an init of None is the recipe's.
+    Where distance or init is None, the recipe decides.
     """
 
     distance: Distance | None
@@ -149,27 +145,31 @@ class MptVariant:
     init: Init | None = None
 
     def method(self, recipe: Recipe | None = None) -> MethodName:
-        """The method of that distance, or of the recipe's own, so that `tune`'s needs no flag; or kl."""
-        return mpt_method(
-            self.distance or (recipe and distance_of(recipe.method.name)) or "kl", self.with_ref
-        )
+        """The name of the method: of the given distance, else of the recipe's, else of KL divergence.
+
+        So a recipe that `tune` wrote needs no flag.
+        """
+        distance = self.distance
+        if distance is None and recipe is not None:
+            distance = distance_of(recipe.method.name)
+        return mpt_method(distance or "kl", self.with_ref)
 
 
 @dataclass(frozen=True)
 class Training:
-    """A training as its verb asks for it.
+    """The settings of a training that its command decides.
 
     Attributes:
-        name: of the run, where ``--name`` gives none.
-        keys: recipe keys that the verb decides.
-        old, refs: teachers, as run names or paths; None and empty where the verb has none.
-        needs_old: the method uses the old model; else it only measures flips in validation, where it is
-            there.
+        name: of the run, without ``--name``.
+        keys: recipe keys that the command decides.
+        old, refs: teachers, as run names or paths; None and empty where the command has none.
+        needs_old: the method learns from the old model; else an old model that is there only serves to count
+            flips in validation.
         only_old_classes: the model knows the old classes alone.
-        seed_offset: added to the recipe's seed where no --seed was given.
-        then: the verb that a person will want to type next; None: evaluate the run against the old model.
-        noise_floor: another training of the old model, which a budget of flips is held against.
-        log: trackers.
+        seed_offset: added to the recipe's seed without --seed.
+        then: the command to suggest afterwards; None: evaluate the run against the old model.
+        noise_floor: another training of the old model, which a budget of flips is compared with.
+        log: trackers that the run is logged to.
     """
 
     name: str
@@ -185,21 +185,21 @@ class Training:
 
 
 def train_old_model(flags: TrainingFlags, log: list[TrackerName] | None) -> None:
-    """Train the old model; errors of this and of the next three are those of `read_inputs` and of a run."""
+    """Train the old model, as the run ``old``."""
     training = Training(
         "old", PLAIN_FROM_FRESH, only_old_classes=True, seed_offset=OLD_SEED_OFFSET, then="train-ref", log=log
     )
-    _run(read_inputs(flags, training.name), training)
+    _run_training(read_inputs(flags, training.name), training)
 
 
 def train_reference(flags: TrainingFlags, log: list[TrackerName] | None) -> None:
-    """Train the reference."""
+    """Train the reference, as the run ``ref``."""
     training = Training("ref", PLAIN_FROM_FRESH, seed_offset=REF_SEED_OFFSET, then="train-mpt", log=log)
-    _run(read_inputs(flags, training.name), training)
+    _run_training(read_inputs(flags, training.name), training)
 
 
 def train_mpt_update(flags: TrainingFlags, update: UpdateFlags, variant: MptVariant, bias: BudgetOrK) -> None:
-    """Train the update with margin preserving training."""
+    """Train the update with margin preserving training, and adjust it to a budget of flips if there is one."""
     if not variant.with_ref and (update.ref or variant.init == "ref"):
         raise UsageError("--no-ref: leaves out what --ref or --init ref names; give one of them")
     refs = (update.ref or [DEFAULT_REF]) if variant.with_ref else []
@@ -209,10 +209,13 @@ def train_mpt_update(flags: TrainingFlags, update: UpdateFlags, variant: MptVari
         raise UsageError("--max-nfr and --k: the budget moves k; give one of them")
     budget = inputs.recipe.method.max_nfr if bias.max_nfr is None else bias.max_nfr
     refuse_without_budget(budget, bias.confidence)
-    given: dict[str, Any] = {"method.max_nfr": bias.max_nfr, "method.confidence": bias.confidence}
-    given["method.init"] = variant.init
-    keys = {key: value for key, value in given.items() if value is not None}
-    _run(
+    values: dict[str, Any] = {
+        "method.max_nfr": bias.max_nfr,
+        "method.confidence": bias.confidence,
+        "method.init": variant.init,
+    }
+    keys = {key: value for key, value in values.items() if value is not None}
+    _run_training(
         inputs,
         Training(
             name=method,
@@ -226,13 +229,13 @@ def train_mpt_update(flags: TrainingFlags, update: UpdateFlags, variant: MptVari
 
 
 def train_rival(flags: TrainingFlags, update: UpdateFlags, method: str, k: float | None) -> None:
-    """Train the update with a rival method, or plainly."""
+    """Train the update with a rival method, or plainly; a k of None is the recipe's."""
     inputs = read_inputs(flags, method, teachers=[update.old, *(update.ref or [])])
     row = ROWS[validate_method({"name": method}).name]
     if k is not None and not row.bias:
         raise UsageError(f"--k {k:g}: {method} has no k; leave it out, or use train-mpt or mpt-nodistill")
     default_refs = [DEFAULT_REF] if Role.REF in row.teachers else []
-    _run(
+    _run_training(
         inputs,
         Training(
             name=method,
@@ -246,7 +249,7 @@ def train_rival(flags: TrainingFlags, update: UpdateFlags, method: str, k: float
 
 
 def method_keys(method: str, k: float | None = None, cache_teachers: bool = False) -> dict[str, Any]:
-    """Recipe keys that the verbs of an update decide; flags that were not given leave the recipe's."""
+    """The recipe keys that the commands of an update set: its method, and k and the cache if flags name them."""
     keys: dict[str, Any] = {"method.name": method}
     if k is not None:
         keys["method.k"] = k
@@ -255,13 +258,13 @@ def method_keys(method: str, k: float | None = None, cache_teachers: bool = Fals
     return keys
 
 
-def _run(inputs: Inputs, training: Training) -> None:
-    """Print the recipe, say what would be done, or train, and adjust to a budget of flips."""
+def _run_training(inputs: Inputs, training: Training) -> None:
+    """Train, and adjust the run to a budget of flips; or only print the recipe or the plan, as flags ask."""
     trackers = require_trackers(training.log)
     recipe = inputs.with_keys(training.keys, training.seed_offset)
     if recipe.method.init == "old" and inputs.flags.recipe is None and not inputs.resumes:
         recipe = _with_network_of_old(recipe, training.old or DEFAULT_OLD, inputs.flags)
-    for note in _without_effect(inputs.flags, recipe):
+    for note in _notes_on_unused_keys(inputs.flags, recipe):
         typer.echo(note, err=True)
     folder = run_folder(inputs.flags.run_root, inputs.flags.name or training.name)
     if inputs.flags.print_recipe:
@@ -269,7 +272,7 @@ def _run(inputs: Inputs, training: Training) -> None:
         return
     split, only_old = inputs.split, training.only_old_classes
     refuse_too_short(recipe, split, split.classes.num_old if only_old else len(split.classes.names))
-    training = _with_teachers(inputs, training, folder)
+    training = _choose_teachers(inputs, training, folder)
     old, root = training.old, inputs.flags.run_root
     request = RunRequest(
         recipe=recipe,
@@ -282,49 +285,53 @@ def _run(inputs: Inputs, training: Training) -> None:
         overwrite=inputs.flags.overwrite,
     )
     refuse_own_inputs(folder, request.teachers)
-    adjusts = adjusted_afterwards(request, training.noise_floor)
-    # After what can be wrong so far, which is to be said at once: what trains takes seconds to import.
+    adjustment = plan_adjustment(request, training.noise_floor)
     if inputs.flags.dry_run:
-        _say_what_would_be_done(inputs, request)
+        _print_dry_run(inputs, request)
     else:
-        _train(inputs, training, request, adjusts, trackers)
+        _train_and_adjust(inputs, training, request, adjustment, trackers)
 
 
 def _with_network_of_old(recipe: Recipe, old: str, flags: TrainingFlags) -> Recipe:
-    """The recipe with the network whose weights it begins with; says which keys that changes."""
+    """Return the recipe with the network of the old model, whose weights the run begins with.
+
+    Keys of --set stay. Prints which keys change; a missing old model changes nothing and is reported later.
+    """
     try:
-        of_old = find_checkpoint(old, flags.run_root).parent / "recipe.yaml"
+        recipe_of_old = find_checkpoint(old, flags.run_root).parent / "recipe.yaml"
     except CheckpointError:
-        return recipe  # said when the run is put together
-    said = {each.partition("=")[0].strip() for each in flags.overrides or ()}
-    changed = with_network_of(recipe, of_old, said)
-    if taken := [key for key, _, _ in differences(recipe, changed)]:
-        typer.echo(f"as {old} has it, whose weights it begins with: {', '.join(taken)}", err=True)
+        return recipe
+    changed = with_network_of(recipe, recipe_of_old, _keys_set_by(flags))
+    changed_keys = [key for key, _, _ in differences(recipe, changed)]
+    if changed_keys:
+        typer.echo(f"as {old} has it, whose weights it begins with: {', '.join(changed_keys)}", err=True)
     return changed
 
 
-def _with_teachers(inputs: Inputs, training: Training, folder: Path) -> Training:
-    """The training without an old model that it can do without; one that goes on keeps its own teachers."""
+def _choose_teachers(inputs: Inputs, training: Training, folder: Path) -> Training:
+    """Return the training with its teachers settled, where flags do not name them.
+
+    A default old model that is missing is left out, if the method does not need it. A run that is resumed
+    takes the teachers that the checkpoint in its folder records.
+    """
     old, refs = training.old, training.refs
-    if (
-        old == DEFAULT_OLD
-        and not training.needs_old
-        and not (inputs.flags.run_root / old / "best.pt").exists()
-    ):
-        old = None
+    if old == DEFAULT_OLD and not training.needs_old:
+        is_there = (inputs.flags.run_root / old / "best.pt").exists()
+        old = old if is_there else None
     if inputs.resumes and (old == DEFAULT_OLD or refs == [DEFAULT_REF]):
-        own = _own_teachers(folder)
+        recorded = _recorded_teachers(folder)
         if old == DEFAULT_OLD:
-            old = own.get(Role.OLD, old)
+            old = recorded.get(Role.OLD, old)
         if refs == [DEFAULT_REF]:
-            refs = [path for role, path in own.items() if role != Role.OLD] or refs
+            refs = [path for role, path in recorded.items() if role != Role.OLD] or refs
     return replace(training, old=old, refs=refs)
 
 
-def _say_what_would_be_done(inputs: Inputs, request: RunRequest) -> None:
+def _print_dry_run(inputs: Inputs, request: RunRequest) -> None:
+    """Print the plan of a training, as lines or JSON; nothing is written."""
     from mptctl.training.dry_run import dry_run
 
-    plan = inputs.named(dry_run(request))
+    plan = inputs.with_recipe_name(dry_run(request))
     show(
         plan,
         lambda plan: typer.echo("\n".join([*describe_dry_run(plan), "nothing was written"])),
@@ -332,26 +339,29 @@ def _say_what_would_be_done(inputs: Inputs, request: RunRequest) -> None:
     )
 
 
-def _train(
+def _train_and_adjust(
     inputs: Inputs,
     training: Training,
     request: RunRequest,
-    adjusts: AdjustRequest | None,
+    adjustment: AdjustRequest | None,
     trackers: list[TrackerName],
 ) -> None:
-    """Train, adjust, and print the checkpoint and the command that comes next, or what `--json` asks for."""
+    """Train, adjust if an adjustment is planned, and print the checkpoint and the next command, or JSON.
+
+    Of several processes only that of rank 0 adjusts and prints.
+    """
     from mptctl.report.trackers.logged_run import observed
     from mptctl.training.train import train
 
     session = Session(inputs.split.run_root, request.recipe.runtime.device, data_root=inputs.flags.data_root)
-    if adjusts is not None and rank() == 0:
-        warn_of_chance(adjusts.budget, adjusts.old, adjusts.noise_floor, session)
+    if adjustment is not None and rank() == 0:
+        warn_of_small_budget(adjustment.budget, adjustment.old, adjustment.noise_floor, session)
     result = train(request, observed(request, trackers))
     if rank() != 0:
         return
     summary, best, name = result.summary(), str(result.run.best), request.folder.name
-    if adjusts is not None:
-        adjusted = adjust_and_draw(adjusts, session)
+    if adjustment is not None:
+        adjusted = adjust_and_draw(adjustment, session)
         best, name = adjusted.report.best, adjusted.folder.path.name
         summary = summary.model_copy(update={"adjusted": best})
     words = [training.then] if training.then else ["evaluate", training.old or DEFAULT_OLD, name]
@@ -360,23 +370,25 @@ def _train(
     show(summary, lambda _: typer.echo(best), as_json=inputs.flags.as_json)
 
 
-def _without_effect(flags: TrainingFlags, recipe: Recipe) -> list[str]:
-    """Notes on keys of --set that the method does not use; one --set for all verbs is no mistake."""
+def _notes_on_unused_keys(flags: TrainingFlags, recipe: Recipe) -> list[str]:
+    """Notes on keys of --set about k, for a method without k: no error, since one --set may serve all runs."""
     method = recipe.method.name
     if ROWS[method].bias:
         return []
-    keys = {each.partition("=")[0].strip() for each in flags.overrides or ()}
-    without = sorted(keys & {"method.k", "method.max_nfr"})
-    return [f"--set {key}: has no effect, since {method} has no k" for key in without]
+    unused = sorted(_keys_set_by(flags) & {"method.k", "method.max_nfr"})
+    return [f"--set {key}: has no effect, since {method} has no k" for key in unused]
 
 
-def _own_teachers(folder: Path) -> dict[str, str]:
-    """Checkpoints of the teachers of a run that goes on, by role: of those that lie beside it."""
+def _recorded_teachers(folder: Path) -> dict[str, str]:
+    """Checkpoints, by role, of the teachers that a run records, as far as they lie beside it.
+
+    Empty where the run has no checkpoint; that error is reported later.
+    """
     from mptctl.training.resume import newest_checkpoint
 
     try:
         teachers = newest_checkpoint(RunDir(folder))[0].meta.teachers
     except CheckpointError:
-        return {}  # said when the run is put together
-    found = {role: find_by_digest(digest, folder) for role, digest in teachers.items()}
-    return {role: str(path / "best.pt") for role, path in found.items() if path is not None}
+        return {}
+    folders = {role: find_by_digest(digest, folder) for role, digest in teachers.items()}
+    return {role: str(path / "best.pt") for role, path in folders.items() if path is not None}

@@ -1,4 +1,4 @@
-"""The work of `mptctl tune`: from flags to a search, and from its result to the terminal."""
+"""The work of `mptctl tune`: build a search from flags, run it, and write and print its result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.console import Console
 from mptctl.cli.dry_run_lines import describe_dry_run
 from mptctl.cli.messages import next_command
 from mptctl.cli.outputs import Outputs, files_read_for
-from mptctl.cli.runners.budget import budget_of_flags, refuse_without_budget, warn_of_chance
+from mptctl.cli.runners.budget import budget_of_flags, refuse_without_budget, warn_of_small_budget
 from mptctl.cli.runners.train import Inputs, MptVariant, method_keys, read_inputs
 from mptctl.cli.show import show
 from mptctl.cli.training_flags import TrainingFlags
@@ -31,26 +31,28 @@ from mptctl.report.media.provenance import origin_of_search, provenance
 from mptctl.tune.request import TuneRequest
 from mptctl.tune.space import DEFAULT_K, Axis, parse_axis
 
-# Points of error that the choice may rise above the reference's where no flag says anything.
+# Percentage points of error above the reference's that the choice may have, where no flag sets a limit.
 MAX_ER_INCREASE = 0.5
 
 
 def tune_k(flags: TrainingFlags, tuning: TuneFlags) -> None:
-    """Print the recipe, say what would be done, or search.
+    """Search k and further settings, write the chosen recipe and print the table of trials.
+
+    With --print-recipe or --dry-run, print the recipe or the plan instead.
 
     Args:
         flags, tuning: as they were given.
 
     Raises:
         GateFailed: no trial keeps the limit.
-        MptctlError: flags, a split, a recipe or teachers that cannot be used, and what a search raises.
+        MptctlError: flags, a split, a recipe or teachers that cannot be used; or as a search.
     """
     if tuning.trials is not None and tuning.search == "grid":
         raise UsageError("--trials: a grid has as many trials as its values; give --search random or optuna")
     axes, budget = _axes(tuning), _budget(tuning)
     refs = tuning.ref or ["ref"]
     inputs = read_inputs(flags, teachers=[tuning.old, *refs])
-    run_folder(flags.run_root, flags.name or "tune")
+    folder = run_folder(flags.run_root, flags.name or "tune")
     _check_outputs(flags, [tuning.old, *refs])
     keys = method_keys(MptVariant(None).method(inputs.recipe))
     recipe = inputs.with_keys(keys | {"runtime.cache_teachers": tuning.cache_teachers})
@@ -60,7 +62,7 @@ def tune_k(flags: TrainingFlags, tuning: TuneFlags) -> None:
     request = TuneRequest(
         recipe=recipe,
         split=inputs.split,
-        folder=run_folder(flags.run_root, flags.name or "tune"),
+        folder=folder,
         old=find_checkpoint(tuning.old, flags.run_root),
         refs=find_references(refs, flags.run_root),
         axes=axes,
@@ -78,15 +80,15 @@ def tune_k(flags: TrainingFlags, tuning: TuneFlags) -> None:
         data_root=flags.data_root,
     )
     if flags.dry_run:
-        _say_what_would_be_done(inputs, request)
+        _print_dry_run(inputs, request)
         return
     session = Session(flags.run_root, recipe.runtime.device, data_root=flags.data_root)
-    warn_of_chance(budget, tuning.old, tuning.noise_floor, session)
+    warn_of_small_budget(budget, tuning.old, tuning.noise_floor, session)
     _search_and_print(request, flags.as_json)
 
 
 def _axes(tuning: TuneFlags) -> tuple[Axis, ...]:
-    """The axes that are searched; trials are named by the distance first."""
+    """The axes that flags name, and k in any case; the distance is first, with which names of trials begin."""
     flags = {"distance": tuning.axes.distance} | vars(tuning.axes)
     given = {name: text for name, text in flags.items() if text is not None}
     given.setdefault("k", DEFAULT_K[tuning.search])
@@ -94,14 +96,14 @@ def _axes(tuning: TuneFlags) -> tuple[Axis, ...]:
 
 
 def _budget(tuning: TuneFlags) -> Budget:
-    """The limit that the choice has to keep to; half a point of error without a flag."""
+    """The limit that the chosen trial has to keep: of the flags, else `MAX_ER_INCREASE`."""
     refuse_without_budget(tuning.max_nfr, tuning.confidence, tuning.noise_floor)
     given = budget_of_flags(tuning.max_nfr, tuning.max_er_increase, tuning.confidence)
     return Budget(max_er_increase=MAX_ER_INCREASE / 100) if given is None else given
 
 
 def _check_outputs(flags: TrainingFlags, models: list[str]) -> None:
-    """Refuse to write over the recipe that is read, or through a link, before anything is computed."""
+    """Refuse files of the search that would overwrite an input or go through a link, before any computing."""
     outputs = Outputs()
     outputs.add_folder("tune", flags.run_root / (flags.name or "tune"), SEARCH_FILES, lambda path: None)
     inputs = files_read_for(models, flags.run_root)
@@ -109,20 +111,24 @@ def _check_outputs(flags: TrainingFlags, models: list[str]) -> None:
 
 
 def _gpus_per_trial(recipe: Recipe) -> float:
-    """The GPUs of a trial where no flag says: one where the recipe computes on a GPU."""
+    """The GPUs of a trial without --gpus-per-trial: one where the recipe computes on a GPU, else none."""
     from mptctl.machine.device import choose_device
 
     return 1.0 if choose_device(recipe.runtime.device).type == "cuda" else 0.0
 
 
 def _search_and_print(request: TuneRequest, as_json: bool) -> None:
-    """Search, and write and print what was found; GateFailed where no trial keeps the limit."""
+    """Search; write the figure and the page; print the table, the paths written and the next command.
+
+    Raises:
+        GateFailed: no trial keeps the limit.
+    """
     from mptctl.tune.sweep import refuse_if_none, sweep
 
     console = Console(stderr=True)
-    say = partial(plain_line, console)
+    print_line = partial(plain_line, console)
     with watching(console) as on_update:
-        report = sweep(request, on_update, say, throttled_log(say))
+        report = sweep(request, on_update, print_line, throttled_log(print_line))
     written = save_tune_figure(report, request.folder, provenance(sys.argv, [origin_of_search(report)]))
     show(report, "tune:tune_document", as_json=as_json)
     if report.best_recipe is not None:
@@ -135,11 +141,12 @@ def _search_and_print(request: TuneRequest, as_json: bool) -> None:
         typer.echo(next_command(words, request.split.run_root), err=True)
 
 
-def _say_what_would_be_done(inputs: Inputs, request: TuneRequest) -> None:
+def _print_dry_run(inputs: Inputs, request: TuneRequest) -> None:
+    """Print the trials of a search and the plan of the first one, as lines or JSON; nothing is written."""
     from mptctl.tune.dry_run import dry_run
 
     plan = dry_run(request)
-    plan = plan.model_copy(update={"first": inputs.named(plan.first)})
+    plan = plan.model_copy(update={"first": inputs.with_recipe_name(plan.first)})
     names = ", chosen as they go" if plan.names is None else f": {', '.join(plan.names)}"
     lines = [f"{plan.trials} trials{names}"]
     if plan.lockstep > 1:
