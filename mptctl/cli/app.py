@@ -45,7 +45,7 @@ class _Root(CommandGroup):
     """The program itself: its commands in the order of `COMMANDS`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of the commands in the order of `COMMANDS`, then the hidden ones; typer puts groups last."""
+        """The names of the commands in the order of `COMMANDS`, then hidden ones; typer puts groups last."""
         order = [name for commands in COMMANDS.values() for name in commands]
         hidden = [name for name in super().list_commands(ctx) if name not in order]
         return [*order, *hidden]
@@ -122,7 +122,7 @@ def reference() -> None:
 
 
 def _join_help_lines(group: typer.Typer) -> None:
-    """Set the help of each command of a group: one line a paragraph, which the terminal breaks; examples stay.
+    """Set the help of a group's commands: one line a paragraph, which the terminal breaks; examples stay.
 
     Typer itself would keep the line breaks of the docstring.
     """

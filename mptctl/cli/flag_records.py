@@ -14,7 +14,7 @@ import typer
 def percent(
     flag: str, text: str, low: float = 0.0, high: float | None = 100.0, panel: str | None = None
 ) -> Any:
-    """An option whose value is in percent or percentage points, from ``low`` to ``high``; ``text`` is its help."""
+    """An option with a value in percent or points, from ``low`` to ``high``; ``text`` is its help."""
     return typer.Option(flag, metavar="PCT", min=low, max=high, help=text, rich_help_panel=panel)
 
 
@@ -54,7 +54,7 @@ def _flag_of_field(field: Field[Any], annotation: Any) -> inspect.Parameter:
 
 
 def _argument(name: str, kind: Any, given: dict[str, Any]) -> Any:
-    """The argument of a parameter: the value of its flag, or the record that the values of its fields make."""
+    """The argument of a parameter: the value of its flag, or a record of the values of its fields."""
     if not is_dataclass(kind):
         return given[name]
     hints, record = get_type_hints(kind), cast(Callable[..., Any], kind)

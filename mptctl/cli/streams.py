@@ -50,7 +50,7 @@ class _WithoutCommands(io.TextIOWrapper):
     is_line_blank = True  # nothing but blanks stands in the line so far
 
     def write(self, text: str) -> int:
-        # Where the line has begun, a sign put before the text keeps `\A` from matching; it is taken off again.
+        # Where the line has begun, a sign before the text keeps `\A` from matching; it is taken off again.
         whole = text if self.is_line_blank else f"_{text}"
         safe = COMMAND.sub(_disarm_command, whole)
         self.write_unchanged(safe if self.is_line_blank else safe[1:])
@@ -79,7 +79,7 @@ def write_commands(text: str) -> None:
 
 
 def outputs_are_one() -> bool:
-    """Tells whether standard output and error go to the same place, such as a terminal; no if one is closed."""
+    """Tells whether standard output and error go to one place, such as a terminal; no if one is closed."""
     try:
         return os.path.samestat(os.fstat(1), os.fstat(2))
     except OSError:

@@ -33,7 +33,7 @@ class TrainingFlags:
 
 @dataclass(frozen=True)
 class IndependentFlags(TrainingFlags):
-    """The same flags for a model whose default seed must differ from the update's: old model and references."""
+    """Training flags of the old model and of references, whose default seeds differ from the update's."""
 
     seed: opt.IndependentSeed = None
 

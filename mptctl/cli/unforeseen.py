@@ -78,7 +78,7 @@ def _write_bug_report(error: Exception, words: Sequence[str]) -> Path:
 
 
 def _run_root(words: Sequence[str]) -> Path:
-    """The folder that ``--run-root`` names, read without a parser: the command line may be wrong; else runs."""
+    """The folder that ``--run-root`` names, else ``runs``; the command line may be wrong otherwise."""
     for word, after in zip(words, [*words[1:], ""], strict=True):
         if word == "--run-root" and after:
             return Path(after)

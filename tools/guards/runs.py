@@ -177,7 +177,7 @@ RUNS: dict[int, Guard] = {
     37: one(
         "an output is held against the inputs",
         "cli/outputs.py",
-        "if os.path.samestat(found, there):",
+        "if os.path.samestat(status, status_of_source):",
         "if False:",
     ),
     38: one(
@@ -316,8 +316,8 @@ RUNS: dict[int, Guard] = {
     72: one(
         "folders that are being written are looked for",
         "cli/runners/split.py",
-        "if flags.overwrite and (held := list_held_folders(run_root)):",
-        "if False and (held := list_held_folders(run_root)):",
+        "written_now = list_held_folders(run_root) if flags.overwrite else []",
+        "written_now = []",
     ),
     73: one(
         "pictures of kinds that are not read are bad files",

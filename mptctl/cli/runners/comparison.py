@@ -36,7 +36,7 @@ class Question:
 
     @property
     def renamed(self) -> frozenset[str]:
-        """Names of the old model's classes that `class_map` renames, merges or splits; empty without a map."""
+        """Classes of the old model that `class_map` renames, merges or splits; none without a map."""
         return frozenset() if self.class_map is None else frozenset(self.class_map.old)
 
     def slicing_for(self, models: Mapping[str, Predictions], split: Split | None) -> SliceRequest:

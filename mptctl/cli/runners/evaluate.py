@@ -286,7 +286,7 @@ def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing:
 
 
 def _release_tag(given: str | None) -> str | None:
-    """The name of the release: the given one, or the git commit of the current folder; None without either."""
+    """The name of the release: the given one, or the git commit of this folder; None without either."""
     if given is not None:
         return given
     try:
@@ -296,7 +296,7 @@ def _release_tag(given: str | None) -> str | None:
 
 
 def _print_comparison(report: FlipReport, output: OutputFlags) -> None:
-    """Print a comparison for a person: Markdown with ``--markdown -``, else tables as wide as the terminal."""
+    """Print a comparison for a person: Markdown with ``--markdown -``, else tables for the terminal."""
     if output.markdown == "-":
         from mptctl.report.documents.flips_markdown import render_markdown
 

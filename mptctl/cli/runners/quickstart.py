@@ -55,7 +55,7 @@ def show_quickstart(run_root: Path, seed: int, *, overwrite: bool, as_json: bool
 
 
 def _refuse_page(page: Path, *, overwrite: bool) -> None:
-    """Refuse to write over a page without ``overwrite``, and in any case over what quickstart did not write."""
+    """Refuse to replace a page without ``overwrite``, and in any case what quickstart did not write."""
     if not os.path.lexists(page):
         return
     if not (page.is_file() and not page.is_symlink() and HTML.known(page)):

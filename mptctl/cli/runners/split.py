@@ -38,8 +38,8 @@ def split_pictures(flags: SplitFlags) -> None:
     written_now = list_held_folders(run_root) if flags.overwrite else []
     if written_now:
         raise UsageError(
-            f"--overwrite: {written_now[0]} is being written, and its split may not be replaced meanwhile; wait for "
-            "it, or use another --run-root"
+            f"--overwrite: {written_now[0]} is being written, and its split may not be replaced meanwhile; "
+            "wait for it, or use another --run-root"
         )
     _check_outputs(flags)
     columns = opt.columns_by_role(flags.column, ROLES)

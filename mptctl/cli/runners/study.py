@@ -33,7 +33,7 @@ def read_study_and_seeds(
         as_json: JSON will be printed.
 
     Raises:
-        UsageError: there is no such study, or it is not valid; seeds that are no numbers, or a page that would
+        UsageError: there is no such study, or it is not valid; seeds that are no numbers; a page that would
             destroy something.
     """
     outputs = Outputs()

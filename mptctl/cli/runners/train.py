@@ -199,7 +199,7 @@ def train_reference(flags: TrainingFlags, log: list[TrackerName] | None) -> None
 
 
 def train_mpt_update(flags: TrainingFlags, update: UpdateFlags, variant: MptVariant, bias: BudgetOrK) -> None:
-    """Train the update with margin preserving training, and adjust it to a budget of flips if there is one."""
+    """Train the update with margin preserving training, and adjust it to a budget, if there is one."""
     if not variant.with_ref and (update.ref or variant.init == "ref"):
         raise UsageError("--no-ref: leaves out what --ref or --init ref names; give one of them")
     refs = (update.ref or [DEFAULT_REF]) if variant.with_ref else []
@@ -249,7 +249,7 @@ def train_rival(flags: TrainingFlags, update: UpdateFlags, method: str, k: float
 
 
 def method_keys(method: str, k: float | None = None, cache_teachers: bool = False) -> dict[str, Any]:
-    """The recipe keys that the commands of an update set: its method, and k and the cache if flags name them."""
+    """The recipe keys that commands for updates set: the method, and k and the cache if flags name them."""
     keys: dict[str, Any] = {"method.name": method}
     if k is not None:
         keys["method.k"] = k
@@ -371,7 +371,7 @@ def _train_and_adjust(
 
 
 def _notes_on_unused_keys(flags: TrainingFlags, recipe: Recipe) -> list[str]:
-    """Notes on keys of --set about k, for a method without k: no error, since one --set may serve all runs."""
+    """Notes on --set of k for a method without k: no error, since one --set may serve several commands."""
     method = recipe.method.name
     if ROWS[method].bias:
         return []

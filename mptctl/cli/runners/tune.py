@@ -88,7 +88,7 @@ def tune_k(flags: TrainingFlags, tuning: TuneFlags) -> None:
 
 
 def _axes(tuning: TuneFlags) -> tuple[Axis, ...]:
-    """The axes that flags name, and k in any case; the distance is first, with which names of trials begin."""
+    """The axes that flags name, and k in any case; the distance, which begins names of trials, is first."""
     flags = {"distance": tuning.axes.distance} | vars(tuning.axes)
     given = {name: text for name, text in flags.items() if text is not None}
     given.setdefault("k", DEFAULT_K[tuning.search])
