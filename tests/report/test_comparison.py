@@ -18,7 +18,7 @@ from rich.console import Console
 from mptctl.report.documents.comparison import marks_sentence, spread_text
 from mptctl.report.documents.comparison_files import render_csv, write_comparison
 from mptctl.report.figures.trade_off import LETTERS, draw_trade_off
-from mptctl.report.media.svg import short
+from mptctl.report.media.svg import shorten
 from mptctl.studies.compare import compare_runs, spread
 from mptctl.studies.comparison import BIAS_ROW, COLUMNS, Comparison, ComparisonRow, Spread
 from tests.report.layouts import check_layout
@@ -190,7 +190,7 @@ def test_each_mark_has_its_name_beside_it_and_no_name_covers_another(comparison:
     figure = draw_trade_off(comparison.rows)
     figure.draw_without_rendering()
     names = figure.axes[0].texts
-    assert {text.get_text() for text in names} == {short(row.name, LETTERS) for row in comparison.rows}
+    assert {text.get_text() for text in names} == {shorten(row.name, LETTERS) for row in comparison.rows}
     boxes = [text.get_window_extent() for text in names]
     assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
     assert all(figure.bbox.count_contains(box.corners()) == 4 for box in boxes)

@@ -13,7 +13,7 @@ from mptctl import evaluate
 from mptctl.evaluation.flip_report import FlippedSample
 from mptctl.report.documents.flip_list import FIRST_ROWS, flip_list, order_sentence
 from mptctl.report.documents.flips_page import render_html
-from mptctl.report.media.page import anchor, compact
+from mptctl.report.media.page import anchor, script_json
 from tests.report.examples import HOSTILE, example
 
 
@@ -68,7 +68,7 @@ def test_the_order_is_explained_in_a_sentence(old: float | None, new: float | No
 
 
 def test_nothing_ends_the_script() -> None:
-    text = compact([HOSTILE, "</script>", "<!--", "\u2028", "&amp;"])
+    text = script_json([HOSTILE, "</script>", "<!--", "\u2028", "&amp;"])
     assert not set("<>&'\u2028") & set(text)
     assert json.loads(text) == [HOSTILE, "</script>", "<!--", "\u2028", "&amp;"]
 

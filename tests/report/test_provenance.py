@@ -21,7 +21,7 @@ from mptctl.models.records import Adjustment, BiasEpoch, BiasPath
 from mptctl.recipe import change_recipe, load_recipe, nearest_preset
 from mptctl.report.media.provenance import (
     Change,
-    Gathering,
+    ProvenanceCollector,
     digest_of_files,
     origin_of_checkpoint,
     provenance,
@@ -41,7 +41,7 @@ def predictions(folder: Path) -> tuple[Path, Path]:
 def test_a_file_has_the_digest_that_others_find_too(tmp_path: Path) -> None:
     old, new = predictions(tmp_path)
     found = NamedModels({"old": read_predictions(old), "new": read_predictions(new)})
-    made = Gathering(found, ARGV, date(2026, 6, 15)).finish()
+    made = ProvenanceCollector(found, ARGV, date(2026, 6, 15)).finish()
     assert made.command == "mptctl evaluate old.csv 'a b.csv'"
     assert made.day == "2026-06-15"
     assert made.versions["mptctl"] == __version__

@@ -54,7 +54,7 @@ def job(folder: Path) -> RunRequest:
 
 def test_decoding_is_shown_on_a_terminal(folder: Path) -> None:
     shown = console(terminal=True)
-    train(job(folder), progress.Live(shown))
+    train(job(folder), progress.ProgressBar(shown))
     text = text_of(shown)
     assert "decoding" in text
     assert "288 of 288 pictures" in text
@@ -64,7 +64,7 @@ def test_decoding_is_shown_on_a_terminal(folder: Path) -> None:
 def test_decoding_is_said_now_and_then_in_a_log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress_bars, "LOG_SECONDS", 0.0)
     shown = console(terminal=False)
-    train(job(folder), progress.Plain(shown))
+    train(job(folder), progress.ProgressLines(shown))
     assert "decoding pictures: 288 of 288\n" in text_of(shown)
 
 
@@ -77,7 +77,7 @@ def test_a_picture_that_cannot_be_decoded_leaves_the_terminal_as_it_was(folder: 
     broken.write_bytes(content)
     os.utime(broken, ns=(was.st_atime_ns, was.st_mtime_ns))
     shown = console(terminal=True)
-    live = progress.Live(shown)
+    live = progress.ProgressBar(shown)
     with pytest.raises(DataError, match=broken.name):
         train(asked, live)
     assert "decoding" in text_of(shown)
@@ -89,11 +89,11 @@ def test_validation_is_shown_in_the_bar_and_said_now_and_then_in_a_log(
 ) -> None:
     monkeypatch.setattr(progress_bars, "LOG_SECONDS", 0.0)
     shown = console(terminal=False)
-    train(job(folder), progress.Plain(shown))
+    train(job(folder), progress.ProgressLines(shown))
     held_out = int(re.findall(r"validation pictures: (\d+) of (\d+)\n", text_of(shown))[-1][1])
     assert f"validation pictures: {held_out} of {held_out}\n" in text_of(shown)
     terminal = console(terminal=True)
-    live = progress.Live(terminal)
+    live = progress.ProgressBar(terminal)
     live.started("ref", 10, 0, [])
     live.progress("validation pictures", 3000, 5000)
     live.bars.refresh()
@@ -106,12 +106,12 @@ def test_validation_is_shown_in_the_bar_and_said_now_and_then_in_a_log(
 )
 def test_a_wait_for_data_is_said_where_something_is_to_be_done(wait: float, long: bool, said: bool) -> None:
     line = MetricsLine(event="step", epoch=1, step=3, data_wait=wait)
-    assert ("waiting for data" in progress.step_text(line, long=long)) is said
+    assert ("waiting for data" in progress.step_text(line, is_long_run=long)) is said
 
 
 def test_a_log_of_a_short_run_says_nothing_of_waiting_for_data() -> None:
     shown = console(terminal=False)
-    plain = progress.Plain(shown)
+    plain = progress.ProgressLines(shown)
     plain.started("ref", 10, 0, [])
     for left, epoch in ((2.0, 1), (3000.0, 2)):
         plain.line(MetricsLine(event="step", epoch=epoch, step=3, data_wait=0.3, seconds_left=left))

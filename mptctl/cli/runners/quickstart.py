@@ -17,8 +17,8 @@ from mptctl.inference.predict import image_reader
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.documents.quickstart import print_quickstart
 from mptctl.report.documents.study import watching
-from mptctl.report.media.progress_bars import plain_line
-from mptctl.report.media.provenance import Gathering
+from mptctl.report.media.progress_bars import print_plain_line
+from mptctl.report.media.provenance import ProvenanceCollector
 from mptctl.studies.quickstart import PAGE_NAME, quickstart
 
 
@@ -44,12 +44,15 @@ def show_quickstart(run_root: Path, seed: int, *, overwrite: bool, as_json: bool
                 seed=seed,
                 overwrite=overwrite,
                 on_update=on_update,
-                log=partial(plain_line, console),
+                log=partial(print_plain_line, console),
             )
     except Stopped as error:  # the command has no --resume
         message = f"{run_root}: the quickstart was stopped; start it anew with --overwrite"
         raise Stopped(message, error.signum) from error
-    pictures, sources = image_reader(done.split, part="test"), Gathering(done.found, sys.argv).finish()
+    pictures, sources = (
+        image_reader(done.split, part="test"),
+        ProvenanceCollector(done.found, sys.argv).finish(),
+    )
     write_atomically(page, render_html(done.flips, pictures, provenance=sources).encode())
     show(done.result, lambda result: print_quickstart(result, pictures, Console()), as_json=as_json)
 

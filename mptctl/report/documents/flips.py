@@ -23,7 +23,7 @@ from mptctl.report.documents.flip_tables import (
 from mptctl.report.documents.wording import sentences_beside_line, sort_classes, verdict, verdict_line
 from mptctl.report.media.document import TONES, Document, Note, Table, notes
 from mptctl.report.media.numbers import of_count
-from mptctl.report.media.terminal import drawn, print_parts
+from mptctl.report.media.terminal import fitted_table, print_parts
 
 # Rows of a list of all tables where no --rows says, of slices on one screen, and classes that are named in a
 # sentence.
@@ -107,7 +107,11 @@ def _print_screen(report: FlipReport, console: Console, sort: SortKey) -> None:
     with console.capture() as screen:
         print_parts([*_names(report), Note(cells.title, "strong")], console)
         console.print(
-            _beside(drawn(cells, console), drawn(models_table(report, calibration=False), console), console)
+            _beside(
+                fitted_table(cells, console),
+                fitted_table(models_table(report, calibration=False), console),
+                console,
+            )
         )
         console.print()
         print_parts(parts, console)

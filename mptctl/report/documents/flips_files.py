@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mptctl.data.split import Split
     from mptctl.evaluation.flip_report import FlippedSample, FlipReport
-    from mptctl.report.media.provenance import Gathering
+    from mptctl.report.media.provenance import ProvenanceCollector
 
 # The models whose predictions are kept, each in a file of its name.
 KEPT = ("old", "new")
@@ -70,7 +70,7 @@ class FlipFiles:
         data_root: Path | None,
         split: Split | None,
         listed: Sequence[FlippedSample] | None = None,
-        sources: Gathering | None = None,
+        sources: ProvenanceCollector | None = None,
     ) -> list[Path]:
         """Write what was asked for, all of it or nothing.
 

@@ -16,9 +16,9 @@ from mptctl.report.documents.chain import chain_document
 from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.media.document import ON_PAGE, ON_SCREEN, TONES, Cell, Column, Document, Note, Row, Table
 from mptctl.report.media.numbers import duration
-from mptctl.report.media.progress_bars import ChangesLog, State, follow
+from mptctl.report.media.progress_bars import ChangesLog, JobState, live_view
 from mptctl.report.media.provenance import origins_of_runs, provenance
-from mptctl.report.media.terminal import drawn
+from mptctl.report.media.terminal import fitted_table
 from mptctl.studies.study_dry_run import StudyDryRun
 from mptctl.studies.study_report import Board, RunProgress, StudyReport
 
@@ -86,7 +86,7 @@ def watching(console: Console) -> AbstractContextManager[Callable[[Board], None]
     Args:
         console: on standard error.
     """
-    return follow(console, partial(board_view, console=console), ChangesLog(console, _states, summary))
+    return live_view(console, partial(board_view, console=console), ChangesLog(console, _states, summary))
 
 
 def board_view(board: Board, console: Console) -> Group:
@@ -115,7 +115,7 @@ def board_view(board: Board, console: Console) -> Group:
         Column("steps", spare=2),
         Column("left"),
     ]
-    return Group(drawn(Table(columns, rows), console), Text(summary(board), style="dim"))
+    return Group(fitted_table(Table(columns, rows), console), Text(summary(board), style="dim"))
 
 
 def summary(board: Board) -> str:
@@ -160,8 +160,8 @@ def plan_document(plan: StudyDryRun) -> Document:
     )
 
 
-def _states(board: Board) -> list[State]:
-    return [State(each.run.key, each.status, each.restarts, _line(each)) for each in board.runs]
+def _states(board: Board) -> list[JobState]:
+    return [JobState(each.run.key, each.status, each.restarts, _line(each)) for each in board.runs]
 
 
 def _line(progress: RunProgress) -> str:

@@ -12,9 +12,9 @@ from mptctl.evaluation.statistics import exact_interval_if_any
 from mptctl.files import replacing
 from mptctl.report.media.document import TONES, Cell, Column, Document, Drawing, Row, Table, notes
 from mptctl.report.media.numbers import format_count, format_interval, p_value, percent
-from mptctl.report.media.progress_bars import ChangesLog, State, follow
+from mptctl.report.media.progress_bars import ChangesLog, JobState, live_view
 from mptctl.report.media.provenance import Provenance
-from mptctl.report.media.terminal import drawn
+from mptctl.report.media.terminal import fitted_table
 from mptctl.tune.choice import near_least_of_trials, series_of
 from mptctl.tune.tune_report import Comparison, Trial, TuneReport
 
@@ -25,7 +25,9 @@ def watching(console: Console) -> AbstractContextManager[Callable[[TuneReport], 
     Args:
         console: on standard error.
     """
-    return follow(console, lambda report: drawn(trials_table(report), console), ChangesLog(console, _states))
+    return live_view(
+        console, lambda report: fitted_table(trials_table(report), console), ChangesLog(console, _states)
+    )
 
 
 def tune_document(report: TuneReport) -> Document:
@@ -74,7 +76,7 @@ def trials_table(report: TuneReport) -> Table:
 
 
 def _drawings(report: TuneReport) -> list[Drawing]:
-    from mptctl.report.figures.tune import draw_against, draw_over_k, measured_trials
+    from mptctl.report.figures.tune import draw_against_error, draw_over_k, measured_trials
 
     points = [
         f"{trial.name}: error {percent(trial.val_error.value)}, NFR {percent(trial.val_nfr.value)}"
@@ -95,7 +97,7 @@ def _drawings(report: TuneReport) -> list[Drawing]:
             "against",
             "Every whole trial; the line joins those that no other one beats.",
             f"NFR against error of each trial. {said}",
-            lambda: draw_against(report),
+            lambda: draw_against_error(report),
         ),
     ]
 
@@ -213,8 +215,10 @@ def _mark(trial: Trial, report: TuneReport) -> str:
     return "front" if trial.name in report.front else ""
 
 
-def _states(report: TuneReport) -> list[State]:
-    return [State(trial.name, trial.status, trial.restarts, _line(trial, report)) for trial in report.trials]
+def _states(report: TuneReport) -> list[JobState]:
+    return [
+        JobState(trial.name, trial.status, trial.restarts, _line(trial, report)) for trial in report.trials
+    ]
 
 
 def _line(trial: Trial, report: TuneReport) -> str:

@@ -1,1 +1,1 @@
-"""Figures of results, one file each."""
+"""Figures of results, drawn with matplotlib; one file for each kind of result."""

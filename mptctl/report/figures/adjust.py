@@ -1,4 +1,4 @@
-"""The Pareto figure of `adjust`: NFR against error for every bias, with the choice and the budget."""
+"""Draw the Pareto figure of `adjust`: NFR against error for every shift, with the choice and the limits."""
 
 from __future__ import annotations
 
@@ -11,34 +11,35 @@ from mptctl.evaluation.bias.mixture import Mixture
 from mptctl.release.adjust_report import AdjustReport
 from mptctl.report.media.svg import FRESH, INK, LOST, NEW, OLD, SIZE, style
 
-# More steps of a curve than a figure can show.
+# Points of a curve at most; more could not be told apart in the figure.
 POINTS = 400
+# Colour and label of a curve, by the kind of its direction.
 LOOKS = {"bias": (NEW, "one shift"), "per-class": (FRESH, "a shift for each class, on one half")}
 
 
 def draw_adjustment(report: AdjustReport, choice: BiasChoice, mixture: Mixture | None) -> Figure:
-    """NFR against error on validation pictures, in percent.
+    """Draw NFR against error on validation pictures, in percent.
 
     Args:
-        report: what was chosen.
-        choice: the directions that were looked at.
-        mixture: two models at inference, for comparison; None where it is not known.
+        report: the choice and its limits.
+        choice: the directions of shifts that were tried, with the rates at each step.
+        mixture: rates of both models mixed at inference, for comparison; None: not drawn.
     """
     with style():
         figure = Figure(figsize=(SIZE[0], SIZE[1] + 0.5))
         axes = figure.add_subplot()
         for line in choice.lines:
-            _curve(axes, line)
-        whole = choice.lines[0].samples
+            _draw_line(axes, line)
+        samples = choice.lines[0].samples
         if mixture is not None:
             axes.plot(
-                100 * np.array(mixture.errors) / len(whole), 100 * np.array(mixture.flips) / whole.n_old,
+                100 * np.array(mixture.errors) / len(samples), 100 * np.array(mixture.flips) / samples.n_old,
                 color=OLD, linewidth=1, linestyle=":", label="both models, twice the cost at inference",
             )  # fmt: skip
-        errors, flips = whole.counts(np.zeros(len(whole.is_new)))
+        errors, flips = samples.counts(np.zeros(len(samples.is_new)))  # without a shift
         axes.scatter(
-            [100 * errors / len(whole)],
-            [100 * flips / whole.n_old],
+            [100 * errors / len(samples)],
+            [100 * flips / samples.n_old],
             color=NEW,
             s=30,
             label="NEW as it was",
@@ -47,7 +48,7 @@ def draw_adjustment(report: AdjustReport, choice: BiasChoice, mixture: Mixture |
         after = report.validation
         if after.nfr is not None and after.bound is not None:
             x, y = 100 * after.er_all, 100 * after.nfr
-            if report.max_nfr is not None:  # elsewhere the bound was not what chose
+            if report.max_nfr is not None:  # without a limit on NFR the bound had no part in the choice
                 axes.plot(
                     [x, x], [y, 100 * after.bound], color=INK, linewidth=1, label="up to its upper bound"
                 )
@@ -65,9 +66,10 @@ def draw_adjustment(report: AdjustReport, choice: BiasChoice, mixture: Mixture |
     return figure
 
 
-def _curve(axes: Axes, line: BiasLine) -> None:
+def _draw_line(axes: Axes, line: BiasLine) -> None:
+    """Draw the rates along one direction, from no shift to the first one with the fewest flips."""
     colour, label = LOOKS[line.kind]
-    # Past the least NFR a larger bias costs errors alone, up to those on all new classes.
+    # Past the fewest flips a larger shift only adds errors on new classes.
     last = int(line.steps.flips.argmin())
     shown = np.unique(np.linspace(0, last, POINTS).astype(np.int64))
     axes.plot(

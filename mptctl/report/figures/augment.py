@@ -1,4 +1,4 @@
-"""A sheet of training pictures as the model sees them, each below its class."""
+"""Draw a sheet of training pictures as the model sees them, each below its caption."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from mptctl.report.media.svg import short, style
+from mptctl.report.media.svg import shorten, style
 
 COLUMNS = 8
-SIDE = 1.25  # inches of a picture
-LETTERS = 22  # of what stands above a picture
+SIDE = 1.25  # inches of a picture's side
+LETTERS = 22  # in a line of a caption at most
 
 
 def draw_sheet(pictures: NDArray[np.uint8], captions: Sequence[str]) -> Figure:
-    """Draws pictures in rows.
+    """Draw pictures in rows of `COLUMNS`.
 
     Args:
-        pictures: (n, S, S, 3).
-        captions: n texts of one line or several.
+        pictures: (n, S, S, 3), at least one.
+        captions: n texts of one line or several; long lines are shortened.
     """
     columns = min(COLUMNS, len(pictures))
     rows = math.ceil(len(pictures) / columns)
     with style():
-        lines = max(caption.count("\n") for caption in captions) + 1
-        figure = Figure(figsize=(columns * SIDE, rows * (SIDE + 0.07 + 0.13 * lines)))
+        most_lines = max(caption.count("\n") for caption in captions) + 1
+        figure = Figure(figsize=(columns * SIDE, rows * (SIDE + 0.07 + 0.13 * most_lines)))
         places = figure.subplots(rows, columns, squeeze=False).ravel()
         for axes in places:
             axes.set_axis_off()
         for axes, picture, caption in zip(places, pictures, captions, strict=False):
             axes.imshow(picture, interpolation="nearest")
-            said = [short(line, LETTERS) for line in caption.split("\n")]
-            axes.set_title("\n".join(said), fontsize=7)
+            lines_shown = [shorten(line, LETTERS) for line in caption.split("\n")]
+            axes.set_title("\n".join(lines_shown), fontsize=7)
     return figure

@@ -1,7 +1,8 @@
-"""Features of a 2-dimensional embedding with the regions of its classifier, as the paper's Figure 3."""
+"""Draw 2-dimensional features with the regions of their classifier, as in the paper's Figure 3."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import matplotlib
@@ -19,27 +20,27 @@ MARKS = {"old classes": "o", "new classes": "^"}
 PANEL = 3.1  # inches, each way
 PANELS_A_ROW = 3  # at most
 LEGEND_WIDTH = 1.4  # inches
-# As many colours as a person can tell apart; the legend of more classes says the markers alone.
+# Classes that colours can tell apart, the colours of tab20; with more, the legend explains markers only.
 MOST_NAMED = 20
-# Cells of the drawn plane along each side, and how much of a class's colour its region has.
+# Cells of the drawn plane along each side; strength of a class's colour in its region, 0 to 1.
 GRID, TINT = 400, 0.25
-# More points than this would make an SVG of megabytes: they become a picture in it.
+# More points than this would make an SVG of megabytes: they are drawn as one picture inside it.
 MOST_VECTORS = 2_000
 
 
 def draw_embeddings(embeddings: Mapping[str, Embedding]) -> Figure:
-    """One panel for each model; they share classes and colours.
+    """Draw one panel for each model; all share the classes and colours of the legend.
 
     Args:
-        embeddings: at least one, by the name that its panel has.
+        embeddings: at least one, by the title of its panel; all of one split.
     """
-    rows = -(-len(embeddings) // PANELS_A_ROW)
-    columns = -(-len(embeddings) // rows)  # four panels are two rows of two
+    rows = math.ceil(len(embeddings) / PANELS_A_ROW)
+    columns = math.ceil(len(embeddings) / rows)  # four panels are two rows of two
     with style():
         figure = Figure(figsize=(columns * PANEL + LEGEND_WIDTH, rows * (PANEL + 0.3)))
         places = figure.subplots(rows, columns, squeeze=False).ravel()
         for axes, (name, embedding) in zip(places, embeddings.items(), strict=False):
-            _draw(axes, name, embedding)
+            _draw_panel(axes, name, embedding)
         for axes in places[len(embeddings) :]:
             axes.remove()
         _add_legend(figure, next(iter(embeddings.values())))
@@ -47,42 +48,43 @@ def draw_embeddings(embeddings: Mapping[str, Embedding]) -> Figure:
 
 
 def class_colours(num_classes: int) -> list[str]:
-    """A colour for each class, in the split's order."""
+    """A colour for each class in the split's order, as ``#rrggbb``; up to 20 classes differ clearly."""
     if num_classes > MOST_NAMED:
         return [to_hex(matplotlib.colormaps["hsv"](i / num_classes)) for i in range(num_classes)]
     listed = matplotlib.colormaps["tab10" if num_classes <= 10 else "tab20"]
     return [to_hex(listed(i)) for i in range(num_classes)]
 
 
-def _draw(axes: Axes, name: str, embedding: Embedding) -> None:
+def _draw_panel(axes: Axes, name: str, embedding: Embedding) -> None:
+    """Draw the regions of classes, the border between old and new classes, and the pictures' features."""
     colours = np.array([to_rgb(colour) for colour in class_colours(len(embedding.class_names))])
     low, high = embedding.points.min(axis=0), embedding.points.max(axis=0)
-    # A square, so that distances are the same both ways.
-    half = 1.05 * float((high - low).max()) / 2 or 1.0
+    # A square with a margin of 5 %, so that distances are the same both ways; of side 2 if all points agree.
+    half_side = 1.05 * float((high - low).max()) / 2 or 1.0
     middle = (low + high) / 2
-    x, y = (np.linspace(centre - half, centre + half, GRID) for centre in middle)
+    x, y = (np.linspace(centre - half_side, centre + half_side, GRID) for centre in middle)
     plane = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    region = embedding.answers(plane).reshape(GRID, GRID)
+    class_of_cell = embedding.answers(plane).reshape(GRID, GRID)
     axes.imshow(
-        1 - TINT * (1 - colours[region]),
+        1 - TINT * (1 - colours[class_of_cell]),
         extent=(x[0], x[-1], y[0], y[-1]),
         origin="lower",
         interpolation="nearest",
         zorder=0,
     )
-    is_new = region >= embedding.num_old
+    is_new = class_of_cell >= embedding.num_old
     if is_new.any() and not is_new.all():
         axes.contour(x, y, is_new, levels=[0.5], colors=INK, linewidths=0.8, zorder=1)
-    for group, new in zip(MARKS, (False, True), strict=True):
-        chosen = np.flatnonzero((embedding.labels >= embedding.num_old) == new)
-        # In an order of their own, so that no class hides the one before it.
-        chosen = np.random.default_rng(0).permutation(chosen)
+    for marker, is_new_group in zip(MARKS.values(), (False, True), strict=True):
+        members = np.flatnonzero((embedding.labels >= embedding.num_old) == is_new_group)
+        # Shuffled, so that no class hides the one before it.
+        members = np.random.default_rng(0).permutation(members)
         axes.scatter(
-            embedding.points[chosen, 0],
-            embedding.points[chosen, 1],
+            embedding.points[members, 0],
+            embedding.points[members, 1],
             s=9,
-            c=colours[embedding.labels[chosen]],
-            marker=MARKS[group],
+            c=colours[embedding.labels[members]],
+            marker=marker,
             edgecolors="white",
             linewidths=0.2,
             zorder=2,
@@ -95,19 +97,17 @@ def _draw(axes: Axes, name: str, embedding: Embedding) -> None:
 
 
 def _add_legend(figure: Figure, embedding: Embedding) -> None:
+    """Explain the markers, and the colours of at most `MOST_NAMED` classes, on the right of the figure."""
     names = embedding.class_names
     colours = class_colours(len(names)) if len(names) <= MOST_NAMED else []
     handles = []
-    for group, classes in zip(
-        MARKS, (range(embedding.num_old), range(embedding.num_old, len(names))), strict=True
-    ):
+    groups = (range(embedding.num_old), range(embedding.num_old, len(names)))
+    for (title, marker), classes in zip(MARKS.items(), groups, strict=True):
         if not len(classes):
             continue
-        handles.append(
-            Line2D([], [], color=INK, marker=MARKS[group], linestyle="", markersize=4, label=group)
-        )
+        handles.append(Line2D([], [], color=INK, marker=marker, linestyle="", markersize=4, label=title))
         handles += [
-            Line2D([], [], color=colours[i], marker=MARKS[group], linestyle="", markersize=4, label=names[i])
+            Line2D([], [], color=colours[i], marker=marker, linestyle="", markersize=4, label=names[i])
             for i in classes
             if colours
         ]

@@ -1,4 +1,4 @@
-"""Accuracy on base and novel classes, and how far features keep them apart, by the margin of training."""
+"""Draw accuracy and separation of base and novel classes over the margin of training."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ PANEL = (3.6, 2.9)  # inches
 
 
 def draw_discriminability(runs: Sequence[Discriminability]) -> Figure:
-    """A column for each kind of head, by margin: accuracy above, variance between over within below."""
+    """Draw a column for each kind of head: above accuracy, below the ratio of variances, over the margin."""
     heads = list(dict.fromkeys(run.head for run in runs))
     with style():
         figure = Figure(figsize=(PANEL[0] * len(heads), PANEL[1] * 2))
         above, below = figure.subplots(2, len(heads), squeeze=False, sharex="col", sharey="row")
         for upper, lower, head in zip(above, below, heads, strict=True):
-            ordered = sorted((run for run in runs if run.head == head), key=lambda run: run.margin)
-            _accuracy(upper, ordered)
-            _spread(lower, ordered)
+            by_margin = sorted((run for run in runs if run.head == head), key=lambda run: run.margin)
+            _draw_accuracy(upper, by_margin)
+            _draw_separation(lower, by_margin)
             upper.set_title(f"{head} head", fontsize=9)
             lower.set_xlabel("margin in training")
         above[0].set_ylabel("accuracy, %")
@@ -30,29 +30,33 @@ def draw_discriminability(runs: Sequence[Discriminability]) -> Figure:
         return figure
 
 
-def _accuracy(axes: Axes, runs: Sequence[Discriminability]) -> None:
+def _draw_accuracy(axes: Axes, runs: Sequence[Discriminability]) -> None:
+    """Draw accuracy on base classes, and few-shot accuracy on novel ones with 95 % intervals."""
     margins = [run.margin for run in runs]
     base = [100 * run.base_accuracy for run in runs]
     axes.plot(margins, base, color=OLD, marker="o", linewidth=1.2, label="base classes")
     for colour, mark, shot in zip((NEW, LOST), ("^", "s"), SHOTS, strict=True):
-        found = [(run.margin, run.novel_accuracy[shot]) for run in runs if shot in run.novel_accuracy]
-        if found:
+        scores = [(run.margin, run.novel_accuracy[shot]) for run in runs if shot in run.novel_accuracy]
+        if scores:
             axes.errorbar(
-                [margin for margin, _ in found],
-                [100 * score.accuracy for _, score in found],
-                [100 * (score.ci95 or 0.0) for _, score in found],
+                [margin for margin, _ in scores],
+                [100 * score.accuracy for _, score in scores],
+                [100 * (score.ci95 or 0.0) for _, score in scores],
                 color=colour, marker=mark, linewidth=1.2, label=f"novel, {shot} shot",
             )  # fmt: skip
     axes.set_ylim(bottom=0)
     axes.legend()
 
 
-def _spread(axes: Axes, runs: Sequence[Discriminability]) -> None:
-    looks = (("base classes", "base", OLD, "o"), ("novel classes", "novel", NEW, "^"))
-    for label, key, colour, mark in looks:
-        spreads = [(run.margin, getattr(run, key)) for run in runs]
+def _draw_separation(axes: Axes, runs: Sequence[Discriminability]) -> None:
+    """Draw the variance between classes over that within; runs without a ratio are left out."""
+    for label, color, mark, spreads in (
+        ("base classes", OLD, "o", [(run.margin, run.base) for run in runs]),
+        ("novel classes", NEW, "^", [(run.margin, run.novel) for run in runs]),
+    ):
         points = [(margin, spread.ratio) for margin, spread in spreads if spread and spread.ratio is not None]
         if points:
-            axes.plot(*zip(*points, strict=True), color=colour, marker=mark, linewidth=1.2, label=label)
+            margins, ratios = zip(*points, strict=True)
+            axes.plot(margins, ratios, color=color, marker=mark, linewidth=1.2, label=label)
     axes.set_ylim(bottom=0)
     axes.legend()

@@ -1,12 +1,13 @@
-"""The figures of a comparison: margins, reliability, flow of flips, free bias, and flips by confidence."""
+"""Draw the figures of a comparison: margins, reliability, flips by confidence, flow of flips, shift."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,31 +15,31 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Outline
 
-from mptctl.evaluation.flip_report import FlipReport, SweepPoint
+from mptctl.evaluation.flip_report import FlipReport, PairRow, SweepPoint
 from mptctl.files import OpenOutput, writing
 from mptctl.report.figures.reliability import CAPTION, Panel, draw_reliability, reliability_words
 from mptctl.report.figures.shown import ShownFigure
 from mptctl.report.media.document import Drawing
 from mptctl.report.media.numbers import format_count, percent
-from mptctl.report.media.svg import FRESH, INK, LOST, NEW, OLD, SIZE, save_figure, short, style
+from mptctl.report.media.svg import FRESH, INK, LOST, NEW, OLD, SIZE, save_figure, shorten, style
 
-# Classes on each side of the flow; other answers to them are put together, old and new ones apart.
+# Classes on each side of the flow at most, besides these two for all other predictions.
 FLOW_CLASSES = 8
 REST = ("other old", "other new")
 LABEL_LENGTH = 15
-# The largest of a list that are named one by one.
+# Class pairs of the flow that its words name.
 NAMED = 5
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of a comparison.
+    """A kind of figure of a comparison.
 
     Attributes:
-        name: its id on the page, and its file.
-        caption: above it on the page.
-        draw: makes it; None where the report has nothing to draw.
-        words: text for readers who do not see it.
+        name: id of the figure on a page, and name of its files.
+        caption: above the figure on a page.
+        draw: draws the figure of a report; returns None where the report has no data for it.
+        words: what the figure of a report shows, for readers who do not see it.
     """
 
     name: str
@@ -48,19 +49,19 @@ class Plot:
 
 
 def draw_figures(report: FlipReport) -> dict[str, Figure]:
-    """The figures that the report has data for, by name, in the order of `PLOTS`."""
+    """Draw the figures that the report has data for; by name, in the order of `PLOTS`."""
     with style():
-        drawn = {plot.name: plot.draw(report) for plot in PLOTS}
-    return {name: figure for name, figure in drawn.items() if figure is not None}
+        figures = {plot.name: plot.draw(report) for plot in PLOTS}
+    return {name: figure for name, figure in figures.items() if figure is not None}
 
 
 def drawings(report: FlipReport) -> list[Drawing]:
-    """The same for a page."""
-    drawn = draw_figures(report)
+    """Draw the figures that the report has data for; with their captions and words, for a page."""
+    figures = draw_figures(report)
     return [
-        Drawing(plot.name, plot.caption, plot.words(report), partial(drawn.__getitem__, plot.name))
+        Drawing(plot.name, plot.caption, plot.words(report), partial(figures.__getitem__, plot.name))
         for plot in PLOTS
-        if plot.name in drawn
+        if plot.name in figures
     ]
 
 
@@ -70,7 +71,16 @@ def figure_files() -> list[str]:
 
 
 def save_figures(report: FlipReport, folder: Path, open_output: OpenOutput = writing) -> list[Path]:
-    """Write every figure as PNG and SVG; the paths written. StorageError where the folder cannot be."""
+    """Write every figure that the report has data for, as PNG and as SVG, and return the paths.
+
+    Args:
+        report: of the comparison.
+        folder: of the files.
+        open_output: opens a file for writing.
+
+    Raises:
+        StorageError: the folder cannot be made, or a file cannot be written.
+    """
     paths = []
     for name, figure in draw_figures(report).items():
         for suffix in ("png", "svg"):
@@ -81,11 +91,13 @@ def save_figures(report: FlipReport, folder: Path, open_output: OpenOutput = wri
 
 
 def _canvas(height: float = SIZE[1]) -> tuple[Figure, Axes]:
+    """An empty figure of the usual width and a height in inches, and its axes."""
     figure = ShownFigure(figsize=(SIZE[0], height))
     return figure, figure.add_subplot()
 
 
-def _margins(report: FlipReport) -> Figure | None:
+def _draw_margins(report: FlipReport) -> Figure | None:
+    """Histograms of the logit margins of both models; None where the report has no margins."""
     if report.margins is None:
         return None
     figure, axes = _canvas()
@@ -95,9 +107,8 @@ def _margins(report: FlipReport) -> Figure | None:
         colour = looks[group.model, group.samples]
         share = 100 * np.array(group.histogram) / group.n
         label = f"{group.model} model, {group.samples}: {percent(group.negative.value, 1)} below 0"
-        axes.stairs(
-            share, edges, color=colour, fill=group.model == "old", alpha=0.45 if group.model == "old" else 1
-        )
+        is_old = group.model == "old"
+        axes.stairs(share, edges, color=colour, fill=is_old, alpha=0.45 if is_old else 1)
         axes.plot([], [], color=colour, linewidth=3, label=label)
     axes.axvline(0, color=LOST, linewidth=1)
     axes.set(xlabel="logit of the true class minus the best other", ylabel="samples, %")
@@ -106,19 +117,21 @@ def _margins(report: FlipReport) -> Figure | None:
     return figure
 
 
-def _reliability(report: FlipReport) -> Figure | None:
+def _draw_reliability(report: FlipReport) -> Figure | None:
+    """Reliability diagrams of both models; None where the report has neither."""
     panels = _panels(report)
     return draw_reliability(panels) if panels else None
 
 
-def _confidence(report: FlipReport) -> Figure | None:
+def _draw_confidence(report: FlipReport) -> Figure | None:
+    """Share of flips by the old model's confidence; None where the report has no confidences."""
     rows = [row for row in report.by_confidence or [] if row.flips.of]
     if not rows:
         return None
     figure, axes = _canvas()
     for i, row in enumerate(rows):
-        value, (low, high) = row.flips.value or 0.0, row.flips.ci95 or (0.0, 0.0)
-        axes.bar(i, 100 * value, color=LOST, width=0.6)
+        low, high = row.flips.ci95 or (0.0, 0.0)
+        axes.bar(i, 100 * (row.flips.value or 0.0), color=LOST, width=0.6)
         axes.plot([i, i], [100 * low, 100 * high], color=INK, linewidth=1)
         axes.annotate(
             f"{row.flips.count:,}\nof {row.flips.of:,}",
@@ -135,7 +148,8 @@ def _confidence(report: FlipReport) -> Figure | None:
     return figure
 
 
-def _bias(report: FlipReport) -> Figure | None:
+def _draw_shift(report: FlipReport) -> Figure | None:
+    """NFR against error as the new classes' logits are shifted; None where the report has no sweep."""
     if not report.bias_sweep:
         return None
     figure, axes = _canvas()
@@ -152,68 +166,98 @@ def _bias(report: FlipReport) -> Figure | None:
     return figure
 
 
-def _flow(report: FlipReport) -> Figure | None:
+class _Flow(NamedTuple):
+    """Flips between the classes that the figure shows.
+
+    Attributes:
+        sources: true classes with most flips, on the left.
+        targets: their most frequent wrong predictions, on the right; the labels of `REST` come last.
+        flips: by source and target.
+        is_new: by target, whether its class is new.
+    """
+
+    sources: list[str]
+    targets: list[str]
+    flips: Counter[tuple[str, str]]
+    is_new: dict[str, bool]
+
+
+def _count_flow(pairs: list[PairRow]) -> _Flow:
+    """Sum the flips of class pairs by the classes shown; pairs from other true classes are left out."""
+    flips_from: Counter[str] = Counter()
+    for pair in pairs:
+        flips_from[pair.label] += pair.flips
+    sources = [label for label, _ in flips_from.most_common(FLOW_CLASSES)]
+    shown_pairs = [pair for pair in pairs if pair.label in sources]
+    flips_to: Counter[str] = Counter()
+    for pair in shown_pairs:
+        flips_to[pair.answer] += pair.flips
+    named = [answer for answer, _ in flips_to.most_common(FLOW_CLASSES)]
+    flips: Counter[tuple[str, str]] = Counter()
+    is_new: dict[str, bool] = {}
+    for pair in shown_pairs:
+        target = pair.answer if pair.answer in named else REST[pair.new_class]
+        flips[pair.label, target] += pair.flips
+        is_new[target] = pair.new_class
+    return _Flow(sources, named + [label for label in REST if label in is_new], flips, is_new)
+
+
+def _draw_flow(report: FlipReport) -> Figure | None:
+    """Bands of flips from true classes to wrong predictions; None where there are no flips."""
     if not report.pairs:
         return None
-    sources: Counter[str] = Counter()
-    for row in report.pairs:
-        sources[row.label] += row.flips
-    left = [label for label, _ in sources.most_common(FLOW_CLASSES)]
-    rows = [row for row in report.pairs if row.label in left]
-    answers: Counter[str] = Counter()
-    for row in rows:
-        answers[row.answer] += row.flips
-    named = {answer for answer, _ in answers.most_common(FLOW_CLASSES)}
-    bands: Counter[tuple[str, str]] = Counter()
-    fresh: dict[str, bool] = {}
-    for row in rows:
-        target = row.answer if row.answer in named else REST[row.new_class]
-        bands[row.label, target] += row.flips
-        fresh[target] = row.new_class
-    # The rest below, however large.
-    right = [a for a, _ in answers.most_common() if a in named] + [r for r in REST if r in fresh]
-
-    total = sum(bands.values())
+    flow = _count_flow(report.pairs)
+    total = sum(flow.flips.values())
     gap = 0.03 * total
-    figure, axes = _canvas(height=max(SIZE[1], 0.32 * max(len(left), len(right)) + 0.5))
-    tops = [_stack(axes, side, total, gap, bands, which) for which, side in enumerate((left, right))]
-    for source in left:
-        for target in right:
-            flips = bands[source, target]
+    figure, axes = _canvas(height=max(SIZE[1], 0.32 * max(len(flow.sources), len(flow.targets)) + 0.5))
+    flips_from = {source: sum(flow.flips[source, each] for each in flow.targets) for source in flow.sources}
+    flips_to = {target: sum(flow.flips[each, target] for each in flow.sources) for target in flow.targets}
+    left_tops = _stack_classes(axes, "left", flips_from, gap)
+    right_tops = _stack_classes(axes, "right", flips_to, gap)
+    for source in flow.sources:
+        for target in flow.targets:
+            flips = flow.flips[source, target]
             if not flips:
                 continue
-            colour = FRESH if fresh[target] else OLD
-            start, end = tops[0][source], tops[1][target]
-            tops[0][source] += flips
-            tops[1][target] += flips
-            axes.add_patch(_band(start, end, flips, colour))
+            colour = FRESH if flow.is_new[target] else OLD
+            axes.add_patch(_band(left_tops[source], right_tops[target], flips, colour))
+            left_tops[source] += flips
+            right_tops[target] += flips
     bottom = max(float(np.asarray(line.get_ydata(), dtype=float).max()) for line in axes.lines)
     axes.set(xlim=(-1, 2), ylim=(bottom + gap, -gap))
     axes.plot([], [], color=OLD, linewidth=5, alpha=0.6, label="to an old class")
-    if any(fresh.values()):
+    if any(flow.is_new.values()):
         axes.plot([], [], color=FRESH, linewidth=5, alpha=0.6, label="to a new class")
     axes.axis("off")
     if total < report.counts.negative_flips:
         flipped = sum(row.negative_flips > 0 for row in report.per_class)
         of_flips = f"{total:,} of {report.counts.negative_flips:,} flips"
-        axes.set_title(f"{len(left)} of {flipped} classes with flips, {of_flips}", fontsize=8)
+        axes.set_title(f"{len(flow.sources)} of {flipped} classes with flips, {of_flips}", fontsize=8)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, borderaxespad=0)
     return figure
 
 
-def _stack(
-    axes: Axes, labels: list[str], total: int, gap: float, bands: Counter[tuple[str, str]], which: int
+def _stack_classes(
+    axes: Axes, side: Literal["left", "right"], flips: Mapping[str, int], gap: float
 ) -> dict[str, float]:
-    """Put one side's classes below each other; where each begins, in flips."""
+    """Draw the classes of one side below each other, and return where each begins.
+
+    Args:
+        axes: of the figure; heights are in flips.
+        side: at x = 0 or x = 1.
+        flips: of each class, in the order of display.
+        gap: between two classes, in flips.
+    """
+    x, label_x, alignment = (0, -0.04, "right") if side == "left" else (1, 1.04, "left")
+    total = sum(flips.values())
     top, tops = 0.0, {}
-    for label in labels:
-        height = sum(flips for pair, flips in bands.items() if pair[which] == label)
-        axes.plot([which, which], [top, top + height], color=INK, linewidth=2.5, solid_capstyle="butt")
+    for label, height in flips.items():
+        axes.plot([x, x], [top, top + height], color=INK, linewidth=2.5, solid_capstyle="butt")
         axes.text(
-            which + (0.04 if which else -0.04),
+            label_x,
             top + height / 2,
-            f"{short(label, LABEL_LENGTH)} ({height:,})",
-            ha="left" if which else "right",
+            f"{shorten(label, LABEL_LENGTH)} ({height:,})",
+            ha=alignment,
             va="center",
             fontsize=8,
         )
@@ -224,6 +268,14 @@ def _stack(
 
 
 def _band(start: float, end: float, height: float, colour: str) -> PathPatch:
+    """A curved band of one height from the left side (x = 0) to the right side (x = 1).
+
+    Args:
+        start: its top on the left, in flips.
+        end: its top on the right, in flips.
+        height: in flips.
+        colour: drawn half transparent.
+    """
     corners = [
         (0, start),
         (0.5, start),
@@ -240,23 +292,23 @@ def _band(start: float, end: float, height: float, colour: str) -> PathPatch:
 
 
 def _margins_words(report: FlipReport) -> str:
-    said = []
+    sentences = []
     for group in report.margins.groups if report.margins else ():
-        middle = "" if group.quantiles is None else f", median {group.quantiles[2]:.2f}"
-        said.append(
-            f"{group.model} model on {group.samples}: {group.n:,} samples{middle}, "
+        median = "" if group.quantiles is None else f", median {group.quantiles[2]:.2f}"
+        sentences.append(
+            f"{group.model} model on {group.samples}: {group.n:,} samples{median}, "
             f"{percent(group.negative.value, 1)} below 0 ({format_count(group.negative)})."
         )
-    return "Histograms of logit margins. " + " ".join(said)
+    return "Histograms of logit margins. " + " ".join(sentences)
 
 
 def _confidence_words(report: FlipReport) -> str:
-    rows = [row for row in report.by_confidence or () if row.flips.of]
-    said = [
+    rates = [
         f"{row.low:g} to {row.high:g}: {percent(row.flips.value, 1)} ({format_count(row.flips)})"
-        for row in rows
+        for row in report.by_confidence or ()
+        if row.flips.of
     ]
-    return f"Flipped, by the old model's confidence in its right prediction. {'; '.join(said)}."
+    return f"Flipped, by the old model's confidence in its right prediction. {'; '.join(rates)}."
 
 
 def _flow_words(report: FlipReport) -> str:
@@ -268,18 +320,18 @@ def _flow_words(report: FlipReport) -> str:
     )
 
 
-def _bias_words(report: FlipReport) -> str:
-    said = []
+def _shift_words(report: FlipReport) -> str:
+    sentences = []
     for curve in report.bias_sweep:
         first, last = curve.points[0], curve.points[-1]
-        said.append(
-            f"{'new model' if curve.role == 'new' else 'plain update'} as it is: {_point(first)}; shifted by "
-            f"{last.bias:.4g}: {_point(last)}."
+        sentences.append(
+            f"{'new model' if curve.role == 'new' else 'plain update'} as it is: {_rates_words(first)}; "
+            f"shifted by {last.bias:.4g}: {_rates_words(last)}."
         )
-    return "NFR against error on all classes as the new classes' logits are shifted. " + " ".join(said)
+    return "NFR against error on all classes as the new classes' logits are shifted. " + " ".join(sentences)
 
 
-def _point(point: SweepPoint) -> str:
+def _rates_words(point: SweepPoint) -> str:
     return f"NFR {percent(point.nfr)}, error {percent(point.er_all)}"
 
 
@@ -288,6 +340,7 @@ def _reliability_words(report: FlipReport) -> str:
 
 
 def _panels(report: FlipReport) -> list[Panel]:
+    """Panels of the old and the new model; a model without confidences has none."""
     models = ((report.old, "old model", OLD), (report.new, "new model", NEW))
     return [
         Panel(title, model.reliability, colour)
@@ -301,22 +354,22 @@ PLOTS = (
         "margins",
         "Logit margins before and after. Left of the line the prediction is wrong. 99 % of the margins lie "
         "in the range shown; the outermost bars hold the rest.",
-        _margins,
+        _draw_margins,
         _margins_words,
     ),
-    Plot("reliability", CAPTION, _reliability, _reliability_words),
+    Plot("reliability", CAPTION, _draw_reliability, _reliability_words),
     Plot(
         "confidence",
         "Flips by how sure the old model was, with 95\u00a0% intervals.",
-        _confidence,
+        _draw_confidence,
         _confidence_words,
     ),
-    Plot("flow", "From which class flips came, and which prediction took them.", _flow, _flow_words),
+    Plot("flow", "From which class flips came, and which prediction took them.", _draw_flow, _flow_words),
     Plot(
         "bias",
         "What a shift does without training: a constant is subtracted from the new classes' logits. Shifts "
         "are read off the test part.",
-        _bias,
-        _bias_words,
+        _draw_shift,
+        _shift_words,
     ),
 )

@@ -1,6 +1,8 @@
-"""The figure of a history: NFR of each release with its interval."""
+"""Draw the figure of a history: NFR of each release with its interval."""
 
 from __future__ import annotations
+
+import math
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -9,12 +11,16 @@ from mptctl.evaluation.gate.history import Release
 from mptctl.report.media.svg import FAINT, FRESH, INK, LOST, NEW, OLD, style
 
 COLOURS = {"passed": NEW, "failed": LOST, "undecided": FRESH, "ungated": OLD}
-# Dates that stand below the axis without touching each other.
+# Dates below the axis at most, so that they do not touch each other.
 DATES = 8
 
 
 def draw_history(releases: list[Release]) -> Figure:
-    """One point a release, in their order, with whiskers of 95 %; its colour is the gate's verdict."""
+    """Draw a point for each release in their order, coloured by its verdict, with a 95 % interval.
+
+    Args:
+        releases: at least one.
+    """
     with style():
         figure = Figure(figsize=(6.2, 3.1))
         axes = figure.subplots()
@@ -23,9 +29,8 @@ def draw_history(releases: list[Release]) -> Figure:
             colour = COLOURS[release.verdict]
             axes.plot([place, place], [100 * end for end in release.nfr_ci95], color=colour, linewidth=1)
             axes.plot(place, 100 * release.nfr, marker="o", markersize=5, color=colour, linestyle="")
-        step = -(-len(releases) // DATES)
-        places = list(range(0, len(releases), step))
-        axes.set_xticks(places, [releases[place].date.isoformat() for place in places], fontsize=7)
+        dated = range(0, len(releases), math.ceil(len(releases) / DATES))
+        axes.set_xticks(dated, [releases[place].date.isoformat() for place in dated], fontsize=7)
         axes.set_xlim(-0.5, len(releases) - 0.5)
         axes.set_ylim(bottom=0)
         axes.set_ylabel("NFR, %")

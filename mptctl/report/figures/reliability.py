@@ -1,4 +1,4 @@
-"""The reliability diagram: accuracy in each bin of confidence, and below it the bin's samples."""
+"""Draw reliability diagrams: accuracy in each bin of confidence, and below it the bin's samples."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ CAPTION = (
     "confidence; between them, the gap; hollow: fewer than 10 samples, which say little. Below: samples of "
     "each bin."
 )
-# Samples below which a bin stands hollow: of 9 that are all right, the 95 % interval still reaches down to 70
-# %.
+# Bins with fewer samples are drawn hollow: the 95 % interval of 9 right ones of 9 still reaches down to 70 %.
 FEW = 10
 
 
@@ -29,9 +28,9 @@ class Panel(NamedTuple):
     """One model's diagram.
 
     Attributes:
-        title: above it.
-        bins: of equal width.
-        colour: of its bars.
+        title: above the diagram.
+        bins: of confidence, of equal width; they may be empty.
+        colour: of the bars.
     """
 
     title: str
@@ -40,48 +39,59 @@ class Panel(NamedTuple):
 
 
 def reliability_words(panels: Sequence[Panel]) -> str:
-    """Of each model the bin in which most samples are away from what its confidence says."""
-    said = []
+    """The diagrams in words: samples of each model, and the bin that adds most to its calibration error."""
+    sentences = []
     for panel in panels:
-        held = [b for b in panel.bins if b.n]
-        far = max(held, key=lambda b: b.n * abs((b.accuracy or 0) - (b.confidence or 0)), default=None)
-        if far is None:
-            said.append(f"{panel.title}: no samples.")
+        filled = [each for each in panel.bins if each.n]
+        if not filled:
+            sentences.append(f"{panel.title}: no samples.")
             continue
-        few = sum(b.n < FEW for b in held)
-        said.append(
-            f"{panel.title}: {sum(b.n for b in held):,} samples in {len(held)} bins, {few} of them with "
-            f"fewer than {FEW}. What weighs most: of {far.n:,} with confidence {far.low:.2f} to "
-            f"{far.high:.2f}, on average {percent(far.confidence, 1)}, {percent(far.accuracy, 1)} are right."
+        worst = max(filled, key=_calibration_error)
+        few = sum(each.n < FEW for each in filled)
+        sentences.append(
+            f"{panel.title}: {sum(each.n for each in filled):,} samples in {len(filled)} bins, {few} of them "
+            f"with fewer than {FEW}. What weighs most: of {worst.n:,} with confidence {worst.low:.2f} to "
+            f"{worst.high:.2f}, on average {percent(worst.confidence, 1)}, {percent(worst.accuracy, 1)} are "
+            "right."
         )
-    return "Reliability. " + " ".join(said)
+    return "Reliability. " + " ".join(sentences)
+
+
+def _calibration_error(one_bin: Bin) -> float:
+    """Gap between accuracy and confidence in a bin, times its samples."""
+    return one_bin.n * abs((one_bin.accuracy or 0) - (one_bin.confidence or 0))
 
 
 def draw_reliability(panels: list[Panel]) -> Figure:
-    """Diagrams side by side, on the same axes."""
+    """Draw the diagrams side by side, on the same axes.
+
+    Args:
+        panels: at least one.
+    """
     with style():
         figure = ShownFigure(figsize=(SIZE[0], 1.35 * SIZE[1]))
-        # Fifteen numbers beside each other need the width.
+        # Hardly any space between panels: each has the numbers of fifteen bins side by side.
         axes = figure.subplots(
             2, len(panels), sharex=True, squeeze=False, sharey="row", height_ratios=(2, 1),
             gridspec_kw={"wspace": 0.02},
         )  # fmt: skip
         for above, below, panel in zip(*axes, panels, strict=True):
-            _accuracies(above, panel)
-            _counts(below, panel)
+            _draw_accuracies(above, panel)
+            _draw_counts(below, panel)
         axes[1][0].set_yticks([])
     return figure
 
 
-def _accuracies(axes: Axes, panel: Panel) -> None:
-    held = [b for b in panel.bins if b.n]
-    middle, width = _places(held)
-    accuracy = np.array([b.accuracy for b in held], dtype=np.float64)
-    confidence = np.array([b.confidence for b in held], dtype=np.float64)
+def _draw_accuracies(axes: Axes, panel: Panel) -> None:
+    """Draw accuracy as bars, confidence as lines and the gap between them; bins of few samples hollow."""
+    filled = [each for each in panel.bins if each.n]
+    middle, width = _bar_places(filled)
+    accuracy = np.array([each.accuracy for each in filled], dtype=np.float64)
+    confidence = np.array([each.confidence for each in filled], dtype=np.float64)
     bars = axes.bar(middle, accuracy, width, color=panel.colour, alpha=0.6)
     gaps = axes.bar(middle, confidence - accuracy, width, bottom=accuracy, color=LOST, alpha=0.3)
-    for b, bar, gap in zip(held, bars, gaps, strict=True):
-        if b.n < FEW:
+    for each, bar, gap in zip(filled, bars, gaps, strict=True):
+        if each.n < FEW:
             bar.set(facecolor="none", edgecolor=panel.colour, alpha=1)
             gap.set(facecolor="none", edgecolor=LOST, linestyle=":", alpha=1)
     axes.hlines(confidence, middle - width / 2, middle + width / 2, color=LOST, linewidth=1)
@@ -90,14 +100,15 @@ def _accuracies(axes: Axes, panel: Panel) -> None:
     axes.set_title(f"{panel.title}, accuracy", fontsize=9)
 
 
-def _counts(axes: Axes, panel: Panel) -> None:
-    middle, width = _places(panel.bins)
-    axes.bar(middle, [b.n for b in panel.bins], width, color=panel.colour, alpha=0.6)
-    for place, b in zip(middle, panel.bins, strict=True):
-        if b.n:
+def _draw_counts(axes: Axes, panel: Panel) -> None:
+    """Draw the number of samples in each bin, above its bar also in digits."""
+    middle, width = _bar_places(panel.bins)
+    axes.bar(middle, [each.n for each in panel.bins], width, color=panel.colour, alpha=0.6)
+    for place, each in zip(middle, panel.bins, strict=True):
+        if each.n:
             axes.annotate(
-                f"{b.n:,}",
-                (place, b.n),
+                f"{each.n:,}",
+                (place, each.n),
                 xytext=(0, 2),
                 textcoords="offset points",
                 ha="center",
@@ -111,7 +122,7 @@ def _counts(axes: Axes, panel: Panel) -> None:
     axes.grid(axis="x", visible=False)
 
 
-def _places(bins: list[Bin]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Middle and width of each bin's bar."""
-    low, high = np.array([b.low for b in bins]), np.array([b.high for b in bins])
+def _bar_places(bins: list[Bin]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The middle and the width of each bin's bar, as confidence; the bar takes 90 % of the bin."""
+    low, high = np.array([each.low for each in bins]), np.array([each.high for each in bins])
     return (low + high) / 2, 0.9 * (high - low)

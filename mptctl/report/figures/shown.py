@@ -1,4 +1,4 @@
-"""Figures that a program is given, and that a notebook shows."""
+"""A figure that a notebook displays."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from matplotlib.figure import Figure
 
 
 class ShownFigure(Figure):
-    """A figure that shows itself in a notebook where nobody imported pyplot."""
+    """A figure that a notebook displays also where pyplot was not imported."""
 
     def _repr_png_(self) -> bytes:
+        """The figure as a PNG, for Jupyter."""
         png = io.BytesIO()
         self.savefig(png, format="png", bbox_inches="tight")
         return png.getvalue()

@@ -1,4 +1,4 @@
-"""The figures of a search: error and NFR over k, as in the paper's Figure 4, and NFR against error."""
+"""Draw the figures of a search for k: error and NFR over k, as in the paper's Figure 4, and over each other."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mptctl.evaluation.rates import Rate
 from mptctl.report.media.svg import FAINT, FRESH, INK, LOST, NEW, OLD, SIZE, style
 from mptctl.tune.tune_report import Trial, TuneReport
 
+# By the distance of a trial, Kullback-Leibler or logit matching.
 COLOURS = {"kl": NEW, "lm": LOST}
 MARKS = {"kl": "o", "lm": "s"}
 # More labels beside points than this would lie over each other.
@@ -18,52 +19,57 @@ MOST_LABELS = 16
 
 
 def measured_trials(report: TuneReport) -> list[Trial]:
-    return [t for t in report.trials if t.status == "done" and t.val_error and t.val_nfr]
+    """The finished trials that have both validation rates."""
+    return [trial for trial in report.trials if trial.status == "done" and trial.val_error and trial.val_nfr]
 
 
 def draw_over_k(report: TuneReport) -> Figure:
-    """NFR and error over k, one above the other."""
+    """Draw NFR over k, and below it error over k."""
     with style():
         figure = Figure(figsize=(SIZE[0], 1.5 * SIZE[1]))
-        _over_k(figure, report)
+        _draw_over_k(figure, report)
     return figure
 
 
-def draw_against(report: TuneReport) -> Figure:
-    """NFR against error, with the Pareto front, the bound and the choice."""
+def draw_against_error(report: TuneReport) -> Figure:
+    """Draw NFR against error, with the Pareto front, the limit and the choice."""
     with style():
         figure = Figure(figsize=SIZE)
-        _against(figure, report)
+        _draw_against_error(figure, report)
     return figure
 
 
 def draw_both(report: TuneReport) -> Figure:
-    """The two figures beside each other."""
+    """Draw rates over k, and beside them NFR against error."""
     with style():
         figure = Figure(figsize=(2 * SIZE[0], 1.5 * SIZE[1]))
         grid = figure.add_gridspec(1, 2)
-        _over_k(figure.add_subfigure(grid[0, 0]), report)
-        _against(figure.add_subfigure(grid[0, 1]), report)
+        _draw_over_k(figure.add_subfigure(grid[0, 0]), report)
+        _draw_against_error(figure.add_subfigure(grid[0, 1]), report)
     return figure
 
 
-def _over_k(figure: FigureBase, report: TuneReport) -> None:
-    """NFR above, error below, KL and LM; where more than k was searched, the best trial of each k."""
+def _draw_over_k(figure: FigureBase, report: TuneReport) -> None:
+    """Draw NFR above and error below, a curve for each distance, from the best trial of each k.
+
+    There are several trials of a k where other settings were searched too.
+    """
     best: dict[tuple[str, float], Trial] = {}
-    order = {trial.name: _rank(trial, report) for trial in measured_trials(report)}
+    ranks = {trial.name: _rank(trial, report) for trial in measured_trials(report)}
     for trial in measured_trials(report):
-        at = (str(trial.settings["distance"]), float(trial.settings["k"]))
-        if at not in best or order[trial.name] < order[best[at].name]:
-            best[at] = trial
+        distance_and_k = (str(trial.settings["distance"]), float(trial.settings["k"]))
+        if distance_and_k not in best or ranks[trial.name] < ranks[best[distance_and_k].name]:
+            best[distance_and_k] = trial
     ks = sorted({k for _, k in best})
-    distances = [d for d in COLOURS if any(distance == d for distance, _ in best)]
+    distances = [known for known in COLOURS if any(distance == known for distance, _ in best)]
     above, below = figure.subplots(2, 1, sharex=True)
     for i, distance in enumerate(distances):
         trials = [best[distance, k] for k in ks if (distance, k) in best]
-        beside = 0.12 * (i - (len(distances) - 1) / 2)
-        places = [ks.index(float(trial.settings["k"])) + beside for trial in trials]
-        _whiskers(above, places, [trial.val_nfr for trial in trials if trial.val_nfr], distance)
-        _whiskers(below, places, [trial.val_error for trial in trials if trial.val_error], distance)
+        # Curves are shifted sideways, so that their whiskers stand beside each other.
+        shift = 0.12 * (i - (len(distances) - 1) / 2)
+        places = [ks.index(float(trial.settings["k"])) + shift for trial in trials]
+        _draw_curve(above, places, [trial.val_nfr for trial in trials if trial.val_nfr], distance)
+        _draw_curve(below, places, [trial.val_error for trial in trials if trial.val_error], distance)
     if report.max_nfr is not None:
         above.axhline(100 * report.max_nfr, color=OLD, linewidth=1, linestyle="--", label="budget")
     elif report.error_bound is not None:
@@ -77,8 +83,15 @@ def _over_k(figure: FigureBase, report: TuneReport) -> None:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
 
 
-def _whiskers(axes: Axes, places: list[float], rates: list[Rate], distance: str) -> None:
-    """Rates in percent, joined, with their intervals."""
+def _draw_curve(axes: Axes, places: list[float], rates: list[Rate], distance: str) -> None:
+    """Draw rates in percent, joined by a line, with their 95 % intervals as whiskers.
+
+    Args:
+        axes: to draw in.
+        places: n places on the x axis.
+        rates: n rates.
+        distance: of the trials; decides colour, marker and label.
+    """
     values = [100 * (rate.value or 0.0) for rate in rates]
     ends = [rate.ci95 or (0.0, 0.0) for rate in rates]
     low = [max(0.0, value - 100 * end[0]) for value, end in zip(values, ends, strict=True)]
@@ -89,13 +102,14 @@ def _whiskers(axes: Axes, places: list[float], rates: list[Rate], distance: str)
     )  # fmt: skip
 
 
-def _against(figure: FigureBase, report: TuneReport) -> None:
+def _draw_against_error(figure: FigureBase, report: TuneReport) -> None:
+    """Draw a point for each trial, labelled by its k if there are few, with front, limit and choice."""
     axes = figure.subplots()
     trials = measured_trials(report)
     front = [_point(report.trial(name)) for name in report.front]
     axes.plot([x for x, _ in front], [y for _, y in front], color=FAINT, linewidth=1.5, zorder=1)
     for distance, colour in COLOURS.items():
-        points = [_point(t) for t in trials if t.settings["distance"] == distance]
+        points = [_point(trial) for trial in trials if trial.settings["distance"] == distance]
         if points:
             axes.scatter(
                 [x for x, _ in points], [y for _, y in points], s=18, color=colour, marker=MARKS[distance],
@@ -124,6 +138,7 @@ def _against(figure: FigureBase, report: TuneReport) -> None:
 
 
 def _point(trial: Trial) -> tuple[float, float]:
+    """Validation error and NFR in percent; NaN where a rate is missing."""
     error, nfr = trial.val_error, trial.val_nfr
     return (
         100 * error.value if error and error.value is not None else math.nan,
@@ -132,6 +147,10 @@ def _point(trial: Trial) -> tuple[float, float]:
 
 
 def _rank(trial: Trial, report: TuneReport) -> tuple[bool, float, float]:
-    """Trials within the limit first, then by NFR and error, or with a limit on NFR by error and NFR."""
-    x, y = _point(trial)
-    return (not trial.within_bound, y, x) if report.max_nfr is None else (not trial.within_bound, x, y)
+    """Key that sorts the best trial first.
+
+    Trials within the limit come first; under a limit on error they are sorted by NFR, under one on NFR by error.
+    """
+    error, nfr = _point(trial)
+    is_over = not trial.within_bound
+    return (is_over, nfr, error) if report.max_nfr is None else (is_over, error, nfr)

@@ -1,4 +1,4 @@
-"""A result as every medium shows it: sentences, tables, figures. Builders write text, media escape it."""
+"""Records of a result as every medium shows it: sentences, tables, figures; a medium escapes their text."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Medium = Literal["terminal", "markdown", "latex", "page"]
 EVERYWHERE: frozenset[Medium] = frozenset(("terminal", "markdown", "latex", "page"))
 ON_SCREEN: frozenset[Medium] = frozenset({"terminal"})
 ON_PAGE: frozenset[Medium] = frozenset({"page"})
-# The look of a cell or a sentence: each medium has its own way.
+# The look of a cell or a sentence; each medium has its own colours for it.
 Tone = Literal["", "good", "bad", "doubt", "strong", "quiet"]
 State = Literal["passed", "failed", "undecided", "ungated"]
-# Of the states of gates, runs, trials and checks of a machine.
+# Tones of the states of gates (first line), runs and trials (second), and checks of a machine (third).
 TONES: dict[str, Tone] = {
     "passed": "good", "failed": "bad", "undecided": "doubt", "ungated": "strong",
     "done": "good", "running": "strong", "stopped": "quiet", "waiting": "quiet", "blocked": "bad",
     "ok": "good", "missing": "doubt", "unusable": "doubt",
 }  # fmt: skip
-# Marks of the best of a column, which Markdown and LaTeX make bold, and of what differs from it by noise.
+# Marks of cells: the best of its column (Markdown and LaTeX print it bold), and one within noise of the best.
 BEST, NOISE = "*", "~"
 
 
@@ -31,11 +31,11 @@ class Cell:
     """One cell of a table.
 
     Attributes:
-        text: with its unit, or without where the column names it.
-        notes: count, interval, seeds: below the text in a terminal and on a page, in brackets elsewhere.
-        mark: BEST, NOISE or nothing.
+        text: with its unit, unless the column's title has it.
+        notes: count, interval, seeds; below the text in a terminal and on a page, in brackets elsewhere.
+        mark: BEST, NOISE or empty.
         tone: of the text.
-        sort: number by which a page orders the rows; None: the text.
+        sort: number by which a page sorts the rows; None: it sorts by the text.
     """
 
     text: str
@@ -45,7 +45,7 @@ class Cell:
     sort: float | None = None
 
 
-# A text stands for a cell of it.
+# A string is short for a cell with that text.
 Row = Sequence[Cell | str]
 
 
@@ -54,12 +54,12 @@ class Column:
     """One column of a table.
 
     Attributes:
-        title: above it.
-        unit: of its numbers; a narrow terminal does without.
-        words: holds text, which begins at the left and may be wrapped.
-        spare: order in which a narrow terminal does without columns; 0: never.
-        marked: its cells may have marks.
-        notes_in_latex: notes stand in a paper's table too.
+        title: above the cells.
+        unit: of the numbers; Markdown, LaTeX and pages put it behind the title, a terminal leaves it out.
+        words: the cells are text, which stands on the left and may be wrapped.
+        spare: a narrow terminal leaves out the column with 1 first, then the one with 2; 0: never.
+        marked: cells may have marks.
+        notes_in_latex: LaTeX prints the notes of cells too.
     """
 
     title: str
@@ -71,23 +71,24 @@ class Column:
 
     @property
     def full_title(self) -> str:
-        """The title with the unit."""
+        """The title and the unit, with a space between them."""
         return f"{self.title} {self.unit}".rstrip()
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table, its first column text.
+    """A table; its first column holds text.
 
     Attributes:
-        columns, rows: a row has a cell, or its text, for each column.
-        title: above it.
-        name: what a page calls a table without a title.
-        sentence: between title and table.
-        legend: below it; it says what marks and columns mean.
-        total: number of rows that there are, of which the first ones are given; 0: all are.
-        ruled: a terminal draws a line below the titles.
-        media: where it stands.
+        columns: from left to right.
+        rows: each has one cell, or the text of one, for each column.
+        title: above the table.
+        name: the table's label for screen readers on a page, where there is no title.
+        sentence: between the title and the rows.
+        legend: below the rows; what marks and columns mean.
+        total: number of rows in the result, where `rows` are only the first of them; 0: `rows` are all.
+        ruled: a terminal draws a line below the titles of columns.
+        media: that show the table.
     """
 
     columns: Sequence[Column]
@@ -102,11 +103,11 @@ class Table:
 
     @property
     def has_marks(self) -> bool:
-        """Whether cells of a column may have marks; the legend then explains those of all tables."""
+        """Whether cells may have marks; the legend then explains the marks of all tables of the document."""
         return any(column.marked for column in self.columns)
 
     def cells(self) -> list[list[Cell]]:
-        """The rows as cells."""
+        """The rows, with each string made a cell."""
         return [[Cell(cell) if isinstance(cell, str) else cell for cell in row] for row in self.rows]
 
 
@@ -117,8 +118,8 @@ class Note:
     Attributes:
         text: the sentence.
         tone: its look.
-        whole: stays one line in a pipe, since programs may look for it.
-        media: where it stands.
+        whole: a pipe gets it on one line, since programs may look for it.
+        media: that show the sentence.
     """
 
     text: str
@@ -132,10 +133,10 @@ class Drawing:
     """A figure of a document.
 
     Attributes:
-        name: its id on a page, and the name of its file.
-        caption: above it.
-        words: text for readers who do not see it.
-        draw: makes it; it imports matplotlib.
+        name: id of the element on a page, and name of the figure's file.
+        caption: above the figure.
+        words: what the figure shows, for readers who do not see it.
+        draw: draws the figure anew at each call; only the call imports matplotlib.
     """
 
     name: str
@@ -149,12 +150,12 @@ class Document:
     """A result as it is shown.
 
     Attributes:
-        parts: sentences and tables in the order of reading; a page has the sentences first.
-        title: the result in a few words; on top of a page.
-        subject: above the title.
-        state: of a gate; colours the title.
-        drawings: made when a page asks for them, so that a terminal imports no matplotlib.
-        footer: below a page.
+        parts: sentences and tables in the order of reading; a page shows the sentences first.
+        title: the result in a few words, the heading of a page.
+        subject: what the result is about, above the title of a page.
+        state: of a gate; a page colours the title by it.
+        drawings: returns the figures, which only pages show.
+        footer: at the end of a page.
     """
 
     parts: Sequence[Note | Table]
@@ -165,7 +166,7 @@ class Document:
     footer: str = ""
 
     def shown_in(self, medium: Medium) -> list[Note | Table]:
-        """The parts that stand in a medium."""
+        """The parts that a medium shows."""
         return [part for part in self.parts if medium in part.media]
 
 

@@ -1,4 +1,4 @@
-"""A document as LaTeX: its tables for booktabs, its sentences as comments."""
+"""Write a document as LaTeX: its tables for booktabs, its sentences as comments."""
 
 from __future__ import annotations
 
@@ -6,32 +6,38 @@ import re
 
 from mptctl.report.media.document import BEST, Cell, Column, Document, Table, bold_legend
 
-# Characters that mean something to LaTeX, and how they are written so that they stand for themselves.
-LATEX = {
+# Characters with a meaning in LaTeX, each with what prints the character itself.
+ESCAPES = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{",
     "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$",
     "“": "``", "”": "''",
 }  # fmt: skip
 
 
-def latex(text: str) -> str:
-    """Text that stays text in LaTeX."""
-    return "".join(LATEX.get(letter, letter) for letter in text)
+def escape_latex(text: str) -> str:
+    """Text with the characters escaped that have a meaning in LaTeX."""
+    return "".join(ESCAPES.get(letter, letter) for letter in text)
 
 
 def document_latex(document: Document) -> str:
-    """A table environment for each table; its caption says its title, and what rows and marks are."""
+    """Return a document as LaTeX: sentences as comments on top, then a table environment for each table."""
     parts = document.shown_in("latex")
     comments = [f"% {' '.join(part.text.split())}" for part in parts if not isinstance(part, Table)]
     tables = [part for part in parts if isinstance(part, Table)]
-    # Tables of one document share the meaning of their marks; a paper may show any of them alone.
-    marks = next((table.legend for table in tables if table.legend), "")
-    lines = [line for table in tables for line in _table(table, marks)]
+    # Only one table of a document explains the marks; a paper may show any of the tables alone.
+    marks_legend = next((table.legend for table in tables if table.legend), "")
+    lines = [line for table in tables for line in _table_lines(table, marks_legend)]
     return "\n".join([*comments, "% \\usepackage{booktabs}", *lines])
 
 
-def _table(table: Table, marks: str) -> list[str]:
-    legend = bold_legend(marks if table.has_marks else table.legend)
+def _table_lines(table: Table, marks_legend: str) -> list[str]:
+    """The lines of a table environment; its caption has the title, the sentence and the legend.
+
+    Args:
+        table: first column on the left, all others on the right.
+        marks_legend: the legend of a table with marks, in place of its own.
+    """
+    legend = bold_legend(marks_legend if table.has_marks else table.legend)
     caption = " ".join(text for text in (table.title and f"{table.title}.", table.sentence, legend) if text)
     rows = [
         [_cell(column, cell) for column, cell in zip(table.columns, row, strict=True)]
@@ -40,10 +46,10 @@ def _table(table: Table, marks: str) -> list[str]:
     return [
         "\\begin{table}",
         "\\centering",
-        f"\\caption{{{latex(caption)}}}",
+        f"\\caption{{{escape_latex(caption)}}}",
         f"\\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
         "\\toprule",
-        " & ".join(latex(column.full_title) for column in table.columns) + " \\\\",
+        " & ".join(escape_latex(column.full_title) for column in table.columns) + " \\\\",
         "\\midrule",
         *(" & ".join(row) + " \\\\" for row in rows),
         "\\bottomrule",
@@ -54,15 +60,16 @@ def _table(table: Table, marks: str) -> list[str]:
 
 
 def _cell(column: Column, cell: Cell) -> str:
-    text = _signed(latex(cell.text))
+    """A cell: the best of a column in bold, others within its noise with a tilde, notes in brackets."""
+    text = _signs_in_math(escape_latex(cell.text))
     if cell.mark == BEST:
         text = f"\\textbf{{{text}}}"
     elif cell.mark:
         text += r"$^{\sim}$"
-    said = "; ".join(note for note in cell.notes if note)
-    return f"{text} ({_signed(latex(said))})" if said and column.notes_in_latex else text
+    notes = "; ".join(note for note in cell.notes if note)
+    return f"{text} ({_signs_in_math(escape_latex(notes))})" if notes and column.notes_in_latex else text
 
 
-def _signed(text: str) -> str:
-    """Numbers with their signs in math mode, where a minus is one."""
+def _signs_in_math(text: str) -> str:
+    """Text with each signed number in math mode, where a hyphen is set as a minus."""
     return re.sub(r"(?<![^\s(])[+-]\d+(\.\d+)?", r"$\g<0>$", text)

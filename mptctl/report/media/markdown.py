@@ -1,4 +1,4 @@
-"""A document as Markdown, and the escaping of text in it."""
+"""Write a document as Markdown, and escape text for it."""
 
 from __future__ import annotations
 
@@ -8,28 +8,26 @@ from collections.abc import Sequence
 from mptctl.errors import visible
 from mptctl.report.media.document import BEST, Cell, Column, Document, Table, bold_legend
 
-# Characters of a name in a cell.
+# Characters of the longest name that is shown in full.
 LONGEST = 200
 
 
 def escape(text: str, *, shorten: bool = True) -> str:
-    """Text that stays text: a class may be called `<b>`, `a|b`, `@team` or `[x](y)`.
+    """Text in one line that Markdown shows as it is, where a class may be called `<b>`, `a|b` or `@team`.
 
     Args:
         text: a name, or a sentence.
-        shorten: leave out what a name has more than `LONGEST` characters.
+        shorten: cut what is longer than `LONGEST` characters; it then ends in ``...``.
     """
     flat = visible(" ".join(text.split()))
     if shorten and len(flat) > LONGEST:
         flat = f"{flat[: LONGEST - 3]}..."
-    escaped = re.sub(
-        r"([\\`*_\[\]|~#])", r"\\\1", flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    )
-    return escaped.replace("@", "&#64;")
+    html = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]|~#])", r"\\\1", html).replace("@", "&#64;")
 
 
 def document_markdown(document: Document) -> str:
-    """Tables with their titles and sentences; sentences between them as a list."""
+    """Return a document as Markdown: tables under headings of level 4, sentences as items of lists."""
     lines: list[str] = []
     for part in document.shown_in("markdown"):
         if isinstance(part, Table):
@@ -43,7 +41,7 @@ def document_markdown(document: Document) -> str:
 
 
 def table_lines(table: Table) -> list[str]:
-    """The lines of a table."""
+    """The lines of a table: titles, alignment, rows; no heading, sentence or legend."""
     return [
         _line([escape(column.full_title) for column in table.columns]),
         "|" + "".join("---|" if i == 0 or column.words else "--:|" for i, column in enumerate(table.columns)),
@@ -59,10 +57,11 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _cell(column: Column, cell: Cell) -> str:
+    """The text of a cell, bold for the best and for strong and bad tones, with its notes in brackets."""
     text = escape(cell.text)
     if (cell.mark == BEST or cell.tone in ("bad", "strong")) and text:
         text = f"**{text}**"
     elif column.marked:
         text += escape(cell.mark)
-    said = "; ".join(note for note in cell.notes if note)
-    return f"{text} ({escape(said)})" if said else text
+    notes = "; ".join(note for note in cell.notes if note)
+    return f"{text} ({escape(notes)})" if notes else text

@@ -8,60 +8,74 @@ NOT_DEFINED = "n/a"
 
 
 def duration(seconds: float) -> str:
-    """A time in the two units that matter: 40 s, 3 min 20 s, 2 h 5 min, 3 d 4 h."""
-    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
-    words: list[str] = []
-    left = max(0, round(seconds))
-    for i, (unit, size) in enumerate(units):
-        if left >= size or (unit == "s" and not words):
-            words = [f"{left // size} {unit}"]
-            if i + 1 < len(units) and (rest := left % size // units[i + 1][1]):
-                words.append(f"{rest} {units[i + 1][0]}")
-            break
-    return " ".join(words)
+    """A time in its largest unit and, unless that is 0, the next: 40 s, 3 min 20 s, 2 h, 3 d 4 h.
+
+    Units smaller than these two are dropped; a negative time is 0 s.
+    """
+    whole_seconds = max(0, round(seconds))
+    for unit, size, smaller_unit, smaller_size in (
+        ("d", 86400, "h", 3600),
+        ("h", 3600, "min", 60),
+        ("min", 60, "s", 1),
+    ):
+        if whole_seconds >= size:
+            smaller = whole_seconds % size // smaller_size
+            text = f"{whole_seconds // size} {unit}"
+            return f"{text} {smaller} {smaller_unit}" if smaller else text
+    return f"{whole_seconds} s"
 
 
 def percent(fraction: float | None, digits: int = 2) -> str:
-    """A fraction as percent with its sign; a rate that is not defined as n/a."""
+    """A fraction in percent, such as ``1.40 %``; ``n/a`` for None."""
     return NOT_DEFINED if fraction is None else f"{100 * fraction:.{digits}f} %"
 
 
 def number(value: float | None, form: str) -> str:
-    """A number in a form such as ``.4g``; one that is not defined as n/a."""
+    """A number in a format such as ``.4g``; ``n/a`` for None."""
     return NOT_DEFINED if value is None else f"{value:{form}}"
 
 
 def format_interval(interval: Interval | None, digits: int = 2) -> str:
-    """An interval of fractions in percent."""
+    """An interval of fractions in percent, such as ``1.39 to 2.16 %``; ``n/a`` for None."""
     if interval is None:
         return NOT_DEFINED
     return f"{100 * interval[0]:.{digits}f} to {100 * interval[1]:.{digits}f} %"
 
 
 def format_count(rate: Rate) -> str:
-    """Count and denominator; an expected count is no whole number."""
+    """Count and denominator of a rate, such as ``2 / 452``; an expected denominator has one decimal."""
     of = f"{rate.of:,}" if isinstance(rate.of, int) else f"{rate.of:,.1f}"
     return f"{rate.count:,} / {of}"
 
 
 def of_count(rate: Rate, waived: int = 0) -> str:
-    """Count and denominator in words: ``2 of 452``, with waived flips ``2 of 452 counted, 1 waived``."""
+    """Count and denominator in words: ``3 of 452``, or with one flip waived ``2 of 452 counted, 1 waived``.
+
+    Args:
+        rate: its count includes waived flips.
+        waived: number of waived flips.
+    """
     of = f"{rate.of:,}" if isinstance(rate.of, int) else f"{rate.of:,.1f} expected by chance"
     beside = f" counted, {waived:,} waived" if waived else ""
     return f"{rate.count - waived:,} of {of}{beside}"
 
 
 def points(fraction: float, *, sign: bool = True) -> str:
-    """A difference of two rates in percentage points: ``+0.40 points``, ``1 point``."""
-    said = f"{100 * fraction:+.2f}" if sign else f"{100 * fraction:g}"
-    return f"{said} {'point' if said == '1' else 'points'}"
+    """A difference of two rates in percentage points: ``+0.40 points``, or without a sign ``1 point``.
+
+    Args:
+        fraction: the difference, of rates as fractions.
+        sign: write the sign and two decimals; otherwise only the digits needed.
+    """
+    text = f"{100 * fraction:+.2f}" if sign else f"{100 * fraction:g}"
+    return f"{text} {'point' if text == '1' else 'points'}"
 
 
 def p_value(p: float) -> str:
-    """A p-value with as many digits as mean something."""
+    """A p-value, such as ``p = 0.042``; below 0.001 as ``p = 4.2e-05``."""
     return f"p = {p:.3f}" if p >= 0.001 else f"p = {p:.1e}"
 
 
 def q_value(q: float) -> str:
-    """A rate of false discoveries with as many digits as mean something."""
+    """A false discovery rate, such as ``0.042``; below 0.001 as ``4e-05``."""
     return f"{q:.3f}" if q >= 0.001 else f"{q:.0e}"

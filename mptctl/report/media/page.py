@@ -1,4 +1,4 @@
-"""HTML pages: their templates, one style and head in `base.html.j2`, figures inside the page."""
+"""Make HTML pages of one file from the templates beside this file, with figures and scripts inside."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from mptctl.report.media.numbers import percent
 from mptctl.report.media.provenance import Provenance
 from mptctl.report.media.svg import inline_svg
 
-# Where a page's policy names the one script that may run.
+# A template writes this in its Content-Security-Policy in place of the digest of its one script.
 SCRIPT_DIGEST = "SCRIPT-DIGEST"
 
 
 def render_page(template: str, *, provenance: Provenance | None = None, **parts: Any) -> str:
-    """One page that needs nothing but itself.
+    """Return a page as HTML that loads nothing from outside; its policy allows its own script alone.
 
     Args:
-        template: its name, without ``.html.j2``; it extends `base.html.j2`.
-        provenance: what it was made from; None where that is not known.
-        parts: what the template shows; text in them stays text.
+        template: name of a file in `templates`, without ``.html.j2``; it extends `base.html.j2`.
+        provenance: what the page was made from; None where that is not known.
+        parts: the template's variables; text in them is escaped.
     """
     environment = Environment(
         loader=ChoiceLoader(
@@ -40,23 +40,23 @@ def render_page(template: str, *, provenance: Provenance | None = None, **parts:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters: tuple[Callable[..., str], ...] = (percent, anchor, compact, drawn_inline, unbroken)
+    filters: tuple[Callable[..., str], ...] = (percent, anchor, script_json, drawn_inline, unbroken)
     environment.filters |= {each.__name__: each for each in filters}
     page = environment.get_template(f"{template}.html.j2")
     return _allow_script(page.render(version=__version__, provenance=provenance, **parts))
 
 
 def anchor(sample: str) -> str:
-    """The name of a flip in the page's address; `anchorOf` in ``scripts/flips.js`` makes the same."""
+    """The id of a flip's element, for links such as ``page.html#flip-7``; `anchorOf` in flips.js agrees."""
     return "flip-" + quote(sample, safe="/!*()", errors="replace")
 
 
 def render_document(document: Document, provenance: Provenance | None = None) -> str:
-    """The page of a document: sentences, then tables, then figures.
+    """Return the HTML page of a document: sentences, then tables, then figures, which are drawn here.
 
     Args:
         document: of any result.
-        provenance: what it was made from.
+        provenance: what the document was made from; None where that is not known.
     """
     parts = document.shown_in("page")
     return render_page(
@@ -70,12 +70,14 @@ def render_document(document: Document, provenance: Provenance | None = None) ->
 
 
 def unbroken(text: str) -> str:
-    """Text in which no line ends within an interval, or between a number and its unit."""
-    return re.sub(r"(?<=\d) (?=%|points?\b|to [+-]?\d)|(?<=\d to) (?=[+-]?\d)", "\u00a0", text)
+    """Text with no-break spaces before ``%`` and ``points`` and within intervals such as ``1.4 to 2.2``."""
+    before_unit = r"(?<=\d) (?=%|points?\b|to [+-]?\d)"
+    within_interval = r"(?<=\d to) (?=[+-]?\d)"
+    return re.sub(f"{before_unit}|{within_interval}", "\u00a0", text)
 
 
-def compact(value: Any) -> Markup:
-    """Plain data as JSON that can stand in a script: nothing in it ends the script or begins a tag."""
+def script_json(value: Any) -> Markup:
+    """Plain data as JSON without spaces, for a script: it cannot end the script or begin a tag."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     for letter in "<>&'\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
@@ -83,13 +85,16 @@ def compact(value: Any) -> Markup:
 
 
 def drawn_inline(drawing: Drawing) -> Markup:
-    """A figure as SVG whose labels are escaped, with its words for readers who do not see it."""
+    """Draw a figure and return it as an SVG element with the figure's words as its label."""
     svg = inline_svg(drawing.name, drawing.draw(), drawing.words)
     return Markup(svg)  # noqa: S704  # its texts are escaped
 
 
 def _allow_script(page: str) -> str:
-    """The page with the digest of its script in its policy, so that no other one runs."""
+    """The page with the digest of its script in its policy, so that no other script runs.
+
+    A page without a script is returned as it is.
+    """
     script = re.search(r"<script>(.*?)</script>", page, re.DOTALL)
     if script is None:
         return page

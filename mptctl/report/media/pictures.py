@@ -1,4 +1,4 @@
-"""Pictures of flipped samples: inside a page, and small ones in a terminal."""
+"""Read pictures of flipped samples, and show them inside a page or in a terminal."""
 
 from __future__ import annotations
 
@@ -16,19 +16,23 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-# A sample's picture by its id, (H, W, 3) uint8; None where there is none.
+# Returns a sample's picture by its id, (H, W, 3) uint8; None where there is none.
 PictureReader = Callable[[str], "NDArray[np.uint8] | None"]
 
-# Longest side in pixels; 24 pictures of natural scenes then stay near one megabyte.
+# Pixels of a picture's longest side; 24 pictures of natural scenes then stay near one megabyte.
 LARGEST = 160
-# Pictures with more are not shown: each takes 3 bytes a pixel twice over while it is made small.
+# Larger pictures are not shown: reading one takes 6 bytes a pixel, 150 MB at this size.
 MAX_PIXELS = 25_000_000
-# A character of a terminal is two pixels, one above the other.
+# One character of a terminal shows two pixels: this half in its colour, the lower half in its background.
 UPPER_HALF = "▀"
 
 
 def pictures_below(root: Path) -> PictureReader:
-    """Read pictures whose ids are paths below `root`; what lies outside it or is no picture reads as None."""
+    """A reader of pictures whose sample ids are paths below a folder.
+
+    The reader returns None for a path outside the folder, a file that is missing or no picture, and a picture
+    of more than `MAX_PIXELS`.
+    """
     base = root.resolve()
 
     def read(sample: str) -> NDArray[np.uint8] | None:
@@ -37,7 +41,9 @@ def pictures_below(root: Path) -> PictureReader:
             if not path.is_relative_to(base) or not path.is_file():
                 return None
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # it is looked at below
+                warnings.simplefilter(
+                    "ignore", Image.DecompressionBombWarning
+                )  # MAX_PIXELS is the limit here
                 with Image.open(path) as picture:
                     if picture.width * picture.height > MAX_PIXELS:
                         return None
@@ -49,7 +55,13 @@ def pictures_below(root: Path) -> PictureReader:
 
 
 def data_url(picture: NDArray[np.uint8], largest: int = LARGEST, form: str = "PNG") -> str:
-    """A picture (H, W, 3) as a PNG or JPEG in a data URL, no side longer than some pixels."""
+    """A picture as a data URL, made smaller so that no side is longer than some pixels.
+
+    Args:
+        picture: (H, W, 3).
+        largest: pixels of its longest side at most.
+        form: ``PNG`` or ``JPEG``.
+    """
     image = Image.fromarray(picture)
     image.thumbnail((largest, largest))
     file = io.BytesIO()
@@ -58,12 +70,13 @@ def data_url(picture: NDArray[np.uint8], largest: int = LARGEST, form: str = "PN
 
 
 def can_draw(console: Console) -> bool:
-    """A terminal of enough colours that can print a half block."""
-    return console.is_terminal and console.color_system in ("truecolor", "256") and _prints(console.encoding)
+    """Whether a console is a terminal that has 256 colours and can print a half block."""
+    has_colours = console.color_system in ("truecolor", "256")
+    return console.is_terminal and has_colours and _can_encode_half_block(console.encoding)
 
 
 def draw_half_blocks(picture: NDArray[np.uint8]) -> Text:
-    """A picture, (H, W, 3) uint8 with H even, as H / 2 lines of W characters."""
+    """A picture, (H, W, 3) with H even, as H / 2 lines of W coloured characters."""
     lines = []
     for above, below in zip(picture[::2], picture[1::2], strict=True):
         line = Text()
@@ -73,7 +86,8 @@ def draw_half_blocks(picture: NDArray[np.uint8]) -> Text:
     return Text("\n").join(lines)
 
 
-def _prints(encoding: str) -> bool:
+def _can_encode_half_block(encoding: str) -> bool:
+    """Whether an encoding has the half block; False also for an unknown encoding."""
     try:
         UPPER_HALF.encode(encoding)
     except (UnicodeEncodeError, LookupError):

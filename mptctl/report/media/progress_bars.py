@@ -1,4 +1,4 @@
-"""Progress of passes over pictures, of runs and of trials: live in a terminal, lines elsewhere."""
+"""Show the progress of passes over pictures, of runs and of trials: live in a terminal, as lines elsewhere."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bars
 
 from mptctl.names import Progress, Session
-from mptctl.report.media.terminal import words
+from mptctl.report.media.terminal import printable_text
 
-# Seconds between two lines of a log on one thing that goes on: it should stay readable.
+# Least seconds between two lines of progress in a log, so that the log stays readable.
 LOG_SECONDS = 30.0
 T = TypeVar("T")
 
 
 @contextmanager
 def progress_bars(console: Console | None = None) -> Iterator[Progress]:
-    """Show how passes go.
+    """Show how far passes over data are: bars in a terminal, a line every half minute elsewhere.
 
     Args:
-        console: where; default: standard error.
+        console: where to show it; None: standard error.
 
     Yields:
-        To be told how far each pass is.
+        A function that takes the name of a pass, the number of things done and their total.
     """
     console = console or Console(stderr=True)
     if not console.is_terminal:
-        yield throttled_log(lambda text: plain_line(console, text))
+        yield throttled_log(lambda text: print_plain_line(console, text))
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bars(*columns, console=console, transient=True) as bars:
@@ -49,56 +49,65 @@ def progress_bars(console: Console | None = None) -> Iterator[Progress]:
 
 @contextmanager
 def showing_progress(session: Session) -> Iterator[Session]:
-    """The session with progress shown on standard error."""
+    """Yield a copy of the session that shows progress on standard error until the ``with`` block ends."""
     with progress_bars() as progress:
         yield replace(session, progress=progress)
 
 
 def throttled_log(say: Callable[[str], None]) -> Progress:
-    """Says now and then how far each pass is."""
+    """A progress function that passes on a line for each pass, at most every `LOG_SECONDS`.
+
+    The first line of a pass comes `LOG_SECONDS` after its first call; a shorter pass has none.
+
+    Args:
+        say: takes the line.
+    """
     last_time: dict[str, float] = {}
 
-    def tell(what: str, done: int, total: int) -> None:
+    def report(what: str, done: int, total: int) -> None:
         now = time.monotonic()
         begun_or_said = last_time.setdefault(what, now)
         if now - begun_or_said >= LOG_SECONDS:
             last_time[what] = now
             say(f"{what}: {done:,} of {total:,}")
 
-    return tell
+    return report
 
 
-def plain_line(console: Console, text: str) -> None:
-    """Print a line as it is, whatever its length and signs."""
-    console.print(words(text), soft_wrap=True, highlight=False)
+def print_plain_line(console: Console, text: str) -> None:
+    """Print a line without wrapping or markup; control characters are escaped."""
+    console.print(printable_text(text), soft_wrap=True, highlight=False)
 
 
 @contextmanager
-def follow(
-    console: Console, view: Callable[[T], RenderableType], in_log: Callable[[T], None]
+def live_view(
+    console: Console, draw: Callable[[T], RenderableType], log: Callable[[T], None]
 ) -> Iterator[Callable[[T], None]]:
-    """A function to be called with each new state.
+    """Show the newest state of a study or search: redrawn in place in a terminal, logged elsewhere.
 
     Args:
         console: on standard error.
-        view: draws a state, in a terminal.
-        in_log: says what is new of a state, where it is none.
+        draw: makes what a terminal shows of a state; the view is erased at the end.
+        log: prints what is new in a state, where the console is no terminal.
+
+    Yields:
+        A function to be called with each new state.
     """
     if not console.is_terminal:
-        yield in_log
+        yield log
         return
     with Live(console=console, transient=True, auto_refresh=False) as live:
-        yield lambda state: live.update(view(state), refresh=True)
+        yield lambda state: live.update(draw(state), refresh=True)
 
 
-class State(NamedTuple):
-    """One of the things that change, as a log tells it.
+class JobState(NamedTuple):
+    """The state of a run or trial, as a log says it.
 
     Attributes:
         name: of the run or trial.
-        status: of it; a wait for the first time is not told.
-        restarts: in other processes.
-        line: what is to be said of it.
+        status: of it, such as ``running``; ``waiting`` at first.
+        restarts: how often it was begun again in another process.
+        line: the line of the log.
     """
 
     name: str
@@ -108,18 +117,18 @@ class State(NamedTuple):
 
 
 class ChangesLog(Generic[T]):
-    """A line for each thing that begins, ends or goes on elsewhere, and one now and then on all of them.
+    """Prints a line for each run or trial whose status or restarts changed, and sometimes a summary.
 
     Args:
         console: where lines go.
-        states: of each thing.
-        summary: the line on all of them; None: there is none.
+        states: the states of all runs or trials in what the log is called with.
+        summary: the line on all of them, printed after `LOG_SECONDS` without a line; None: no summary.
     """
 
     def __init__(
         self,
         console: Console,
-        states: Callable[[T], Iterable[State]],
+        states: Callable[[T], Iterable[JobState]],
         summary: Callable[[T], str] | None = None,
     ) -> None:
         self._console, self._states, self._summary = console, states, summary
@@ -127,7 +136,7 @@ class ChangesLog(Generic[T]):
         self._last = time.monotonic()
 
     def __call__(self, content: T) -> None:
-        """Say what has changed."""
+        """Print what has changed since the last call; a first status of ``waiting`` is no change."""
         for state in self._states(content):
             now = (state.status, state.restarts)
             if self._seen.get(state.name, ("waiting", 0)) != now:
@@ -138,4 +147,4 @@ class ChangesLog(Generic[T]):
 
     def _say(self, line: str) -> None:
         self._last = time.monotonic()
-        plain_line(self._console, line)
+        print_plain_line(self._console, line)

@@ -1,4 +1,4 @@
-"""Provenance of a page: command, versions, split, and the digest and recipe of each model."""
+"""Collect the provenance of a page: command, versions, split, and the digest and recipe of each model."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from mptctl.recipe import Recipe
     from mptctl.tune.tune_report import TuneReport
 
-# Packages that decide what the numbers are.
+# Packages whose versions can change the numbers.
 PACKAGES = ("torch", "numpy", "duckdb")
+# Titles of the roles of models; any other role is its own title.
 ROLES = {
     "old": "old model",
     "new": "new model",
@@ -39,7 +40,7 @@ NOT_READ = "could not be read"
 
 @dataclass(frozen=True)
 class Change:
-    """One key in which a recipe differs from its preset; all as text."""
+    """A recipe key with a value other than the preset's; `usual` is the preset's value. All are text."""
 
     key: str
     value: str
@@ -51,11 +52,11 @@ class Origin:
     """The origin of one model.
 
     Attributes:
-        role: what it is here, such as `old model`.
+        role: the model's part in the comparison, such as ``old model``.
         name: the file, or the run folder.
-        facts: names and values, in the order in which they are shown.
-        preset: the preset that its recipe is most like; None where it has no recipe.
-        changes: what the recipe changes of it.
+        facts: names and values, in the order of display.
+        preset: the preset that differs least from the recipe; None where the model has no recipe.
+        changes: the recipe's differences from that preset.
     """
 
     role: str
@@ -70,10 +71,10 @@ class Provenance:
     """Command, versions and models that a page was made from.
 
     Attributes:
-        command: as a shell takes it; None where no command made the page.
-        day: on which it was made, ISO 8601.
-        versions: by name.
-        origins: the models, in the order in which they are shown.
+        command: quoted for a shell; None where no command made the page.
+        day: on which the page was made, ISO 8601.
+        versions: of mptctl, Python and packages, by name.
+        origins: of the models, in the order of display.
     """
 
     command: str | None
@@ -82,19 +83,20 @@ class Provenance:
     origins: tuple[Origin, ...]
 
 
-class Gathering:
-    """Origins of the models of a comparison; threads make digests of files while it is computed."""
+class ProvenanceCollector:
+    """Collects the provenance of a comparison; threads compute digests of files while it is evaluated.
 
-    def __init__(self, found: NamedModels, argv: Sequence[str], today: date | None = None) -> None:
-        """Args:
-        found: the models.
+    Args:
+        models: of the comparison; the threads start at once.
         argv: of the command, its program first.
-        today: the day; default: the day that it is here.
-        """
-        self._found, self._argv, self._today = found, argv, today
+        today: day of the page; None: the current day of this machine.
+    """
+
+    def __init__(self, models: NamedModels, argv: Sequence[str], today: date | None = None) -> None:
+        self._models, self._argv, self._today = models, argv, today
         self._digests: dict[str, str] = {}
-        files = {role: model.name for role, model in found.models.items() if model.origin == "file"}
-        # They end with the program: whoever stops it waits for no digest.
+        files = {role: model.name for role, model in models.models.items() if model.origin == "file"}
+        # Daemons: the program can be stopped without waiting for a digest.
         self._threads = [Thread(target=self._keep_digest, args=file, daemon=True) for file in files.items()]
         for thread in self._threads:
             thread.start()
@@ -103,27 +105,28 @@ class Gathering:
         self._digests[role] = digest_of_files(name)
 
     def finish(self) -> Provenance:
-        """Wait for the digests."""
+        """Wait for the digests and return the provenance."""
         for thread in self._threads:
             thread.join()
-        return provenance(self._argv, [self._origin(role) for role in self._found.models], self._today)
+        return provenance(self._argv, [self._origin(role) for role in self._models.models], self._today)
 
     def _origin(self, role: str) -> Origin:
-        model, title = self._found.models[role], ROLES.get(role, role)
-        if role not in self._found.records:
+        """The origin of the model of a role: its file's digest, or what its checkpoint says."""
+        model, title = self._models.models[role], ROLES.get(role, role)
+        if role not in self._models.records:
             return Origin(title, model.name, (("digest", self._digests.get(role, NOT_READ)),))
-        return origin_of_checkpoint(title, model.name, *self._found.records[role])
+        return origin_of_checkpoint(title, model.name, *self._models.records[role])
 
 
 def provenance(
     argv: Sequence[str] | None, origins: Sequence[Origin], today: date | None = None
 ) -> Provenance:
-    """Collects command, versions and models that a page was made from.
+    """The provenance of a page, with the versions of this program and of the packages installed here.
 
     Args:
         argv: of the command, its program first; None where no command made the page.
-        origins: the models.
-        today: the day; default: the day that it is here.
+        origins: of the models.
+        today: day of the page; None: the current day of this machine.
     """
     versions = {"mptctl": __version__, "Python": platform.python_version()}
     for package in PACKAGES:
@@ -136,7 +139,10 @@ def provenance(
 
 
 def digest_of_files(name: str) -> str:
-    """SHA-256 of a predictions file, or of its parts one after the other."""
+    """Text of the SHA-256 of a predictions file, or of its parts one after the other.
+
+    A file that cannot be read gives `NOT_READ`.
+    """
     digest = hashlib.sha256()
     try:
         parts = find_parts(Path(name))
@@ -151,15 +157,22 @@ def digest_of_files(name: str) -> str:
 
 
 def origin_of_checkpoint(role: str, name: str, digest: str, meta: CheckpointMeta) -> Origin:
-    """The origin of a model of ours, as its checkpoint says."""
+    """The origin of a model with a checkpoint; its recipe counts only if it was trained by that recipe.
+
+    Args:
+        role: title of the model's part in the comparison.
+        name: of the model.
+        digest: SHA-256 of the checkpoint's file, hexadecimal.
+        meta: of the checkpoint.
+    """
     facts = [
         ("digest", f"SHA-256 {digest}"),
         ("split fingerprint", meta.split_fingerprint or "not known"),
         ("origin", f"{meta.origin}, {meta.epoch:,} epochs" if meta.origin == "trained" else meta.origin),
-        *((f"teacher: {teacher}", f"SHA-256 {of}") for teacher, of in meta.teachers.items()),
-        ("k by epoch", _path_of_k(meta.bias_path)),
-        ("adjusted", _adjusted(meta.adjustment)),
-        ("trained with", ", ".join(f"{name} {of}" for name, of in meta.versions.items())),
+        *((f"teacher: {teacher}", f"SHA-256 {of_teacher}") for teacher, of_teacher in meta.teachers.items()),
+        ("k by epoch", _k_by_epoch(meta.bias_path)),
+        ("adjusted", _adjustment_text(meta.adjustment)),
+        ("trained with", ", ".join(f"{package} {number}" for package, number in meta.versions.items())),
         ("commit", meta.git_commit or ""),
     ]
     recipe = meta.recipe if meta.origin == "trained" else None
@@ -167,50 +180,57 @@ def origin_of_checkpoint(role: str, name: str, digest: str, meta: CheckpointMeta
 
 
 def origins_of_runs(folders: Sequence[str]) -> list[Origin]:
-    """The origins of runs, as their kept answers say; a run without them has its folder alone."""
+    """The origins of runs, each once, as their stored test predictions say.
+
+    A run whose predictions are missing or cannot be read has its folder alone.
+    """
     from mptctl.studies.answers_file import read_answers
 
     origins = []
     for folder in dict.fromkeys(folders):
         try:
-            kept = read_answers(Path(folder))
+            stored = read_answers(Path(folder))
         except CheckpointError:
-            kept = None
-        if kept is None:
+            stored = None
+        if stored is None:
             origins.append(Origin("run", folder))
             continue
         facts = [
-            ("digest", f"SHA-256 {kept.head.digest}"),
-            ("split fingerprint", kept.head.split_fingerprint),
-            *((f"teacher: {teacher}", f"SHA-256 {of}") for teacher, of in kept.head.teachers.items()),
+            ("digest", f"SHA-256 {stored.head.digest}"),
+            ("split fingerprint", stored.head.split_fingerprint),
+            *(
+                (f"teacher: {teacher}", f"SHA-256 {digest}")
+                for teacher, digest in stored.head.teachers.items()
+            ),
         ]
-        origins.append(_origin(kept.recipe.method.name, folder, facts, kept.recipe))
+        origins.append(_origin(stored.recipe.method.name, folder, facts, stored.recipe))
     return origins
 
 
 def origin_of_search(report: TuneReport) -> Origin:
-    """The origin that all trials of a search share."""
+    """The origin that all trials of a search for k share: split, teachers, reference and recipe."""
     facts = [
         ("split fingerprint", report.split_fingerprint),
-        *((f"teacher: {teacher}", f"SHA-256 {of}") for teacher, of in report.teachers.items()),
+        *((f"teacher: {teacher}", f"SHA-256 {digest}") for teacher, digest in report.teachers.items()),
         ("reference", ", ".join(report.reference.runs)),
     ]
     return _origin("recipe of all trials", report.recipe.method.name, facts, report.recipe)
 
 
 def _origin(role: str, name: str, facts: Sequence[tuple[str, str]], recipe: Recipe | None) -> Origin:
-    there = tuple((title, value) for title, value in facts if value)
+    """An origin without the facts that are empty, and with the recipe's differences from a preset."""
+    known_facts = tuple((title, value) for title, value in facts if value)
     if recipe is None:
-        return Origin(role, name, there)
+        return Origin(role, name, known_facts)
     from mptctl.recipe import nearest_preset
 
-    preset, changes = nearest_preset(recipe)
-    shown = tuple(Change(key, _text(value), _text(usual)) for key, value, usual in changes)
-    return Origin(role, name, there, preset, shown)
+    preset, differences = nearest_preset(recipe)
+    changes = tuple(Change(key, _text(value), _text(usual)) for key, value, usual in differences)
+    return Origin(role, name, known_facts, preset, changes)
 
 
-def _path_of_k(path: BiasPath | None) -> str:
-    """Every k that a budget of flips has led to, with the epochs that had it; empty where k was not moved."""
+def _k_by_epoch(path: BiasPath | None) -> str:
+    """Each k in its order with its epochs, such as ``1.00 in epochs 1 to 3``; empty where k was fixed."""
     parts, first = [], 1
     for k, epochs in groupby(path.epochs if path is not None else (), lambda epoch: epoch.k):
         last = first + len(list(epochs)) - 1
@@ -219,22 +239,22 @@ def _path_of_k(path: BiasPath | None) -> str:
     return ", ".join(parts)
 
 
-def _adjusted(change: Adjustment | None) -> str:
-    """The shift folded into the classifier after training; empty where there is none."""
+def _adjustment_text(change: Adjustment | None) -> str:
+    """How `adjust` shifted the model after training, with its limits and temperature; empty for None."""
     if change is None:
         return ""
     low, high = min(change.biases.values(), default=0.0), max(change.biases.values(), default=0.0)
-    taken = {
+    shift = {
         "none": "no shift",
         "bias": f"{high:.3f} subtracted from every new class's logit",
         "per-class": f"{low:.3f} to {high:.3f} subtracted from the new classes' logits",
     }[change.kind]
-    words = [f"from {change.adjusted}", taken]
+    phrases = [f"from {change.adjusted}", shift]
     if change.max_nfr is not None:
-        words.append(f"for an NFR of at most {100 * change.max_nfr:g} %")
+        phrases.append(f"for an NFR of at most {100 * change.max_nfr:g} %")
     if change.max_er_increase is not None:
-        words.append(f"for at most {100 * change.max_er_increase:g} points of error more")
-    return ", ".join([*words, f"temperature {change.temperature:g}"])
+        phrases.append(f"for at most {100 * change.max_er_increase:g} points of error more")
+    return ", ".join([*phrases, f"temperature {change.temperature:g}"])
 
 
 def _text(value: Any) -> str:

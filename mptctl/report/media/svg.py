@@ -1,4 +1,4 @@
-"""One style for all figures, and figures as SVG that follows the page's theme."""
+"""The style of all figures; figures as files, and as SVG that follows the theme of a page."""
 
 from __future__ import annotations
 
@@ -16,17 +16,13 @@ from matplotlib.figure import Figure
 from mptctl.files import OpenOutput, writing
 from mptctl.files.output_kinds import WRITTEN_BY
 
-# Okabe and Ito's palette, which stays apart for colour-blind readers; INK and FAINT follow the page's theme.
+# Old model, new model, flips and new classes in Okabe and Ito's palette, which colour-blind readers can tell
+# apart; then letters and lines.
 OLD, NEW, LOST, FRESH, INK, FAINT = "#7f7f7f", "#0072b2", "#d55e00", "#e69f00", "#1b1f23", "#c8ccd1"
-
-
+# CSS variables of a page, by the colour that each one replaces.
 THEMED = {OLD: "old", NEW: "new", LOST: "lost", FRESH: "fresh", INK: "ink", FAINT: "faint"}
-
-
-# Inches. Small, so that the smallest letters, of eight points, are ten pixels where a page is 400 wide.
+# Inches, width and height. On a page 400 pixels wide the smallest letters, 8 points, are then 10 pixels high.
 SIZE = (3.8, 2.8)
-
-
 _STYLE = {
     "font.size": 9.0,
     "font.family": "sans-serif",
@@ -50,37 +46,37 @@ _STYLE = {
 
 
 def inline_svg(name: str, figure: Figure, seen: str) -> str:
-    """A figure as an SVG element whose colours are CSS variables (``--ink``, ``--old``, ...).
+    """Draw a figure as an SVG element whose colours are CSS variables (``--ink``, ``--old``, ...).
 
     Args:
-        name: its id on the page.
-        figure: is drawn.
-        seen: what is to be seen, which is read out in its place.
+        name: put before all ids in the SVG, so that they differ from those of other figures on the page.
+        figure: to draw.
+        seen: what the figure shows, for screen readers.
     """
     text = io.StringIO()
     with style(), matplotlib.rc_context({"svg.hashsalt": "mptctl"}):  # the same page from the same numbers
         figure.savefig(text, format="svg", transparent=True, metadata=figure_metadata("svg"))
     svg = text.getvalue()[text.getvalue().index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    # Inside HTML neither namespaces nor a fixed size are wanted.
-    head, body = svg.split(">", 1)
-    box = re.search(r'viewBox="[^"]*"', head)
+    # Of the opening tag only the view box stays: HTML needs no namespaces, and the page sets the size.
+    opening_tag, body = svg.split(">", 1)
+    view_box = re.search(r'viewBox="[^"]*"', opening_tag)
     body = body.replace("xlink:href", "href")
     # Every figure counts its ids from 1; on one page they must stay apart.
     body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
     for colour, variable in THEMED.items():
         body = body.replace(colour, f"var(--{variable})")
-    return f'<svg {box.group(0) if box else ""} role="img" aria-label="{html.escape(seen)}">{body}'
+    return f'<svg {view_box.group(0) if view_box else ""} role="img" aria-label="{html.escape(seen)}">{body}'
 
 
-def short(label: str, letters: int) -> str:
-    """A label with room for some letters; one that is longer ends in an ellipsis."""
+def shorten(label: str, letters: int) -> str:
+    """A label of at most so many letters; the last letter of a shortened label is an ellipsis."""
     return label if len(label) <= letters else label[: letters - 1] + "…"
 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Sets the look of all figures while they are drawn and written."""
+    """Apply the look of all figures while they are drawn and written in the ``with`` block."""
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
         # The browser, not matplotlib, draws the letters of an SVG.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
@@ -88,10 +84,15 @@ def style() -> Iterator[None]:
 
 
 def save_figure(figure: Figure, path: Path, open_output: OpenOutput = writing) -> None:
-    """Write a figure as PNG or SVG, as the path's ending says: the same bytes from the same numbers.
+    """Write a figure as PNG or SVG, by the ending of its path; the same figure gives the same bytes.
+
+    Args:
+        figure: to draw.
+        path: ends in ``.png`` or ``.svg``.
+        open_output: opens the file for writing.
 
     Raises:
-        StorageError, UsageError: it cannot be written.
+        StorageError, UsageError: the file cannot be written.
     """
     suffix = path.suffix.lower().removeprefix(".")
     with style(), matplotlib.rc_context({"svg.hashsalt": "mptctl"}), open_output(path) as stream:
@@ -99,7 +100,11 @@ def save_figure(figure: Figure, path: Path, open_output: OpenOutput = writing) -
 
 
 def figure_metadata(suffix: str) -> dict[str, str | None]:
-    """The same metadata for the same figure, by which it is known as ours later on; see `output_kinds`."""
+    """Metadata of a figure's file: no date, and the program's name, by which `output_kinds` knows the file.
+
+    Args:
+        suffix: ``png`` or ``svg``, without the dot.
+    """
     if suffix == "svg":
         return {"Date": None, "Creator": WRITTEN_BY, "Format": None, "Type": None}
     return {"Software": WRITTEN_BY}

@@ -15,7 +15,7 @@ from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.run_folder import RunDir
 from mptctl.names import TrackerName
 from mptctl.recipe import Recipe
-from mptctl.report.media.training_progress import observer
+from mptctl.report.media.training_progress import progress_observer
 from mptctl.report.trackers.background import Background, attach
 from mptctl.report.trackers.tracker import Entry
 from mptctl.training.observer import FitResult, Observer
@@ -40,7 +40,7 @@ def known_as(folder: Path) -> dict[str, str]:
 
 def observed(request: RunRequest, names: Sequence[TrackerName]) -> Observer:
     """Who is told how a run goes: the terminal, and trackers; of several workers the first alone has some."""
-    terminal = observer()
+    terminal = progress_observer()
     return LoggedRun(terminal, request, names) if names and rank() == 0 else terminal
 
 
