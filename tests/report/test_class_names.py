@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from mptctl.report.documents.class_names import for_people
+from mptctl.report.documents.class_names import with_class_names
 from mptctl.report.documents.flips import print_report
 from mptctl.report.documents.flips_markdown import render_markdown
 from mptctl.report.documents.flips_page import render_html
@@ -18,7 +18,7 @@ LABELS = {"ant": "wood ant", "fox": "red fox"}
 def test_a_name_stands_beside_its_id_in_terminal_markdown_and_page_and_ids_stay_in_json() -> None:
     report = example().model_copy(update={"class_labels": LABELS})
     console = Console(width=120, file=io.StringIO())
-    shown = for_people(report)
+    shown = with_class_names(report)
     print_report(shown, console, full=True)
     for text in (console.file.getvalue(), render_markdown(shown), render_html(shown)):  # type: ignore[attr-defined]
         assert "wood ant (ant)" in text
@@ -26,9 +26,9 @@ def test_a_name_stands_beside_its_id_in_terminal_markdown_and_page_and_ids_stay_
         assert "wood ant (ant) (ant)" not in text
     assert "red fox (fox)" in render_html(shown)
     assert report.per_class == example().per_class
-    assert for_people(shown) == shown
+    assert with_class_names(shown) == shown
     assert report.model_dump()["class_labels"] == LABELS
 
 
 def test_without_names_nothing_changes() -> None:
-    assert for_people(example()) is example()
+    assert with_class_names(example()) is example()

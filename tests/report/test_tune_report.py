@@ -13,7 +13,7 @@ from mptctl.errors import GateFailed
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.statistics import rate
 from mptctl.recipe import Recipe
-from mptctl.report.documents.tune import save_tune_figure, sentences, watching
+from mptctl.report.documents.tune import save_tune_figure, sentences, watch_search
 from mptctl.report.media.page import unbroken
 from mptctl.tune.choice import choose
 from mptctl.tune.sweep import refuse_if_none
@@ -193,7 +193,7 @@ def test_trials_shorter_than_the_reference_are_said_to_be_the_cause() -> None:
 
 def test_a_log_has_one_line_a_change() -> None:
     out = io.StringIO()
-    with watching(Console(file=out, width=80)) as on_update:
+    with watch_search(Console(file=out, width=80)) as on_update:
         waiting = trial("kl", 1, None)
         running = waiting.model_copy(update={"status": "running"})
         for state in (waiting, running, running, trial("kl", 1, 2500, 30, seconds=12.0)):

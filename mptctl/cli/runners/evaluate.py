@@ -42,7 +42,7 @@ from mptctl.inference.picture_sizes import lazy_picture_sizes
 from mptctl.machine.facts import git_commit
 from mptctl.machine.signals import StopRequest, interruptible
 from mptctl.names import LOGGED_FLIPS, Session, TrackerName
-from mptctl.report.documents.class_names import for_people
+from mptctl.report.documents.class_names import with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS
 from mptctl.report.documents.flips_files import PREDICTIONS, FlipFiles
 from mptctl.report.media.progress_bars import showing_progress
@@ -300,13 +300,13 @@ def _print_comparison(report: FlipReport, output: OutputFlags) -> None:
     if output.markdown == "-":
         from mptctl.report.documents.flips_markdown import render_markdown
 
-        typer.echo(render_markdown(for_people(report)), nl=False)
+        typer.echo(render_markdown(with_class_names(report)), nl=False)
     else:
         from rich.console import Console
 
         from mptctl.report.documents.flips import print_report
 
-        print_report(for_people(report), Console(), output.sort, output.rows, full=output.full)
+        print_report(with_class_names(report), Console(), output.sort, output.rows, full=output.full)
 
 
 def _show_and_gate_all(reports: Mapping[str, FlipReport], as_json: bool) -> None:
@@ -316,7 +316,7 @@ def _show_and_gate_all(reports: Mapping[str, FlipReport], as_json: bool) -> None
         GateFailed: a gate did not pass; the message names each such replacement with its reasons.
         typer.Exit: in its place, where the verdicts have just been printed on the same screen.
     """
-    named = {name: for_people(report) for name, report in reports.items()}
+    named = {name: with_class_names(report) for name, report in reports.items()}
     show(
         FlipReports(reports=list(reports.values())),
         lambda _: show_document(named, "updates:updates_document"),

@@ -16,7 +16,7 @@ from mptctl.files.output_kinds import HTML
 from mptctl.inference.predict import image_reader
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.documents.quickstart import print_quickstart
-from mptctl.report.documents.study import watching
+from mptctl.report.documents.study import watch_study
 from mptctl.report.media.progress_bars import print_plain_line
 from mptctl.report.media.provenance import ProvenanceCollector
 from mptctl.studies.quickstart import PAGE_NAME, quickstart
@@ -38,7 +38,7 @@ def show_quickstart(run_root: Path, seed: int, *, overwrite: bool, as_json: bool
     page, console = run_root / PAGE_NAME, Console(stderr=True)
     _refuse_page(page, overwrite=overwrite)
     try:
-        with watching(console) as on_update:
+        with watch_study(console) as on_update:
             done = quickstart(
                 run_root,
                 seed=seed,

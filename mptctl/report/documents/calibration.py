@@ -1,4 +1,4 @@
-"""One model's calibration as a document: its figures, and its bins of confidence."""
+"""Make the document of one model's calibration: its measures, and its bins of confidence."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ FOOTER = "Calibration errors have 15 bins; a bin holds confidences above its low
 
 
 def calibration_document(report: CalibrationReport, full: bool = False) -> Document:
-    """Accuracy and calibration of one model, and both after a temperature.
+    """The document of one model's calibration, before and, where one was fitted, after a temperature.
 
     Args:
         report: of one model.
-        full: a screen shows the bins of confidence, too.
+        full: a terminal shows the bins of confidence too.
     """
     right = round(report.accuracy * report.n)
-    rest = f"{right:,} of {report.n:,} test samples of the classes that it knows are right"
+    count = f"{right:,} of {report.n:,} test samples of the classes that it knows are right"
     low, high = exact_interval(right, report.n)
     accuracy = f"accuracy {percent(report.accuracy)} (95 % interval {100 * low:.2f} to {100 * high:.2f})"
-    temperature, title = [], f"ECE {percent(report.ece)}"
-    bins = [_bins(report.reliability, "", full)]
+    temperature_notes, title = [], f"ECE {percent(report.ece)}"
+    bins = [_bins_table(report.reliability, "", full)]
     if report.scaled is not None:
         after = temperature_title(report)
         title += f", {percent(report.scaled.ece)} with {after}"
-        bins.append(_bins(report.scaled.reliability, after, full))
-        temperature = notes(
+        bins.append(_bins_table(report.scaled.reliability, after, full))
+        temperature_notes = notes(
             [
                 f"Temperature {report.temperature:.4g}, fitted on {report.n_validation:,} validation "
                 "samples: logits are divided by it, which changes no prediction."
@@ -48,12 +48,12 @@ def calibration_document(report: CalibrationReport, full: bool = False) -> Docum
     return Document(
         [
             Note(name, media=ON_SCREEN),
-            *temperature,
+            *temperature_notes,
             *notes([f"Note: {warning}." for warning in report.warnings], "doubt"),
-            _figures(report),
+            _measures_table(report),
             *bins,
             *([] if full else [Note("--full shows the bins of confidence.", "quiet", media=ON_SCREEN)]),
-            Note(f"{rest}: {accuracy}", "strong", whole=True),
+            Note(f"{count}: {accuracy}", "strong", whole=True),
         ],
         title=title,
         subject=name,
@@ -63,11 +63,12 @@ def calibration_document(report: CalibrationReport, full: bool = False) -> Docum
 
 
 def temperature_title(report: CalibrationReport) -> str:
-    """The words above the figures with a temperature."""
+    """The title of what holds with a temperature, such as ``temperature 1.84``; empty without one."""
     return f"temperature {report.temperature:.4g}" if report.temperature is not None else ""
 
 
-def _figures(report: CalibrationReport) -> Table:
+def _measures_table(report: CalibrationReport) -> Table:
+    """Errors and calibration measures as they are, and where one was fitted with a temperature."""
     after = report.scaled or report
     lines = [
         ("accuracy", percent(report.accuracy), percent(report.accuracy)),
@@ -85,7 +86,14 @@ def _figures(report: CalibrationReport) -> Table:
     return Table([Column(title) for title in titles], [line[: len(titles)] for line in lines], name="Figures")
 
 
-def _bins(bins: list[Bin], after: str, full: bool) -> Table:
+def _bins_table(bins: list[Bin], after: str, full: bool) -> Table:
+    """A row for each bin of confidence that has samples.
+
+    Args:
+        bins: of equal width.
+        after: title of the temperature that was applied; empty: none was.
+        full: every medium shows the table, not only a page.
+    """
     columns = [
         Column("confidence"),
         Column("mean confidence", spare=1),
@@ -94,20 +102,21 @@ def _bins(bins: list[Bin], after: str, full: bool) -> Table:
         Column("95 % interval", spare=2),
     ]
     rows = []
-    for b in bins:
-        if b.n and b.accuracy is not None:
-            right = round(b.accuracy * b.n)
+    for each in bins:
+        if each.n and each.accuracy is not None:
+            right = round(each.accuracy * each.n)
             counts = [
-                f"{right:,} / {b.n:,}",
-                percent(b.accuracy),
-                format_interval(exact_interval(right, b.n)),
+                f"{right:,} / {each.n:,}",
+                percent(each.accuracy),
+                format_interval(exact_interval(right, each.n)),
             ]
-            rows.append([f"{b.low:.3f} to {b.high:.3f}", percent(b.confidence), *counts])
+            rows.append([f"{each.low:.3f} to {each.high:.3f}", percent(each.confidence), *counts])
     name = f"Bins of confidence, {after}" if after else "Bins of confidence"
     return Table(columns, rows, title=name if after else "", name=name, media=EVERYWHERE if full else ON_PAGE)
 
 
 def _drawings(report: CalibrationReport) -> list[Drawing]:
+    """The reliability diagram of the model, beside it the one with a temperature."""
     from mptctl.report.figures.reliability import CAPTION, Panel, draw_reliability, reliability_words
     from mptctl.report.media.svg import NEW, OLD
 

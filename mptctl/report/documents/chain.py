@@ -1,4 +1,4 @@
-"""A chain of updates as a document: in each generation the flips against the one before and the first."""
+"""Make the document of a chain of updates: flips of each generation against the one before and the first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mptctl.report.media.numbers import format_count, format_interval, percent
 from mptctl.studies.chain import ChainReport, ChainRow
 
 RateName = Literal["er_all", "flips_before", "flips_first", "new", "lasting", "healed"]
-# Names of the columns in the two tables of a seed.
+# Titles of the columns in the two tables of a seed, by the field of a row.
 FLIPS: dict[RateName, str] = {"er_all": "error", "flips_before": "vs before", "flips_first": "vs first"}
 KINDS: dict[RateName, str] = {"new": "new", "lasting": "lasting", "healed": "healed"}
 MEANING = (
@@ -33,15 +33,15 @@ CAPTION = (
 
 
 def write_chain(report: ChainReport, markdown: Path | None = None, figure: Path | None = None) -> list[Path]:
-    """Write what was asked for, all or nothing; the paths written.
+    """Write the Markdown and the figure of a chain, both or neither, and return the paths.
 
     Args:
         report: of the chain.
-        markdown: a file for its table; None: nobody asked for it.
-        figure: one that ends in ``.png`` or ``.svg``.
+        markdown: a file for its tables; None: not written.
+        figure: a file that ends in ``.png`` or ``.svg``; None: not written.
 
     Raises:
-        StorageError: one cannot be written.
+        StorageError: a file cannot be written.
     """
     with FilesTogether() as files:
         if markdown is not None:
@@ -56,7 +56,7 @@ def write_chain(report: ChainReport, markdown: Path | None = None, figure: Path 
 
 
 def chain_document(report: ChainReport) -> Document:
-    """Two tables for each seed, and sentences on generation 0."""
+    """The document of a chain: two tables for each seed, sentences on generation 0, and the notes."""
     seeds = list(dict.fromkeys(row.seed for row in report.rows))
     tables = []
     for seed in seeds:
@@ -76,6 +76,7 @@ def chain_document(report: ChainReport) -> Document:
 
 
 def _table(rows: Sequence[ChainRow], titles: Mapping[RateName, str]) -> Table:
+    """A table of one seed with a row for each generation and a column for each rate in `titles`."""
     return Table(
         [Column("method"), *(Column(title) for title in titles.values())],
         [
@@ -89,11 +90,12 @@ def _table(rows: Sequence[ChainRow], titles: Mapping[RateName, str]) -> Table:
 
 
 def rate_cell(rate: Rate) -> Cell:
-    """A rate, below it its interval and its counts."""
+    """A rate in percent, with its interval and its count as notes."""
     return Cell(percent(rate.value), (format_interval(rate.ci95), format_count(rate)))
 
 
 def _drawings(report: ChainReport) -> list[Drawing]:
+    """The figure of a chain; none where the chain has no rows."""
     from mptctl.report.figures.chain import draw_chain
 
     words = "; ".join(
@@ -105,13 +107,13 @@ def _drawings(report: ChainReport) -> list[Drawing]:
 
 
 def remarks(report: ChainReport) -> list[str]:
-    """Sentences on generation 0, and the notes."""
-    several = len({model.seed for model in report.first}) > 1
+    """Sentences on generation 0 of each seed, and the notes."""
+    has_seeds = len({model.seed for model in report.first}) > 1
     lines = []
     for model in report.first:
-        of = f" of seed {model.seed}" if several else ""
+        of_seed = f" of seed {model.seed}" if has_seeds else ""
         lines.append(
-            f"Generation 0{of} knows {model.classes} classes and errs on {percent(model.er_all.value)} of "
+            f"Generation 0{of_seed} knows {model.classes} classes and errs on {percent(model.er_all.value)} of "
             f"their test samples ({format_interval(model.er_all.ci95)}; {format_count(model.er_all)})."
         )
     return [*lines, *(f"Note: {note}." for note in report.notes)]

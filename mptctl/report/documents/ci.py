@@ -1,4 +1,4 @@
-"""The gate as CI systems read it: annotations of a GitHub workflow, and JUnit XML."""
+"""Write the gate for CI systems: annotations of a GitHub workflow, and JUnit XML."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from xml.etree import ElementTree
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.report.documents.wording import verdict_line
 
-# Of one step GitHub shows so many annotations of each kind (actions/toolkit, docs/problem-matchers.md).
+# Annotations of each kind that GitHub shows for a step (actions/toolkit, docs/problem-matchers.md).
 SHOWN = 10
 TITLE = "mptctl gate"
-# Characters of a message: enough for any sentence of ours, and no list of names drowns the others.
+# Characters of the longest message: all sentences fit, and a list of many names is cut.
 LONGEST = 500
-# What XML 1.0 cannot hold in any spelling (section 2.2).
+# Characters that XML 1.0 cannot contain, even escaped (section 2.2).
 _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render_github(report: FlipReport) -> str:
-    """An error for each limit that failed, a warning for each undecided one and each note, and the verdict.
+    """Return workflow commands: an annotation for each limit and warning, and the verdict as a notice.
 
-    What is undecided and not let pass is an error, because it ends the call.
+    A limit that stops the release is an error, also if it is undecided. An undecided limit that passes is a
+    warning. Of each kind at most `SHOWN` are written; the last one then says how many more there are.
     """
     lines: list[str] = []
     checks = report.gate.checks
@@ -32,52 +33,71 @@ def render_github(report: FlipReport) -> str:
         ],
     }
     for kind, messages in kinds.items():
-        most = SHOWN if len(messages) <= SHOWN else SHOWN - 1
-        lines += [annotation(kind, message) for message in messages[:most]]
-        if more := messages[most:]:
-            lines.append(annotation(kind, f"{len(more):,} more; all of them are in the report"))
+        shown = messages if len(messages) <= SHOWN else messages[: SHOWN - 1]
+        lines += [annotation(kind, message) for message in shown]
+        if len(shown) < len(messages):
+            more = len(messages) - len(shown)
+            lines.append(annotation(kind, f"{more:,} more; all of them are in the report"))
     lines.append(annotation("notice", verdict_line(report)))
     return "\n".join(lines) + "\n"
 
 
 def annotation(kind: str, message: str) -> str:
-    """One workflow command. A message cannot end its line or begin a command of its own."""
+    """Return the workflow command of an annotation, with a message of at most `LONGEST` characters.
+
+    The message is escaped: it cannot end its line or begin another command.
+
+    Args:
+        kind: ``error``, ``warning`` or ``notice``.
+        message: any text.
+    """
     text = message if len(message) <= LONGEST else f"{message[: LONGEST - 3]}..."
     return f"::{kind} title={_escaped(TITLE, ':,')}::{_escaped(text)}"
 
 
-def _escaped(text: str, more: str = "") -> str:
-    """Text as the runner's own library writes it (actions/toolkit, packages/core/src/command.ts)."""
-    for character in f"%\r\n{more}":
+def _escaped(text: str, reserved: str = "") -> str:
+    """Text with ``%``, line breaks and reserved characters escaped, as GitHub's own library does.
+
+    Source: actions/toolkit, packages/core/src/command.ts.
+    """
+    for character in f"%\r\n{reserved}":
         text = text.replace(character, f"%{ord(character):02X}")
     return text
 
 
 def render_junit(report: FlipReport) -> str:
-    """One test suite; a limit that did not pass is a failure, of type fail or undecided."""
+    """Return JUnit XML of one suite with a test for each limit.
+
+    A limit that did not pass is a failure, of type ``fail`` or ``undecided``.
+    """
     cases = []
     for check in report.gate.checks:
         case = _case(check.name)
         if check.passed:
-            ElementTree.SubElement(case, "system-out").text = _text(check.message)
+            ElementTree.SubElement(case, "system-out").text = _xml_text(check.message)
         else:
-            ElementTree.SubElement(case, "failure", type=check.answer, message=_text(check.message))
+            ElementTree.SubElement(case, "failure", type=check.answer, message=_xml_text(check.message))
         cases.append(case)
-    return _suite(cases, failures=sum(not check.passed for check in report.gate.checks), errors=0)
+    return _suite_xml(cases, failures=sum(not check.passed for check in report.gate.checks), errors=0)
 
 
 def render_junit_error(message: str) -> str:
-    """One test suite whose one test is an error: the models could not be compared."""
+    """Return JUnit XML of one suite whose only test is an error: the models could not be compared.
+
+    Args:
+        message: why not.
+    """
     case = _case("evaluate")
-    ElementTree.SubElement(case, "error", type="error", message=_text(message))
-    return _suite([case], failures=0, errors=1)
+    ElementTree.SubElement(case, "error", type="error", message=_xml_text(message))
+    return _suite_xml([case], failures=0, errors=1)
 
 
 def _case(name: str) -> ElementTree.Element:
-    return ElementTree.Element("testcase", classname="mptctl.gate", name=_text(name), time="0")
+    return ElementTree.Element("testcase", classname="mptctl.gate", name=_xml_text(name), time="0")
 
 
-def _suite(cases: list[ElementTree.Element], *, failures: int, errors: int) -> str:
+def _suite_xml(cases: list[ElementTree.Element], *, failures: int, errors: int) -> str:
+    """The XML of one suite of tests, indented, ending in a line break."""
     counts = {"tests": str(len(cases)), "failures": str(failures)}
     root = ElementTree.Element("testsuites", counts)
     suite = ElementTree.SubElement(
@@ -88,5 +108,6 @@ def _suite(cases: list[ElementTree.Element], *, failures: int, errors: int) -> s
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
 
 
-def _text(text: str) -> str:
+def _xml_text(text: str) -> str:
+    """Text with each character that XML cannot contain replaced by U+FFFD."""
     return _NO_XML.sub("\ufffd", text)

@@ -1,4 +1,4 @@
-"""Names of classes for people: beside the id, where the split has names."""
+"""Put readable names of classes beside their ids, where the split has names."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from mptctl.evaluation.flip_report import FlippedSample, FlipReport
 
-# The column of `--by class`.
+# Name of the column by which `--by class` makes slices.
 CLASS = "class"
 
 
 def class_name(labels: Mapping[str, str], label: str) -> str:
-    """``tailed frog (n01644900)``; the id alone where it has no name.
+    """A class by name and id, such as ``tailed frog (n01644900)``; the id alone where it has no name.
 
     Args:
         labels: names by id.
@@ -20,8 +20,11 @@ def class_name(labels: Mapping[str, str], label: str) -> str:
     return f"{labels[label]} ({label})" if label in labels else label
 
 
-def for_people(report: FlipReport) -> FlipReport:
-    """The comparison with names beside ids, for every form but JSON and predictions."""
+def with_class_names(report: FlipReport) -> FlipReport:
+    """A comparison with names beside ids in its lists of classes, flips and slices, and no `class_labels`.
+
+    Without class labels the comparison itself. Names are for readers; JSON and predictions have ids alone.
+    """
     labels = report.class_labels
     if not labels:
         return report
@@ -39,25 +42,26 @@ def for_people(report: FlipReport) -> FlipReport:
             for row in report.pairs
         ],
         "takers": [row.model_copy(update={"answer": named(row.answer)}) for row in report.takers],
-        "worst_flips": flips_for_people(report.worst_flips, labels),
-        "slices": [row.model_copy(update={"by": _by(row.by, labels)}) for row in report.slices],
+        "worst_flips": flips_with_class_names(report.worst_flips, labels),
+        "slices": [row.model_copy(update={"by": _slice_values(row.by, labels)}) for row in report.slices],
     }
     return report.model_copy(update={**lists, "class_labels": {}})
 
 
-def flips_for_people(flips: Sequence[FlippedSample], labels: Mapping[str, str]) -> list[FlippedSample]:
-    """Flipped samples with names beside the ids of classes."""
+def flips_with_class_names(flips: Sequence[FlippedSample], labels: Mapping[str, str]) -> list[FlippedSample]:
+    """Copies of flipped samples with names beside the ids of classes."""
     return [
         flip.model_copy(
             update={
                 "label": class_name(labels, flip.label),
                 "answer": class_name(labels, flip.answer),
-                "by": _by(flip.by, labels),
+                "by": _slice_values(flip.by, labels),
             }
         )
         for flip in flips
     ]
 
 
-def _by(values: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
+def _slice_values(values: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
+    """The values of a slice by column, with a name beside the id in the column of classes."""
     return {key: class_name(labels, value) if key == CLASS else value for key, value in values.items()}

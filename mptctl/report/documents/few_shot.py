@@ -1,4 +1,4 @@
-"""Results of `fewshot` as documents: episodes, and how far features keep classes apart."""
+"""Make the documents of `fewshot`: accuracy over episodes, and how far features keep classes apart."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from mptctl.report.media.numbers import NOT_DEFINED, number, percent
 
 
 def few_shot_document(report: FewShotReport) -> Document:
-    """A row for each classifier, and above them what their accuracy is of."""
-    said = (
+    """The document of few-shot episodes: their number and kind, then the accuracy of each classifier."""
+    setting = (
         f"{report.episodes:,} episodes of {report.way} out of {len(report.novel)} novel classes, "
         f"{report.shot} shot, {report.query} queries a class, seed {report.seed}; {report.seconds:.1f} s"
     )
@@ -24,11 +24,14 @@ def few_shot_document(report: FewShotReport) -> Document:
         for name, accuracy, half in scores
     ]
     columns = [Column("classifier"), Column("accuracy"), Column("95 % interval")]
-    return Document([Note(said), Table(columns, rows)])
+    return Document([Note(setting), Table(columns, rows)])
 
 
 def discriminability_document(report: DiscriminabilityReport) -> Document:
-    """A row for each run: accuracy on base and novel classes, and variance between over within classes."""
+    """A table with a row for each run: accuracy on base and novel classes, and the ratios of variances.
+
+    A ratio is the variance between classes over that within classes, of base and of novel classes.
+    """
     columns = [
         Column("run"),
         Column("head", words=True, spare=1),

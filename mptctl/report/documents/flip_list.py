@@ -1,4 +1,4 @@
-"""The flips of a page as compact data, which its script makes rows of when they are asked for."""
+"""Write flips as compact data, from which the script of a page makes rows, and as CSV."""
 
 from __future__ import annotations
 
@@ -11,33 +11,35 @@ from mptctl.evaluation.flip_report import FlippedSample, FlipReport
 from mptctl.evaluation.reading.spreadsheet_cells import FLIP_COLUMNS, as_cell
 from mptctl.evaluation.slices.source import slice_name
 
-# Flips that a page lists, each with its own link: ten times as many would open more slowly than in two
-# seconds.
+# Flips that a page lists at most; a page with ten times as many takes more than two seconds to open.
 MOST_FLIPS = 100_000
-# Rows that stand in the page itself, for readers without scripts; pictures come with these alone.
+# Rows that are part of the page itself, for readers without scripts; only these have pictures.
 FIRST_ROWS = 24
 
 
 def flip_list(report: FlipReport, flips: Sequence[FlippedSample]) -> dict[str, Any]:
-    """Flips column by column, names once each.
+    """Flips as plain data, a list for each column, with each name written once.
 
     Args:
-        report: the comparison; its slices are those that can be chosen.
-        flips: N of them, in their order.
+        report: the comparison; the page offers its slices as filters.
+        flips: n of them, in the order of the page.
 
     Returns:
-        `ids`; `names`; `label` and `answer`, places in `names`; `fresh`, the names that the old model does
-        not know; `old` and `new`, confidences in whole percent or null; `causes` and `cause`, places in it or
-        -1; `slices`, and of each crossing of columns in `keys` the place of each flip's slice or -1;
-        `waived`, places of flips.
+        Lists, of n items unless said otherwise:
+        `ids`; `label` and `answer`, as places in `names`; `old` and `new`, confidences in whole percent or
+        None; `cause`, as a place in `causes` or -1;
+        `names` and `causes`, each different one once; `fresh`, the places in `names` of classes that the
+        old model does not know; `slices`, titles of the report's slices; `keys`, for each combination of
+        columns a list of n places in `slices`, or -1; `waived`, the places of flips that are waived.
     """
     names: dict[str, int] = {}
     causes: dict[str, int] = {}
     label = [names.setdefault(flip.label, len(names)) for flip in flips]
     answer = [names.setdefault(flip.answer, len(names)) for flip in flips]
-    keys: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
+    # By the columns of a slice, the places of slices by their values in these columns.
+    places_by_columns: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
     for place, row in enumerate(report.slices):
-        keys.setdefault(tuple(row.by), {})[tuple(row.by.values())] = place
+        places_by_columns.setdefault(tuple(row.by), {})[tuple(row.by.values())] = place
     return {
         "ids": [flip.id for flip in flips],
         "names": list(names),
@@ -50,46 +52,49 @@ def flip_list(report: FlipReport, flips: Sequence[FlippedSample]) -> dict[str, A
         "causes": list(causes),
         "slices": [slice_name(row.by) for row in report.slices],
         "keys": [
-            [places.get(tuple(flip.by.get(column, "") for column in key), -1) for flip in flips]
-            for key, places in keys.items()
+            [places.get(tuple(flip.by.get(column, "") for column in columns), -1) for flip in flips]
+            for columns, places in places_by_columns.items()
         ],
         "waived": [place for place, flip in enumerate(flips) if flip.waived],
     }
 
 
 def flips_csv(flips: Sequence[FlippedSample]) -> str:
-    """A table of flips, a line each, with what the gate file says and the columns of --by; n/a is empty."""
+    """Return flips as CSV, a line each, with the columns of ``--by`` last.
+
+    Empty cells stand for what is not known; text is escaped so that a spreadsheet runs none of it.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    by = list(dict.fromkeys(column for flip in flips for column in flip.by))
-    writer.writerow([*FLIP_COLUMNS, "waived", "must_keep", *map(as_cell, by)])
+    slice_columns = list(dict.fromkeys(column for flip in flips for column in flip.by))
+    writer.writerow([*FLIP_COLUMNS, "waived", "must_keep", *map(as_cell, slice_columns)])
     for flip in flips:
+        # The old model's prediction is the label: a flip was right before.
         names = map(as_cell, (flip.id, flip.label, flip.label, flip.answer))
-        found = (flip.old_confidence, flip.new_confidence, flip.cause)
-        said = (str(each).lower() for each in (flip.waived, flip.must_keep))
-        values = (as_cell(flip.by.get(column, "")) for column in by)
-        writer.writerow([*names, str(flip.new_class).lower(), *found, *said, *values])
+        confidences_and_cause = (flip.old_confidence, flip.new_confidence, flip.cause)
+        new_class, waived, must_keep = (
+            str(each).lower() for each in (flip.new_class, flip.waived, flip.must_keep)
+        )
+        values = (as_cell(flip.by.get(column, "")) for column in slice_columns)
+        writer.writerow([*names, new_class, *confidences_and_cause, waived, must_keep, *values])
     return out.getvalue()
 
 
 def order_sentence(flips: Sequence[FlippedSample]) -> str:
-    """The order of the flips, which `evaluation.flips.worst_flips` makes."""
+    """A sentence on how `evaluation.flips.worst_flips` ordered the flips; empty for no flips."""
     if not flips:
         return ""
-    known = [
-        whose
-        for whose, confidence in (
-            ("the old model's confidence in the right prediction", flips[0].old_confidence),
-            ("the new model's confidence in the wrong one", flips[0].new_confidence),
-        )
-        if confidence is not None
-    ]
+    known = []
+    if flips[0].old_confidence is not None:
+        known.append("the old model's confidence in the right prediction")
+    if flips[0].new_confidence is not None:
+        known.append("the new model's confidence in the wrong one")
     if not known:
         return "Order: by id, since neither model gave logits that would say how sure it was."
-    by = f"the sum of {' and '.join(known)}" if len(known) > 1 else known[0]
-    return f"Order: by {by}, highest first, so that the surest mistakes lead; equal ones by id."
+    criterion = f"the sum of {' and '.join(known)}" if len(known) > 1 else known[0]
+    return f"Order: by {criterion}, highest first, so that the surest mistakes lead; equal ones by id."
 
 
 def _percent(confidence: float | None) -> int | None:
-    # As `wording.percent` rounds it.
+    """A confidence in whole percent, rounded as `numbers.percent` rounds."""
     return None if confidence is None else int(f"{100 * confidence:.0f}")

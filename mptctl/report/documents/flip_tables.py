@@ -1,4 +1,4 @@
-"""The tables of a flip report, which its terminal, Markdown and page share."""
+"""Make the tables of a flip report, the same for terminal, Markdown and page."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mptctl.report.documents.wording import model_rows, rate_lines, slices_sente
 from mptctl.report.media.document import Cell, Column, Row, Table
 from mptctl.report.media.numbers import format_count, format_interval, percent, q_value
 
+# What the table of causes says of each cause.
 MEANINGS: Mapping[Cause, str] = {
     "noise": "OLD trained again flips it too",
     "label doubtful": "NEW, a plain update and OLD's second choice agree",
@@ -40,20 +41,28 @@ def rates_table(report: FlipReport, *, macro: bool = False) -> Table:
     ]
     if macro:
         mean = report.macro_nfr
-        words = ["macro NFR", "mean over old classes"]
-        rows.insert(1, [*words, percent(mean.value), format_interval(mean.ci95), ""])
+        macro_row = [
+            "macro NFR",
+            "mean over old classes",
+            percent(mean.value),
+            format_interval(mean.ci95),
+            "",
+        ]
+        rows.insert(1, macro_row)
     return Table(columns, rows, name="Rates", ruled=False)
 
 
 def models_table(report: FlipReport, *, calibration: bool = True) -> Table:
-    """Errors of both models, and their calibration."""
-    rows = [row for row in model_rows(report) if calibration or row[0].startswith("error")]
+    """Errors of both models and, unless left out, their calibration."""
+    rows = [
+        [title, *values] for title, *values in model_rows(report) if calibration or title.startswith("error")
+    ]
     columns = [Column("model"), Column("old"), Column("new")]
     return Table(columns, rows, name="Both models", ruled=False)
 
 
 def cells_table(report: FlipReport) -> Table:
-    """The four cells of the flip table."""
+    """Samples of old classes by whether the old and the new model are right: two rows, two columns."""
     counts = report.counts
     samples = "sample" if report.n_old == 1 else "samples"
     return Table(
@@ -68,25 +77,33 @@ def cells_table(report: FlipReport) -> Table:
 
 
 def causes_table(report: FlipReport) -> Table | None:
-    """Every cause in the order of the rules; None where nothing flipped or no cause was looked for."""
+    """The flips of each cause, in the order of the rules; None without flips or without causes."""
     if report.causes is None or not report.counts.negative_flips:
         return None
-    said = "A flip counts under the first rule that fits it; a rule is no proof."
+    sentence = "A flip counts under the first rule that fits it; a rule is no proof."
     if report.causes.bias is not None:
-        said += f" The shift, {report.causes.bias:.4g}, was chosen on the validation part."
+        sentence += f" The shift, {report.causes.bias:.4g}, was chosen on the validation part."
     if report.causes.not_tried:
-        said += f" Not tried: {', '.join(report.causes.not_tried)}."
+        sentence += f" Not tried: {', '.join(report.causes.not_tried)}."
     rows = [
         [row.cause, MEANINGS[row.cause], "not tried" if row.flips is None else format_count(row.flips)]
         for row in report.causes.rows
     ]
     columns = [Column("cause"), Column("meaning", words=True, spare=1), Column("flips")]
-    return Table(columns, rows, title="Why they flipped", sentence=said)
+    return Table(columns, rows, title="Why they flipped", sentence=sentence)
 
 
 def slices_table(report: FlipReport, rows: Sequence[SliceRow], total: int = 0) -> Table | None:
-    """Parts of the test set, lowest q first; None where none were asked for."""
+    """The flips of each slice of the test set; None where the report has no slices.
+
+    Args:
+        report: the comparison.
+        rows: slices to show, lowest q first.
+        total: number of slices in the report, where `rows` may be only the first; 0: `rows` are all.
+    """
     sentence = slices_sentence(report)
+    if not sentence:
+        return None
     columns = [
         Column("slice"),
         Column("flips"),
@@ -108,13 +125,16 @@ def slices_table(report: FlipReport, rows: Sequence[SliceRow], total: int = 0) -
         ]
         for row in rows
     ]
-    return (
-        Table(columns, cells, "Slices, lowest q first", sentence=sentence, total=total) if sentence else None
-    )
+    return Table(columns, cells, "Slices, lowest q first", sentence=sentence, total=total)
 
 
 def classes_table(rows: Sequence[ClassRow], total: int = 0) -> Table:
-    """Flips of each class, and the prediction that took most of them."""
+    """The flips of each old class, and the prediction that most of them went to.
+
+    Args:
+        rows: classes to show, worst first.
+        total: number of classes, where `rows` may be only the first; 0: `rows` are all.
+    """
     columns = [
         Column("class"),
         Column("flips"),
@@ -140,27 +160,38 @@ def classes_table(rows: Sequence[ClassRow], total: int = 0) -> Table:
 
 
 def pairs_table(report: FlipReport, rows: Sequence[PairRow], total: int = 0) -> Table:
-    """Flips from each class to each prediction."""
+    """The flips from each class to each wrong prediction.
+
+    Args:
+        report: its title counts the pairs that the report does not list.
+        rows: pairs to show, most flips first.
+        total: number of pairs in the report, where `rows` may be only the first; 0: `rows` are all.
+    """
     columns = [
         Column("class"),
         Column("prediction", words=True),
         Column("which is", words=True, spare=1),
         Column("flips"),
     ]
-    cells = [[row.label, row.answer, *_taken(row)] for row in rows]
+    cells = [[row.label, row.answer, *_kind_and_flips(row)] for row in rows]
     more = report.more_pairs
-    said = f"; {more.pairs:,} further pairs, {more.flips:,} flips, are not listed" if more.pairs else ""
-    return Table(columns, cells, f"From class to prediction, most first{said}", total=total)
+    unlisted = f"; {more.pairs:,} further pairs, {more.flips:,} flips, are not listed" if more.pairs else ""
+    return Table(columns, cells, f"From class to prediction, most first{unlisted}", total=total)
 
 
 def takers_table(rows: Sequence[WrongAnswerRow], total: int = 0) -> Table:
-    """Predictions that took flips."""
+    """The flips that each wrong prediction took from all classes.
+
+    Args:
+        rows: predictions to show, most flips first.
+        total: number of predictions, where `rows` may be only the first; 0: `rows` are all.
+    """
     columns = [Column("prediction"), Column("which is", words=True), Column("flips")]
-    return Table(
-        columns, [[row.answer, *_taken(row)] for row in rows], "Predictions that took flips", total=total
-    )
+    cells = [[row.answer, *_kind_and_flips(row)] for row in rows]
+    return Table(columns, cells, "Predictions that took flips", total=total)
 
 
-def _taken(row: PairRow | WrongAnswerRow) -> Row:
+def _kind_and_flips(row: PairRow | WrongAnswerRow) -> Row:
+    """Two cells: whether the prediction is an old or a new class, and its flips."""
     kind = "a new class" if row.new_class else "an old class"
     return [kind, Cell(f"{row.flips:,}", sort=row.flips)]

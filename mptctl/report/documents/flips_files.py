@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mptctl.evaluation.reading.predictions import Predictions, save_predictions
 from mptctl.files import FilesTogether
 from mptctl.files.output_kinds import JUNIT_MARK, MARKDOWN_MARK
-from mptctl.report.documents.class_names import flips_for_people, for_people
+from mptctl.report.documents.class_names import flips_with_class_names, with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS, flips_csv
 from mptctl.report.documents.flips_markdown import render_markdown, render_markdown_error
 
@@ -91,8 +91,8 @@ class FlipFiles:
         listed = report.worst_flips if listed is None else listed
         on_page = listed[:MOST_FLIPS]
         if report.class_labels:
-            on_page = flips_for_people(on_page, report.class_labels)
-        report = for_people(report)
+            on_page = flips_with_class_names(on_page, report.class_labels)
+        report = with_class_names(report)
         written: list[Path] = []
         with FilesTogether() as files:
             if self.predictions is not None:

@@ -1,4 +1,4 @@
-"""A flip report as Markdown, short enough for a comment on a pull request."""
+"""Write a flip report as Markdown, short enough for a comment on a pull request."""
 
 from __future__ import annotations
 
@@ -17,19 +17,24 @@ from mptctl.report.documents.wording import verdict
 from mptctl.report.media.document import Table
 from mptctl.report.media.markdown import escape, table_lines
 
+# Rows of the tables of classes and of slices.
 CLASSES, SLICES = 5, 20
-# Bytes of a page, some less than the 65,536 that GitHub takes for a comment.
+# Bytes of the text at most, some less than the 65,536 characters that GitHub takes for a comment.
 MOST_BYTES = 60_000
 MARKS = {"passed": "✅", "failed": "❌", "undecided": "⚠️", "ungated": "ℹ️"}
 
 
 def render_markdown_error(message: str) -> str:
-    """The page where the models could not be compared."""
+    """The Markdown that says that the models could not be compared, and why."""
     return f"### {MARKS['failed']} Not compared\n\n{escape(message, shorten=False)}\n"
 
 
 def render_markdown(report: FlipReport) -> str:
-    """Verdict, rates, errors, and folded lists; what is too long for a comment is left out, and said."""
+    """Return verdict, rates, errors and folded tables of a comparison, in at most `MOST_BYTES` bytes.
+
+    What is too long is left out, which a sentence says: folded tables from the last one on, then the last
+    half of the sentences, as often as needed.
+    """
     sentences = [*verdict(report).sentences, *(f"Note: {warning}." for warning in report.warnings)]
     worst = [row for row in report.per_class if row.negative_flips]
     tables = (
@@ -38,26 +43,31 @@ def render_markdown(report: FlipReport) -> str:
         classes_table(worst[:CLASSES], len(worst)) if worst else None,
     )
     folded = [table for table in tables if table is not None]
-    page, kept = _page(report, sentences, folded), len(sentences)
-    while len(page.encode()) > MOST_BYTES and (folded or kept):
+    text, kept = _markdown(report, sentences, folded), len(sentences)
+    while len(text.encode()) > MOST_BYTES and (folded or kept):
         if folded:
             folded.pop()
         else:
             kept //= 2
-        left = [f"{len(sentences) - kept:,} more sentences are in the JSON."] if kept < len(sentences) else []
-        page = _page(
-            report,
-            [*sentences[:kept], *left, "Lists that are too long for a comment are in the JSON."],
-            folded,
-        )
-    return page
+        left_out = len(sentences) - kept
+        hints = [f"{left_out:,} more sentences are in the JSON."] if left_out else []
+        hints.append("Lists that are too long for a comment are in the JSON.")
+        text = _markdown(report, [*sentences[:kept], *hints], folded)
+    return text
 
 
-def _page(report: FlipReport, sentences: Sequence[str], folded: Sequence[Table]) -> str:
-    said = verdict(report)
+def _markdown(report: FlipReport, sentences: Sequence[str], folded: Sequence[Table]) -> str:
+    """The Markdown of a comparison, whatever its length.
+
+    Args:
+        report: the comparison.
+        sentences: items of the list at the top.
+        folded: tables that a reader opens with a click.
+    """
+    head = verdict(report)
     cells = cells_table(report)
     lines = [
-        f"### {MARKS[said.state]} {escape(said.title)}",
+        f"### {MARKS[head.state]} {escape(head.title)}",
         "",
         f"old: {escape(report.old.name)}, new: {escape(report.new.name)}",
         "",

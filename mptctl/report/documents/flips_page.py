@@ -1,4 +1,4 @@
-"""One HTML page that needs nothing but itself: verdict, tables, figures, and the flipped samples."""
+"""Make the HTML page of a comparison: verdict, tables, figures, and the flipped samples."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from mptctl.report.media.page import render_page
 from mptctl.report.media.pictures import PictureReader, data_url
 from mptctl.report.media.provenance import Provenance
 
-# Rows of a table on the page; the rest is in the JSON.
+# Rows of a table on the page at most; the JSON has all.
 ROWS = 200
-# From here on a picture is shown smoothed; a smaller one pixel by pixel.
+# Pixels of the longest side above which a browser smooths a picture; smaller ones show their pixels.
 SMOOTH = 96
-
+# Names and labels of the page's filters of flips.
 FILTERS = (("class", "Class"), ("cause", "Cause"), ("slice", "Slice"), ("waived", "Waived"))
 
 
 class Picture(NamedTuple):
-    """A picture of the list: a data URL, and whether it is large enough to be smoothed."""
+    """A picture of the list of flips: a data URL, and whether the browser smooths it."""
 
     url: str
     smooth: bool
@@ -43,17 +43,19 @@ def render_html(
     flips: Sequence[FlippedSample] | None = None,
     provenance: Provenance | None = None,
 ) -> str:
-    """The page as text.
+    """Return the HTML page of a comparison.
 
     Args:
         report: the comparison.
-        picture: reads the picture of a sample; it is asked for those of the report's own list of flips.
-        flips: those that the page lists, beginning with the report's own; default: these alone.
-        provenance: what the page was made from.
+        picture: reads the pictures of `report.worst_flips`, the only flips shown with pictures; None: no
+            pictures.
+        flips: the flips that the page lists, which begin with `report.worst_flips`; None: those only.
+        provenance: what the page was made from; None where that is not known.
     """
     listed = report.worst_flips if flips is None else flips
     pictures = [_picture(picture, flip) for flip in report.worst_flips]
-    first = listed[: max(FIRST_ROWS, len(pictures))] if report.worst_flips else listed[:FIRST_ROWS]
+    # Rows in the page itself; its script makes the others.
+    first = listed[: max(FIRST_ROWS, len(pictures))]
     pictures += [None] * (len(first) - len(pictures))
     slices = slices_table(report, report.slices[:ROWS], len(report.slices))
     tables = [causes_table(report), slices, classes_table(report.per_class[:ROWS], len(report.per_class))]
@@ -81,5 +83,6 @@ def render_html(
 
 
 def _picture(read: PictureReader | None, flip: FlippedSample) -> Picture | None:
+    """The picture of a flip; None where there is no reader or no picture."""
     pixels = None if read is None else read(flip.id)
     return None if pixels is None else Picture(data_url(pixels), max(pixels.shape[:2]) > SMOOTH)

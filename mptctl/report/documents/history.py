@@ -1,4 +1,4 @@
-"""Releases over time in a terminal: NFR as a line of blocks, and a table."""
+"""Print releases over time in a terminal: NFR as a line of blocks, and a table."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mptctl.report.media.document import TONES, Cell, Column, Note, Row, Table
 from mptctl.report.media.numbers import format_interval, percent
 from mptctl.report.media.terminal import print_parts
 
+# Eight heights of a bar, lowest first; the second string is for encodings without blocks.
 BLOCKS, PLAIN = "▁▂▃▄▅▆▇█", "_.,-=+*#"
 COLUMNS = (
     Column("date", spare=5),
@@ -25,16 +26,22 @@ TAG = Column("tag", words=True, spare=6)
 
 
 def print_history(releases: list[Release], console: Console) -> None:
-    """Print what was released, oldest first; its line has as many blocks as fit and can be printed."""
-    line = sparkline([release.nfr for release in releases][-max(10, console.width - 24) :], console.encoding)
-    low, high = (choose(release.nfr for release in releases) for choose in (min, max))
-    tagged = any(release.tag for release in releases)
-    columns = (*COLUMNS[:2], *((TAG,) if tagged else ()), *COLUMNS[2:])
+    """Print the NFR of the last releases as a line of bars, and a table of all.
+
+    Args:
+        releases: at least one, oldest first.
+        console: decides how many bars fit; at least 10 are printed.
+    """
+    rates = [release.nfr for release in releases]
+    bars = max(10, console.width - 24)  # "NFR", the range and spaces take 24 columns
+    line = sparkline(rates[-bars:], console.encoding)
+    has_tags = any(release.tag for release in releases)
+    columns = (*COLUMNS[:2], *((TAG,) if has_tags else ()), *COLUMNS[2:])
     rows: list[Row] = [
         [
             release.date.isoformat(),
             shown(release.new),
-            *([shown(release.tag or "")] if tagged else []),
+            *([shown(release.tag or "")] if has_tags else []),
             f"{release.counts.negative_flips:,} / {release.n_old:,}",
             percent(release.nfr),
             format_interval(release.nfr_ci95, 1),
@@ -44,11 +51,17 @@ def print_history(releases: list[Release], console: Console) -> None:
         ]
         for release in releases
     ]
-    print_parts([Note(f"NFR {line} {percent(low)} to {percent(high)}"), Table(columns, rows)], console)
+    spread = f"{percent(min(rates))} to {percent(max(rates))}"
+    print_parts([Note(f"NFR {line} {spread}"), Table(columns, rows)], console)
 
 
 def sparkline(values: list[float], encoding: str) -> str:
-    """Values as a line of bars from zero to the largest; plain characters where no blocks can be printed."""
+    """Values as a line of bars, one character each, from 0 to the largest value.
+
+    Args:
+        values: at least 0; may be empty.
+        encoding: of the output; without blocks in it, bars are punctuation.
+    """
     try:
         BLOCKS.encode(encoding)
         levels = BLOCKS

@@ -1,4 +1,4 @@
-"""Lists as documents: runs, presets and studies, and what is usable on a machine."""
+"""Show lists: of runs, of presets and studies, and of what is usable on a machine."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from mptctl.report.media.terminal import print_table
 from mptctl.studies.catalog import CatalogEntry
 
 
-def runs_document(found: RunList) -> Document:
-    """A row for each run, and below the table what is wrong with those that are broken."""
+def runs_document(run_list: RunList) -> Document:
+    """The document of a list of runs: a row for each run, then a sentence on each broken one."""
     columns = [
         Column("run"),
         Column("method", words=True, spare=3),
@@ -34,22 +34,23 @@ def runs_document(found: RunList) -> Document:
             _state(run),
             percent(run.val_error, 1),
             f"{datetime.fromisoformat(run.when):%d %b %H:%M}",
-            some(_beside(run.run, other) for other in run.teacher_of),
+            some(_name_beside(run.run, student) for student in run.teacher_of),
         ]
-        for run in found.runs
+        for run in run_list.runs
     ]
-    problems = [f"{run.run}: {run.problem}" for run in found.runs if run.problem is not None]
+    problems = [f"{run.run}: {run.problem}" for run in run_list.runs if run.problem is not None]
     return Document([Table(columns, rows), *notes(problems)])
 
 
 def _state(run: RunEntry) -> str:
+    """The state of a run, with its epochs while they are not all trained."""
     if run.state not in ("running", "interrupted"):
         return run.state
     return f"{run.state} ({run.epoch or 0} of {run.epochs})"
 
 
-def _beside(run: str, other: str) -> str:
-    """Another run's name, without the folder that both are in."""
+def _name_beside(run: str, other: str) -> str:
+    """The name of another run without the innermost folder that contains both, such as ``1`` for ``ens/1``."""
     folder = run.rpartition("/")[0]
     while folder:
         if other.startswith(f"{folder}/"):
@@ -59,7 +60,12 @@ def _beside(run: str, other: str) -> str:
 
 
 def print_catalog(entries: Sequence[CatalogEntry], console: Console) -> None:
-    """Print a row for each preset and each study; in a pipe one line each, which programs may search."""
+    """Print presets and studies: a table in a terminal, a line each in a pipe, for programs to search.
+
+    Args:
+        entries: at least one.
+        console: where to print.
+    """
     if not console.is_terminal:
         width = max(len(entry.name) for entry in entries)
         for entry in entries:
@@ -71,7 +77,7 @@ def print_catalog(entries: Sequence[CatalogEntry], console: Console) -> None:
 
 
 def catalog_yaml(entries: Sequence[CatalogEntry]) -> str:
-    """The keys behind each name, as one YAML document each."""
+    """The keys of each preset and study as a YAML document, below a comment with its name."""
     return "---\n".join(
         f"# {entry.kind} {entry.name}: {entry.description}\n{yaml.safe_dump(entry.content, sort_keys=False)}"
         for entry in entries
@@ -79,7 +85,7 @@ def catalog_yaml(entries: Sequence[CatalogEntry]) -> str:
 
 
 def doctor_document(report: DoctorReport) -> Document:
-    """A row for each thing that was looked at, and the conclusion last."""
+    """The document of `doctor`: a row for each check of the machine, and the conclusion."""
     rows: list[Row] = [
         [
             check.name,

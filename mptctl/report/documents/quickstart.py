@@ -1,4 +1,4 @@
-"""The last screen of the quickstart: what each update breaks, in figures, in words and in pictures."""
+"""Print the last screen of the quickstart: what each update breaks, in numbers, words and pictures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mptctl.report.media.pictures import PictureReader, can_draw, draw_half_bloc
 from mptctl.report.media.terminal import print_parts
 from mptctl.studies.quickstart import QuickstartExample, QuickstartResult
 
-# Pictures beside each other: three of 16 columns with their captions fill 80 columns.
+# Pictures in a row: three, each of 16 characters and a caption, fill 80 columns of a terminal.
 ACROSS = 3
 COLUMNS = (
     Column("model"),
@@ -28,7 +28,13 @@ COLUMNS = (
 
 
 def print_quickstart(result: QuickstartResult, pictures: PictureReader, console: Console) -> None:
-    """Print one row for each model, what it means, some of what flipped, and where to look next."""
+    """Print the table of models, its meaning, pictures that flipped where possible, and the next commands.
+
+    Args:
+        result: of the quickstart.
+        pictures: reads the pictures of the examples; one that it cannot read is left out.
+        console: where to print; shows pictures if it is a terminal with enough colours.
+    """
     rows = [
         [
             row.model,
@@ -46,26 +52,29 @@ def print_quickstart(result: QuickstartResult, pictures: PictureReader, console:
         console.print("\nSome of what the plain update breaks:\n", highlight=False, markup=False)
         console.print(_gallery(result.examples, pictures))
     console.print()
-    where = (f"All that the MPT update breaks: {result.report}", f"For your own data: {result.next_command}")
-    print_parts([Note(text, whole=True) for text in where], console)
+    hints = (f"All that the MPT update breaks: {result.report}", f"For your own data: {result.next_command}")
+    print_parts([Note(text, whole=True) for text in hints], console)
 
 
 def _gallery(examples: Sequence[QuickstartExample], pictures: PictureReader) -> RichTable:
+    """A grid of pictures with their captions, `ACROSS` pictures a row."""
     grid = RichTable.grid(padding=(0, 1, 0, 0))
-    drawn = [cell for example in examples for cell in _cells(example, pictures)]
-    for start in range(0, len(drawn), 2 * ACROSS):
+    cells = [cell for example in examples for cell in _picture_and_caption(example, pictures)]
+    cells_a_row = 2 * ACROSS
+    for start in range(0, len(cells), cells_a_row):
         if start:
             grid.add_row()
-        grid.add_row(*drawn[start : start + 2 * ACROSS])
+        grid.add_row(*cells[start : start + cells_a_row])
     return grid
 
 
-def _cells(example: QuickstartExample, pictures: PictureReader) -> list[Text]:
-    """The picture, and beside it who says what."""
+def _picture_and_caption(example: QuickstartExample, pictures: PictureReader) -> list[Text]:
+    """Two cells, the picture and the predictions of each model; none where the picture cannot be read."""
     picture = pictures(example.id)
     if picture is None:
         return []
     answers = (("old", example.label), ("plain", example.plain_answer), ("mpt-kl", example.careful_answer))
-    caption = Text("\n".join(f"{who:<6} {says}" for who, says in answers))
+    caption = Text("\n".join(f"{model:<6} {prediction}" for model, prediction in answers))
     caption.highlight_words([f"plain  {example.plain_answer}"], "red")
-    return [draw_half_blocks(picture[: picture.shape[0] // 2 * 2]), caption]
+    even_height = picture.shape[0] // 2 * 2
+    return [draw_half_blocks(picture[:even_height]), caption]

@@ -1,4 +1,4 @@
-"""The summary of a split as a document: its classes, pictures in each part, and what is to be known of it."""
+"""Make the document of a split: its classes, the pictures in each part, and notes."""
 
 from __future__ import annotations
 
@@ -7,47 +7,54 @@ from mptctl.errors import some
 from mptctl.report.documents.class_names import class_name
 from mptctl.report.media.document import Cell, Column, Document, Note, Table, notes
 
-# Classes that are named one by one, and rows of the table of classes in a terminal: so many of each end.
+# Classes that a sentence names; the table of classes has so many of the largest and of the smallest ones.
 SHOWN_CLASSES = 5
-# Imbalance from which on classes are shown one by one.
+# Imbalance (largest over smallest class) from which on classes are shown one by one.
 UNEVEN = 1.05
 
 
 def split_document(summary: SplitSummary) -> Document:
-    """The path of the split, its classes, a row for each part, pictures kept out, and the fingerprint."""
+    """The document of a split: path, classes, a row for each part, pictures left out, and the fingerprint.
+
+    Where classes differ in size, it has a table of the largest and the smallest ones too.
+    """
     kept = ", kept as it was" if summary.kept else ""
-    said = [
+    head = [
         f"{summary.path}{kept}: {summary.source}, {summary.num_old} old and {summary.num_new} new classes"
     ]
     for label, names in (("old", summary.old_classes), ("new", summary.new_classes)):
         if names:
-            people = [class_name(summary.class_labels or {}, name) for name in names]
-            said.append(f"{label}: {some(people, SHOWN_CLASSES)}")
+            readable = [class_name(summary.class_labels or {}, name) for name in names]
+            head.append(f"{label}: {some(readable, SHOWN_CLASSES)}")
     rows = [
         [part, f"{counts.old:,}", f"{counts.new:,}", f"{counts.all:,}"]
         for part, counts in summary.parts.items()
     ]
-    out = len(summary.quarantined) - (summary.duplicates.kept_out if summary.duplicates else 0)
-    after = [f"kept out: {out:,} {'picture' if out == 1 else 'pictures'} that cannot be used"] if out else []
-    titles = ("pictures", "old classes", "new classes", "all")
     sentences = [*_classes_sentence(summary), *_sizes_sentence(summary)]
+    duplicates_out = summary.duplicates.kept_out if summary.duplicates else 0
+    unusable = len(summary.quarantined) - duplicates_out
+    if unusable:
+        pictures = "picture" if unusable == 1 else "pictures"
+        sentences.append(f"kept out: {unusable:,} {pictures} that cannot be used")
+    titles = ("pictures", "old classes", "new classes", "all")
     return Document(
         [
-            *(Note(text, whole=True) for text in said),
+            *(Note(text, whole=True) for text in head),
             Table([Column(title) for title in titles], rows),
             *([class_table(summary, SHOWN_CLASSES)] if summary.imbalance >= UNEVEN else []),
-            *notes([*sentences, *after, *summary.notes]),
+            *notes([*sentences, *summary.notes]),
             Note(f"fingerprint {summary.fingerprint}", whole=True),
         ]
     )
 
 
 def class_table(summary: SplitSummary, of_each_end: int | None = None) -> Table:
-    """Pictures of each class in each part, the class with the most for training first.
+    """The pictures of each class in each part, the class with the most training pictures first.
 
     Args:
         summary: of the split.
-        of_each_end: so many of the largest and of the smallest classes; None: all.
+        of_each_end: show only this many of the largest and as many of the smallest classes, where there are
+            more; None: all.
     """
     ordered = sorted(summary.by_class, key=lambda each: -each.train)
     shown = ordered
@@ -70,6 +77,7 @@ def class_table(summary: SplitSummary, of_each_end: int | None = None) -> Table:
 
 
 def _classes_sentence(summary: SplitSummary) -> list[str]:
+    """A sentence on the training pictures of the classes; none for a split without classes."""
     counts = [each.train for each in summary.by_class]
     if not counts:
         return []
@@ -80,6 +88,7 @@ def _classes_sentence(summary: SplitSummary) -> list[str]:
 
 
 def _sizes_sentence(summary: SplitSummary) -> list[str]:
+    """A sentence on the sizes of pictures, in pixels; none where they are not known."""
     sizes = summary.sizes
     if sizes is None:
         return []
@@ -91,4 +100,5 @@ def _sizes_sentence(summary: SplitSummary) -> list[str]:
 
 
 def _size(size: tuple[int, int]) -> str:
-    return f"{size[0]:,} x {size[1]:,}"
+    width, height = size
+    return f"{width:,} x {height:,}"

@@ -1,4 +1,4 @@
-"""The page of a split: what a person looks at before training, with a few pictures of each class."""
+"""Make the page of a split, to look at before training: its tables, and a few pictures of each class."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from mptctl.report.media.page import render_page
 from mptctl.report.media.pictures import data_url
 from mptctl.report.media.provenance import provenance
 
-# Pictures of a class, classes that have some, and longest side of a picture: then a page has about 2 MB.
+# Pictures of a class, classes with pictures, and pixels of a picture's longest side: a page has about 2 MB.
 PER_CLASS, CLASSES, SIDE = 4, 100, 96
-# Pictures as a model sees them in training, and their longest side.
+# Pictures as a model sees them in training, and pixels of their longest side.
 SEEN, SEEN_SIDE = 16, 128
 
 
 class ShownClass(NamedTuple):
-    """A class of the page: its name, its counts in words, and pictures as data URLs with their ids."""
+    """A class of the page: its name, its training pictures in words, and (data URL, id) of some of them."""
 
     name: str
     counts: str
@@ -35,12 +35,12 @@ class ShownClass(NamedTuple):
 
 
 def split_page(split: Split, summary: SplitSummary, argv: Sequence[str]) -> str:
-    """The page as text.
+    """Return the HTML page of a split.
 
     Args:
-        split: the split.
-        summary: of it.
-        argv: command line that asked for it.
+        split: its pictures are read.
+        summary: of the split.
+        argv: of the command, its program first.
     """
     document = split_document(summary)
     sentences = [part.text for part in document.parts if isinstance(part, Note)]
@@ -60,16 +60,19 @@ def split_page(split: Split, summary: SplitSummary, argv: Sequence[str]) -> str:
             [[line.removeprefix("identical: ")] for line in identical],
             title="Identical pictures across parts or labels",
         ),
-        shown=_shown(split, summary),
+        shown=_shown_classes(split, summary),
         left_out=max(0, len(summary.by_class) - CLASSES),
         preset=preset,
         seen_words=training_words(load_recipe(preset).data),
-        seen=_seen(split, preset),
+        seen=_pictures_as_trained(split, preset),
     )
 
 
-def _seen(split: Split, preset: str) -> list[tuple[str, str]]:
-    """The first training pictures of an epoch by a preset, with their classes; none if one is damaged."""
+def _pictures_as_trained(split: Split, preset: str) -> list[tuple[str, str]]:
+    """The first training pictures of an epoch, augmented as a preset says: data URLs with their classes.
+
+    Empty where a picture is damaged, or the split has fewer than two training pictures.
+    """
     count = min(SEEN, len(split.indices("train")))
     if count < 2:
         return []
@@ -78,15 +81,20 @@ def _seen(split: Split, preset: str) -> list[tuple[str, str]]:
     except DataError:
         return []
     urls = [data_url(picture, SEEN_SIDE, "JPEG") for picture in sheet.pictures]
-    names = [", ".join(class_name(split.file.class_labels or {}, each) for each in of) for of in sheet.labels]
+    labels = split.file.class_labels or {}
+    names = [", ".join(class_name(labels, each) for each in mixed) for mixed in sheet.labels]
     return list(zip(urls, names, strict=True))
 
 
-def _shown(split: Split, summary: SplitSummary) -> list[ShownClass]:
-    """Classes with a few training pictures, the largest first; of many the largest and the smallest ones."""
+def _shown_classes(split: Split, summary: SplitSummary) -> list[ShownClass]:
+    """Classes with a few training pictures each, largest first.
+
+    Of more than `CLASSES` classes, half are the largest and half the smallest ones.
+    """
     order = sorted(range(len(summary.by_class)), key=lambda label: -summary.by_class[label].train)
     if len(order) > CLASSES:
         order = [*order[: CLASSES // 2], *order[-CLASSES // 2 :]]
+    # Training rows sorted by class; those of class i are by_label[starts[i] : starts[i + 1]].
     training = split.indices("train")
     by_label = training[np.argsort(split.labels[training], kind="stable")]
     starts = np.searchsorted(split.labels[by_label], np.arange(len(summary.by_class) + 1))
@@ -101,12 +109,15 @@ def _shown(split: Split, summary: SplitSummary) -> list[ShownClass]:
 
 
 def _pictures(split: Split, rows: list[int]) -> list[tuple[str, str]]:
-    """Some of a class's pictures, from all over it; one that cannot be read any more is left out."""
-    found = []
+    """Up to `PER_CLASS` pictures at even steps through rows of the split, as (data URL, id).
+
+    A picture that cannot be read is left out.
+    """
+    pictures = []
     for place in np.linspace(0, len(rows) - 1, min(PER_CLASS, len(rows))).astype(int).tolist():
         try:
             url = data_url(split.picture(rows[place]), SIDE, "JPEG")
         except DataError:
             continue
-        found.append((url, str(split.ids(np.array([rows[place]]))[0])))
-    return found
+        pictures.append((url, str(split.ids(np.array([rows[place]]))[0])))
+    return pictures

@@ -1,4 +1,4 @@
-"""A study as a document, its plan, and all its runs as a live table, or lines of a log."""
+"""Show a study: its result and its plan as documents, its runs live in a terminal or as lines of a log."""
 
 from __future__ import annotations
 
@@ -22,11 +22,15 @@ from mptctl.report.media.terminal import fitted_table
 from mptctl.studies.study_dry_run import StudyDryRun
 from mptctl.studies.study_report import Board, RunProgress, StudyReport
 
+# What the plan says of the run folder of a run, by its standing.
 STANDINGS = {"missing": "no", "begun": "interrupted", "unanswered": "without its answers", "done": "yes"}
 
 
 def study_document(report: StudyReport) -> Document:
-    """The table of its updates or its chain; on a screen first what failed, on a page every run."""
+    """The document of a study: that of its comparison or its chain, with its failed runs and all runs.
+
+    A terminal shows the errors of failed runs first; a page shows a table of all runs last.
+    """
     document = Document([], title=report.study)
     if report.comparison is not None:
         document = comparison_document(report.comparison)
@@ -38,16 +42,17 @@ def study_document(report: StudyReport) -> Document:
         if row.error is not None
     ]
     done = sum(row.status == "done" for row in report.runs)
-    said = f"{done:,} of {len(report.runs):,} runs are done, in {duration(report.seconds)} of this call."
+    progress = f"{done:,} of {len(report.runs):,} runs are done, in {duration(report.seconds)} of this call."
     return replace(
         document,
-        parts=[*failed, *document.parts, Note(said, media=ON_PAGE), _runs(report)],
+        parts=[*failed, *document.parts, Note(progress, media=ON_PAGE), _runs_table(report)],
         subject=f"study {report.study}, seeds {', '.join(map(str, report.seeds))}",
         state="failed" if report.failed else document.state,
     )
 
 
-def _runs(report: StudyReport) -> Table:
+def _runs_table(report: StudyReport) -> Table:
+    """A row for each run with its state and steps, for a page."""
     titles = ("run", "method", "state", "steps", "note")
     return Table(
         [Column(title, words=title != "steps") for title in titles],
@@ -62,15 +67,15 @@ def _runs(report: StudyReport) -> Table:
 
 
 def save_study_page(report: StudyReport, path: Path, argv: Sequence[str]) -> None:
-    """Write the page of a study.
+    """Write the page of a study as one HTML file.
 
     Args:
-        report: what it came to.
+        report: of the study; its finished runs are read for the page's provenance.
         path: of the page.
         argv: of the command, its program first.
 
     Raises:
-        StorageError: it cannot be written.
+        StorageError: the page cannot be written.
     """
     from mptctl.report.media.page import render_document
 
@@ -80,32 +85,35 @@ def save_study_page(report: StudyReport, path: Path, argv: Sequence[str]) -> Non
         stream.write(page.encode())
 
 
-def watching(console: Console) -> AbstractContextManager[Callable[[Board], None]]:
-    """A watcher of a study: a table that follows it in a terminal, lines in a log.
+def watch_study(console: Console) -> AbstractContextManager[Callable[[Board], None]]:
+    """Show a study as it runs: a table of runs in a terminal, a line for each change of a run elsewhere.
 
     Args:
         console: on standard error.
+
+    Returns:
+        Context of a function that takes each new state of the study.
     """
     return live_view(console, partial(board_view, console=console), ChangesLog(console, _states, summary))
 
 
 def board_view(board: Board, console: Console) -> Group:
-    """All runs that fit on the screen, running ones first where not all do, and what is left."""
-    room = max(5, console.height - 6)
+    """The table of runs and the summary, for a screen; where not all runs fit, running ones come first."""
+    room = max(5, console.height - 6)  # titles, summary and prompt take 6 lines
     shown = board.runs
     if len(shown) > room:
         order = ("running", "failed", "blocked", "waiting", "done")
         shown = sorted(shown, key=lambda progress: order.index(progress.status))[:room]
     rows: list[Row] = []
     for progress in shown:
-        known = progress.status == "running" and progress.seconds_left is not None
+        has_time_left = progress.status == "running" and progress.seconds_left is not None
         rows.append(
             [
                 progress.run.key,
                 progress.run.method,
                 Cell(progress.status, tone=TONES[progress.status]),
                 f"{progress.step:,}/{progress.total_steps:,}",
-                duration(progress.seconds_left or 0.0) if known else "",
+                duration(progress.seconds_left or 0.0) if has_time_left else "",
             ]
         )
     columns = [
@@ -119,7 +127,7 @@ def board_view(board: Board, console: Console) -> Group:
 
 
 def summary(board: Board) -> str:
-    """The number of runs of each status, and the time left."""
+    """The number of runs of each status and, where it is known, the time left."""
     counts = {status: board.count(status) for status in ("done", "running", "waiting", "failed", "blocked")}
     text = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
     left = f"; about {duration(board.seconds_left)} left" if board.seconds_left is not None else ""
@@ -127,7 +135,7 @@ def summary(board: Board) -> str:
 
 
 def plan_document(plan: StudyDryRun) -> Document:
-    """The runs of a study that is not begun, what is there of them, and what the rest will take."""
+    """The document of a dry run: what is done of each run, and the time and disk that the rest will take."""
     columns = [
         Column("run"),
         Column("method", words=True, spare=1),
@@ -138,16 +146,16 @@ def plan_document(plan: StudyDryRun) -> Document:
     ]
     rows: list[Row] = []
     for row in plan.runs:
-        left = [f"{row.steps:,}", f"{1000 * row.step_seconds:.1f}", duration(row.seconds)]
-        rows.append(
-            [f"{row.seed}/{row.run}", row.method, STANDINGS[row.standing], *(left if row.steps else [""] * 3)]
-        )
-    count = sum(row.standing != "done" for row in plan.runs)
+        estimate = [f"{row.steps:,}", f"{1000 * row.step_seconds:.1f}", duration(row.seconds)]
+        if not row.steps:
+            estimate = ["", "", ""]
+        rows.append([f"{row.seed}/{row.run}", row.method, STANDINGS[row.standing], *estimate])
+    runs_left = sum(row.standing != "done" for row in plan.runs)
     at_a_time = f"{plan.parallel} at a time"
     if plan.lockstep > 1:
         at_a_time = f"{plan.parallel} processes of at most {plan.lockstep} in lock-step"
-    said = (
-        f"{count} of {len(plan.runs)} runs are left: about {duration(plan.seconds)}, {at_a_time} on "
+    total = (
+        f"{runs_left} of {len(plan.runs)} runs are left: about {duration(plan.seconds)}, {at_a_time} on "
         f"{plan.device} (from a few steps on random tensors, nothing else computing, pictures at hand), and "
         f"at most {plan.disk_mb:,.0f} MB of the {plan.free_mb:,.0f} MB that are free in {plan.run_root}"
     )
@@ -155,24 +163,25 @@ def plan_document(plan: StudyDryRun) -> Document:
         [
             Note(f"{plan.study}: {plan.description}", whole=True),
             Table(columns, rows),
-            Note(said, whole=True),
+            Note(total, whole=True),
         ]
     )
 
 
 def _states(board: Board) -> list[JobState]:
-    return [JobState(each.run.key, each.status, each.restarts, _line(each)) for each in board.runs]
+    return [JobState(each.run.key, each.status, each.restarts, _log_line(each)) for each in board.runs]
 
 
-def _line(progress: RunProgress) -> str:
+def _log_line(progress: RunProgress) -> str:
+    """The line of a log on the status of a run."""
     run = progress.run
     if progress.error is not None:
         return f"{run.key}: {progress.status}: {progress.error}"
     if progress.status == "waiting":
         return f"{run.key}: its process died; another one goes on"
     if progress.status == "running":
-        begun = f", from step {progress.step:,}" if progress.step else ""
+        from_step = f", from step {progress.step:,}" if progress.step else ""
         method = "plain training" if run.method == "no-treatment" else run.method
-        named = "" if run.name == method else f" ({method})"
-        return f"{run.key}{named}: {progress.total_steps:,} steps{begun}"
+        method_if_unsaid = "" if run.name == method else f" ({method})"
+        return f"{run.key}{method_if_unsaid}: {progress.total_steps:,} steps{from_step}"
     return f"{run.key}: {progress.status}"

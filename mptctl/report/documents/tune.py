@@ -1,4 +1,4 @@
-"""A search as a document: its trials as a table, which is live too, the front, and the choice."""
+"""Show a search for k: the table of its trials, live or as a document, its Pareto front and its choice."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from mptctl.tune.choice import near_least_of_trials, series_of
 from mptctl.tune.tune_report import Comparison, Trial, TuneReport
 
 
-def watching(console: Console) -> AbstractContextManager[Callable[[TuneReport], None]]:
-    """A watcher of a search: a table that follows it in a terminal, a line for each change of state in a log.
+def watch_search(console: Console) -> AbstractContextManager[Callable[[TuneReport], None]]:
+    """Show a search as it runs: its table in a terminal, a line for each change of a trial elsewhere.
 
     Args:
         console: on standard error.
+
+    Returns:
+        Context of a function that takes each new state of the search.
     """
     return live_view(
         console, lambda report: fitted_table(trials_table(report), console), ChangesLog(console, _states)
@@ -31,10 +34,10 @@ def watching(console: Console) -> AbstractContextManager[Callable[[TuneReport], 
 
 
 def tune_document(report: TuneReport) -> Document:
-    """Every trial, and what the search came to, the choice last."""
+    """The document of a search: every trial, then sentences on the result, the choice last."""
     return Document(
         [trials_table(report), *notes(sentences(report))],
-        title=f"No trial {_keeps(report)}" if report.choice is None else f"Choice: {report.choice}",
+        title=f"No trial {_condition(report)}" if report.choice is None else f"Choice: {report.choice}",
         state="failed" if report.choice is None else "passed",
         drawings=lambda: _drawings(report),
         footer="Figures are of the validation part; the test set was not read.",
@@ -42,7 +45,7 @@ def tune_document(report: TuneReport) -> Document:
 
 
 def trials_table(report: TuneReport) -> Table:
-    """Every trial with its figures on the validation part."""
+    """The table of trials with their rates on the validation part; empty cells where a trial has none yet."""
     columns = [
         Column("trial"),
         Column("state", words=True, spare=2),
@@ -50,7 +53,7 @@ def trials_table(report: TuneReport) -> Table:
         Column("error", spare=3),
         Column("NFR"),
         Column("flips"),
-        # What decides a budget is the bound, on one side and of another level than the interval.
+        # A budget is decided by the upper bound, which is one-sided and of another level than the interval.
         Column("95 % interval" if report.max_nfr is None else "at most", spare=4),
         Column("is", words=True),
     ]
@@ -65,7 +68,7 @@ def trials_table(report: TuneReport) -> Table:
                 percent(error.value) if error else "",
                 percent(nfr.value) if nfr else "",
                 format_count(nfr) if nfr else "",
-                _how_sure(trial, report),
+                _interval_or_bound(trial, report),
                 Cell(_mark(trial, report), tone="strong"),
             ]
         )
@@ -76,6 +79,7 @@ def trials_table(report: TuneReport) -> Table:
 
 
 def _drawings(report: TuneReport) -> list[Drawing]:
+    """The two figures of a search; their words list the rates of each trial."""
     from mptctl.report.figures.tune import draw_against_error, draw_over_k, measured_trials
 
     points = [
@@ -84,26 +88,29 @@ def _drawings(report: TuneReport) -> list[Drawing]:
         if trial.val_error and trial.val_nfr
     ]
     limit = "Bound on the error" if report.max_nfr is None else "Limit on NFR"
-    at = report.error_bound if report.max_nfr is None else report.max_nfr
-    said = f"{'; '.join(points)}. {limit} {percent(at)}; choice: {report.choice or 'none'}."
+    largest_rate = report.error_bound if report.max_nfr is None else report.max_nfr
+    words = f"{'; '.join(points)}. {limit} {percent(largest_rate)}; choice: {report.choice or 'none'}."
     return [
         Drawing(
             "over-k",
             "NFR and error on all classes over k, with 95 % intervals.",
-            f"Error and NFR of each trial. {said}",
+            f"Error and NFR of each trial. {words}",
             lambda: draw_over_k(report),
         ),
         Drawing(
             "against",
             "Every whole trial; the line joins those that no other one beats.",
-            f"NFR against error of each trial. {said}",
+            f"NFR against error of each trial. {words}",
             lambda: draw_against_error(report),
         ),
     ]
 
 
 def save_tune_figure(report: TuneReport, folder: Path, provenance: Provenance | None = None) -> list[Path]:
-    """Write ``tune.png`` and ``tune.html``; the paths written, none where no trial has figures.
+    """Write ``tune.png`` and ``tune.html`` into a folder.
+
+    Returns:
+        The paths written; empty where no trial has both rates, and then nothing is written.
 
     Raises:
         StorageError: the folder cannot be written.
@@ -122,25 +129,25 @@ def save_tune_figure(report: TuneReport, folder: Path, provenance: Provenance | 
 
 
 def sentences(report: TuneReport) -> list[str]:
-    """Sentences on the result of the search, the choice last."""
-    lines = [_limit(report)]
+    """Sentences on the result of a search: limit, Pareto front, failed trials, samples, and the choice."""
+    lines = [_limit_sentence(report)]
     if report.front:
         lines.append(f"Pareto front of error and NFR: {', '.join(report.front)}.")
     lines += [f"{trial.name} failed: {trial.error}" for trial in report.trials if trial.status == "failed"]
-    restarted = [t.name for t in report.trials if t.restarts]
+    restarted = [trial.name for trial in report.trials if trial.restarts]
     if restarted:
         lines.append(f"Went on in another process after theirs died: {', '.join(restarted)}.")
     lines.append(
         f"All figures are of {report.samples:,} validation samples, {report.samples_old:,} of old classes."
     )
     if report.choice is None:
-        lines.append(f"No choice: no whole trial {_keeps(report)}.")
+        lines.append(f"No choice: no whole trial {_condition(report)}.")
     else:
         chosen = report.trial(report.choice)
         assert chosen.val_nfr is not None
         assert chosen.val_error is not None
         if report.second is not None:
-            lines.append(_second(report.second))
+            lines.append(_second_best_sentence(report.second))
         flips = f"{format_count(chosen.val_nfr)}; {_interval_of_choice(chosen, report)}"
         error = f"{percent(chosen.val_error.value)} ({format_count(chosen.val_error)})"
         near = near_least_of_trials(report.trials, report.budget)
@@ -150,22 +157,25 @@ def sentences(report: TuneReport) -> list[str]:
     return lines
 
 
-def _keeps(report: TuneReport) -> str:
-    """The condition that a choice fulfils, as a verb."""
+def _condition(report: TuneReport) -> str:
+    """The condition of a choice, as the predicate of a sentence."""
     return "is within the bound" if report.max_nfr is None else "keeps the budget"
 
 
-def _how_sure(trial: Trial, report: TuneReport) -> str:
-    """The interval of a trial's NFR, or with a budget the upper bound that is held against it."""
+def _interval_or_bound(trial: Trial, report: TuneReport) -> str:
+    """The 95 % interval of a trial's NFR, or in a search with a budget the upper bound of its NFR.
+
+    Empty where the trial has none.
+    """
     if report.max_nfr is not None:
         return percent(trial.nfr_at_most) if trial.nfr_at_most is not None else ""
     return format_interval(trial.val_nfr.ci95) if trial.val_nfr else ""
 
 
-def _limit(report: TuneReport) -> str:
-    """The bound or the budget that the choice had to keep."""
+def _limit_sentence(report: TuneReport) -> str:
+    """The budget of NFR, or the bound on the error, that the choice had to keep."""
     if report.max_nfr is not None:
-        # Trials that differ in k alone are a series; all series and epochs share the confidence.
+        # Trials that differ only in k are a series; the confidence is split over all series and epochs.
         series_count = len(series_of(report.trials))
         confidence = f"{100 * report.budget.confidence:g} % confidence"
         level = f"{100 * report.budget.level(series_count):.6g} %"
@@ -184,11 +194,11 @@ def _limit(report: TuneReport) -> str:
 
 
 def _interval_of_choice(chosen: Trial, report: TuneReport) -> str:
-    """The interval of the chosen trial's NFR, in words.
+    """The interval of the chosen trial's NFR, in words; with a budget its upper bound.
 
-    The trial was chosen for its NFR, so an interval that ignores the others is too narrow. At the level 1 -
-    0.05 / N for each of N trials, all N intervals hold together with a probability of at least 95 %
-    (Bonferroni), the chosen one too.
+    A trial chosen for its NFR needs a wider interval than one that was not chosen. Intervals at the level
+    1 - 0.05 / N for each of N trials all contain their rates with a probability of at least 95 %
+    (Bonferroni), so the chosen trial's does too.
     """
     if chosen.nfr_at_most is not None:
         return f"at most {percent(chosen.nfr_at_most)}"
@@ -199,7 +209,8 @@ def _interval_of_choice(chosen: Trial, report: TuneReport) -> str:
     return f"95 % interval {format_interval(interval)}{among}"
 
 
-def _second(second: Comparison) -> str:
+def _second_best_sentence(second: Comparison) -> str:
+    """The second best trial, with the flips that only it or only the choice has, and McNemar's test."""
     verdict = f"{'more' if second.differs else 'no more'} than sampling noise; each was trained once"
     return (
         f"Second best: {second.name}. Flipped by the choice alone: {second.only_choice_flips:,}, by the "
@@ -208,6 +219,7 @@ def _second(second: Comparison) -> str:
 
 
 def _mark(trial: Trial, report: TuneReport) -> str:
+    """The word for a trial: the best, over the limit, on the Pareto front, or empty."""
     if trial.name == report.choice:
         return "best"
     if trial.within_bound is False:
@@ -217,11 +229,13 @@ def _mark(trial: Trial, report: TuneReport) -> str:
 
 def _states(report: TuneReport) -> list[JobState]:
     return [
-        JobState(trial.name, trial.status, trial.restarts, _line(trial, report)) for trial in report.trials
+        JobState(trial.name, trial.status, trial.restarts, _log_line(trial, report))
+        for trial in report.trials
     ]
 
 
-def _line(trial: Trial, report: TuneReport) -> str:
+def _log_line(trial: Trial, report: TuneReport) -> str:
+    """The line of a log on the status of a trial, with its rates where it has them."""
     if trial.status == "failed":
         return f"{trial.name}: failed: {trial.error}"
     if trial.status == "waiting":

@@ -1,4 +1,4 @@
-"""Several comparisons with one old model: a row for each, what is to be said of it, the verdict last."""
+"""Make the document of several updates of one old model: a row and sentences for each, the verdict last."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from mptctl.report.documents.wording import (
 from mptctl.report.media.document import TONES, Cell, Column, Document, Note, Row, Table
 from mptctl.report.media.numbers import format_interval, of_count, percent
 
-# States of a gate in the order in which the last line names them.
+# States of a gate, in the order of the last line.
 STATES = ("failed", "undecided", "passed")
-# New models of one state that the last line names.
+# New models that the last line names of each state, at most.
 NAMED = 20
 
 
 def updates_document(reports: Mapping[str, FlipReport]) -> Document:
-    """Comparisons with one old model.
+    """The document of several updates: warnings, a table, sentences on each update, and the verdict on all.
 
     Args:
-        reports: by what a person called the new model; two or more.
+        reports: comparisons with one old model, by the user's name of the new model; at least one.
     """
-    every = list(reports.values())
-    parts: list[Note | Table] = [Note(f"old  {every[0].old.name}")]
-    for warning in dict.fromkeys(warning for report in every for warning in report.warnings):
-        of = [name for name, report in reports.items() if warning in report.warnings]
-        who = "" if len(of) == len(every) else f" ({', '.join(of)})"
-        parts.append(Note(f"Note{who}: {warning}.", "doubt"))
-    parts.append(_table(reports))
+    all_reports = list(reports.values())
+    parts: list[Note | Table] = [Note(f"old  {all_reports[0].old.name}")]
+    for warning in dict.fromkeys(warning for report in all_reports for warning in report.warnings):
+        warned = [name for name, report in reports.items() if warning in report.warnings]
+        models = "" if len(warned) == len(all_reports) else f" ({', '.join(warned)})"
+        parts.append(Note(f"Note{models}: {warning}.", "doubt"))
+    parts.append(_updates_table(reports))
     for name, report in reports.items():
         parts.append(Note(f"{name}: {verdict_line(report)}", "strong"))
         parts += [Note(text) for text in (*sentences_beside_line(report), slices_sentence(report)) if text]
@@ -43,9 +43,10 @@ def updates_document(reports: Mapping[str, FlipReport]) -> Document:
     return Document([*parts, Note(line, TONES[state], whole=True)])
 
 
-def _table(reports: Mapping[str, FlipReport]) -> Table:
-    gated = any(report.gate.checks for report in reports.values())
-    titles = ["new", "flips", "NFR", "95 % interval", "error: old", "all", *["gate"] * gated]
+def _updates_table(reports: Mapping[str, FlipReport]) -> Table:
+    """NFR and errors of each update, with the state of its gate where any update has limits."""
+    has_gate = any(report.gate.checks for report in reports.values())
+    titles = ["new", "flips", "NFR", "95 % interval", "error: old", "all"]
     rows: list[Row] = []
     for name, report in reports.items():
         errors = {title: new for title, _, new in model_rows(report)}
@@ -58,20 +59,23 @@ def _table(reports: Mapping[str, FlipReport]) -> Table:
                 format_interval(rate.ci95),
                 errors["error, old classes"],
                 errors["error, all classes"],
-                *[Cell(state, tone=TONES[state])] * gated,
+                *([Cell(state, tone=TONES[state])] if has_gate else []),
             ]
         )
-    return Table([Column(title) for title in titles], rows)
+    return Table([Column(title) for title in (*titles, *(["gate"] if has_gate else []))], rows)
 
 
 def _last_line(reports: Mapping[str, FlipReport]) -> tuple[str, str]:
-    """The verdict on all of them in words, and its state; without a limit, which of them flips least."""
+    """The verdict on all updates in words, and the worst state; without a limit, the updates that flip least."""
     states = {name: verdict(report).state for name, report in reports.items()}
-    groups = [(state, [name for name in reports if states[name] == state]) for state in STATES]
-    found = [(state, names) for state, names in groups if names]
-    if found:
-        return "; ".join(f"{state.upper()}: {some(names, NAMED)}" for state, names in found), found[0][0]
-    least = min(report.counts.negative_flips for report in reports.values())
-    best = [name for name, report in reports.items() if report.counts.negative_flips == least]
+    present = [state for state in STATES if state in states.values()]
+    if present:
+        groups = [
+            f"{state.upper()}: {some([name for name in reports if states[name] == state], NAMED)}"
+            for state in present
+        ]
+        return "; ".join(groups), present[0]
+    fewest = min(report.counts.negative_flips for report in reports.values())
+    best = [name for name, report in reports.items() if report.counts.negative_flips == fewest]
     flips = of_count(reports[best[0]].rates.nfr)
     return f"fewest flips: {some(best, NAMED)}, {flips}", "ungated"
