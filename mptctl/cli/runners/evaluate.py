@@ -46,7 +46,7 @@ from mptctl.report.documents.class_names import with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS
 from mptctl.report.documents.flips_files import PREDICTIONS, FlipFiles
 from mptctl.report.media.progress_bars import showing_progress
-from mptctl.report.media.provenance import Gathering
+from mptctl.report.media.provenance import ProvenanceCollector
 from mptctl.report.trackers.tracker import require_trackers
 
 # Exit codes of data, models, numbers and storage that cannot be used.
@@ -244,7 +244,7 @@ def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing:
         The report, with as many flipped samples as --gallery says.
     """
     flags = request.flags
-    sources = None if flags.output.report is None else Gathering(loaded, sys.argv, request.today)
+    sources = None if flags.output.report is None else ProvenanceCollector(loaded, sys.argv, request.today)
     report = compare(
         loaded.models["old"],
         loaded.models["new"],

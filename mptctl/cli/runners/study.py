@@ -14,7 +14,7 @@ from mptctl.cli.outputs import Outputs
 from mptctl.cli.show import show
 from mptctl.errors import UsageError
 from mptctl.files.output_kinds import HTML
-from mptctl.report.media.progress_bars import plain_line, throttled_log
+from mptctl.report.media.progress_bars import print_plain_line, throttled_log
 from mptctl.studies.study_file import Study, checked_seeds, load_study
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def train_study(request: StudyRequest, page: Path | None, *, dry_run: bool, as_j
     Raises:
         MptctlError: a run failed, which is raised last; or as `mptctl.studies.study.run_study`.
     """
-    from mptctl.report.documents.study import save_study_page, watching
+    from mptctl.report.documents.study import save_study_page, watch_study
     from mptctl.studies.study import refuse_if_failed, run_study
     from mptctl.studies.study_dry_run import dry_run as plan_study_on_paper
 
@@ -75,8 +75,8 @@ def train_study(request: StudyRequest, page: Path | None, *, dry_run: bool, as_j
             typer.echo("nothing was written")
         return
     console = Console(stderr=True)
-    print_line = partial(plain_line, console)
-    with watching(console) as on_update:
+    print_line = partial(print_plain_line, console)
+    with watch_study(console) as on_update:
         report = run_study(request, on_update, print_line, throttled_log(print_line))
     if page is not None:
         save_study_page(report, page, sys.argv)

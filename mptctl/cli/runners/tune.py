@@ -24,9 +24,9 @@ from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import find_checkpoint, find_references
 from mptctl.names import Session
 from mptctl.recipe import Recipe
-from mptctl.report.documents.tune import save_tune_figure, watching
+from mptctl.report.documents.tune import save_tune_figure, watch_search
 from mptctl.report.media.numbers import duration
-from mptctl.report.media.progress_bars import plain_line, throttled_log
+from mptctl.report.media.progress_bars import print_plain_line, throttled_log
 from mptctl.report.media.provenance import origin_of_search, provenance
 from mptctl.tune.request import TuneRequest
 from mptctl.tune.space import DEFAULT_K, Axis, parse_axis
@@ -126,8 +126,8 @@ def _search_and_print(request: TuneRequest, as_json: bool) -> None:
     from mptctl.tune.sweep import refuse_if_none, sweep
 
     console = Console(stderr=True)
-    print_line = partial(plain_line, console)
-    with watching(console) as on_update:
+    print_line = partial(print_plain_line, console)
+    with watch_search(console) as on_update:
         report = sweep(request, on_update, print_line, throttled_log(print_line))
     written = save_tune_figure(report, request.folder, provenance(sys.argv, [origin_of_search(report)]))
     show(report, "tune:tune_document", as_json=as_json)

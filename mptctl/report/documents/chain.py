@@ -111,9 +111,9 @@ def remarks(report: ChainReport) -> list[str]:
     has_seeds = len({model.seed for model in report.first}) > 1
     lines = []
     for model in report.first:
-        of_seed = f" of seed {model.seed}" if has_seeds else ""
+        seed = f" of seed {model.seed}" if has_seeds else ""
         lines.append(
-            f"Generation 0{of_seed} knows {model.classes} classes and errs on {percent(model.er_all.value)} of "
+            f"Generation 0{seed} knows {model.classes} classes and errs on {percent(model.er_all.value)} of "
             f"their test samples ({format_interval(model.er_all.ci95)}; {format_count(model.er_all)})."
         )
     return [*lines, *(f"Note: {note}." for note in report.notes)]

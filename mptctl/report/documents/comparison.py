@@ -1,4 +1,4 @@
-"""A comparison of updates as a document: a row for each method, differences, and the old models."""
+"""Make the document of a comparison of updates: a row for each method, differences, and the old models."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from mptctl.studies.comparison import BIAS_ROW, CalibrationRow, Comparison, Comp
 from mptctl.studies.comparison import Column as Rate
 from mptctl.studies.updates import PART_NAMES
 
-# How the columns of rates are called, in percent.
+# Titles of the columns of rates, which are in percent.
 TITLES: dict[Rate, str] = {"nfr": "NFR", "rel_nfr": "Rel-NFR", "er_old": "error, old", "er_all": "error, all"}
-# Rel-NFR is a ratio of two rates: its second decimal says nothing.
+# Decimals of a rate. Rel-NFR is a ratio of two rates: its second decimal says nothing.
 DIGITS: dict[Rate, int] = {"nfr": 2, "rel_nfr": 1, "er_old": 2, "er_all": 2}
-# Those of the old models' calibration; all but the temperature in percent.
+# Titles of the old models' calibration, by the field of a row; all but the temperature are in percent.
 CALIBRATION_TITLES: dict[str, str] = {
     "accuracy": "accuracy",
     "ece": "ECE",
@@ -51,17 +51,22 @@ FOOTER = (
 
 
 def comparison_document(comparison: Comparison) -> Document:
-    """A table and a figure for each section, its differences, the old models, and remarks."""
-    sections = list(dict.fromkeys(row.section for row in comparison.rows))
-    groups = [(name, [row for row in comparison.rows if row.section == name]) for name in sections]
+    """The document of a comparison: for each section a table, its differences and a figure; then remarks.
+
+    The table of the old models' calibration, where there is one, follows the sections.
+    """
+    sections: dict[str | None, list[ComparisonRow]] = {}
+    for row in comparison.rows:
+        sections.setdefault(row.section, []).append(row)
     tables = []
-    for name, rows in groups:
-        legend = marks_sentence(comparison) if name == sections[-1] else ""
-        tables.append(_updates(comparison, name, rows, legend))
-        if apart := [row for row in rows if row.differences]:
-            tables.append(_differences(comparison, name, apart))
+    for name, rows in sections.items():
+        legend = marks_sentence(comparison) if name == list(sections)[-1] else ""
+        tables.append(_updates_table(comparison, name, rows, legend))
+        with_differences = [row for row in rows if row.differences]
+        if with_differences:
+            tables.append(_differences_table(comparison, name, with_differences))
     if comparison.calibration:
-        tables.append(_old_models(comparison.calibration))
+        tables.append(_old_models_table(comparison.calibration))
     result = conclusion(comparison)
     return Document(
         [
@@ -70,15 +75,20 @@ def comparison_document(comparison: Comparison) -> Document:
             *notes(remarks(comparison)),
         ],
         title=_title(comparison),
-        drawings=lambda: [_trade_off(i, name, rows) for i, (name, rows) in enumerate(groups)],
+        drawings=lambda: [
+            _trade_off_drawing(i, name, rows) for i, (name, rows) in enumerate(sections.items())
+        ],
         footer=FOOTER,
     )
 
 
-def _updates(comparison: Comparison, section: str | None, rows: list[ComparisonRow], legend: str) -> Table:
-    base, shifted = comparison.equal_error, ""
+def _updates_table(
+    comparison: Comparison, section: str | None, rows: list[ComparisonRow], legend: str
+) -> Table:
+    """The rates of a section's updates; only the last section's table has a legend, for the marks of all."""
+    base, shift_sentence = comparison.equal_error, ""
     if base is not None:
-        shifted = (
+        shift_sentence = (
             f"All rows are shifted to the validation error of {base}: the largest constant that keeps to it "
             "is subtracted from the new classes' logits, or the smallest is added."
         )
@@ -88,7 +98,7 @@ def _updates(comparison: Comparison, section: str | None, rows: list[ComparisonR
         [
             [
                 Cell(row.name, _row_notes(comparison, row)),
-                *(_rate(row, rate) for rate in TITLES),
+                *(_rate_cell(row, rate) for rate in TITLES),
                 number(row.cost, ".2f"),
                 parameters_text(row),
             ]
@@ -96,26 +106,30 @@ def _updates(comparison: Comparison, section: str | None, rows: list[ComparisonR
         ],
         title=section or "",
         name="Updates",
-        sentence=shifted,
+        sentence=shift_sentence,
         legend=legend,
     )
 
 
-def _rate(row: ComparisonRow, rate: Rate) -> Cell:
-    """Mean and deviation, the counts below, and a mark on the best of the column and what is like it."""
-    mark = BEST if rate in row.best else NOISE if rate in row.within_noise_of_best else ""
+def _rate_cell(row: ComparisonRow, rate: Rate) -> Cell:
+    """Mean and standard deviation of a rate, its mark and, for NFR and error on all classes, its counts."""
     text = spread_text(getattr(row, rate), DIGITS[rate])
+    mark = BEST if rate in row.best else ""
+    if rate in row.within_noise_of_best and not mark:
+        mark = NOISE
     counted = {"nfr": row.flips, "er_all": row.errors}.get(rate)
     if counted is None:
         return Cell(text, mark=mark)
-    flips, of = (sum(pair[i] for pair in counted.values) for i in (0, 1))
-    return Cell(text, (f"{flips:,} / {of:,}",), mark)
+    total = sum(count for count, _ in counted.values)
+    samples = sum(of_seed for _, of_seed in counted.values)
+    return Cell(text, (f"{total:,} / {samples:,}",), mark)
 
 
-def _differences(comparison: Comparison, section: str | None, rows: list[ComparisonRow]) -> Table:
+def _differences_table(comparison: Comparison, section: str | None, rows: list[ComparisonRow]) -> Table:
+    """The differences of a section's rows to the row they are compared with, with their intervals."""
     return Table(
         [Column("method"), *(Column(title, notes_in_latex=True) for title in TITLES.values())],
-        [[row.name, *(_difference(row, rate) for rate in TITLES)] for row in rows],
+        [[row.name, *(_difference_cell(row, rate) for rate in TITLES)] for row in rows],
         title="" if section is None else f"Differences: {section}",
         name="Differences",
         sentence=f"Differences to {comparison.against}, in points, over the seeds that both have, with their "
@@ -123,8 +137,11 @@ def _differences(comparison: Comparison, section: str | None, rows: list[Compari
     )
 
 
-def _difference(row: ComparisonRow, rate: Rate) -> Cell:
-    """Points by which a row exceeds the one that it is held against, and the ends of their interval."""
+def _difference_cell(row: ComparisonRow, rate: Rate) -> Cell:
+    """The difference of a row to the row it is compared with, in points, with its interval as a note.
+
+    Empty for a rate without a difference, ``n/a`` for one that is not defined.
+    """
     difference = (row.differences or {}).get(rate)
     if difference is None or difference.mean is None:
         return Cell("" if difference is None else NOT_DEFINED)
@@ -136,29 +153,35 @@ def _difference(row: ComparisonRow, rate: Rate) -> Cell:
 
 
 def _signed_points(fraction: float, rate: Rate) -> str:
+    """A difference in points with its sign, and as many decimals as the rate has."""
     return f"{100 * fraction:+.{DIGITS[rate]}f}"
 
 
-def _old_models(rows: list[CalibrationRow]) -> Table:
+def _old_models_table(rows: list[CalibrationRow]) -> Table:
+    """A row for each old model with its accuracy, calibration errors and temperature."""
     return Table(
         [Column("old model"), *(Column(title, notes_in_latex=True) for title in CALIBRATION_TITLES.values())],
-        [[row.old, *(_calibration(row, column) for column in CALIBRATION_TITLES)] for row in rows],
+        [[row.old, *(_calibration_cell(row, field) for field in CALIBRATION_TITLES)] for row in rows],
         name="Old models",
         sentence=CALIBRATION_SENTENCE,
     )
 
 
-def _calibration(row: CalibrationRow, column: str) -> Cell:
-    """One figure of an old model, its deviation below: seven columns of both are more than 80 characters."""
-    spread: Spread = getattr(row, column)
+def _calibration_cell(row: CalibrationRow, field: str) -> Cell:
+    """The mean of a field of an old model, with its standard deviation as a note.
+
+    Beside the mean, deviations would make seven columns wider than 80 characters.
+    """
+    spread: Spread = getattr(row, field)
     if spread.mean is None:
         return Cell(NOT_DEFINED)
-    factor = 1 if column == "temperature" else 100
+    factor = 1 if field == "temperature" else 100
     deviation = () if spread.std is None else (f"± {factor * spread.std:.2f}",)
     return Cell(f"{factor * spread.mean:.2f}", deviation)
 
 
-def _trade_off(number: int, section: str | None, rows: list[ComparisonRow]) -> Drawing:
+def _trade_off_drawing(number: int, section: str | None, rows: list[ComparisonRow]) -> Drawing:
+    """The figure of a section, NFR against error; `number` makes its id differ from those of others."""
     from mptctl.report.figures.trade_off import draw_trade_off
 
     points = [f"{row.name}: error {spread_text(row.er_all)} %, NFR {spread_text(row.nfr)} %" for row in rows]
@@ -171,18 +194,15 @@ def _trade_off(number: int, section: str | None, rows: list[ComparisonRow]) -> D
 
 
 def _title(comparison: Comparison) -> str:
-    """The row with the lowest NFR, or those that share it."""
+    """The title of a document: the rows with the lowest NFR, of several sections one or more of each."""
     best = [row for row in comparison.rows if "nfr" in row.best]
-    several = len({row.section for row in comparison.rows}) > 1
-    names = dict.fromkeys(f"{row.name} ({row.section})" if several else row.name for row in best)
-    where = (
-        f" at the validation error of {comparison.equal_error}" if comparison.equal_error is not None else ""
-    )
-    return f"Lowest NFR{where}: {' and '.join(names)}" if best else "Comparison"
+    has_sections = len({row.section for row in comparison.rows}) > 1
+    names = dict.fromkeys(f"{row.name} ({row.section})" if has_sections else row.name for row in best)
+    return f"Lowest NFR{_at_error(comparison)}: {' and '.join(names)}" if best else "Comparison"
 
 
 def spread_text(spread: Spread, digits: int = 2) -> str:
-    """Mean and standard deviation in percent; the mean alone of one seed."""
+    """Mean and standard deviation of a rate in percent, such as ``1.74 ± 0.12``; only the mean of one seed."""
     if spread.mean is None:
         return NOT_DEFINED
     mean = f"{100 * spread.mean:.{digits}f}"
@@ -190,34 +210,34 @@ def spread_text(spread: Spread, digits: int = 2) -> str:
 
 
 def _row_notes(comparison: Comparison, row: ComparisonRow) -> tuple[str, ...]:
-    """The method where the name does not say it, and the seeds where other rows have more."""
-    said = [] if row.name == row.method else [row.method]
-    if len(row.seeds) < _seed_count(comparison):
-        said.append(seeds_text(len(row.seeds)))
-    return tuple(said)
+    """The notes below a row's name: its method if it has another name, its seeds if other rows have more."""
+    row_notes = [] if row.name == row.method else [row.method]
+    if len(row.seeds) < _most_seeds(comparison):
+        row_notes.append(seeds_text(len(row.seeds)))
+    return tuple(row_notes)
 
 
-def _seed_count(comparison: Comparison) -> int:
-    """Of the rows with most seeds."""
+def _most_seeds(comparison: Comparison) -> int:
+    """The number of seeds of the row that has most; 0 without rows."""
     return max((len(row.seeds) for row in comparison.rows), default=0)
 
 
 def seeds_text(count: int) -> str:
-    """A number of seeds."""
+    """A number of seeds, such as ``1 seed`` or ``3 seeds``."""
     return f"{count} seed{'' if count == 1 else 's'}"
 
 
 def parameters_text(row: ComparisonRow) -> str:
-    """Parameters in thousands or millions."""
-    amount = row.parameters
-    return f"{amount / 1e6:.1f} M" if amount >= 1e6 else f"{amount / 1e3:.1f} k"
+    """The number of parameters in thousands or millions, such as ``11.2 M``."""
+    parameters = row.parameters
+    return f"{parameters / 1e6:.1f} M" if parameters >= 1e6 else f"{parameters / 1e3:.1f} k"
 
 
 def marks_sentence(comparison: Comparison) -> str:
-    """The meaning of marks and columns, in two lines of 80 characters."""
-    seeds, level = _seed_count(comparison), f"{100 * comparison.noise.level:g} %"
+    """The meaning of marks and columns, short enough for two lines of 80 characters."""
+    level = f"{100 * comparison.noise.level:g} %"
     noise = f"noise ({level} interval contains zero)"
-    rates = f"mean ± SD of {seeds_text(seeds)}"
+    rates = f"mean ± SD of {seeds_text(_most_seeds(comparison))}"
     if comparison.noise.over == "samples":
         noise = f"sampling noise ({level}; one seed a row)"
         rates = "of one seed"
@@ -228,86 +248,98 @@ def marks_sentence(comparison: Comparison) -> str:
 
 
 def conclusion(comparison: Comparison) -> str:
-    """Names the update that flips least, and those within noise of it; empty where there are no two."""
+    """A sentence on the updates with the lowest NFR, and on those that differ from them by noise only.
+
+    If the rows are compared with one of them, it says which have fewer and which have more flips than that
+    row. Empty for a single row, for several sections, and where no NFR is defined.
+    """
     sections = {row.section for row in comparison.rows}
     if len(comparison.rows) < 2 or len(sections) > 1:
         return ""
     if comparison.against is not None:
-        return _against(comparison, comparison.against)
+        return _sides_sentence(comparison, comparison.against)
     best = [row for row in comparison.rows if "nfr" in row.best]
     if not best:
         return ""
-    near = [_called(row) for row in comparison.rows if "nfr" in row.within_noise_of_best]
-    said = f"Least NFR{_at(comparison)}: {' and '.join(map(_called, best))}, {spread_text(best[0].nfr)} %"
+    best_names = " and ".join(map(_quoted_name, best))
+    sentence = f"Least NFR{_at_error(comparison)}: {best_names}, {spread_text(best[0].nfr)} %"
     if comparison.equal_error is not None:
-        said += f" (error on {PART_NAMES[comparison.part]} samples {spread_text(best[0].er_all)} %)"
-    differ = "differs" if len(near) == 1 else "differ"
-    return said + (f"; {some(near)} {differ} from it by no more than {_noise(comparison)}." if near else ".")
+        sentence += f" (error on {PART_NAMES[comparison.part]} samples {spread_text(best[0].er_all)} %)"
+    near = [_quoted_name(row) for row in comparison.rows if "nfr" in row.within_noise_of_best]
+    if near:
+        differ = "differs" if len(near) == 1 else "differ"
+        sentence += f"; {some(near)} {differ} from it by no more than {_noise_words(comparison)}"
+    return f"{sentence}."
 
 
-def _against(comparison: Comparison, base: str) -> str:
-    """Names the rows with fewer flips than the one all are held against, with more, and with either."""
-    fewer, more, either = list[str](), list[str](), list[str]()
-    # Least flips first, so that the best is named also where not all are.
+def _sides_sentence(comparison: Comparison, base: str) -> str:
+    """A sentence on the rows with fewer flips than the base row, with more, and within noise of it.
+
+    Empty where no row has an interval.
+    """
+    fewer, more, within_noise = list[str](), list[str](), list[str]()
+    # Lowest NFR first: of many names a sentence lists only the first.
     for row in sorted(comparison.rows, key=lambda row: math.inf if row.nfr.mean is None else row.nfr.mean):
-        found = (row.differences or {}).get("nfr")
-        if found is None or found.low is None or found.high is None:
+        difference = (row.differences or {}).get("nfr")
+        if difference is None or difference.low is None or difference.high is None:
             continue
-        if found.high < 0:
-            fewer.append(_called(row))
-        elif found.low > 0:
-            more.append(_called(row))
+        if difference.high < 0:
+            fewer.append(_quoted_name(row))
+        elif difference.low > 0:
+            more.append(_quoted_name(row))
         else:
-            either.append(_called(row))
-    if not fewer + more + either:
+            within_noise.append(_quoted_name(row))
+    if not fewer + more + within_noise:
         return ""
-    said = f"Fewer flips than {base}{_at(comparison)}: {some(fewer) if fewer else 'none'}"
-    said += f"; more: {some(more)}" if more else ""
-    return said + (f"; apart by no more than {_noise(comparison)}: {some(either)}." if either else ".")
+    sentence = f"Fewer flips than {base}{_at_error(comparison)}: {some(fewer) if fewer else 'none'}"
+    if more:
+        sentence += f"; more: {some(more)}"
+    if within_noise:
+        sentence += f"; apart by no more than {_noise_words(comparison)}: {some(within_noise)}"
+    return f"{sentence}."
 
 
-def _noise(comparison: Comparison) -> str:
-    """The kind of noise that the intervals know: of one seed nothing is known of another training."""
+def _noise_words(comparison: Comparison) -> str:
+    """The noise that the intervals contain; with one seed they know nothing of retraining noise."""
     return "sampling noise" if comparison.noise.over == "samples" else "noise"
 
 
-def _at(comparison: Comparison) -> str:
-    """At which error, where all are brought to one."""
+def _at_error(comparison: Comparison) -> str:
+    """The error that all rows are shifted to, as part of a sentence; empty where they are not shifted."""
     if comparison.equal_error is None:
         return ""
     return f" at the validation error of {comparison.equal_error}"
 
 
-def _called(row: ComparisonRow) -> str:
-    """Its name in a sentence: that of the bias has a comma in it."""
+def _quoted_name(row: ComparisonRow) -> str:
+    """The name of a row in a sentence; that of the shifted plain update in quotes, since it has a comma."""
     return f"“{row.name}”" if row.name == BIAS_ROW else row.name
 
 
 def remarks(comparison: Comparison) -> list[str]:
-    """Sentences on the old models, on the row of the bias, and the notes."""
-    lines = []
-    # By old model, the table of their calibration has their accuracy.
+    """Sentences on the old models' errors, flips at equal test error and the shifted plain update; notes."""
+    sentences = []
+    # A table of calibration has the accuracy of the old models already.
     for old in comparison.old if comparison.calibration is None else ():
-        where = f" of {old.split}" if old.split else ""
-        lines.append(
-            f"The old models{where} are wrong on {spread_text(old.er_old)} % of the "
+        of_split = f" of {old.split}" if old.split else ""
+        sentences.append(
+            f"The old models{of_split} are wrong on {spread_text(old.er_old)} % of the "
             f"{PART_NAMES[comparison.part]} samples of old classes."
         )
-    if comparison.equal_error is not None:
-        checked = [
-            f"{_called(row)} {sum(count for count, _ in row.flips_at_test_error.values):,}"
-            for row in comparison.rows
-            if row.flips_at_test_error is not None
-        ]
-        if checked:
-            lines.append(
-                f"Flips at the test error of {comparison.equal_error}, with shifts read off the test part "
-                f"itself: {', '.join(checked)}."
-            )
+    at_test_error = [
+        f"{_quoted_name(row)} {sum(count for count, _ in row.flips_at_test_error.values):,}"
+        for row in comparison.rows
+        if row.flips_at_test_error is not None
+    ]
+    if comparison.equal_error is not None and at_test_error:
+        sentences.append(
+            f"Flips at the test error of {comparison.equal_error}, with shifts read off the test part "
+            f"itself: {', '.join(at_test_error)}."
+        )
     for section, row in comparison.bias_held_against.items():
-        where = "" if section == "all" else f" of {section}"
-        lines.append(
-            f"“{BIAS_ROW}”{where}: the plain update, shifted to the validation error of {row} "
+        of_section = "" if section == "all" else f" of {section}"
+        sentences.append(
+            f"“{BIAS_ROW}”{of_section}: the plain update, shifted to the validation error of {row} "
             "(--equal-error ROW --shift plain sets another row), without training."
         )
-    return [*lines, *(f"Note: {note}." for note in comparison.notes)]
+    return [*sentences, *(f"Note: {note}." for note in comparison.notes)]

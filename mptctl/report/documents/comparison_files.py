@@ -1,4 +1,4 @@
-"""Writing a comparison to files: CSV, LaTeX, Markdown, a page."""
+"""Write a comparison of updates to files: CSV, LaTeX, Markdown, a page."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mptctl.report.media.markdown import document_markdown
 from mptctl.report.media.provenance import origins_of_runs, provenance
 from mptctl.studies.comparison import COLUMNS, Comparison, Spread
 
-# Rates of the CSV: those of the table, and what else a row has.
+# Rates of the CSV: those of the table, and three more fields of a row.
 RATES = (*COLUMNS, "lost", "pfr", "nfi")
-# With these every table begins, also that of an earlier version.
+# Each CSV begins with these columns, by which a later call knows it as its own output.
 FIRST_COLUMNS = ("name", "method", "split", "old", "part", "equal_error", "seeds")
 CSV_COLUMNS = (
     *FIRST_COLUMNS,
@@ -39,33 +39,40 @@ def write_comparison(
     page: Path | None = None,
     argv: Sequence[str] | None = None,
 ) -> list[Path]:
-    """Write the files that were asked for, all or nothing; the paths written.
+    """Write the files that have a path, all or none, and return their paths.
 
     Args:
         comparison: of updates.
-        csv, latex, markdown, page: None is a file that nobody asked for.
-        argv: of the command that asked for it, for the page; None where there is none.
+        csv: file of all numbers.
+        latex: file of the tables.
+        markdown: file of the tables and sentences.
+        page: HTML file with the figures too.
+        argv: of the command, its program first, for the page; None where no command made it.
 
     Raises:
-        StorageError: one cannot be written.
+        StorageError: a file cannot be written.
     """
     document = comparison_document(comparison)
-    texts: list[tuple[Path | None, Callable[[], str]]] = [
+    renderers: list[tuple[Path | None, Callable[[], str]]] = [
         (csv, lambda: render_csv(comparison)),
         (latex, lambda: f"{LATEX_MARK}\n{document_latex(document)}"),
         (markdown, lambda: f"{MARKDOWN_MARK}\n{document_markdown(document)}"),
         (page, lambda: _page(comparison, argv)),
     ]
-    asked = [(path, render) for path, render in texts if path is not None]
+    wanted = [(path, render) for path, render in renderers if path is not None]
     with FilesTogether() as files:
-        for path, render in asked:
+        for path, render in wanted:
             with files.open(path) as stream:
                 stream.write(render().encode())
-    return [path for path, _ in asked]
+    return [path for path, _ in wanted]
 
 
 def render_csv(comparison: Comparison) -> str:
-    """One line a row: rates as full fractions, values over seeds divided by spaces, n/a empty or nan."""
+    """Return a comparison as CSV, a line a row, with rates as fractions of full precision.
+
+    The values of seeds share a cell, divided by spaces. What is not defined is an empty cell, and ``nan``
+    among the values of seeds.
+    """
     out = io.StringIO()
     writer = csv_writer(out, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
@@ -77,20 +84,23 @@ def render_csv(comparison: Comparison) -> str:
             values = ["nan" if value is None else value for value in spread.values]
             cells += [spread.mean, spread.std, _joined(values)]
         for counted in (row.flips, row.errors):
-            cells += [_joined([pair[i] for pair in counted.values]) for i in (0, 1)]
+            cells.append(_joined([count for count, _ in counted.values]))
+            cells.append(_joined([samples for _, samples in counted.values]))
         cells += [row.cost, row.parameters, _joined(row.best), _joined(row.within_noise_of_best)]
         cells.append("" if row.bias is None else _joined(row.bias.values))
-        for checked in (row.flips_at_test_error, row.errors_at_test_error):
-            cells.append("" if checked is None else _joined([count for count, _ in checked.values]))
+        for counted_at_error in (row.flips_at_test_error, row.errors_at_test_error):
+            counts = [] if counted_at_error is None else counted_at_error.values
+            cells.append(_joined([count for count, _ in counts]))
         cells.append(_text_cell(comparison.against))
         for rate in COLUMNS:
-            apart = (row.differences or {}).get(rate)
-            cells += [None] * 3 if apart is None else [apart.mean, apart.low, apart.high]
+            difference = (row.differences or {}).get(rate)
+            cells += [None] * 3 if difference is None else [difference.mean, difference.low, difference.high]
         writer.writerow(cells)
     return out.getvalue()
 
 
 def _text_cell(text: str | None) -> str | None:
+    """A text that a spreadsheet does not take for a formula; None, an empty cell, stays None."""
     return None if text is None else as_cell(text)
 
 
@@ -99,6 +109,7 @@ def _joined(values: Sequence[object]) -> str:
 
 
 def _page(comparison: Comparison, argv: Sequence[str] | None) -> str:
+    """The HTML page of a comparison, with the provenance of its runs, whose folders are read."""
     from mptctl.report.media.page import render_document
 
     runs = [run for row in comparison.rows for run in row.runs]

@@ -1,4 +1,4 @@
-"""A flip report in a terminal: one screen of it, or all tables; the verdict is the last line."""
+"""Print a flip report in a terminal: one screen of it, or all tables; the verdict is the last line."""
 
 from __future__ import annotations
 
@@ -25,15 +25,13 @@ from mptctl.report.media.document import TONES, Document, Note, Table, notes
 from mptctl.report.media.numbers import of_count
 from mptctl.report.media.terminal import fitted_table, print_parts
 
-# Rows of a list of all tables where no --rows says, of slices on one screen, and classes that are named in a
-# sentence.
+# Rows of each list without --rows; slices on one screen; classes that a sentence names.
 FULL_ROWS, SLICE_ROWS, CLASSES = 10, 5, 3
-# Lines that a screen needs for more than the tables: the command, the verdict below a blank line, and the
-# next prompt.
+# Lines of a screen besides the tables: the command, the verdict below a blank line, and the next prompt.
 BESIDE = 4
-# Fewest lines for which a list of classes is begun.
+# Lines that stay free below a list of classes on one screen.
 LEAST_LINES = 6
-# Old confidence from which a prediction counts as sure.
+# Confidence of the old model from which a prediction counts as sure, 0 to 1.
 SURE = 0.9
 
 
@@ -45,14 +43,14 @@ def print_report(
     *,
     full: bool = False,
 ) -> None:
-    """Print a comparison.
+    """Print a comparison: one screen, or all tables if `full` or `rows` is given.
 
     Args:
         report: the comparison.
-        console: where; its width is kept to.
-        sort: column that orders the classes.
-        rows: most rows of each list; 0: all. Given, all lists are printed.
-        full: print all tables, with their first rows where `rows` does not say.
+        console: no line is wider than it.
+        sort: column by which the classes are sorted.
+        rows: most rows of each list; 0: all; None: `FULL_ROWS`.
+        full: print all tables.
     """
     if full or rows is not None:
         print_parts(flips_document(report, sort, FULL_ROWS if rows is None else rows).parts, console)
@@ -61,11 +59,11 @@ def print_report(
 
 
 def flips_document(report: FlipReport, sort: SortKey = "flips", rows: int = FULL_ROWS) -> Document:
-    """All tables of a comparison.
+    """The document of a comparison with all its tables; the verdict is its last line.
 
     Args:
         report: the comparison.
-        sort: column that orders the classes.
+        sort: column by which the classes are sorted.
         rows: most rows of each list; 0: all.
     """
     slices = slices_table(report, report.slices[: rows or None], len(report.slices))
@@ -78,7 +76,7 @@ def flips_document(report: FlipReport, sort: SortKey = "flips", rows: int = FULL
     ]
     return Document(
         [
-            *_names(report),
+            *_head_notes(report),
             *notes(verdict(report).sentences),
             cells_table(report),
             rates_table(report, macro=True),
@@ -93,21 +91,20 @@ def flips_document(report: FlipReport, sort: SortKey = "flips", rows: int = FULL
 
 
 def _print_screen(report: FlipReport, console: Console, sort: SortKey) -> None:
-    """Print what a person looks at first; the classes that lost most where a taller terminal has room."""
+    """Print the main tables and sentences and, as far as a terminal is tall enough, the worst classes."""
     cells = cells_table(report)
-    flips = _flip_sentences(report)
-    said = [*sentences_beside_line(report), *flips[:1]]
-    said[-1] += " --full shows all tables."
-    parts: list[Note | Table] = [
-        rates_table(report),
-        *notes([*said, *flips[1:]]),
-    ]
-    if slices := slices_table(report, report.slices[:SLICE_ROWS], len(report.slices)):
+    flip_sentences = _flip_sentences(report)
+    sentences = [*sentences_beside_line(report), *flip_sentences[:1]]
+    sentences[-1] += " --full shows all tables."
+    parts: list[Note | Table] = [rates_table(report), *notes([*sentences, *flip_sentences[1:]])]
+    slices = slices_table(report, report.slices[:SLICE_ROWS], len(report.slices))
+    if slices is not None:
         parts.append(slices)
+    # Captured, to count the lines.
     with console.capture() as screen:
-        print_parts([*_names(report), Note(cells.title, "strong")], console)
+        print_parts([*_head_notes(report), Note(cells.title, "strong")], console)
         console.print(
-            _beside(
+            _side_by_side(
                 fitted_table(cells, console),
                 fitted_table(models_table(report, calibration=False), console),
                 console,
@@ -117,62 +114,65 @@ def _print_screen(report: FlipReport, console: Console, sort: SortKey) -> None:
         print_parts(parts, console)
     console.print(Text.from_ansi(screen.get().rstrip("\n")), soft_wrap=True)
     classes = [row for row in sort_classes(report.per_class, sort) if row.negative_flips]
-    used = screen.get().count("\n") + 1 + BESIDE
-    room = console.height - used - LEAST_LINES if console.is_terminal else 0
+    used_lines = screen.get().count("\n") + 1 + BESIDE
+    room = console.height - used_lines - LEAST_LINES if console.is_terminal else 0
     if classes and room > 0:
         console.print()
         print_parts([classes_table(classes[:room], len(classes))], console)
     print_parts([Note(""), _last_line(report)], console)
 
 
-def _names(report: FlipReport) -> list[Note]:
-    """Both models by name, and what is to be known of them."""
+def _head_notes(report: FlipReport) -> list[Note]:
+    """The names of both models with their number of classes, and the report's warnings."""
     return [
-        *(
-            Note(f"{role}  {model.name}{_classes_known(model.classes)}")
-            for role, model in (("old", report.old), ("new", report.new))
-        ),
+        Note(f"old  {report.old.name}{_class_count_words(report.old.classes)}"),
+        Note(f"new  {report.new.name}{_class_count_words(report.new.classes)}"),
         *notes([f"Note: {warning}." for warning in report.warnings], "doubt"),
     ]
 
 
 def _last_line(report: FlipReport) -> Note:
+    """The verdict line in the colour of its state."""
     return Note(verdict_line(report), TONES[verdict(report).state], whole=True)
 
 
-def _beside(left: RenderableType, right: RenderableType, console: Console) -> RenderableType:
-    """Two tables next to each other, or one below the other."""
-    sizes = [Measurement.get(console, console.options, table).maximum for table in (left, right)]
-    if sum(sizes) + 4 > console.width:
+def _side_by_side(left: RenderableType, right: RenderableType, console: Console) -> RenderableType:
+    """Two tables next to each other or, where the console is too narrow, one below the other."""
+    widths = [Measurement.get(console, console.options, table).maximum for table in (left, right)]
+    gap = 4
+    if sum(widths) + gap > console.width:
         return Group(left, Text(), right)
-    return Columns([left, right], padding=(0, 4))
+    return Columns([left, right], padding=(0, gap))
 
 
 def _flip_sentences(report: FlipReport) -> list[str]:
-    """Sentences on the classes that flips went to, and those that they came from."""
-    found = []
-    went = report.destinations
-    if flips := report.counts.negative_flips:
-        found.append(
-            f"Of {flips:,} {'flip' if flips == 1 else 'flips'}, {went.to_old_class.count:,} went to old "
-            f"classes and {went.to_new_class.count:,} to new ones."
-        )
-        classes = [row for row in report.per_class if row.negative_flips]
-        most = some((f"{shown(row.label)}: {of_count(row.nfr)}" for row in classes), CLASSES, "; ")
-        found.append(f"By class: {most}.")
-    return found
+    """Two sentences, on the kinds of classes that flips went to and on the classes they came from.
+
+    None without flips.
+    """
+    flips, destinations = report.counts.negative_flips, report.destinations
+    if not flips:
+        return []
+    classes = [row for row in report.per_class if row.negative_flips]
+    worst = some((f"{shown(row.label)}: {of_count(row.nfr)}" for row in classes), CLASSES, "; ")
+    return [
+        f"Of {flips:,} {'flip' if flips == 1 else 'flips'}, {destinations.to_old_class.count:,} went to old "
+        f"classes and {destinations.to_new_class.count:,} to new ones.",
+        f"By class: {worst}.",
+    ]
 
 
 def _confidence_sentence(report: FlipReport) -> list[str]:
-    """The number of the old model's surest predictions that flipped; empty where it was sure of none."""
+    """A sentence on how many of the old model's surest right predictions flipped; none where it had none."""
     sure = [row for row in report.by_confidence or () if row.low >= SURE]
-    of = sum(row.flips.of for row in sure)
-    if not of:
+    total = sum(row.flips.of for row in sure)
+    if not total:
         return []
     flipped = sum(row.flips.count for row in sure)
-    predictions = "prediction" if of == 1 else "predictions"
-    return [f"Of {of:,} right {predictions} of OLD with confidence {SURE:g} or more, {flipped:,} flipped."]
+    predictions = "prediction" if total == 1 else "predictions"
+    return [f"Of {total:,} right {predictions} of OLD with confidence {SURE:g} or more, {flipped:,} flipped."]
 
 
-def _classes_known(classes: int | None) -> str:
+def _class_count_words(classes: int | None) -> str:
+    """A number of classes in brackets, after a name; empty for None."""
     return "" if classes is None else f" ({classes:,} {'class' if classes == 1 else 'classes'})"

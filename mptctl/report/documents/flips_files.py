@@ -1,4 +1,4 @@
-"""The files that a comparison is written to: which there are, and writing them."""
+"""Write the files of a comparison of two models: page, figures, Markdown, JUnit XML, CSV, predictions."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from mptctl.evaluation.flip_report import FlippedSample, FlipReport
     from mptctl.report.media.provenance import ProvenanceCollector
 
-# The models whose predictions are kept, each in a file of its name.
-KEPT = ("old", "new")
-PREDICTIONS = tuple(f"{role}.npz" for role in KEPT)
+# The models whose predictions are written, each to a file of its name.
+WRITTEN_ROLES = ("old", "new")
+PREDICTIONS = tuple(f"{role}.npz" for role in WRITTEN_ROLES)
 
 
 @dataclass(frozen=True)
 class FlipFiles:
-    """Files of a comparison; None is one that nobody asked for.
+    """Paths of the files of a comparison; a file whose path is None is not written.
 
     Attributes:
-        page: one HTML page.
-        figures: a folder for the figures as PNG and SVG.
+        page: HTML page.
+        figures: folder of the figures as PNG and SVG.
         markdown: Markdown for a pull request.
-        predictions: a folder for `old.npz` and `new.npz`.
+        predictions: folder of `old.npz` and `new.npz`.
         junit: JUnit XML of the gate.
         flips: CSV of every negative flip.
-        history: a file that the comparison is added to; `write` leaves it to the caller.
+        history: file that the caller adds the comparison to; `write` does not.
     """
 
     page: Path | None = None
@@ -50,10 +50,12 @@ class FlipFiles:
     history: Path | None = None
 
     def write_error(self, message: str) -> None:
-        """Write what kept the models from being compared into Markdown and JUnit, for who looks there alone.
+        """Write why the models could not be compared, to the Markdown and JUnit files only.
+
+        A CI system may show nothing but these two.
 
         Raises:
-            StorageError: a file cannot be written; then none is.
+            StorageError: a file cannot be written; then neither is.
         """
         with FilesTogether() as files:
             if self.markdown is not None:
@@ -72,21 +74,24 @@ class FlipFiles:
         listed: Sequence[FlippedSample] | None = None,
         sources: ProvenanceCollector | None = None,
     ) -> list[Path]:
-        """Write what was asked for, all of it or nothing.
+        """Write the files that have a path, but `history`: all of them or none.
+
+        All but predictions and CSV have readable names of classes beside their ids.
 
         Args:
             report: the comparison.
-            models: the predictions behind it, by role.
-            data_root, split: where the page finds pictures of flipped samples: in the split, whose ids may be
-                no paths, or without one in files below the folder.
-            listed: the flips that page and CSV list, beginning with the report's own; default: these alone.
-            sources: what the page was made from.
+            models: predictions by role; read only to write them.
+            data_root: folder of the page's pictures, where ids are paths below it; unused with a split.
+            split: split of the page's pictures; None: they are files below `data_root`.
+            listed: flips for page and CSV, which begin with `report.worst_flips`; None: those only. The page
+                lists at most `MOST_FLIPS`.
+            sources: collects the provenance of the page, and is finished here; None: the page has none.
 
         Returns:
             The paths written.
 
         Raises:
-            StorageError: a file cannot be written.
+            StorageError: a file cannot be written; then none is.
         """
         listed = report.worst_flips if listed is None else listed
         on_page = listed[:MOST_FLIPS]
@@ -96,14 +101,14 @@ class FlipFiles:
         written: list[Path] = []
         with FilesTogether() as files:
             if self.predictions is not None:
-                for role, name in zip(KEPT, PREDICTIONS, strict=True):
+                for role, name in zip(WRITTEN_ROLES, PREDICTIONS, strict=True):
                     save_predictions(models[role], self.predictions / name, files.open)
                     written.append(self.predictions / name)
             if self.page is not None:
                 from mptctl.report.documents.flips_page import render_html
 
-                origin = None if sources is None else sources.finish()
-                page = render_html(report, _picture_reader(data_root, split), on_page, origin)
+                provenance = None if sources is None else sources.finish()
+                page = render_html(report, _picture_reader(data_root, split), on_page, provenance)
                 written.append(_write_text(files, self.page, page))
             if self.figures is not None:
                 from mptctl.report.figures.flips import save_figures
@@ -121,14 +126,17 @@ class FlipFiles:
 
 
 def markdown_of_file(report: FlipReport) -> str:
-    """Markdown as a file holds it: below the mark by which it is known as an earlier output."""
+    """The Markdown of a comparison below the mark by which a later call knows the file as its own output."""
     return f"{MARKDOWN_MARK}\n{render_markdown(report)}"
 
 
 def _picture_reader(
     data_root: Path | None, split: Split | None
 ) -> Callable[[str], NDArray[np.uint8] | None] | None:
-    """Reads test pictures by sample id, of a split, or else below a folder; None where there is neither."""
+    """A reader of test pictures by sample id, from the split or else from files below the folder.
+
+    None where there is neither.
+    """
     if split is not None:
         from mptctl.inference.predict import image_reader
 
@@ -141,6 +149,7 @@ def _picture_reader(
 
 
 def _write_text(files: FilesTogether, path: Path, text: str) -> Path:
+    """Write a text as UTF-8, together with other files, and return its path."""
     with files.open(path) as stream:
         stream.write(text.encode())
     return path

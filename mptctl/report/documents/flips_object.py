@@ -1,4 +1,4 @@
-"""A comparison as an object of Python: numbers as attributes, a page in a notebook, a table in a terminal."""
+"""The Python object of a comparison: numbers as attributes, a page in a notebook, tables in a terminal."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console, ConsoleOptions, RenderableType
 
-# Flipped samples that the page shows and the JSON lists, as many as `mptctl evaluate` does.
+# Flips that the JSON lists and the page shows with pictures, as many as `mptctl evaluate` does.
 SHOWN_FLIPS = 24
-# Pixels. In a notebook the page stands in a frame, so that neither's style changes the other's.
+# Pixels. In a notebook the page is put into a frame, so that its style and the notebook's stay apart.
 FRAME_HEIGHT = 640
+# Characters of a line in `print(report)`.
 WIDTH = 80
 
 
-class Judge(Protocol):
-    """Compares the samples of a report again."""
+class SampleComparison(Protocol):
+    """Compares the samples of a report once more."""
 
     def compared(self, gate_file: GateFile, limits: Limits) -> FlipReport:
-        """The comparison with its gate held to a gate file, and to limits beside it."""
+        """Compare the samples and evaluate the gate of a gate file, with limits besides it."""
 
 
 class Report:
@@ -49,15 +50,18 @@ class Report:
 
     Args:
         result: the comparison; its `worst_flips` are all flips.
-        judge: compares the same samples again, with a gate file and other limits; None where they are gone.
-        must_keep: ids that must not flip.
+        samples: compares the same samples once more, for a gate file or `must_keep`; None: only limits on the
+            counts of `result` can be evaluated.
+        must_keep: ids of samples that must not flip.
 
     Attributes:
-        result: the same comparison as a typed record, with the flips that a page shows.
+        result: the comparison as a typed record, whose `worst_flips` are the first `SHOWN_FLIPS`.
     """
 
-    def __init__(self, result: FlipReport, judge: Judge | None = None, must_keep: Sequence[str] = ()) -> None:
-        self._judge, self._must_keep = judge, must_keep
+    def __init__(
+        self, result: FlipReport, samples: SampleComparison | None = None, must_keep: Sequence[str] = ()
+    ) -> None:
+        self._samples, self._must_keep = samples, must_keep
         self._flips = result.worst_flips
         self.result = result.model_copy(update={"worst_flips": self._flips[:SHOWN_FLIPS]})
 
@@ -78,31 +82,35 @@ class Report:
         allow_identical: bool = False,
         **limits: Unpack[LimitArguments],
     ) -> Gate:
-        """May this replacement be released?
+        """Evaluate limits: may this replacement be released?
+
+        With a gate file or `must_keep` the samples are compared once more, which may give warnings.
 
         Args:
-            file: a gate file, as ``--gate`` takes it; of it and of the other limits the stricter one holds.
-            confidence: level, from 0.5 to below 1, of the interval that decides: it passes where all of it
-                keeps to the limit, fails where all of it exceeds it, and is undecided else; default: the rate
+            file: a gate file, as ``--gate`` takes it. Where file and arguments limit the same rate, the
+                stricter limit applies.
+            confidence: level of the interval that decides, from 0.5 to below 1. A limit passes if all of the
+                interval is within it, fails if all exceeds it, and is undecided otherwise. None: the rate
                 itself decides.
-            undecided: whether an undecided limit passes.
+            undecided: ``pass`` if an undecided limit passes.
             allow_identical: do not fail when old and new are the same model.
-            limits: max_nfr, max_lost, max_rel_nfr, max_er_increase, fractions: 2 % is 0.02. All but
-                max_rel_nfr lie below 1; a larger one is taken for percent, and refused.
+            limits: max_nfr, max_lost, max_rel_nfr, max_er_increase, as fractions: 2 % is 0.02. All but
+                max_rel_nfr must be below 1; a larger one is refused, since it was probably meant as percent.
 
         Returns:
-            `passed`, `answer` (pass, fail, undecided), `failed` (names of limits) and `checks`. Its
-            `require_passed()` raises GateFailed.
+            The verdict: `passed`, `answer` (pass, fail, undecided), `failed` (names of limits) and `checks`.
+            Its `require_passed()` raises GateFailed.
 
         Raises:
-            UsageError: no limit, one that no rate can reach, or a level outside [0.5, 1); a gate file that
-                cannot be read.
-            DataError: the gate file names samples or slices that are not there.
+            UsageError: there is no limit, a limit that no rate can reach, or a level outside [0.5, 1); the
+                gate file cannot be read; the report has no samples to apply a gate file to.
+            DataError: the gate file names samples or slices that do not exist.
         """
-        if unknown := sorted(limits.keys() - {kind.key for kind in LIMITS}):
+        unknown = sorted(limits.keys() - {kind.key for kind in LIMITS})
+        if unknown:
             raise TypeError(f"gate() got an unexpected keyword argument {unknown[0]!r}")
-        asked = LimitValues(**limits).given()
-        for kind, limit in asked:
+        given = LimitValues(**limits).given()
+        for kind, limit in given:
             if kind.high is not None and limit >= kind.high:
                 raise UsageError(
                     f"{kind.key}={limit:g}: was percent meant? Limits are fractions below {kind.high}; "
@@ -113,41 +121,45 @@ class Report:
                     f"{kind.key}={limit:g}: must lie between {kind.low} and {kind.high}; rates are "
                     "fractions, 2 % is 0.02"
                 )
-        if not asked and file is None and not self._must_keep:
+        if not given and file is None and not self._must_keep:
             raise UsageError("gate: no limit; give one, such as max_nfr=0.02")
         if confidence is not None and not 0.5 <= confidence < 1:
             raise UsageError(f"confidence={confidence:g}: must be at least 0.5 and below 1, such as 0.95")
-        held = Limits(**limits, confidence=confidence, undecided=undecided, allow_identical=allow_identical)
-        if self._judge is not None and (file is not None or self._must_keep):
+        all_limits = Limits(
+            **limits, confidence=confidence, undecided=undecided, allow_identical=allow_identical
+        )
+        if self._samples is not None and (file is not None or self._must_keep):
             with options_as_arguments():
                 rules = GateFile() if file is None else read_gate_file(Path(file))
-                return self._gate_of(self._judge.compared(rules.keeping(self._must_keep), held))
+                report = self._samples.compared(rules.keeping(self._must_keep), all_limits)
+                return self._warn_and_take_gate(report)
         if file is not None:
             raise UsageError(f"gate: {file}: this report has no samples; compare them with mptctl.evaluate")
         result = self.result
 
-        def judged(counts: Counts) -> Gate:
-            return check_gate(counts, held, identical=result.identical, unfinished=result.unfinished)
+        def gate_on(counts: Counts) -> Gate:
+            return check_gate(counts, all_limits, identical=result.identical, unfinished=result.unfinished)
 
-        gate = judged(result.counts)
         if result.narrow is None:
-            return gate
-        return stricter_gate(gate, judged(result.narrow.counts), "give old_classes, a list or 'all'")
+            return gate_on(result.counts)
+        # OLD's classes are not known: the gate must pass also on those that OLD predicts.
+        narrow_gate = gate_on(result.narrow.counts)
+        return stricter_gate(gate_on(result.counts), narrow_gate, "give old_classes, a list or 'all'")
 
-    def _gate_of(self, again: FlipReport) -> Gate:
-        """The verdict of a comparison with further rules; warns of what these gave rise to."""
-        for remark in again.warnings:
+    def _warn_and_take_gate(self, report: FlipReport) -> Gate:
+        """The gate of a further comparison; its warnings that this report has not given yet are given."""
+        for remark in report.warnings:
             if remark not in self.result.warnings:
                 warnings.warn(remark, ComparisonWarning, stacklevel=3)
-        return again.gate
+        return report.gate
 
     @property
     def flips(self) -> pa.Table:
-        """Every negative flip as a row of an Arrow table, most confident first, else by id.
+        """Every negative flip as a row of an Arrow table, most confident first, equal ones by id.
 
-        Columns: `id`, `label`, `old`, `new` (the answers), `new_class` (whether the old model did not know
-        the new answer), `old_confidence`, `new_confidence` (softmax, 0 to 1; null without logits), `cause`
-        (null where causes were not asked for).
+        Columns: `id`; `label`; `old` and `new` (predictions); `new_class` (whether the new prediction is a
+        class that the old model does not know); `old_confidence` and `new_confidence` (softmax, 0 to 1; null
+        without logits); `cause` (null where causes were not asked for).
         """
         import pyarrow as pa
 
@@ -156,7 +168,7 @@ class Report:
             {
                 "id": pa.array([flip.id for flip in self._flips], pa.string()),
                 "label": pa.array(labels, pa.string()),
-                "old": pa.array(labels, pa.string()),  # what flipped was right before
+                "old": pa.array(labels, pa.string()),  # the old model was right on every flip
                 "new": pa.array([flip.answer for flip in self._flips], pa.string()),
                 "new_class": pa.array([flip.new_class for flip in self._flips], pa.bool_()),
                 "old_confidence": pa.array([flip.old_confidence for flip in self._flips], pa.float64()),
@@ -166,49 +178,52 @@ class Report:
         )
 
     def plot(self, name: str | None = None) -> Figure:
-        """One figure of the page.
+        """Draw one figure of the page.
 
         Args:
-            name: of one of `mptctl.report.figures.flips.PLOTS` that has something to draw; default: the first
-                of them.
+            name: of one of `mptctl.report.figures.flips.PLOTS`; None: the first one that has data.
 
         Raises:
-            UsageError: there is no such figure: all but the flow of flips need logits.
+            UsageError: there is no figure of that name, or no data for it: all but the flow of flips need
+                logits.
         """
         from mptctl.report.figures.flips import draw_figures
 
-        drawn = draw_figures(self.result)
-        if not drawn:
+        figures = draw_figures(self.result)
+        if not figures:
             raise UsageError(
                 "plot: there is nothing to draw: no flips, and no logits; give logits for old or new"
             )
-        if name is not None and name not in drawn:
-            raise UsageError(f"plot: no figure {name!r}; there are {', '.join(drawn)}")
-        return drawn[name or next(iter(drawn))]
+        if name is not None and name not in figures:
+            raise UsageError(f"plot: no figure {name!r}; there are {', '.join(figures)}")
+        return figures[name or next(iter(figures))]
 
     def to_html(self, path: str | Path, data_root: str | Path | None = None) -> Path:
-        """Write the page: one file that needs nothing but itself.
+        """Write the HTML page as one file that loads nothing from outside, and return its path.
 
         Args:
             path: of the file.
-            data_root: folder of the pictures, where ids are paths below it.
+            data_root: folder of the pictures, where ids are paths below it; None: the page has no pictures.
 
         Raises:
-            StorageError, UsageError: it cannot be written.
+            StorageError, UsageError: the file cannot be written.
         """
         root = None if data_root is None else Path(data_root)
         (written,) = FlipFiles(page=Path(path)).write(self.result, {}, root, None, self._flips[:MOST_FLIPS])
         return written
 
     def to_markdown(self, path: str | Path | None = None) -> str:
-        """The report as Markdown for a pull request.
+        """Return the report as Markdown for a pull request, and write it if a path is given.
 
         Args:
-            path: a file to write it to as well.
+            path: of the file; None: nothing is written.
 
         Returns:
-            The text; where a file is named all that is in it, which begins with a comment that tells it is of
-            mptctl.
+            The text. With a path it is the content of the file, whose first line is a comment that marks it
+            as made by mptctl.
+
+        Raises:
+            StorageError, UsageError: the file cannot be written.
         """
         if path is None:
             return render_markdown(self.result)
@@ -216,11 +231,11 @@ class Report:
         return markdown_of_file(self.result)
 
     def model_dump(self) -> dict[str, Any]:
-        """The object of `mptctl evaluate --json`, as plain values."""
+        """The object of `mptctl evaluate --json`, as dicts, lists, strings and numbers."""
         return self.result.model_dump(mode="json")
 
     def model_dump_json(self) -> str:
-        """The object of `mptctl evaluate --json`."""
+        """The object of `mptctl evaluate --json`, as text."""
         return self.result.model_dump_json()
 
     def __repr__(self) -> str:
@@ -246,6 +261,7 @@ class Report:
         yield Text.from_ansi(capture.get())
 
     def _repr_html_(self) -> str:
+        """The page inside a frame, for Jupyter."""
         from mptctl.report.documents.flips_page import render_html
 
         page = html.escape(render_html(self.result))

@@ -59,12 +59,10 @@ def render_html(
     pictures += [None] * (len(first) - len(pictures))
     slices = slices_table(report, report.slices[:ROWS], len(report.slices))
     tables = [causes_table(report), slices, classes_table(report.per_class[:ROWS], len(report.per_class))]
-    pairs = []
-    if report.pairs:
-        pairs = [
-            pairs_table(report, report.pairs[:ROWS], len(report.pairs)),
-            takers_table(report.takers[:ROWS], len(report.takers)),
-        ]
+    pairs = [
+        pairs_table(report, report.pairs[:ROWS], len(report.pairs)),
+        takers_table(report.takers[:ROWS], len(report.takers)),
+    ]
     return render_page(
         "page",
         provenance=provenance,
@@ -72,7 +70,7 @@ def render_html(
         verdict=wording.verdict(report),
         models=[rates_table(report), models_table(report)],
         tables=[table for table in tables if table is not None],
-        pairs=pairs,
+        pairs=pairs if report.pairs else [],
         figures=drawings(report),
         rows_shown=list(zip(first, pictures, strict=True)),
         flips=flip_list(report, listed),

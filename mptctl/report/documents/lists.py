@@ -50,7 +50,7 @@ def _state(run: RunEntry) -> str:
 
 
 def _name_beside(run: str, other: str) -> str:
-    """The name of another run without the innermost folder that contains both, such as ``1`` for ``ens/1``."""
+    """The name of another run without the innermost folder that contains both: ``1`` for ``ens/1``."""
     folder = run.rpartition("/")[0]
     while folder:
         if other.startswith(f"{folder}/"):

@@ -93,12 +93,11 @@ def _sizes_sentence(summary: SplitSummary) -> list[str]:
     if sizes is None:
         return []
     if sizes.smallest == sizes.largest:
-        return [f"sizes: {_size(sizes.smallest)} each"]
+        return [f"sizes: {_size(*sizes.smallest)} each"]
     return [
-        f"sizes: {_size(sizes.smallest)} to {_size(sizes.largest)}, half of them up to {_size(sizes.median)}"
+        f"sizes: {_size(*sizes.smallest)} to {_size(*sizes.largest)}, half of them up to {_size(*sizes.median)}"
     ]
 
 
-def _size(size: tuple[int, int]) -> str:
-    width, height = size
+def _size(width: int, height: int) -> str:
     return f"{width:,} x {height:,}"

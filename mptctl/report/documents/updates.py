@@ -49,7 +49,7 @@ def _updates_table(reports: Mapping[str, FlipReport]) -> Table:
     titles = ["new", "flips", "NFR", "95 % interval", "error: old", "all"]
     rows: list[Row] = []
     for name, report in reports.items():
-        errors = {title: new for title, _, new in model_rows(report)}
+        errors = {row.title: row.new for row in model_rows(report)}
         rate, state = report.rates.nfr, verdict(report).state
         rows.append(
             [
@@ -66,7 +66,7 @@ def _updates_table(reports: Mapping[str, FlipReport]) -> Table:
 
 
 def _last_line(reports: Mapping[str, FlipReport]) -> tuple[str, str]:
-    """The verdict on all updates in words, and the worst state; without a limit, the updates that flip least."""
+    """The verdict on all updates in words, and the worst state; without limits, which updates flip least."""
     states = {name: verdict(report).state for name, report in reports.items()}
     present = [state for state in STATES if state in states.values()]
     if present:

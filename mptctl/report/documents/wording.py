@@ -1,8 +1,9 @@
-"""The words and rows that every report shares, so that terminal, Markdown and HTML say the same."""
+"""Put a flip report into words and rows, the same for terminal, Markdown, pages and CI."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mptctl.errors import some
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, ModelSummary
@@ -17,10 +18,10 @@ from mptctl.names import SortKey
 from mptctl.report.media.document import State
 from mptctl.report.media.numbers import format_interval, of_count, p_value, percent, points
 
-# Limits that the line names of each answer; the table and the JSON have the others.
+# Limits of each verdict that the verdict line names; the sentences and the JSON have the others.
 NAMED = 3
 KINDS = {kind.name: kind for kind in LIMITS}
-# Limits, waivers and renamed classes that are named one by one.
+# Limits, waivers and renamed classes with a sentence of their own.
 CHECKS, WAIVERS, MAPPED = 20, 10, 5
 
 
@@ -30,8 +31,8 @@ class Verdict:
 
     Attributes:
         state: of the gate; ``ungated`` where no limit is set.
-        title: the state and its limits.
-        sentences: what it rests on, the most important first.
+        title: the state and its limits; without a limit the NFR.
+        sentences: the reasons, the most important first.
     """
 
     state: State
@@ -40,47 +41,60 @@ class Verdict:
 
 
 def slices_sentence(report: FlipReport) -> str:
-    """The number of slices that are worse than the rest; empty where none were asked for."""
-    if not report.slices and not report.small_slices:
+    """A sentence on the number of slices that are worse than the rest; empty where there are no slices."""
+    small = report.small_slices
+    if not report.slices and not small:
         return ""
     worse = sum(row.worse for row in report.slices)
-    found = "none is" if not worse else "1 is" if worse == 1 else f"{worse:,} are"
-    said = f"Of {len(report.slices):,} slices {found} worse than the rest (q < 0.05)"
-    small = report.small_slices
-    return said + (
-        f"; {small:,} smaller than --min-slice {'is' if small == 1 else 'are'} not ranked." * bool(small)
-        or "."
+    worse_are = {0: "none is", 1: "1 is"}.get(worse, f"{worse:,} are")
+    unranked = (
+        f"; {small:,} smaller than --min-slice {'is' if small == 1 else 'are'} not ranked" if small else ""
     )
+    return f"Of {len(report.slices):,} slices {worse_are} worse than the rest (q < 0.05){unranked}."
 
 
 def rate_lines(report: FlipReport) -> list[tuple[Wording, Rate]]:
-    """The flip rates over test samples of the old classes; their words stand at the fields of `Rates`."""
+    """The flip rates over test samples of old classes with their words; last, a noise floor if known."""
     lines = report.rates.worded()
     if report.noise_floor is not None:
-        third = "OLD trained again" if report.noise_floor.same_classes else "the third model"
-        lines.append((Wording("noise floor", f"NFR of {third}"), report.noise_floor.nfr))
+        third_model = "OLD trained again" if report.noise_floor.same_classes else "the third model"
+        lines.append((Wording("noise floor", f"NFR of {third_model}"), report.noise_floor.nfr))
     return lines
 
 
-def model_rows(report: FlipReport) -> list[list[str]]:
-    """Rows of errors and calibration of both models; n/a where a model knows none of the new classes."""
+class ModelRow(NamedTuple):
+    """An error or a calibration error of both models, in percent."""
+
+    title: str
+    old: str
+    new: str
+
+
+def model_rows(report: FlipReport) -> list[ModelRow]:
+    """Errors and calibration errors of both models; ``n/a`` where a model knows none of the new classes."""
     old, new = report.old, report.new
     return [
-        ["error, old classes", percent(old.er_old_classes), percent(new.er_old_classes)],
-        ["error, new classes", *(percent(_known(m, m.er_new_classes)) for m in (old, new))],
-        ["error, all classes", *(percent(_known(m, m.er_all)) for m in (old, new))],
-        ["ECE, classes it knows", percent(old.ece), percent(new.ece)],
-        ["AECE, classes it knows", percent(old.aece), percent(new.aece)],
+        ModelRow("error, old classes", percent(old.er_old_classes), percent(new.er_old_classes)),
+        ModelRow(
+            "error, new classes",
+            _percent_if_known(old, old.er_new_classes),
+            _percent_if_known(new, new.er_new_classes),
+        ),
+        ModelRow(
+            "error, all classes", _percent_if_known(old, old.er_all), _percent_if_known(new, new.er_all)
+        ),
+        ModelRow("ECE, classes it knows", percent(old.ece), percent(new.ece)),
+        ModelRow("AECE, classes it knows", percent(old.aece), percent(new.aece)),
     ]
 
 
-def _known(model: ModelSummary, error: float | None) -> float | None:
-    """An error rate over new classes too; None where there are some and the model knows none of them."""
-    return None if model.knows_new is False and model.errors.new_classes.of else error
+def _percent_if_known(model: ModelSummary, error: float | None) -> str:
+    """An error that counts new classes, in percent; ``n/a`` where the model knows none of those tested."""
+    return percent(None if model.knows_new is False and model.errors.new_classes.of else error)
 
 
 def verdict(report: FlipReport) -> Verdict:
-    """The answer first: may this replacement be released, and on what that rests."""
+    """The head of a report: whether the new model may be released, and why."""
     gate, state = report.gate, _state(report)
     flips = report.rates.nfr
     sentences = (
@@ -95,144 +109,165 @@ def verdict(report: FlipReport) -> Verdict:
     if state == "ungated":
         title = "OLD and NEW are the same model" if report.identical else f"NFR {percent(flips.value)}"
     else:
-        said = _limits(report, in_title=True)
-        title = f"{state.capitalize()}: {'; '.join(said if state == 'passed' else said[:1])}"
+        limits = _limit_groups(report, in_title=True)
+        title = f"{state.capitalize()}: {'; '.join(limits if state == 'passed' else limits[:1])}"
     return Verdict(state, title, sentences)
 
 
 def _state(report: FlipReport) -> State:
+    """The state of the gate; an undecided limit that passes makes it neither undecided nor failed."""
     gate = report.gate
     if not gate.checks:
         return "ungated"
-    return "passed" if gate.passed else "undecided" if gate.answer == "undecided" else "failed"
+    if gate.passed:
+        return "passed"
+    return "undecided" if gate.answer == "undecided" else "failed"
 
 
 def sentences_beside_line(report: FlipReport) -> tuple[str, ...]:
-    """Sentences that the verdict in one line leaves out."""
+    """Sentences to print where `verdict_line` gives the verdict; they repeat none of its limits."""
     return (
         *_doubt_sentences(report),
-        *(_needed(check) for check in report.gate.checks[:CHECKS] if check.answer == "undecided"),
+        *(_samples_sentence(check) for check in report.gate.checks[:CHECKS] if check.answer == "undecided"),
         *waiver_sentences(report.gate.waivers),
         *further_sentences(report),
     )
 
 
-def _needed(check: GateCheck) -> str:
-    """The number of samples that would settle a limit, in one line of a screen."""
-    kind, _, place = check.name.partition(" of ")
-    limit, place = (check.name, place) if place else (f"--{kind}", "old classes")
+def _samples_sentence(check: GateCheck) -> str:
+    """A sentence on how many more samples would decide an undecided limit, if any number would."""
+    kind, _, slice_name = check.name.partition(" of ")
+    limit, samples_of = (check.name, slice_name) if slice_name else (f"--{kind}", "old classes")
     if check.more_samples is None:
         return f"No number of samples within reach would settle {limit} at this rate."
-    return f"About {check.more_samples:,} more samples of {place} would settle {limit} at this rate."
+    return f"About {check.more_samples:,} more samples of {samples_of} would settle {limit} at this rate."
 
 
 def _doubt_sentences(report: FlipReport) -> list[str]:
-    """Sentences on one model given twice and on unfinished runs, where the gate says nothing of them."""
+    """Sentences on one model given twice and on unfinished runs, unless the gate failed for that."""
     failed = report.gate.failed
-    found = []
+    sentences = []
     if report.identical and "identical" not in failed:
-        found.append(f"{IDENTICAL[0].upper()}{IDENTICAL[1:]}.")
+        sentences.append(f"{IDENTICAL[0].upper()}{IDENTICAL[1:]}.")
     if "unfinished" not in failed:
-        found += [f"{sentence}." for sentence in report.unfinished]
-    return found
+        sentences += [f"{sentence}." for sentence in report.unfinished]
+    return sentences
 
 
 def further_sentences(report: FlipReport) -> list[str]:
-    """Sentences beside NFR: the change of error, and the results of further options."""
+    """Sentences beside NFR: the change of error, and the results of options that were used.
+
+    The options are renamed classes, weights, equivalence, a noise floor and a plain comparison.
+    """
     change = report.er_difference
-    # At the edge the exact test and the interval can disagree; then neither word is said.
-    within = change.ci95[0] <= 0 <= change.ci95[1] and report.mcnemar_p >= SIGNIFICANT
-    noise = ", no more than sampling noise" if within else ""
+    low, high = change.ci95
+    # The exact test and the interval can disagree at the edge; noise is said only where both find it.
+    is_noise = low <= 0 <= high and report.mcnemar_p >= SIGNIFICANT
+    noise = ", no more than sampling noise" if is_noise else ""
     sentences = [
         f"Error on old classes went from {percent(report.old.er_old_classes)} to "
-        f"{percent(report.new.er_old_classes)}: {points(change.value)} ({100 * change.ci95[0]:+.2f} to "
-        f"{100 * change.ci95[1]:+.2f}; McNemar {p_value(report.mcnemar_p)}){noise}.",
+        f"{percent(report.new.er_old_classes)}: {points(change.value)} ({100 * low:+.2f} to "
+        f"{100 * high:+.2f}; McNemar {p_value(report.mcnemar_p)}){noise}.",
         *_class_map_sentences(report),
         *_weighted_sentences(report),
     ]
-    if report.equivalence is not None:
-        e = report.equivalence
+    equivalence, floor = report.equivalence, report.noise_floor
+    if equivalence is not None:
         sentences.append(
-            f"NFR below {100 * e.margin:g} %: {e.below}, by the {100 * e.confidence:g} % interval."
+            f"NFR below {100 * equivalence.margin:g} %: {equivalence.below}, by the "
+            f"{100 * equivalence.confidence:g} % interval."
         )
-    if report.noise_floor is not None:
-        floor = report.noise_floor
+    if floor is not None:
         sentences.append(
             f"Retraining noise: OLD trained again ({floor.name}) flips {percent(floor.nfr.value)}."
             if floor.same_classes
             else f"The third model ({floor.name}) flips {percent(floor.nfr.value)}; it is not known if its "
             "classes are OLD's."
         )
-    for curve in report.bias_sweep:
-        if curve.role == "baseline" and curve.at_new_error is not None:
-            sentences.append(
-                f"Plain comparison: {curve.name}, shifted by {curve.at_new_error.bias:.4g}, has an NFR of "
-                f"{percent(curve.nfr_at_new_error)} at an error on all classes no higher than NEW's. The "
-                "shift is read off the test part."
-            )
-        elif curve.role == "baseline":
-            sentences.append(
-                f"Plain comparison: no shift brings {curve.name} to NEW's error on all classes, so flips "
-                "cannot be compared at equal error. Shifts are read off the test part."
-            )
-    return sentences
+    return [*sentences, *_plain_comparison_sentences(report)]
+
+
+def _plain_comparison_sentences(report: FlipReport) -> list[str]:
+    """A sentence on the NFR of the plain comparison, shifted to the new model's error; none without one."""
+    return [
+        f"Plain comparison: no shift brings {curve.name} to NEW's error on all classes, so flips "
+        "cannot be compared at equal error. Shifts are read off the test part."
+        if curve.at_new_error is None
+        else f"Plain comparison: {curve.name}, shifted by {curve.at_new_error.bias:.4g}, has an NFR of "
+        f"{percent(curve.nfr_at_new_error)} at an error on all classes no higher than NEW's. The "
+        "shift is read off the test part."
+        for curve in report.bias_sweep
+        if curve.role == "baseline"
+    ]
 
 
 def _class_map_sentences(report: FlipReport) -> list[str]:
+    """A sentence on each class that has another name in the new model; of many only the first ones."""
     classes = report.class_map or []
-    found = [
+    sentences = [
         f"{shown(row.name)} stands for {first(row.old)} of OLD and {first(row.new)} of NEW."
         for row in classes[:MAPPED]
     ]
-    if (more := len(classes) - MAPPED) > 0:
-        found.append(f"{more:,} more classes have other names in NEW; all of them are in the JSON.")
-    return found
+    if len(classes) > MAPPED:
+        more = len(classes) - MAPPED
+        sentences.append(f"{more:,} more classes have other names in NEW; all of them are in the JSON.")
+    return sentences
 
 
 def _weighted_sentences(report: FlipReport) -> list[str]:
-    if (found := report.weighted) is None:
+    """A sentence on the weighted rates; none without weights."""
+    weighted = report.weighted
+    if weighted is None:
         return []
     nfr, lost, old, new = (
         f"{percent(rate.value)} ({format_interval(rate.ci95)})"
-        for rate in (found.nfr, found.lost, found.er_old, found.er_new)
+        for rate in (weighted.nfr, weighted.lost, weighted.er_old, weighted.er_new)
     )
     return [
-        f"Weighted by {shown(found.column)}: NFR {nfr}, lost {lost}; "
+        f"Weighted by {shown(weighted.column)}: NFR {nfr}, lost {lost}; "
         f"error on old classes from {old} to {new}."
     ]
 
 
 def check_sentences(checks: list[GateCheck]) -> list[str]:
-    """Every limit in a sentence, those that did not pass first; of very many also how many more there are."""
+    """A sentence on each limit, those that did not pass first; beyond `CHECKS` one on all that are left."""
     ordered = sorted(checks, key=lambda check: check.passed)
-    more = ordered[CHECKS:]
     sentences = [f"{check.message}." for check in ordered[:CHECKS]]
-    if not more:
-        return sentences
-    failed = sum(not check.passed for check in more)
-    return [
-        *sentences,
-        f"{len(more):,} more limits, of which {failed:,} did not pass; all of them are in the JSON.",
-    ]
+    unnamed = ordered[CHECKS:]
+    if unnamed:
+        failed = sum(not check.passed for check in unnamed)
+        sentences.append(
+            f"{len(unnamed):,} more limits, of which {failed:,} did not pass; all of them are in the JSON."
+        )
+    return sentences
 
 
 def waiver_sentences(waivers: list[WaiverRow]) -> list[str]:
-    """Flips that were waived, with reason and owner; waivers that nothing needs any more."""
+    """A sentence on each waiver that covered flips, and one on those that are no longer needed.
+
+    Waivers that have expired or were exceeded have none. Beyond `WAIVERS` one sentence covers the others.
+    """
     used = [row for row in waivers if row.flips and not (row.expired or row.exceeded)]
-    found = [
+    sentences = [
         f"Waived: {row.flips:,} {'flip' if row.flips == 1 else 'flips'} of {shown(row.name)} "
         f"({shown(row.reason)}; {shown(row.owner)}, until {row.expires})."
         for row in used[:WAIVERS]
     ]
-    if more := used[WAIVERS:]:
-        found.append(f"Waived: {sum(row.flips for row in more):,} more flips by {len(more):,} waivers.")
-    if spare := [row.name for row in waivers if not row.flips]:
-        found.append(f"No longer needed, to be removed: the waiver of {first(spare)}.")
-    return found
+    unnamed = used[WAIVERS:]
+    if unnamed:
+        flips = sum(row.flips for row in unnamed)
+        sentences.append(f"Waived: {flips:,} more flips by {len(unnamed):,} waivers.")
+    unneeded = [row.name for row in waivers if not row.flips]
+    if unneeded:
+        sentences.append(f"No longer needed, to be removed: the waiver of {first(unneeded)}.")
+    return sentences
 
 
 def sort_classes(rows: list[ClassRow], key: SortKey) -> list[ClassRow]:
-    """Classes, worst first by the chosen column; or by name."""
+    """Classes sorted by name, or worst first by NFR or by the rise of error; for ``flips`` as they are.
+
+    The rows of a report are sorted by flips already.
+    """
     if key == "name":
         return sorted(rows, key=lambda row: row.label)
     if key == "nfr":
@@ -243,74 +278,96 @@ def sort_classes(rows: list[ClassRow], key: SortKey) -> list[ClassRow]:
 
 
 def verdict_line(report: FlipReport) -> str:
-    """May this replacement be released, and on which figure that rests; without a limit the figure alone."""
+    """The verdict and its limits in one line; a single limit with count and interval.
+
+    Without a limit the line gives the NFR.
+    """
     gate = report.gate
     if not gate.checks:
         nfr = report.rates.nfr
-        said = f"NFR {percent(nfr.value)}  ({_counted(report, nfr)})"
-        return f"OLD and NEW are the same model: {said}" if report.identical else said
-    limits = [_at_length(report, gate.checks[0])] if len(gate.checks) == 1 else _limits(report)
+        nfr_words = f"NFR {percent(nfr.value)}  ({_count_and_interval(report, nfr)})"
+        return f"OLD and NEW are the same model: {nfr_words}" if report.identical else nfr_words
+    limits = [_limit_in_full(report, gate.checks[0])] if len(gate.checks) == 1 else _limit_groups(report)
     return f"{_state(report).upper()}  {'; '.join(limits)}"
 
 
-def _limits(report: FlipReport, *, in_title: bool = False) -> list[str]:
-    """The limits of each answer, those first by which the gate has its state."""
-    by_answer: dict[str, list[GateCheck]] = {"fail": [], "undecided": [], "pass": []}
-    for check in report.gate.checks:
-        by_answer[check.answer].append(check)
-    failed, undecided, kept = by_answer.values()
+def _limit_groups(report: FlipReport, *, in_title: bool = False) -> list[str]:
+    """The limits in words, a text for each verdict of limits; first those that decided the gate.
+
+    Args:
+        report: with at least one limit.
+        in_title: leave out counts, and whether each limit is kept.
+    """
+    failed, undecided, kept = (
+        [check for check in report.gate.checks if check.answer == answer]
+        for answer in ("fail", "undecided", "pass")
+    )
     groups = {
         "passed": [("", kept), ("undecided, which passes here: ", undecided)],
         "undecided": [("", undecided), ("kept: ", kept)],
         "failed": [("", failed), ("undecided: ", undecided), ("kept: ", kept)],
     }[_state(report)]
     return [
-        name + some((_brief(report, check, in_title=in_title) for check in checks), NAMED, "; ")
-        for name, checks in groups
+        prefix + some((_limit_in_brief(report, check, in_title=in_title) for check in checks), NAMED, "; ")
+        for prefix, checks in groups
         if checks
     ]
 
 
-def _at_length(report: FlipReport, check: GateCheck) -> str:
-    """One limit as ``NFR 5.94 % > limit 3 %  (58 of 976, 95 % interval 4.54 to 7.61)``."""
+def _limit_in_full(report: FlipReport, check: GateCheck) -> str:
+    """A limit with count and interval: ``NFR 5.94 % > limit 3 %  (58 of 976, 95 % interval 4.54 to 7.61)``.
+
+    A limit of a slice or an unnamed one is given in brief.
+    """
     kind = KINDS.get(check.name)
     if kind is None:
-        return _brief(report, check)
-    if not kind.rate and check.value is not None:
-        low, high = check.interval or report.er_difference.ci95
-        return (
-            f"error on old classes {points(check.value)}{_against(check)}  ({_level(report, check)} interval "
-            f"{100 * low:+.2f} to {100 * high:+.2f})"
-        )
+        return _limit_in_brief(report, check)
     if kind.rate:
         title, rate = report.rates.titled(kind.rate)
-        counted = _counted(report, rate, check)
-        return f"{title} {percent(check.value)}{_against(check)}  ({counted})"
-    return _brief(report, check)
+        counted = _count_and_interval(report, rate, check)
+        return f"{title} {percent(check.value)}{_limit_words(check)}  ({counted})"
+    if check.value is None:
+        return _limit_in_brief(report, check)
+    low, high = check.interval or report.er_difference.ci95
+    return (
+        f"error on old classes {points(check.value)}{_limit_words(check)}  ({_level(report, check)} interval "
+        f"{100 * low:+.2f} to {100 * high:+.2f})"
+    )
 
 
-def _counted(report: FlipReport, rate: Rate, check: GateCheck | None = None) -> str:
-    """Count and interval of a rate, or of a limit on it: ``2 of 452, 95 % interval 0.05 to 1.59``."""
+def _count_and_interval(report: FlipReport, rate: Rate, check: GateCheck | None = None) -> str:
+    """Count and interval of a rate: ``2 of 452, 95 % interval 0.05 to 1.59``.
+
+    Args:
+        report: its gate has the level of a limit's interval.
+        rate: of the report.
+        check: limit on the rate, whose interval and waived flips are used; None: the rate's own interval.
+    """
     if (rate.value if check is None else check.value) is None:
         return "nothing to count"
     waived = check.waived if check is not None else 0
     counted = of_count(rate, waived)
     interval: Interval | None = check.interval if check is not None else None
-    # The report's own interval is of the rate without waivers.
+    # The rate's own interval counts waived flips too.
     if interval is None and not waived:
         interval = rate.ci95
     if interval is None:
         return counted
-    return f"{counted}, {_level(report, check)} interval {100 * interval[0]:.2f} to {100 * interval[1]:.2f}"
+    low, high = interval
+    return f"{counted}, {_level(report, check)} interval {100 * low:.2f} to {100 * high:.2f}"
 
 
 def _level(report: FlipReport, check: GateCheck | None) -> str:
+    """The level of the interval shown beside a limit: the gate's if the limit has an interval, else 95 %."""
     level = report.gate.confidence if check is not None and check.interval is not None else None
     return f"{100 * (level or 0.95):g} %"
 
 
-def _against(check: GateCheck, in_title: bool = False) -> str:
-    """The limit as it stands behind a value: kept, exceeded, or with a comma where neither is shown."""
+def _limit_words(check: GateCheck, in_title: bool = False) -> str:
+    """The limit as it follows its value: `` within limit 2 %``, `` > limit 2 %`` or ``, limit 2 %``.
+
+    The last form says neither; it is for titles and for undecided limits.
+    """
     assert check.limit is not None
     kind = KINDS[check.name.partition(" of ")[0]]
     limit = f"{100 * check.limit:g} %" if kind.rate else points(check.limit, sign=False)
@@ -319,15 +376,18 @@ def _against(check: GateCheck, in_title: bool = False) -> str:
     return f" within limit {limit}" if check.answer == "pass" else f" > limit {limit}"
 
 
-def _brief(report: FlipReport, check: GateCheck, *, in_title: bool = False) -> str:
-    """A limit among several, in a title without its count."""
+def _limit_in_brief(report: FlipReport, check: GateCheck, *, in_title: bool = False) -> str:
+    """A limit among several: ``NFR 5.94 % > limit 3 % (58 of 976)``; a condition by the start of its message.
+
+    Titles and limits of slices have no count.
+    """
     kind = KINDS.get(check.name.partition(" of ")[0])
     if kind is None:
         return check.message.partition(";")[0]
-    of = check.name.removeprefix(kind.name)
+    of_slice = check.name.removeprefix(kind.name)
     if not kind.rate:
         value = "n/a" if check.value is None else points(check.value)
-        return f"error on old classes{of} {value}{_against(check, in_title)}"
+        return f"error on old classes{of_slice} {value}{_limit_words(check, in_title)}"
     title, rate = report.rates.titled(kind.rate)
-    counted = "" if of or in_title else f" ({of_count(rate, check.waived)})"
-    return f"{title}{of} {percent(check.value)}{_against(check, in_title)}{counted}"
+    counted = "" if of_slice or in_title else f" ({of_count(rate, check.waived)})"
+    return f"{title}{of_slice} {percent(check.value)}{_limit_words(check, in_title)}{counted}"

@@ -19,7 +19,7 @@ from mptctl.studies.comparison import BIAS_ROW, ComparisonRow
 COLOURS, MARKS = (OLD, NEW, LOST, FRESH, INK), ("o", "s", "^", "D")
 # Letters of a name that is shown in full.
 LETTERS = 24
-# Points squared of the mark of a seed or in the inset, and of the mean's mark for the cost of a plain training.
+# Points squared of a mark of a seed or in the inset, and of a mean's mark at the cost of a plain training.
 SEED_AREA, COST_AREA = 12, 40
 # Marks are outliers if all others lie within this share of the axis; at most one mark in four may be one.
 CROWDED, OUTLIERS = 0.6, 4

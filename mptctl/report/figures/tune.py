@@ -1,4 +1,4 @@
-"""Draw the figures of a search for k: error and NFR over k, as in the paper's Figure 4, and over each other."""
+"""Draw the figures of a search for k: rates over k, as in the paper's Figure 4, and NFR against error."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _point(trial: Trial) -> tuple[float, float]:
 def _rank(trial: Trial, report: TuneReport) -> tuple[bool, float, float]:
     """Key that sorts the best trial first.
 
-    Trials within the limit come first; under a limit on error they are sorted by NFR, under one on NFR by error.
+    Trials within the limit come first. A limit on error sorts them by NFR, a limit on NFR by error.
     """
     error, nfr = _point(trial)
     is_over = not trial.within_bound

@@ -1,4 +1,4 @@
-"""Show the progress of passes over pictures, of runs and of trials: live in a terminal, as lines elsewhere."""
+"""Show the progress of passes over pictures, of runs and of trials: live in a terminal, else as lines."""
 
 from __future__ import annotations
 

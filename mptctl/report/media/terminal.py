@@ -105,8 +105,8 @@ def print_sentence(line: Text, console: Console, *, whole: bool = True) -> None:
 def fitted_table(table: Table, console: Console) -> FittedTable:
     """The rows of a table for rich, without a frame; notes stand below the text of their cell.
 
-    The first column and those of words stand on the left, numbers on the right. Title, sentence and legend are
-    not part of it.
+    The first column and those of words stand on the left, numbers on the right. Title, sentence and legend
+    are left out.
 
     Args:
         table: with or without rows.

@@ -164,7 +164,7 @@ def result_lines(result: FitResult) -> list[str]:
 
 
 def _counted_rates(line: MetricsLine) -> list[str]:
-    """Validation error, error on old classes and NFR of an epoch, each with its count; unknown ones left out."""
+    """Validation error, error on old classes and NFR of an epoch, with counts; without the unknown ones."""
     counted = (
         ("val error", line.val_error, line.val_errors, line.val_samples),
         ("old classes", line.val_error_old, line.val_errors_old, line.val_samples_old),
