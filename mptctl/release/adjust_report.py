@@ -10,22 +10,22 @@ from pydantic import Field
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.files import Model
 
-# Of the name of an adjusted run that is given none.
+# Appended to the name of a run to name the adjusted one.
 SUFFIX = "-adjusted"
 
 
 @dataclass(frozen=True)
 class AdjustRequest:
-    """A run to adjust, and the budget.
+    """A run to adjust, and the limits of the adjustment.
 
     Attributes:
         new: the run to adjust: its name, its folder or a checkpoint of it.
-        old: the old model; None for a temperature alone.
-        budget: what a bias has to keep to; None: no bias is taken off.
-        noise_floor: another training of the old model; a budget below what it flips brings a warning.
-        temperature: fit one.
-        name: of the run folder below the run root; None: that of `new` with a suffix.
-        overwrite: throw away the run that is in the folder.
+        old: the old model; None where only a temperature is fitted.
+        budget: limits that a shift has to keep; None: no shift.
+        temperature: fit a temperature.
+        name: of the run folder below the run root; None: the name of `new` with `SUFFIX`.
+        overwrite: replace a run that is in the folder.
+        noise_floor: another training of the old model; a budget below its NFR gives a warning.
     """
 
     new: str
@@ -38,7 +38,7 @@ class AdjustRequest:
 
     @property
     def names(self) -> dict[str, str]:
-        """Models that are asked, by role."""
+        """The models whose predictions are needed, by role."""
         named = {"old": self.old, "new": self.new, "noise_floor": self.noise_floor}
         return {role: name for role, name in named.items() if name is not None}
 
@@ -91,7 +91,7 @@ class AdjustReport(Model):
 
 
 def limits_of(budget: Budget | None) -> dict[str, float | None]:
-    """The limits as reports and checkpoints hold them; without a budget there is none."""
+    """The fields of a budget's limits in reports and checkpoints; all None without a budget."""
     return {
         "max_nfr": None if budget is None else budget.max_nfr,
         "max_er_increase": None if budget is None else budget.max_er_increase,

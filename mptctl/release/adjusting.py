@@ -1,4 +1,4 @@
-"""A trained run made to keep a budget: a bias and a temperature are folded into its classifier."""
+"""Adjust a trained run: fold a shift that keeps a budget of flips, and a temperature, into its classifier."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mptctl.models.run_folder import RunDir, find_checkpoint
 from mptctl.names import Session
 from mptctl.release.adjust_report import SUFFIX, AdjustReport, AdjustRequest, Chosen, limits_of
 from mptctl.release.chance_flips import below_chance
-from mptctl.release.measured import figures, metrics
+from mptctl.release.measured import checkpoint_metrics, report_rates
 from mptctl.release.new_run import refuse_unfit, warn_of_unknown_training, write_run
 
 
@@ -40,11 +40,12 @@ class Adjusted:
     """The result of `adjust`.
 
     Attributes:
-        report: for programs.
-        folder: the run folder.
-        choice: the bias and what else was looked at; None without a budget.
-        mixture: two models at inference, on the whole validation part; None without the old model's logits.
-        class_labels: names for people by class id; None where the split has none.
+        report: what ``--json`` prints.
+        folder: the run folder that was written.
+        choice: the shift, and the other shifts that were tried; None without a budget.
+        mixture: rates of both models mixed at inference, on the validation part; None without a budget, and
+            where the old model's logits cannot be used.
+        class_labels: readable names by class id; None where the split has none.
     """
 
     report: AdjustReport
@@ -55,27 +56,29 @@ class Adjusted:
 
 
 def adjust(request: AdjustRequest, session: Session) -> Adjusted:
-    """Choose on the validation part, fold, and write a run folder; the test part is not read.
+    """Choose a shift and a temperature on the validation part, and write the adjusted run to a new folder.
+
+    The test part is not read.
 
     Args:
-        request: what was asked for.
-        session: where runs and the split are (a run of another root, named by its path, brings its own), and
-            where the models compute.
+        request: the run, and the limits.
+        session: where runs and the split are, and where the models compute. A run of another run root, named
+            by its path, brings the split of that root.
 
     Raises:
-        UsageError: nothing to do, no old model for a budget, one that is the new model, no validation part, a
-            run that is not finished or was adjusted before, a name that is taken, or a classifier without a
-            bias.
-        CheckpointError: no such run, or one of another split.
-        DataError: what `load_predictions` says of the models, no validation picture of an old class, or no
-            temperature that fits best.
-        GateFailed: no bias meets the budget; nothing is written.
+        UsageError: there is nothing to adjust; a budget has no old model, or one that is the new model; the
+            split has no validation part; the run is not finished or was adjusted before; the name is taken;
+            or the classifier has no bias.
+        CheckpointError: there is no such run, or it is of another split.
+        DataError: predictions cannot be loaded (see `load_predictions`), no validation picture is of an old
+            class, or no temperature fits best.
+        GateFailed: no shift meets the budget; nothing is written.
         StorageError: the folder cannot be written.
     """
     _refuse_contradictions(request)
     path = find_checkpoint(request.new, session.run_root)
     checkpoints = [path]
-    if request.old is not None and not _names_predictions(request.old):
+    if request.old is not None and not _is_predictions(request.old):
         checkpoints.append(find_checkpoint(request.old, session.run_root))
     split = split_of(checkpoints, session)
     checkpoint = load_checkpoint(path)
@@ -83,13 +86,13 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
     _refuse_second_choice(request, checkpoint)
     run = RunDir(run_folder(split.run_root, request.name or default_name(path, split.run_root)))
     refuse_own_inputs(run.path, checkpoints)
-    if_there: Existing = "replace" if request.overwrite else "refuse for good"
-    run.refuse_unusable(if_there)
+    existing: Existing = "replace" if request.overwrite else "refuse for good"
+    run.refuse_unusable(existing)
 
-    found = load_predictions(request.names, session, part="val")
-    answers, remarks = _answers(found, split)
+    loaded = load_predictions(request.names, session, part="val")
+    answers, remarks = _pair_with_old_classes(loaded, split)
     if request.budget is not None:
-        _refuse_no_comparison(found, answers)
+        _refuse_no_comparison(loaded, answers)
     remarks += warn_of_unknown_training(checkpoint) + below_chance(request.budget, answers)
     samples = validation_samples(answers)
     selection = _select(request, checkpoint, samples)
@@ -98,8 +101,8 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
     biases = torch.from_numpy(selection.biases)
     fold_into_head(model, checkpoint.meta.recipe.model.arch, biases, selection.temperature)
     report = _report(request, run, checkpoint, selection, remarks)
-    meta, line = _records(request, checkpoint, report, selection)
-    notes = write_run(run, if_there, meta, model, split, line)
+    meta, line = _checkpoint_records(request, checkpoint, report, selection)
+    notes = write_run(run, existing, meta, model, split, line)
     report = report.model_copy(update={"warnings": [*report.warnings, *notes]})
     mixture = None if selection.choice is None else _mixture(answers, samples)
     return Adjusted(report, run, selection.choice, mixture, split.file.class_labels)
@@ -107,15 +110,15 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
 
 @dataclass(frozen=True)
 class _Selection:
-    """The biases and the temperature that validation samples chose.
+    """The biases and the temperature that were chosen on validation samples.
 
     Attributes:
         samples: the validation part.
-        epochs: of the training, of which the same samples chose one.
-        choice: the biases and what else was looked at; None without a budget.
-        biases: (C,) taken off each logit.
-        temperature: the logits are divided by it afterwards.
-        warnings: on a budget that is hardly kept.
+        epochs: of the training; the same samples chose one of them.
+        choice: the biases, and the others that were tried; None without a budget.
+        biases: (C,) what is subtracted from the logits; zeros without a budget.
+        temperature: what the logits are divided by afterwards.
+        warnings: of a budget that is hardly kept.
     """
 
     samples: ValidationSamples
@@ -127,23 +130,23 @@ class _Selection:
 
 
 def _select(request: AdjustRequest, checkpoint: Checkpoint, samples: ValidationSamples) -> _Selection:
-    """Choose biases where there is a budget, and then the temperature that is asked for."""
-    epochs, choice, near = count_candidates(checkpoint), None, None
+    """Choose biases if there is a budget, then fit the temperature of the shifted logits if asked for."""
+    epochs, choice, warning = count_candidates(checkpoint), None, None
     if request.budget is not None:
         budget = replace(request.budget, epochs=epochs)
         choice = choose_bias(samples, budget)
-        near = warn_if_barely_met(choice, budget)
+        warning = warn_if_barely_met(choice, budget)
     biases = np.zeros(samples.logits.shape[1]) if choice is None else choice.biases
-    temperature = _temperature(samples, biases) if request.temperature else 1.0
-    return _Selection(samples, epochs, choice, biases, temperature, [] if near is None else [near])
+    temperature = _fit_temperature(samples, biases) if request.temperature else 1.0
+    return _Selection(samples, epochs, choice, biases, temperature, [] if warning is None else [warning])
 
 
 def count_candidates(checkpoint: Checkpoint) -> int:
-    """The number of epochs among which validation samples chose the one of this checkpoint.
+    """The number of epochs among which validation samples chose this checkpoint's epoch.
 
-    They choose ``best.pt``. It is 1 where they chose nothing: for ``last.pt`` and ``previous.pt``, and for a
-    model that was trained elsewhere. Where no log lies beside the checkpoint, the recipe says how many epochs
-    there were at most.
+    Validation samples choose ``best.pt``. They do not choose ``last.pt``, ``previous.pt`` or a model that was
+    trained elsewhere: the number is then 1. Without a log beside the checkpoint it is the largest number that
+    the recipe allows.
     """
     recipe = checkpoint.meta.recipe
     # Only last.pt and previous.pt hold the state from which --resume goes on.
@@ -157,30 +160,36 @@ def count_candidates(checkpoint: Checkpoint) -> int:
 
 
 def default_name(path: Path, run_root: Path) -> str:
-    """The name below the run root that an adjusted run has where none is given."""
+    """The default name of an adjusted run, below the run root: the name of the run with `SUFFIX`.
+
+    Args:
+        path: of the checkpoint; a run outside the run root is named by its folder alone.
+        run_root: folder of the runs.
+    """
     folder, root = path.resolve().parent, run_root.resolve()
-    name = (
-        folder.relative_to(root).as_posix() if folder.is_relative_to(root) and folder != root else folder.name
-    )
-    return name + SUFFIX
+    is_below_root = folder.is_relative_to(root) and folder != root
+    return (folder.relative_to(root).as_posix() if is_below_root else folder.name) + SUFFIX
 
 
 def _refuse_contradictions(request: AdjustRequest) -> None:
+    """Raise UsageError for a request with nothing to adjust, a budget without an old model, or no run."""
     if request.budget is None and not request.temperature:
         raise UsageError("nothing to adjust: give --max-nfr, --max-er-increase or --temperature")
     if request.budget is not None and request.old is None:
         raise UsageError(
             "--max-nfr and --max-er-increase: count flips against the old model; name it with --old"
         )
-    if _names_predictions(request.new):
+    if _is_predictions(request.new):
         raise UsageError(f"{request.new}: a predictions file has no weights to adjust; name a run")
 
 
-def _names_predictions(name: str) -> bool:
+def _is_predictions(name: str) -> bool:
+    """Whether a model is named by a predictions file."""
     return is_predictions_file(Path(name).expanduser())
 
 
 def _refuse_second_choice(request: AdjustRequest, checkpoint: Checkpoint) -> None:
+    """Raise UsageError for a budget on a run that was adjusted before."""
     before = checkpoint.meta.adjustment
     if before is not None and request.budget is not None:
         raise UsageError(
@@ -189,29 +198,36 @@ def _refuse_second_choice(request: AdjustRequest, checkpoint: Checkpoint) -> Non
         )
 
 
-def _answers(found: NamedModels, split: Split) -> tuple[PairedAnswers, list[str]]:
-    """The answers on the validation part, and what is to be known of them."""
-    models = dict(found.models)
+def _pair_with_old_classes(loaded: NamedModels, split: Split) -> tuple[PairedAnswers, list[str]]:
+    """Pair the predictions on the validation part, and return them with warnings.
+
+    Old classes are those that the old model knows. Where it does not say so, and without an old model, they
+    are those of the split.
+    """
+    models = dict(loaded.models)
     if "old" not in models:
-        return PairedAnswers(pair(models), frozenset(split.classes.old)), list(found.warnings)
-    # An old model that does not say what it knows is that of the split: its old classes are at hand.
+        return PairedAnswers(pair(models), frozenset(split.classes.old)), list(loaded.warnings)
     known = None if models["old"].classes is not None else split.classes.old
-    chosen, remarks = choose_old_classes(models["old"], models["new"], known)
-    return PairedAnswers(pair(models), chosen), [*found.warnings, *remarks]
+    old_classes, remarks = choose_old_classes(models["old"], models["new"], known)
+    return PairedAnswers(pair(models), old_classes), [*loaded.warnings, *remarks]
 
 
-def _refuse_no_comparison(found: NamedModels, answers: PairedAnswers) -> None:
-    """Refuse models between which flips say nothing: one model twice, or one of an unfinished run."""
-    if found.identical or same_content(answers.pairing):
+def _refuse_no_comparison(loaded: NamedModels, answers: PairedAnswers) -> None:
+    """Raise UsageError for models whose flips say nothing: the same model twice, or an unfinished run."""
+    if loaded.identical or same_content(answers.pairing):
         raise UsageError(f"--old: {IDENTICAL}; name the model that is in production")
-    for sentence in found.unfinished:
+    for sentence in loaded.unfinished:
         raise UsageError(f"{sentence}; finish it first, with the command that began it and --resume")
 
 
-def _temperature(samples: ValidationSamples, biases: FloatArray) -> float:
-    """That of the biased logits, on samples of the classes that the model knows."""
-    known = samples.truth >= 0
-    fit = fit_temperature(samples.logits[known] - biases, samples.truth[known])
+def _fit_temperature(samples: ValidationSamples, biases: FloatArray) -> float:
+    """The temperature of the shifted logits, fitted on samples of the classes that the model knows.
+
+    Raises:
+        DataError: no temperature fits best.
+    """
+    is_known = samples.truth >= 0
+    fit = fit_temperature(samples.logits[is_known] - biases, samples.truth[is_known])
     if fit.temperature is None:
         raise DataError(
             f"--temperature: there is none: {fit.failure}; leave it out, or hold out more pictures"
@@ -222,16 +238,17 @@ def _temperature(samples: ValidationSamples, biases: FloatArray) -> float:
 def _report(
     request: AdjustRequest, run: RunDir, checkpoint: Checkpoint, selection: _Selection, warnings: list[str]
 ) -> AdjustReport:
+    """The report of an adjustment, with the rates of the adjusted model and of the model as it was."""
     choice, biases = selection.choice, selection.biases
     kind = "none" if choice is None else choice.kind
-    # A choice is judged on those samples alone that did not fit the direction of its biases.
-    judged = selection.samples if choice is None else choice.line.samples
+    # Only samples that had no part in the direction of the biases can say what a choice does.
+    samples = selection.samples if choice is None else choice.line.samples
     level = 0.95 if choice is None else choice.level
-    known_old = request.old is not None
+    has_old = request.old is not None
     bias_by_class = zip(checkpoint.meta.class_names, biases.tolist(), strict=True)
     chosen = Chosen(
         kind=kind,
-        # One bias is taken off all new classes, and 0 off the old ones: so it is the largest.
+        # One shift is the same for all new classes, and 0 for the old ones: so it is the largest bias.
         bias=None if kind == "per-class" else max([0.0, *biases.tolist()]),
         biases={name: bias for name, bias in bias_by_class if bias != 0},
         temperature=selection.temperature,
@@ -239,8 +256,8 @@ def _report(
     confidence = 0.95 if request.budget is None else request.budget.confidence
     return AdjustReport(
         chosen=chosen,
-        validation=figures(judged, biases, selection.temperature, level, known_old=known_old),
-        before=figures(judged, np.zeros_like(biases), 1.0, level, known_old=known_old),
+        validation=report_rates(samples, biases, selection.temperature, level, has_old=has_old),
+        before=report_rates(samples, np.zeros_like(biases), 1.0, level, has_old=has_old),
         **limits_of(request.budget),
         confidence=confidence,
         epochs=selection.epochs,
@@ -250,28 +267,27 @@ def _report(
     )
 
 
-def _records(
+def _checkpoint_records(
     request: AdjustRequest, checkpoint: Checkpoint, report: AdjustReport, selection: _Selection
 ) -> tuple[CheckpointMeta, MetricsLine]:
-    """The description of the adjusted checkpoint, and the line of its log."""
+    """The meta data of the adjusted checkpoint, and the first line of its log."""
     adjustment = _adjustment(request, checkpoint, report)
-    measured = metrics(selection.samples, selection.biases, known_old=request.old is not None)
+    metrics = checkpoint_metrics(selection.samples, selection.biases, has_old=request.old is not None)
     meta = checkpoint.meta.model_copy(
         update={
             "adjustment": adjustment,
-            "metrics": measured,
-            "best_error": measured["val_error"],
+            "metrics": metrics,
+            "best_error": metrics["val_error"],
             "versions": versions(),
             "git_commit": git_commit(),
         }
     )
     place = {"epoch": max(meta.epoch, 1), "step": meta.global_step}
-    return meta, MetricsLine.model_validate(
-        {"event": "adjust", "adjustment": adjustment, **place, **measured}
-    )
+    return meta, MetricsLine.model_validate({"event": "adjust", "adjustment": adjustment, **place, **metrics})
 
 
 def _adjustment(request: AdjustRequest, checkpoint: Checkpoint, report: AdjustReport) -> Adjustment:
+    """The record of the adjustment that the new checkpoint keeps."""
     after = report.validation
     return Adjustment(
         adjusted=checkpoint.path.resolve().parent.name,
@@ -290,17 +306,15 @@ def _adjustment(request: AdjustRequest, checkpoint: Checkpoint, report: AdjustRe
 
 
 def _mixture(answers: PairedAnswers, samples: ValidationSamples) -> Mixture | None:
-    """None where the old model has no logits, or does not know exactly the old classes."""
+    """Rates of both models mixed; None unless the old model has logits, of exactly the old classes."""
     pairing = answers.pairing
     old, new = pairing.models["old"], pairing.models["new"]
-    if (
-        old.logits is None
-        or old.classes is None
-        or new.classes is None
-        or set(old.classes) != answers.old_classes
-    ):
+    if old.logits is None or old.classes is None or new.classes is None:
         return None
-    place = {label: column for column, label in enumerate(old.classes)}
-    columns = [place[label] for label in new.classes if label in place]
-    rows = np.asarray(old.logits)[pairing.rows["old"]].astype(np.float64)
-    return mix_old_in(samples, rows[:, columns])
+    if set(old.classes) != answers.old_classes:
+        return None
+    # The old model's columns in the order of the new model's classes.
+    column_of = {label: column for column, label in enumerate(old.classes)}
+    columns = [column_of[label] for label in new.classes if label in column_of]
+    old_logits = np.asarray(old.logits)[pairing.rows["old"]].astype(np.float64)
+    return mix_old_in(samples, old_logits[:, columns])

@@ -1,4 +1,4 @@
-"""A budget of flips held against the noise floor, on the validation part, before and after a training."""
+"""Compare a budget of flips with the noise floor on the validation part, before or after a training."""
 
 from __future__ import annotations
 
@@ -12,21 +12,26 @@ from mptctl.names import Session
 
 
 def below_chance(budget: Budget | None, answers: PairedAnswers) -> list[str]:
-    """Warnings where a budget is below what another training of the old model flips, or where it is no other.
+    """Warn of a budget below the NFR of another training of the old model (the noise floor).
 
     Args:
-        budget: what was asked for.
-        answers: of the models to the validation part, the noise floor among them where one was named.
+        budget: its limit on NFR is compared; None, or no such limit: nothing to compare.
+        answers: predictions on the validation part, of the noise floor too if one was given.
+
+    Returns:
+        A warning, or warnings that the noise floor is the old or the new model itself. Empty without a noise
+        floor and where the budget is not below it.
 
     Raises:
-        UsageError: the model that was named has other classes than the old one.
+        UsageError: the noise floor has other classes than the old model.
     """
     models = answers.pairing.models
     if "noise_floor" not in models:
         return []
     refuse_other_classes(models["old"], models["noise_floor"])
-    if idle := warn_of_idle_models(answers.pairing):
-        return idle
+    idle_warnings = warn_of_idle_models(answers.pairing)
+    if idle_warnings:
+        return idle_warnings
     floor = measure_noise_floor(answers)
     if floor is None or budget is None or budget.max_nfr is None:
         return []
@@ -45,18 +50,20 @@ def below_chance_before_training(
     noise_floor: str,
     session: Session,
 ) -> list[str]:
-    """The same before there is a new model.
+    """Warn as `below_chance` does, before the new model is trained; both models predict the validation part.
 
     Args:
-        budget: what was asked for.
-        old, noise_floor: the models, as for `load_predictions`, whose errors it raises.
-        session: where they are and where they compute.
+        budget: of the training.
+        old: the old model, a run, as `load_predictions` takes it.
+        noise_floor: another training of the old model, likewise.
+        session: where the models are and compute.
 
     Raises:
-        UsageError: the model that was named has other classes than the old one.
+        UsageError: the noise floor has other classes than the old model.
+        MptctlError: see `load_predictions`.
     """
     names = {"old": old, "noise_floor": noise_floor}
-    found = load_predictions(names, session, part="val")
-    assert found.split is not None  # the old model teaches, so that it is a run
-    answers = PairedAnswers(pair(found.models), frozenset(found.split.classes.old))
+    loaded = load_predictions(names, session, part="val")
+    assert loaded.split is not None  # the old model teaches, so that it is a run
+    answers = PairedAnswers(pair(loaded.models), frozenset(loaded.split.classes.old))
     return below_chance(budget, answers)

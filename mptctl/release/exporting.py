@@ -1,4 +1,4 @@
-"""From a trained run to a file that other programs run, written only if it answers as the checkpoint does."""
+"""Export a trained run to a file for other programs, if the file predicts as the checkpoint does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -28,10 +27,10 @@ from mptctl.recipe import DataRecipe
 from mptctl.release.export_formats import FORMATS, ToWrite
 from mptctl.release.new_run import refuse_unfit
 
-# Largest difference of two logits. Two programs that add the same float32 numbers in another order were seen
-# to differ by far less; a wrong normalisation or a layer in training mode by far more.
+# Largest difference of two logits, without --tolerance. Programs that add the same float32 numbers in another
+# order differ by far less, a wrong normalisation or a layer in training mode by far more.
 TOLERANCE = 1e-3
-# Training pictures by which int8 chooses its ranges.
+# Training pictures, at most, from which int8 takes its ranges.
 CALIBRATION = 256
 
 
@@ -56,15 +55,16 @@ class ExportReport(Model):
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """An export that somebody asked for.
+    """The run to export, and how.
 
     Attributes:
-        run: the run: its name, its folder or a checkpoint of it.
+        run: its name, its folder or a checkpoint of it.
         format: of the file.
-        out: where it goes; None: beside the checkpoint.
-        with_preprocessing: mean, deviation and the order of dimensions go into the graph.
-        tolerance: largest difference of two logits; None: `TOLERANCE`, and none where numbers are rounded.
-        quantize: round the numbers.
+        out: path of the file; None: beside the checkpoint.
+        with_preprocessing: the graph takes uint8 pictures (B, S, S, 3) and normalises them itself.
+        tolerance: largest difference of two logits; None: `TOLERANCE`, or any difference if numbers are
+            rounded.
+        quantize: what numbers are rounded to; None: they are not.
     """
 
     run: str
@@ -75,15 +75,19 @@ class ExportRequest:
     quantize: Quantization | None = None
 
     def file(self, checkpoint: Path) -> Path:
-        """The path that the export of a checkpoint goes to."""
+        """The path of the exported file, for the path of a checkpoint."""
         if self.out is not None:
             return self.out.expanduser()
-        rounded = f"-{self.quantize}" if self.quantize else ""
-        return checkpoint.with_name(f"{checkpoint.stem}{rounded}.{self.format}")
+        suffix = f"-{self.quantize}" if self.quantize else ""
+        return checkpoint.with_name(f"{checkpoint.stem}{suffix}.{self.format}")
 
 
 def refuse_contradictions(request: ExportRequest) -> None:
-    """Raise UsageError where flags do not go together; nothing is read."""
+    """Refuse flags that contradict each other; no file is read.
+
+    Raises:
+        UsageError: format, ending, preprocessing, quantisation or tolerance do not go together.
+    """
     if request.format != "onnx" and (request.quantize or request.with_preprocessing):
         flag = "--quantize" if request.quantize else "--with-preprocessing"
         raise UsageError(f"{flag}: is for --format onnx, not {request.format}; name that")
@@ -96,19 +100,22 @@ def refuse_contradictions(request: ExportRequest) -> None:
 
 
 def export(request: ExportRequest, session: Session) -> ExportReport:
-    """Write a run's model for other programs, if it answers the validation pictures as the checkpoint does.
+    """Write a run's model for other programs, and beside it a JSON description.
+
+    Checkpoint and export predict the validation pictures, both on the CPU. Nothing is written unless their
+    logits agree within the tolerance.
 
     Args:
-        request: what was asked for.
-        session: where runs and the split are; both models compute on the CPU.
+        request: the run, and how to export it.
+        session: where runs and the split are.
 
     Raises:
-        UsageError: flags that do not go together, a format whose packages are not installed, a network that
-            cannot be exported, no validation part, or a run that is not finished.
-        CheckpointError: no such run, or one of another split.
-        GateFailed: the answers differ by more than the tolerance; nothing is written.
-        NonFiniteError: the export answers NaN; nothing is written.
-        StorageError: it cannot be written.
+        UsageError: flags contradict each other, packages of the format are not installed, the network cannot
+            be exported, the run is not finished or its split has no validation part.
+        CheckpointError: there is no such run, or it is of another split.
+        GateFailed: the logits differ by more than the tolerance.
+        NonFiniteError: logits of the export are not finite.
+        StorageError: a file cannot be written.
     """
     refuse_contradictions(request)
     checkpoints, split = named_checkpoints([request.run], session)
@@ -118,29 +125,28 @@ def export(request: ExportRequest, session: Session) -> ExportReport:
     refuse_unfit(checkpoint, split)
     target = output_file(request.file(checkpoint.path))
     with scratch_folder() as folder:
-        made = folder / f"model.{request.format}"
-        written = _write(request, checkpoint, split, load_model(checkpoint).eval(), made)
-        report = _compare(request, checkpoint, written, split, target, session)
-    content, meta = written.content, written.meta
+        path = folder / f"model.{request.format}"
+        export = _export_and_read_back(request, checkpoint, split, load_model(checkpoint).eval(), path)
+        report = _compare_logits(request, checkpoint, export, split, target, session)
     _refuse_difference(report)
-    described = sidecar(target)
-    # First without the description, which would contradict the new file if a kill came between the two.
-    with suppress(OSError):  # whatever is wrong with the folder is said by the next line
-        described.unlink()
-    write_atomically(target, content)
-    write_atomically(described, meta.model_dump_json(indent=2).encode() + b"\n")
-    return report.model_copy(update={"bytes": len(content)})
+    description = sidecar(target)
+    # An old description goes first: after a kill between the two writes it would contradict the new file.
+    with suppress(OSError):  # the next line reports what is wrong with the folder
+        description.unlink()
+    write_atomically(target, export.content)
+    write_atomically(description, export.meta.model_dump_json(indent=2).encode() + b"\n")
+    return report.model_copy(update={"bytes": len(export.content)})
 
 
 @dataclass(frozen=True)
-class _Written:
-    """An exported model, before it goes to where it was asked for.
+class _Export:
+    """An exported model in a scratch folder, before its path is written.
 
     Attributes:
         content: of the file.
-        meta: what it says of itself.
-        program: the network that torch makes of it, of a format that is not read; else None.
-        checkpoint: the file read back; of a format that is not read, the checkpoint that was exported.
+        meta: the description inside the file.
+        checkpoint: the file read back as a checkpoint; with a `program`, the checkpoint that was exported.
+        program: the network of the file, for a format that `load_checkpoint` does not read; else None.
     """
 
     content: bytes
@@ -149,14 +155,22 @@ class _Written:
     program: nn.Module | None = None
 
     def network(self, device: torch.device) -> nn.Module:
-        """The network that answers as the file does."""
+        """The network of the exported file; a `program` stays on the CPU."""
         return load_onto(self.checkpoint, device) if self.program is None else self.program
 
 
-def _write(
+def _export_and_read_back(
     request: ExportRequest, checkpoint: Checkpoint, split: Split, model: nn.Module, path: Path
-) -> _Written:
-    """Write a network to a path, and read it back as other programs will."""
+) -> _Export:
+    """Write a network to a path, and read the file as other programs will.
+
+    Args:
+        request: the format, and how to export.
+        checkpoint: of the network.
+        split: has the training pictures that int8 needs.
+        model: the network, in evaluation mode.
+        path: of the file, in a scratch folder.
+    """
     meta, data = checkpoint.meta, checkpoint.meta.recipe.data
 
     def describe(content_digest: str) -> ExportMeta:
@@ -179,16 +193,20 @@ def _write(
         )
 
     form = FORMATS[request.format]
-    pictures = _calibration(split, data) if request.quantize == "int8" else None
-    written_meta = form.write(ToWrite(model, data.image_size, describe, path, pictures))
+    pictures = _calibration_pictures(split, data) if request.quantize == "int8" else None
+    export_meta = form.write(ToWrite(model, data.image_size, describe, path, pictures))
     content = path.read_bytes()
     if form.load is None:  # a format that `load_checkpoint` reads
-        return _Written(content, written_meta, load_checkpoint(path))
-    return _Written(content, written_meta, replace(checkpoint, path=path), form.load(content))
+        return _Export(content, export_meta, load_checkpoint(path))
+    return _Export(content, export_meta, replace(checkpoint, path=path), form.load(content))
 
 
-def _calibration(split: Split, data: DataRecipe) -> Tensor:
-    """(n, 3, S, S) training pictures, evenly from the whole part, as evaluation sees them."""
+def _calibration_pictures(split: Split, data: DataRecipe) -> Tensor:
+    """Up to `CALIBRATION` training pictures at even steps, as evaluation sees them: (n, 3, S, S) float32.
+
+    Raises:
+        DataError: the split has no training picture.
+    """
     rows = split.indices("train")
     if not len(rows):
         raise DataError(
@@ -196,49 +214,64 @@ def _calibration(split: Split, data: DataRecipe) -> Tensor:
         )
     chosen = rows[np.linspace(0, len(rows) - 1, min(CALIBRATION, len(rows))).astype(np.int64)]
     size = data.image_size
-    cut = [
+    cropped = [
         resize_and_crop(
             torch.from_numpy(split.picture(int(row))), data.resized_side, size, data.interpolation
         )
         for row in chosen
     ]
-    return channels_first(Normalisation(data, torch.device("cpu"))(torch.stack(cut)))
+    return channels_first(Normalisation(data, torch.device("cpu"))(torch.stack(cropped)))
 
 
-def _compare(
+def _compare_logits(
     request: ExportRequest,
     checkpoint: Checkpoint,
-    written: _Written,
+    export: _Export,
     split: Split,
     target: Path,
     session: Session,
 ) -> ExportReport:
-    """Compare the answers of checkpoint and export to the validation pictures, on the CPU, in one pass."""
-    # A file holds of the recipe for data only what programs need. With the whole one, the checkpoint's, both
-    # see the same pictures.
-    recipe, data = written.checkpoint.meta.recipe, checkpoint.meta.recipe.data
+    """Compare checkpoint and export on the validation pictures, on the CPU, in one pass over them.
+
+    Args:
+        request: the tolerance, for the report.
+        checkpoint: that was exported.
+        export: read back.
+        split: of the pictures.
+        target: the path to be written, for the report.
+        session: of the pass.
+
+    Returns:
+        The report, whose `bytes` are 0 still.
+
+    Raises:
+        NonFiniteError: logits of the export are not finite.
+    """
+    # The file has only a part of the data recipe. With the checkpoint's whole one both see the same pictures.
+    recipe, data = export.checkpoint.meta.recipe, checkpoint.meta.recipe.data
     assert (recipe.data.image_size, recipe.data.mean, recipe.data.std) == (
         data.image_size,
         data.mean,
         data.std,
     )
-    meta = written.checkpoint.meta.model_copy(update={"recipe": recipe.model_copy(update={"data": data})})
-    export = replace(written.checkpoint, meta=meta)
+    meta = export.checkpoint.meta.model_copy(update={"recipe": recipe.model_copy(update={"data": data})})
+    exported_checkpoint = replace(export.checkpoint, meta=meta)
 
-    def load(which: Checkpoint, device: torch.device) -> nn.Module:
-        return written.network(device) if which is export else load_onto(which, device)
+    def load(each: Checkpoint, device: torch.device) -> nn.Module:
+        return export.network(device) if each is exported_checkpoint else load_onto(each, device)
 
-    models = {"checkpoint": checkpoint, "export": export}
+    models = {"checkpoint": checkpoint, "export": exported_checkpoint}
     logits = compute_outputs(models, split, replace(session, device="cpu"), part="val", load=load)
     before, after = logits["checkpoint"], logits["export"]
-    if bad := int((~np.isfinite(after)).any(axis=1).sum()):
+    not_finite = int((~np.isfinite(after)).any(axis=1).sum())
+    if not_finite:
         raise NonFiniteError(
-            f"{target.name}: {bad} of {len(after)} predictions are not finite; not written; export without "
-            "--quantize"
+            f"{target.name}: {not_finite} of {len(after)} predictions are not finite; not written; export "
+            "without --quantize"
         )
-    answers_before, answers_after = before.argmax(axis=1), after.argmax(axis=1)
+    predicted_before, predicted_after = before.argmax(axis=1), after.argmax(axis=1)
     truth = label_map(split.classes.names, checkpoint.meta.class_names)[split.labels[split.indices("val")]]
-    counts = flip_counts(answers_before == truth, answers_after == truth)
+    counts = flip_counts(predicted_before == truth, predicted_after == truth)
     tolerance = request.tolerance
     if tolerance is None and request.quantize is None:
         tolerance = TOLERANCE
@@ -250,9 +283,9 @@ def _compare(
         quantized=request.quantize,
         bytes=0,
         pictures=len(truth),
-        max_difference=_largest_difference(before, after),
+        max_difference=float(np.abs(before.astype(np.float64) - after).max()),
         tolerance=tolerance,
-        answers_differ=int((answers_before != answers_after).sum()),
+        answers_differ=int((predicted_before != predicted_after).sum()),
         right_before=counts.old_right,
         right_after=counts.total - counts.new_wrong,
         negative_flips=counts.negative_flips,
@@ -260,11 +293,8 @@ def _compare(
     )
 
 
-def _largest_difference(before: NDArray[np.float32], after: NDArray[np.float32]) -> float:
-    return float(np.abs(before.astype(np.float64) - after).max())
-
-
 def _refuse_difference(report: ExportReport) -> None:
+    """Raise GateFailed if logits differ by more than the report's tolerance; None allows any difference."""
     if report.tolerance is not None and not report.max_difference <= report.tolerance:
         raise GateFailed(
             f"{report.file}: not written: logits differ by up to {report.max_difference:.3g} from the "

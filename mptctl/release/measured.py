@@ -1,4 +1,4 @@
-"""Rates on validation samples with a bias and a temperature: for the report, and for the checkpoint."""
+"""Compute rates on validation samples with a shift and a temperature, for the report and the checkpoint."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from mptctl.models.records import Validation
 from mptctl.release.adjust_report import AdjustFigures
 
 
-def figures(
-    samples: ValidationSamples, biases: FloatArray, temperature: float, level: float, *, known_old: bool
+def report_rates(
+    samples: ValidationSamples, biases: FloatArray, temperature: float, level: float, *, has_old: bool
 ) -> AdjustFigures:
-    """Rates for the report.
+    """The rates of the report; those of flips are None without an old model or samples of old classes.
 
     Args:
-        samples: those that chose.
-        biases: (C,) what is taken off each logit.
-        temperature: what the logits are divided by afterwards.
-        level: of the two-sided interval whose upper end is the bound.
-        known_old: there is an old model; else nothing is said of flips.
+        samples: to compute the rates on.
+        biases: (C,) what is subtracted from the logits.
+        temperature: what the logits are divided by afterwards; only the NLL depends on it.
+        level: of the two-sided interval of NFR whose upper end is the bound.
+        has_old: there is an old model.
     """
     errors, flips = samples.counts(biases)
-    known = samples.truth >= 0
     n, n_old = len(samples), samples.n_old
-    rated = known_old and n_old > 0
-    likelihood = None
-    if known.any():
-        logits = samples.logits[known] - biases
-        likelihood = score_probabilities(logits, samples.truth[known], temperature).nll
+    has_flips = has_old and n_old > 0
+    is_known = samples.truth >= 0  # of a class that the model knows
+    nll = None
+    if is_known.any():
+        logits = samples.logits[is_known] - biases
+        nll = score_probabilities(logits, samples.truth[is_known], temperature).nll
     return AdjustFigures(
-        nfr=flips / n_old if rated else None,
-        bound=float(upper_bounds(np.array([flips]), n_old, level)[0]) if rated else None,
+        nfr=flips / n_old if has_flips else None,
+        bound=float(upper_bounds(np.array([flips]), n_old, level)[0]) if has_flips else None,
         er_all=errors / n,
-        flips=flips if rated else None,
-        samples_old=n_old if rated else None,
+        flips=flips if has_flips else None,
+        samples_old=n_old if has_flips else None,
         errors=errors,
         samples=n,
-        nll=likelihood,
+        nll=nll,
     )
 
 
-def metrics(
-    samples: ValidationSamples, biases: FloatArray, *, known_old: bool
+def checkpoint_metrics(
+    samples: ValidationSamples, biases: FloatArray, *, has_old: bool
 ) -> dict[str, float | int | None]:
-    """Counts and rates on the whole validation part, by the names that a trained run has.
+    """The validation metrics of the checkpoint, counts and rates, by the same names as after a training.
 
     Args:
-        samples: the validation part.
-        biases: (C,) what is taken off each logit.
-        known_old: there is an old model; else nothing is said of flips.
+        samples: the whole validation part.
+        biases: (C,) what is subtracted from the logits.
+        has_old: there is an old model; without one nothing is said of flips.
     """
     wrong = samples.wrong(biases)
     return Validation(
@@ -59,5 +59,5 @@ def metrics(
         samples=len(samples),
         errors_old=int(wrong[samples.of_old].sum()),
         samples_old=samples.n_old,
-        flips=int((wrong & samples.to_keep).sum()) if known_old else None,
+        flips=int((wrong & samples.to_keep).sum()) if has_old else None,
     ).figures()

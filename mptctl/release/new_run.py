@@ -1,4 +1,4 @@
-"""A run made from another one without training: refusals, and the writing of its folder."""
+"""Check a model that a new run is made from without training, and write the folder of that run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from mptctl.models.run_folder import RunDir
 
 
 def refuse_unfit(checkpoint: Checkpoint, split: Split) -> None:
-    """Refuse a model for which the validation part is not what its training held out, or that is not yet one.
+    """Refuse a model unless its training is finished and held out the validation part of this split.
+
+    A model that does not say which split trained it is accepted: see `warn_of_unknown_training`.
 
     Raises:
-        CheckpointError: it is of another split.
+        CheckpointError: the model is of another split.
         UsageError: the split has no validation part, or the model's run is not finished.
     """
     meta = checkpoint.meta
@@ -40,7 +42,7 @@ def refuse_unfit(checkpoint: Checkpoint, split: Split) -> None:
 
 
 def warn_of_unknown_training(checkpoint: Checkpoint) -> list[str]:
-    """A warning where nothing says which pictures trained a model; none where a run of mptctl trained it."""
+    """A warning for a model that does not say which split trained it; empty for a run of mptctl."""
     if checkpoint.meta.split_fingerprint is not None:
         return []
     return [
@@ -57,24 +59,24 @@ def write_run(
     split: Split,
     first_line: MetricsLine | None = None,
 ) -> list[str]:
-    """Write a run folder whole, with its split.
+    """Write the folder of a finished run: checkpoint, recipe, split and log, while the folder is locked.
 
     Args:
         run: the folder.
-        existing: what becomes of a run that is in it.
-        meta: of the checkpoint; its metrics are the last line of the log.
-        model: its weights.
-        split: that the run is of.
-        first_line: of the log; None: the last is the only one.
+        existing: what to do with a run that is in the folder.
+        meta: of the checkpoint; its metrics become the last line of the log.
+        model: its weights become ``best.pt``.
+        split: of the run.
+        first_line: of the log; None: the log has only its last line.
 
     Returns:
-        Notes on what is left in the folder that no run wrote.
+        Notes on files left in the folder that no run wrote.
 
     Raises:
         UsageError, StorageError: see `RunDir.locked`.
     """
     with run.locked(existing):
-        # First, since a full disk has no room for it: the run that was there stays, or none is left.
+        # The largest file first: where the disk has no room for it, nothing of an existing run is lost.
         save_checkpoint(run.best, meta, model.state_dict())
         notes = note_left_files(run.empty(but=run.best)) if existing == "replace" else []
         run.write_start(meta.recipe.to_yaml(), split.file.model_dump_json(indent=2), choose_device("cpu"))

@@ -94,9 +94,8 @@ def _sizes_sentence(summary: SplitSummary) -> list[str]:
         return []
     if sizes.smallest == sizes.largest:
         return [f"sizes: {_size(*sizes.smallest)} each"]
-    return [
-        f"sizes: {_size(*sizes.smallest)} to {_size(*sizes.largest)}, half of them up to {_size(*sizes.median)}"
-    ]
+    smallest, largest = _size(*sizes.smallest), _size(*sizes.largest)
+    return [f"sizes: {smallest} to {largest}, half of them up to {_size(*sizes.median)}"]
 
 
 def _size(width: int, height: int) -> str:
