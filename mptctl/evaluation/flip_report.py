@@ -16,7 +16,7 @@ from mptctl.files import Model
 
 
 class MarginGroup(Model):
-    """Logit margins (true class minus best other class) of one model on one group of samples."""
+    """Logit margins (true class minus best other class) of one model on samples of old or of new classes."""
 
     model: Literal["old", "new"] = Field(description="whose logits")
     samples: Literal["old classes", "new classes"] = Field(description="the class of the samples")
@@ -61,7 +61,7 @@ class SweepCurve(Model):
         description="lowest NFR that any shift reaches at an error on all classes no higher than the new "
         "model's own"
     )
-    at_new_error: SweepPoint | None = Field(description="where that is: its shift and its errors")
+    at_new_error: SweepPoint | None = Field(description="the shift with `nfr_at_new_error`, and its errors")
 
 
 # Causes of a flip, in the order in which the rules are tried.
@@ -69,7 +69,7 @@ Cause = Literal["noise", "label doubtful", "bias", "new class", "old classes", "
 
 
 class Bin(Model):
-    """A bar of a reliability diagram."""
+    """A bin of confidence: a bar of a reliability diagram."""
 
     low: float = Field(description="lower edge of confidence, exclusive but in the first bin")
     high: float = Field(description="upper edge of confidence, inclusive")
@@ -87,7 +87,7 @@ class Errors(Model):
 
 
 class ModelSummary(Model):
-    """A model by itself."""
+    """One model by itself: its errors and the calibration of its confidence."""
 
     name: str = Field(description="where its predictions came from")
     classes: int | None = Field(description="number of classes it can predict, where known")
@@ -108,14 +108,14 @@ class ModelSummary(Model):
 
 
 class ErrorDifference(Model):
-    """A paired difference of error rates over samples of the old classes."""
+    """The difference of the two models' error rates, over samples of the old classes."""
 
     value: float = Field(description="error of the new model minus error of the old one")
     ci95: Interval = Field(description="95 % interval for pairs (Newcombe 1998, method 10)")
 
 
 class Equivalence(Model):
-    """Is NFR below a margin?"""
+    """The answer to whether NFR is below a margin."""
 
     margin: float = Field(description="the margin, a fraction")
     confidence: float = Field(description="level of the interval that decides")
@@ -138,7 +138,7 @@ class NoiseFloor(Model):
 
 
 class ConfidenceRow(Model):
-    """Flips among right predictions of the old model, by its confidence in them."""
+    """Flips among the old model's right predictions whose confidence lies in one range."""
 
     low: float = Field(description="lower edge of the old model's confidence, inclusive")
     high: float = Field(description="upper edge, exclusive but in the last row")
@@ -146,7 +146,7 @@ class ConfidenceRow(Model):
 
 
 class Destinations(Model):
-    """Flips by the kind of class that they went to."""
+    """Flips by whether the new prediction is an old or a new class."""
 
     to_old_class: Rate = Field(description="flips whose new prediction is another old class / flips")
     to_new_class: Rate = Field(
@@ -155,7 +155,7 @@ class Destinations(Model):
 
 
 class ClassRow(Model):
-    """An old class."""
+    """Flips and errors of one old class."""
 
     label: str = Field(description="the true class")
     n: int = Field(description="its test samples")
@@ -177,7 +177,7 @@ class PairRow(Model):
 
 
 class MorePairs(Model):
-    """Pairs that a list of the most frequent ones leaves out."""
+    """Number of the pairs that a list of the most frequent pairs leaves out, and of their flips."""
 
     pairs: int = Field(default=0, description="pairs of class and prediction with flips")
     flips: int = Field(default=0, description="their negative flips")
@@ -192,7 +192,7 @@ class WrongAnswerRow(Model):
 
 
 class SliceRow(Model):
-    """A part of the test set, over samples of old classes."""
+    """Flips in one part of the test set, over samples of old classes."""
 
     by: dict[str, str] = Field(description="its value in each column; empty where the file has none")
     n: int = Field(description="samples")
@@ -203,12 +203,14 @@ class SliceRow(Model):
     lost: float | None = Field(description="negative flips / right predictions of the old model")
     lost_ci95: Interval | None = Field(description="exact 95 % interval of it")
     p: float = Field(description="one-sided Fisher test: its NFR is no higher than that of all other samples")
-    q: float = Field(description="smallest rate of false discoveries at which this slice is one")
+    q: float = Field(
+        description="smallest rate of false discoveries with which this slice would still be called worse"
+    )
     worse: bool = Field(description="q is below 0.05: worse than the rest")
 
 
 class MappedClass(Model):
-    """A class of --class-map, which both models are read under."""
+    """A class of --class-map: the common name under which both models are read, and their own names."""
 
     name: str = Field(description="its name in this report: of a split class the old one, else the new one")
     old: list[str] = Field(description="what OLD calls it; several were merged")
@@ -234,7 +236,7 @@ class Weighted(Model):
 
 
 class CauseRow(Model):
-    """Flips of one cause."""
+    """The share of one cause among the flips."""
 
     cause: Cause = Field(description="the first rule that holds; the gate's page of the manual has the rules")
     flips: Rate | None = Field(
@@ -243,7 +245,7 @@ class CauseRow(Model):
 
 
 class Causes(Model):
-    """Causes of flips, by a rule; it does not know what training did."""
+    """Causes of flips by rules on predictions; the rules do not know what training did."""
 
     rows: list[CauseRow] = Field(description="in the order in which the rules are tried")
     bias: float | None = Field(description="constant chosen on the validation part; null where it was not")
@@ -251,14 +253,14 @@ class Causes(Model):
 
 
 class NarrowReading(Model):
-    """The reading in which an old model that names no classes knows only those that it answers."""
+    """The narrow reading of an old model that names no classes: it knows only what it predicts."""
 
     never_answered: list[str] = Field(description="labels that occur and that it never predicts")
     counts: Counts = Field(description="the flip table over samples of the other labels")
 
 
 class FlippedSample(Model):
-    """A negative flip."""
+    """A sample with a negative flip."""
 
     id: str = Field(description="the sample")
     label: str = Field(description="the true class, which was the old model's prediction")
@@ -273,7 +275,7 @@ class FlippedSample(Model):
 
 
 class FlipReport(Model):
-    """The comparison of two models."""
+    """The comparison of two models on one test set, as `mptctl evaluate --json` prints it."""
 
     n: int = Field(description="test samples")
     n_old: int = Field(description="test samples of the old classes")

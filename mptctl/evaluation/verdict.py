@@ -17,7 +17,7 @@ NAMED = 20
 
 
 class GateCheck(Model):
-    """A limit, or a condition that fails every limit: identical, unfinished, old-never-right."""
+    """A check of the gate: a limit, a rule, or a failed condition such as identical or unfinished."""
 
     name: str = Field(description="the option that set the limit, or the condition")
     limit: float | None = Field(description="a fraction; null for a condition")
@@ -44,7 +44,7 @@ class GateCheck(Model):
 
 
 class LimitRow(Model):
-    """A limit, of the whole test set or of a slice, or what must be kept."""
+    """A limit of the whole test set or of a slice, or the rule on samples that must be kept."""
 
     name: str = Field(description="the limit, and the slice that it is for")
     limit: float = Field(description="a fraction")
@@ -56,7 +56,7 @@ class LimitRow(Model):
 
 
 class WaiverRow(Model):
-    """A waiver of the gate file."""
+    """A waiver of the gate file, and the flips that it covers."""
 
     name: str = Field(description="the sample or the slice")
     reason: str = Field(description="why its flips were agreed to")
@@ -69,7 +69,7 @@ class WaiverRow(Model):
 
 
 class Gate(Limits):
-    """May this replacement be released?"""
+    """The verdict of the gate on a replacement, and the limits that decided."""
 
     passed: bool = Field(default=True, description="true where every limit is kept, and where none is set")
     answer: Decision = Field(

@@ -22,7 +22,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 class Release(Model):
-    """A comparison, as a line of the history."""
+    """A line of the history: one comparison, in short."""
 
     date: datetime.date = Field(description="the day on which it was added")
     old: str = Field(description="the model in production")
@@ -45,7 +45,7 @@ class Release(Model):
 
 
 class History(Model):
-    """The page that `mptctl history --json` prints."""
+    """The releases of a history, as `mptctl history --json` prints them."""
 
     releases: list[Release] = Field(description="in the order in which they were added")
 
