@@ -220,8 +220,8 @@ def _slice_source(
 ) -> SliceSource:
     """Make the source of slices: by the columns of the gate file and by those of `by`."""
     askers = dict.fromkeys(request.rules.keys(), "--gate: the column") | dict.fromkeys(by, option("by"))
-    own = DerivedColumns(answers, request.slicing.superclasses, request.slicing.pictures)
-    return SliceSource(own, request.slicing.files, askers)
+    slicing = request.slicing
+    return SliceSource(DerivedColumns(answers, slicing.superclasses, slicing.pictures), slicing.files, askers)
 
 
 def _find_causes(answers: PairedAnswers, request: ComparisonRequest) -> FlipCauses | None:

@@ -90,8 +90,8 @@ def rate(count: int, total: int) -> Rate:
     >>> rate(1, 4).value, rate(0, 0).value
     (0.25, None)
     """
-    interval = exact_interval_if_any(count, total)
-    return Rate(value=count / total if total else None, count=count, of=total, ci95=interval)
+    value = count / total if total else None
+    return Rate(value=value, count=count, of=total, ci95=exact_interval_if_any(count, total))
 
 
 def nfr(counts: Counts) -> float:

@@ -87,8 +87,9 @@ def mean_over_classes(classes: Sequence[ClassRow]) -> WeightedRate:
     inside, outside = (
         (float((count / n).sum()), float((count / n**2).sum())) for count in (flips, n - flips)
     )
-    ends = bootstrap_interval(inside, outside, largest=float(1 / n.min()))
-    return WeightedRate(value=inside[0] / len(n), ci95=ends)
+    return WeightedRate(
+        value=inside[0] / len(n), ci95=bootstrap_interval(inside, outside, largest=float(1 / n.min()))
+    )
 
 
 def bootstrap_interval(

@@ -273,8 +273,15 @@ def bias_line(kind: BiasKind, direction: FloatArray, samples: ValidationSamples,
     multiples[0] = 0.0  # the model as it is
     wide = ends - steps.biases > 2 * margin
     wide[0] = True
-    bounds = upper_bounds(steps.flips, samples.n_old, level)
-    return BiasLine(kind, direction, samples, steps, bounds, multiples, wide)
+    return BiasLine(
+        kind=kind,
+        direction=direction,
+        samples=samples,
+        steps=steps,
+        bounds=upper_bounds(steps.flips, samples.n_old, level),
+        multiples=multiples,
+        wide=wide,
+    )
 
 
 def _unmet_message(lines: Sequence[BiasLine], budget: Budget) -> str:

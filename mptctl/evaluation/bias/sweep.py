@@ -158,8 +158,7 @@ def _find_crossings(scores: Scores) -> FloatArray:
     non-negative doubles, which have the order of the numbers. 63 halvings lead to two adjacent doubles.
     """
     crossing = np.zeros(len(scores.new_logit))
-    is_answered_new = ~_is_answered_old(scores, slice(None), bias=crossing)
-    rows = np.flatnonzero(is_answered_new)
+    rows = np.flatnonzero(~_is_answered_old(scores, slice(None), bias=crossing))
     largest = np.full(rows.size, np.finfo(np.float64).max)
     low, high = np.zeros(rows.size, dtype=np.int64), largest.view(np.int64)
     is_never_old = ~_is_answered_old(scores, rows, bias=largest)

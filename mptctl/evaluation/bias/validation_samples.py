@@ -122,13 +122,12 @@ def validation_samples(answers: PairedAnswers) -> ValidationSamples:
     """
     pairing = answers.pairing
     logits, classes = pairing.models["new"].scored
-    never = np.zeros(len(pairing), dtype=np.bool_)
     return ValidationSamples(
         logits=np.asarray(logits)[pairing.rows["new"]].astype(np.float64),
         truth=pairing.columns("new")[pairing.truth],
         is_new=np.array([label not in answers.old_classes for label in classes], dtype=np.bool_),
         of_old=answers.of_old,
-        old_right=answers.right.get("old", never),
+        old_right=answers.right.get("old", np.zeros(len(pairing), dtype=np.bool_)),
     )
 
 

@@ -256,8 +256,8 @@ def judge_both_readings(
     try:
         other = again(narrow)
     except DataError as error:  # a rule of the gate file on what cannot flip in this reading
-        refused = failed_condition("old-classes", str(error))
-        other = gate.model_copy(update={"passed": False, "answer": "fail", "checks": [refused]})
+        checks = [failed_condition("old-classes", str(error))]
+        other = gate.model_copy(update={"passed": False, "answer": "fail", "checks": checks})
     name = answers.pairing.models["old"].name
     nfr = f"{100 * counts.negative_flips / counts.total:.2f} % ({counts.negative_flips:,} / {counts.total:,})"
     warning = (
@@ -285,10 +285,11 @@ def stricter_gate(gate: Gate, other: Gate, remedy: str) -> Gate:
     reasons = "; ".join(check.message for check in other.checks if not check.passed)
     message = f"OLD does not say which classes it knows, and on those that it predicts: {reasons}; {remedy}"
     check = failed_condition("old-classes", message, other.answer)
-    update = {
-        "passed": False,
-        "answer": other.answer,
-        "failed": [*gate.failed, check.name],
-        "checks": [*gate.checks, check],
-    }
-    return gate.model_copy(update=update)
+    return gate.model_copy(
+        update={
+            "passed": False,
+            "answer": other.answer,
+            "failed": [*gate.failed, check.name],
+            "checks": [*gate.checks, check],
+        }
+    )

@@ -70,15 +70,14 @@ def evaluate_gate(
             _require_slice(source, by)
     applied = _apply_waivers(source, rules.waivers, today)
     waived, checks = applied.flips, applied.checks
-    must_keep: frozenset[str] = frozenset()
+    must_keep = frozenset(source.flips_among(keep.ids) if keep.ids else ())
+    if keep.by is not None:
+        must_keep |= source.flips_in([keep.by])[0]
     if keep.ids or keep.by is not None:
-        must_keep = frozenset(source.flips_among(keep.ids) if keep.ids else ())
-        must_keep |= source.flips_in([keep.by])[0] if keep.by is not None else frozenset()
         checks = [*checks, _check_must_keep(source, rules, must_keep, waived)]
-    # Without a waived flip the flips of slices need not be read.
-    flips_of_slices = [waived] * len(rules.slices)
-    if waived:
-        flips_of_slices = source.flips_in([rule.by for rule in rules.slices])
+    # Without a waived flip, the flips of slices need not be read.
+    no_flips = [waived] * len(rules.slices)
+    flips_of_slices = source.flips_in([rule.by for rule in rules.slices]) if waived else no_flips
     level = {"confidence": limits.confidence, "undecided": limits.undecided}
     gate = check_gate(
         source.answers.counts(),

@@ -73,8 +73,8 @@ class PairedAnswers:
     @cached_property
     def scores(self) -> dict[str, Scores]:
         """By role, the confidences, margins and best logits of each model in `SCORED` that has logits."""
-        models = self.pairing.models
-        by_role = {role: score(self.pairing, role, self.old_classes) for role in SCORED if role in models}
+        roles = [role for role in SCORED if role in self.pairing.models]
+        by_role = {role: score(self.pairing, role, self.old_classes) for role in roles}
         return {role: scores for role, scores in by_role.items() if scores is not None}
 
     @cached_property

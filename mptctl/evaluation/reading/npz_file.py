@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,5 +173,5 @@ def _map_array(path: Path, info: zipfile.ZipInfo, header: _Header, key: str) -> 
         raise DataError(
             f"{path}: the checksum of `{key}` is wrong, so its numbers are damaged; write it again"
         )
-    order: Literal["F", "C"] = "F" if header.fortran else "C"
-    return content[header.start :].view(header.dtype).reshape(header.shape, order=order)
+    numbers = content[header.start :].view(header.dtype)
+    return numbers.reshape(header.shape, order="F" if header.fortran else "C")

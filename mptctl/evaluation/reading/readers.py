@@ -116,8 +116,10 @@ def _error_of_no_file(path: Path) -> DataError:
     if _is_pattern(path):
         return DataError(f"{path}: matches no file; correct the pattern, or write predictions there")
     names = [name for name in _names_in(path.parent) if Path(name).suffix.lower() in FORMS]
-    meant = did_you_mean(path.name, names)
-    return DataError(f"{path}: no such file; write predictions there, or name a run folder or a .pt{meant}")
+    return DataError(
+        f"{path}: no such file; write predictions there, or name a run folder or a .pt"
+        f"{did_you_mean(path.name, names)}"
+    )
 
 
 def count_notes(path: Path) -> int:

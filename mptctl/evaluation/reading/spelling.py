@@ -195,8 +195,8 @@ def _refuse_two_spellings(
     for names in [names for names in spellings.values() if len(names) > 1]:
         for earlier, later in _find_clashes(names, labels, lists):
             # The spelling of a label is right; if both are labels, the earlier one is called wrong.
-            later_is_right = later in all_labels
-            corrections.append(Correction(earlier, later) if later_is_right else Correction(later, earlier))
+            wrong, right = (earlier, later) if later in all_labels else (later, earlier)
+            corrections.append(Correction(wrong, right))
     if not corrections:
         return
     # The message names the first model with the first wrong name.
