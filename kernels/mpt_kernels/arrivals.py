@@ -1,8 +1,8 @@
-"""Counters by which the last program of a launch knows that all others are done, and adds up the rows.
+"""Counters by which the last program of a launch knows that all others are done, so that it can sum up rows.
 
-A launch needs a counter that is 0 and that no other launch uses meanwhile; its last program sets it back to
-0. The launches of a stream follow each other, so they share one. A captured launch may be replayed on any
-stream, so it has one of its own for good.
+A launch needs a counter that is 0 and that no other launch uses at the same time. The launch's last program
+sets the counter back to 0. The launches of a stream follow each other, so they share a counter. A captured
+launch may be replayed on any stream, so it keeps a counter of its own.
 """
 
 import itertools
@@ -10,26 +10,26 @@ import itertools
 import torch
 from torch import Tensor
 
-# Counters of a device: one a stream, one a captured launch, of which a training has a few.
+# Number of counters of a device; each stream takes one, and each captured launch.
 COUNTERS = 4096
-# 16 bytes apart: Triton compiles one kernel for addresses that are multiples of 16 and another for the rest,
-# and a launch that is captured must be one that was compiled before.
+# Counters lie 4 ints, 16 bytes, apart: Triton compiles one kernel for addresses that are multiples of 16 and
+# another one for the rest, and a kernel must be compiled before its launch can be captured.
 _INTS = 4
 
 
 class _Pool:
-    """The counters of one device, and which of them are taken."""
+    """The counters of one device, and by stream the counters that are taken."""
 
     def __init__(self, device: torch.device) -> None:
         self.counters = torch.zeros(COUNTERS, _INTS, dtype=torch.int32, device=device)
         self.of_stream: dict[int, Tensor | None] = {}
         self._free = itertools.count()
         if device.type == "cuda":
-            # Once a device: other streams do not wait for the zeros.
+            # So that other streams find zeros; done once for a device.
             torch.cuda.current_stream(device).synchronize()
 
     def take(self) -> Tensor | None:
-        """Take a free counter; None where there is none."""
+        """Take a free counter, (1,) int32, for good; None if all are taken."""
         i = next(self._free)
         return self.counters[i, :1] if i < COUNTERS else None
 
@@ -38,14 +38,14 @@ _POOLS: dict[torch.device, _Pool] = {}
 
 
 def arrival_counter(device: torch.device) -> Tensor | None:
-    """Get a counter, (1,) int32, that is 0 whenever the next launch on the current stream begins.
+    """Return a counter, (1,) int32, that is 0 whenever the next launch on the current stream begins.
 
     Args:
-        device: the current one.
+        device: the current device.
 
     Returns:
-        None where all counters are taken, or where a graph is captured on a device on which nothing ran
-        before: zeros that are written during a capture are not there before its replay.
+        The counter; None if all are taken. Also None if a graph is captured before the device has counters:
+        zeros written during a capture are there only when the graph is replayed.
     """
     capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
     if device not in _POOLS and not capturing:

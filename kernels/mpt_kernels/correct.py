@@ -1,20 +1,20 @@
-"""Right answers: the first of a row's largest logits is the answer."""
+"""Tells which rows are right: a row's prediction is the first of its largest logits."""
 
 import torch
 from torch import Tensor
 
 
 def is_top1_correct(logits: Tensor, target: Tensor) -> Tensor:
-    """Tell for each row whether the first of its largest logits is the target's; never in a row with a NaN.
+    """Tell for each row whether the first of its largest logits is the target's; False in a row with a NaN.
 
     Args:
         logits: (N, C), any float type. C may be 0.
-        target: (N,) integer; a target outside 0..C-1 is never the answer.
+        target: (N,) integer; False for a target outside 0..C-1.
 
     Returns:
         (N,) bool.
 
-    Two logits tie: the first one is the answer.
+    Two logits tie, and the first one is the prediction:
 
     >>> is_top1_correct(torch.tensor([[1.0, 1.0], [1.0, 1.0]]), torch.tensor([0, 1])).tolist()
     [True, False]
@@ -22,15 +22,15 @@ def is_top1_correct(logits: Tensor, target: Tensor) -> Tensor:
     if logits.shape[1] == 0:
         return torch.zeros_like(target, dtype=torch.bool)
     if logits.device.type == "cpu" and not torch.compiler.is_compiling():
-        # A CPU's maximum is the first one, and a NaN where there is one; it takes a quarter of the
-        # comparisons' time.
+        # On a CPU `max` gives the first maximum, or a NaN if there is one, in a quarter of the time of
+        # `is_unbeaten`.
         largest, first = logits.max(dim=1)
         return (first == target) & (largest == largest)
     return is_unbeaten(logits, target)
 
 
 def is_unbeaten(logits: Tensor, target: Tensor) -> Tensor:
-    """Compute `is_top1_correct` by comparisons alone, where a maximum may be any of several equal ones."""
+    """Compute `is_top1_correct` by comparisons, for devices whose `max` may give any of equal logits."""
     width = logits.shape[1]
     known = (target >= 0) & (target < width)
     column = torch.arange(width, device=logits.device)
@@ -43,11 +43,15 @@ def is_unbeaten(logits: Tensor, target: Tensor) -> Tensor:
 def count_correct(
     logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None, ignore_index: int
 ) -> dict[str, Tensor]:
-    """Count the valid rows that each model gets right: int64 "student", and "old" and "ref" where given."""
+    """Count the rows that each model gets right, ignored rows left out.
+
+    Returns:
+        int64 scalars by name: "student", and for each teacher that is given "old" or "ref".
+    """
     valid = target != ignore_index
-    answers = {"student": logits, "old": old_logits, "ref": ref_logits}
+    models = {"student": logits, "old": old_logits, "ref": ref_logits}
     return {
-        name: (is_top1_correct(answer, target) & valid).sum()
-        for name, answer in answers.items()
-        if answer is not None
+        name: (is_top1_correct(of_model, target) & valid).sum()
+        for name, of_model in models.items()
+        if of_model is not None
     }

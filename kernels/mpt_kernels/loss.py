@@ -1,4 +1,4 @@
-"""The one signature, `mpt_loss`: checks its arguments and hands them to a backend."""
+"""The loss function, `mpt_loss`: checks its arguments, and calls the backend that fits them."""
 
 import importlib.util
 from typing import Literal, get_args
@@ -13,7 +13,7 @@ Backend = Literal["auto", "reference", "triton"]
 _DEFAULT = LossSettings(num_old=0)
 
 TRITON_TYPES = (torch.float32, torch.bfloat16, torch.float16)
-# Looked for once, since torch 2.10 compiles no call that does it.
+# Found out once, since torch 2.10 cannot compile a call that looks for a package.
 _HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
@@ -41,7 +41,7 @@ def mpt_loss(
     row_weight: Tensor | None = None,
     backend: Backend = "auto",
 ) -> MptLossOutput:
-    """Margin preserving training: loss, its terms, its gradient and the number of right answers, in one pass.
+    """Compute the loss of margin preserving training, its terms and gradient, and count right predictions.
 
     loss = ce + fd_old + fd_ref, each the sum over valid rows divided by `normalizer` (Eq. 3):
     ce is -log softmax(z + Delta)[y], Delta = k on new classes (Eq. 1, 2), times
@@ -59,25 +59,25 @@ def mpt_loss(
         num_old: number of old classes, 0..C.
         k: bias of the new classes, a number or a tensor of one or (N,) values.
         distance: "kl" (Eq. 5), "lm" (Eq. 6), or None: no distillation, teachers are only counted.
-        lam: weight of both distillations; `lam_old` and `lam_ref` take its place for one. At 0 that teacher
-            does not distil.
-        alpha, beta: focal weight of a sample is alpha, and alpha + beta where the teacher is right.
+        lam: weight of both distillations. At 0 a teacher does not distil.
+        lam_old, lam_ref: weight of one distillation, in place of `lam`; None: `lam`.
+        alpha, beta: the focal weight of a sample is alpha + beta where the teacher is right, else alpha.
         tau: temperature of the KL distance, > 0.
         tau_squared: multiply the KL distance by tau^2.
         lm_reduction: "mean" (as the published code) or "sum" over classes.
         ce_focal_weight: extra weight of the cross-entropy where the old model is right (1 in PCT-naive).
-        ignore_index: rows with this target count nowhere, and their gradient is 0.
-        normalizer: what sums over rows are divided by, a number or a scalar tensor; None: the number of valid
-            rows. At 0 loss and gradient are 0.
+        ignore_index: rows with this target are not valid: they count nowhere, and their gradient is 0.
+        normalizer: divisor of sums over rows, a number or a scalar tensor; None: the number of valid rows. At
+            0 loss and gradient are 0.
         grad_scale: factor of the gradient alone, a number or a scalar tensor, applied before rounding.
-        row_weight: (N,) factor of all terms and of the gradient of each row, beside the weights above; None:
-            1. It enters neither the number of valid rows nor the right answers. The loss of a mixture of two
+        row_weight: (N,) further factor of all terms and of the gradient of each row; None: 1. It changes
+            neither the number of valid rows nor the counts of right predictions. The loss of a mixture of two
             labels is the sum of two calls, each with the weights of its own label.
         backend: "auto" takes Triton for CUDA tensors and the reference elsewhere; see `backend_for`.
 
     Raises:
-        ValueError: shapes, types or settings that do not fit; on a CPU also a target outside 0..C-1. On a
-            GPU, where looking would mean waiting, such a target makes loss and gradient NaN instead.
+        ValueError: shapes, types or settings do not fit; on a CPU also: a target lies outside 0..C-1. On a
+            GPU, where the check would have to wait, such a target makes loss and gradient NaN instead.
 
     Examples:
         Two classes with equal logits, the second one new, and k = log 3: with the bias the first has
@@ -113,7 +113,7 @@ def mpt_loss(
         )
     inputs = (logits.detach(), target, _detached(old_logits), _detached(ref_logits))
     if backend_for(logits, backend) == "triton":
-        # Here, because Triton is not installed everywhere.
+        # Imported here, because Triton is not installed everywhere.
         from mpt_kernels.triton_backend import mpt_loss as by_triton
 
         return by_triton(*inputs, settings, normalizer, grad_scale, row_weight)
@@ -121,13 +121,14 @@ def mpt_loss(
 
 
 def backend_for(logits: Tensor, backend: Backend = "auto") -> Literal["reference", "triton"]:
-    """The backend that `mpt_loss` takes for these logits.
+    """Choose the backend that computes `mpt_loss` for these logits.
 
-    "auto" is Triton for float32, bfloat16 and float16 tensors on CUDA where Triton is installed, and else the
+    "auto" is Triton for float32, bfloat16 and float16 tensors on CUDA if Triton is installed, and else the
     reference.
 
     Raises:
-        ValueError: an unknown backend, or Triton for what it does not compute.
+        ValueError: the backend is unknown; or it is Triton, which is not installed or does not compute the
+            logits' type.
     """
     if backend not in get_args(Backend):
         raise ValueError(f"backend {backend!r} is unknown; choose one of {', '.join(get_args(Backend))}")
@@ -153,8 +154,9 @@ def _check(
     old_logits: Tensor | None,
     ref_logits: Tensor | None,
     row_weight: Tensor | None,
-    s: LossSettings,
+    settings: LossSettings,
 ) -> None:
+    """Raise ValueError if shapes, types, devices or settings do not fit, or a target on a CPU is outside."""
     if logits.ndim != 2 or logits.shape[1] == 0 or not logits.is_floating_point():
         raise ValueError(
             f"logits must be a float (N, C) with C > 0, not {logits.dtype} {tuple(logits.shape)}"
@@ -162,41 +164,41 @@ def _check(
     n, c = logits.shape
     if target.shape != (n,) or target.dtype not in (torch.int64, torch.int32):
         raise ValueError(f"target must be int64 or int32 ({n},), not {target.dtype} {tuple(target.shape)}")
-    if not 0 <= s.num_old <= c:
-        raise ValueError(f"num_old must lie in 0..{c}, the number of classes, not {s.num_old}")
-    for name, teacher, width in (("old_logits", old_logits, s.num_old), ("ref_logits", ref_logits, c)):
+    if not 0 <= settings.num_old <= c:
+        raise ValueError(f"num_old must lie in 0..{c}, the number of classes, not {settings.num_old}")
+    for name, teacher, width in (("old_logits", old_logits, settings.num_old), ("ref_logits", ref_logits, c)):
         if teacher is not None and (teacher.shape != (n, width) or not teacher.is_floating_point()):
             shape = tuple(teacher.shape)
             raise ValueError(f"{name} must be a float ({n}, {width}), not {teacher.dtype} {shape}")
-    if isinstance(s.k, Tensor) and s.k.shape not in ((), (1,), (n,)):
-        raise ValueError(f"k must be a number or one per row ({n},), not {tuple(s.k.shape)}")
+    if isinstance(settings.k, Tensor) and settings.k.shape not in ((), (1,), (n,)):
+        raise ValueError(f"k must be a number or one per row ({n},), not {tuple(settings.k.shape)}")
     for name, tensor in {
         "target": target,
         "old_logits": old_logits,
         "ref_logits": ref_logits,
-        "k": s.k,
+        "k": settings.k,
         "row_weight": row_weight,
     }.items():
         if isinstance(tensor, Tensor) and tensor.device != logits.device:
             raise ValueError(f"{name} is on {tensor.device}, the logits are on {logits.device}")
-    if s.distance not in (None, *get_args(Distance)):
-        raise ValueError(f"distance {s.distance!r} is unknown; choose kl, lm or None")
-    if s.lm_reduction not in get_args(Reduction):
-        raise ValueError(f"lm_reduction {s.lm_reduction!r} is unknown; choose mean or sum")
-    if s.distance == "kl" and not s.tau > 0:
-        raise ValueError(f"tau must be positive, not {s.tau}")
-    if s.ce_focal_weight != 0.0 and old_logits is None:
+    if settings.distance not in (None, *get_args(Distance)):
+        raise ValueError(f"distance {settings.distance!r} is unknown; choose kl, lm or None")
+    if settings.lm_reduction not in get_args(Reduction):
+        raise ValueError(f"lm_reduction {settings.lm_reduction!r} is unknown; choose mean or sum")
+    if settings.distance == "kl" and not settings.tau > 0:
+        raise ValueError(f"tau must be positive, not {settings.tau}")
+    if settings.ce_focal_weight != 0.0 and old_logits is None:
         raise ValueError(
             "ce_focal_weight needs old_logits: it weights the samples that the old model gets right"
         )
-    # Looking into a tensor is free on a CPU only; a compiled graph leaves it to gather, which raises too.
+    # Reading a tensor does not wait on a CPU only. In a compiled graph `gather` raises instead.
     if target.device.type == "cpu" and not torch.compiler.is_compiling() and n:
         low, high = target.aminmax()
         if bool(low >= 0) and bool(high < c):
             return
-        outside = (target != s.ignore_index) & ((target < 0) | (target >= c))
+        outside = (target != settings.ignore_index) & ((target < 0) | (target >= c))
         if bool(outside.any()):
             value = target[outside][0].item()
             raise ValueError(
-                f"target {value} lies outside 0..{c - 1} and is not ignore_index ({s.ignore_index})"
+                f"target {value} lies outside 0..{c - 1} and is not ignore_index ({settings.ignore_index})"
             )

@@ -1,5 +1,6 @@
-"""Compiles the row kernels for any GPU, without one, and counts the instructions of a warp."""
+"""Compiles the row kernels for any GPU, without a GPU, and counts the instructions of a warp."""
 
+import math
 import re
 import subprocess
 import tempfile
@@ -17,14 +18,14 @@ from mpt_kernels import triton_backend
 from mpt_kernels.triton_backend import Launch, Loop
 from mpt_kernels.types import LossSettings
 
-# Comes with Triton's wheel for NVIDIA.
+# Part of Triton's wheel for NVIDIA.
 DISASSEMBLER = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 POINTERS = {
     torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.float16: "*fp16",
     torch.int64: "*i64", torch.int32: "*i32",
 }  # fmt: skip
 
-# An address in a comment, perhaps a predicate, the instruction, its operands.
+# A line of a disassembly: an address in a comment, sometimes a predicate, the instruction, its operands.
 _LINE = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+ +)?([A-Z][\w.]*)([^;]*)", re.MULTILINE)
 
 
@@ -32,10 +33,10 @@ class MachineCode(NamedTuple):
     """A compiled kernel.
 
     Attributes:
-        registers: of a thread.
-        stack, local: bytes of a thread.
-        instructions: number of each in the code, by name.
-        executed: number of each that a warp executes: those in a loop count once a round.
+        registers: number of registers of a thread.
+        stack, local: bytes of stack and of local memory of a thread.
+        instructions: number of instructions in the code, by name.
+        executed: number of instructions that a warp executes, by name; one in a loop counts once a round.
     """
 
     registers: int
@@ -45,14 +46,16 @@ class MachineCode(NamedTuple):
     executed: Counter[str]
 
     def count(self, pattern: str) -> int:
-        return _matching(self.instructions, pattern)
+        """Count the instructions in the code whose whole name matches a regular expression."""
+        return _count_matching(self.instructions, pattern)
 
     def count_executed(self, pattern: str) -> int:
-        return _matching(self.executed, pattern)
+        """Count the executed instructions whose whole name matches a regular expression."""
+        return _count_matching(self.executed, pattern)
 
     @property
     def spills(self) -> bool:
-        """Tell whether a thread keeps something in local memory."""
+        """Tell whether a thread keeps values in local memory for lack of registers."""
         return self.stack > 0 or self.local > 0 or self.count(r"(LDL|STL)\b.*") > 0
 
 
@@ -60,10 +63,10 @@ class Instruction(NamedTuple):
     """A line of a disassembly.
 
     Attributes:
-        address: in the code.
-        conditional: a predicate stands before it.
-        name: with its suffixes, such as ``LDG.E.128``.
-        target: address that a branch goes to; None of other instructions.
+        address: of the instruction in the code.
+        conditional: whether the instruction depends on a predicate.
+        name: with suffixes, such as ``LDG.E.128``.
+        target: address to which a branch goes; None for other instructions.
     """
 
     address: int
@@ -81,15 +84,16 @@ def compile_launch(
     k_rows: Tensor | None = None,
     row_weight: Tensor | None = None,
 ) -> tuple[Launch, MachineCode]:
-    """Compiles the row kernel that `mpt_loss` would launch on these tensors; meta tensors will do.
+    """Compile the row kernel that `mpt_loss` would launch on these tensors.
 
     Args:
-        logits, old_logits, ref_logits, settings, k_rows, row_weight: as for `triton_backend.plan`.
+        logits, old_logits, ref_logits, settings, k_rows, row_weight: as for `triton_backend.plan`; meta
+            tensors will do.
         capability: compute capability of the GPU, 90 for 9.0.
 
     Raises:
-        FileNotFoundError: Triton came without its disassembler.
-        ValueError: the loops of the machine code are not those of the kernel.
+        FileNotFoundError: Triton was installed without its disassembler.
+        ValueError: the machine code has a loop that the kernel does not have.
     """
     target = torch.empty(logits.shape[0], dtype=torch.int64, device="meta")
     values, grad, counts = triton_backend.empty_outputs(logits)
@@ -133,9 +137,19 @@ def compile_kernel(
     capability: int,
     loops: tuple[Loop, ...] = (),
 ) -> MachineCode:
-    """Compiles for compute capability `capability` with all pointers 16-byte aligned, and reads the result.
+    """Compile a kernel of Triton with all pointers 16-byte aligned, and disassemble it.
 
-    `loops` are the kernel's, in the order in which they stand.
+    Args:
+        kernel: a function of Triton.
+        signature: Triton's type of each argument, by name; "constexpr" for constants.
+        constants: value of each constant, by name.
+        options: of Triton's compiler.
+        capability: compute capability of the GPU, 90 for 9.0.
+        loops: of the kernel, in the order of its code.
+
+    Raises:
+        FileNotFoundError: Triton was installed without its disassembler.
+        ValueError: the machine code has a loop that is not in ``loops``.
     """
     names = list(signature)
     attrs = {
@@ -158,87 +172,103 @@ def compile_kernel(
 
 
 def read_instructions(disassembly: str) -> list[Instruction]:
-    """The instructions of one kernel, as `cuobjdump --dump-sass` prints them."""
+    """Parse the instructions of one kernel from what `cuobjdump --dump-sass` prints."""
     lines = []
     for address, predicate, name, operands in _LINE.findall(disassembly):
-        goes_to = re.search(r"\b0x([0-9a-f]+)\s*$", operands) if name.startswith("BRA") else None
+        branch = re.search(r"\b0x([0-9a-f]+)\s*$", operands) if name.startswith("BRA") else None
         conditional = bool(predicate) or name == "BRA.DIV" or re.search(r"\bU?P\d", operands) is not None
-        lines.append(
-            Instruction(int(address, 16), conditional, name, int(goes_to[1], 16) if goes_to else None)
-        )
+        target = int(branch[1], 16) if branch else None
+        lines.append(Instruction(int(address, 16), conditional, name, target))
     return lines
 
 
 def count_executed(code: list[Instruction], loops: tuple[Loop, ...]) -> Counter[str]:
-    """Instructions that a warp issues from the first one to the end: on the way through, a branch back is a
-    loop, a branch forward under a condition is not taken, and one without is. So what a condition may skip is
-    counted, unless one of the kernel's rare loops lies in it.
+    """Count the instructions that a warp executes from the kernel's begin to its end, by name.
 
-    The assembler may unroll a loop: its body then loads and stores a multiple of what one time round does,
-    and goes round that much less often. One that is unrolled to its end has no branch.
+    A conditional branch forward is taken only to skip a rare loop, so everything else that a condition may
+    skip is counted. A branch forward without condition is taken. A branch back ends a loop.
 
     Args:
         code: of `read_instructions`.
-        loops: the kernel's, in the order in which they begin.
+        loops: of the kernel, in the order in which they begin.
 
     Raises:
-        ValueError: a loop of the code is none of the kernel's.
+        ValueError: the code has a loop that is not in ``loops``.
     """
-    # A branch back from behind the kernel's end is that of a block which stands there, and no loop.
-    end_of_code = max(line.address for line in code if line.name == "EXIT" and not line.conditional)
-    bodies = sorted(
-        (line.target, line.address)
-        for line in code
-        if line.target is not None and line.target < line.address < end_of_code
-    )
-    rounds, rest = [], list(loops)
-    for begin, end in bodies:
-        body = [line.name for line in code if begin <= line.address <= end]
-        loaded, stored = (
-            sum(map(access_bytes, filter(re.compile(word).match, body))) for word in ("LDG", "STG")
-        )
-        while rest and not _unrolled(rest[0], loaded, stored):
-            rest.pop(0)
-        if not rest:
-            raise ValueError(f"a loop that loads {loaded} bytes and stores {stored} is none of the kernel's")
-        loop = rest.pop(0)
-        rounds.append(0 if loop.rare else loop.trips // _unrolled(loop, loaded, stored))
-    rare = [begin for (begin, _), times in zip(bodies, rounds, strict=True) if not times]
+    bodies = _find_loops(code, loops)
+    rare_begins = [body.begin for body in bodies if body.rounds == 0]
     place = {line.address: i for i, line in enumerate(code)}
     executed: Counter[str] = Counter()
     i = 0
     while i < len(code):
         line = code[i]
-        times = 1
-        for (begin, end), trip in zip(bodies, rounds, strict=True):
-            times *= trip if begin <= line.address <= end else 1
-        executed[line.name] += times
+        executed[line.name] += math.prod(b.rounds for b in bodies if b.begin <= line.address <= b.end)
         if line.name == "EXIT" and not line.conditional:
             break
         i += 1
         if line.target is not None and line.target > line.address:
-            skips_rare = any(line.address < begin < line.target for begin in rare)
-            i = place[line.target] if skips_rare or not line.conditional else i
+            skips_rare = any(line.address < begin < line.target for begin in rare_begins)
+            if skips_rare or not line.conditional:
+                i = place[line.target]
     return executed
 
 
+class _LoopBody(NamedTuple):
+    """Addresses of a loop's first and last instruction, and its number of rounds; 0 for a rare loop."""
+
+    begin: int
+    end: int
+    rounds: int
+
+
+def _find_loops(code: list[Instruction], loops: tuple[Loop, ...]) -> list[_LoopBody]:
+    """Find the loops in machine code, and match them in order with the kernel's by the bytes that they move.
+
+    The assembler may unroll a loop: its body then moves a multiple of the bytes of one round, and goes round
+    that much less often. A loop that is unrolled as a whole has no branch, and is not found.
+
+    Raises:
+        ValueError: the code has a loop that is not in ``loops``.
+    """
+    # Behind the kernel's end lie blocks that branch back into the code; these branches are no loops.
+    end_of_code = max(line.address for line in code if line.name == "EXIT" and not line.conditional)
+    branches_back = sorted(
+        (line.target, line.address)
+        for line in code
+        if line.target is not None and line.target < line.address < end_of_code
+    )
+    bodies, remaining = [], list(loops)
+    for begin, end in branches_back:
+        names = [line.name for line in code if begin <= line.address <= end]
+        loaded = sum(access_bytes(name) for name in names if name.startswith("LDG"))
+        stored = sum(access_bytes(name) for name in names if name.startswith("STG"))
+        while remaining and not _unrolled_rounds(remaining[0], loaded, stored):
+            remaining.pop(0)
+        if not remaining:
+            raise ValueError(f"a loop that loads {loaded} bytes and stores {stored} is none of the kernel's")
+        loop = remaining.pop(0)
+        rounds = 0 if loop.rare else loop.trips // _unrolled_rounds(loop, loaded, stored)
+        bodies.append(_LoopBody(begin, end, rounds))
+    return bodies
+
+
 def access_bytes(name: str) -> int:
-    """Bytes that a load or store of this name moves for one thread."""
+    """The bytes that a load or store instruction moves for one thread, by its name."""
     width = re.search(r"\.[US]?(8|16|64|128|256)\b", name)
     return int(width[1]) // 8 if width else 4
 
 
-def _unrolled(loop: Loop, loaded: int, stored: int) -> int:
-    """Rounds of the loop in a body that moves so many bytes; 0 where it is not that loop's."""
-    times = loaded // loop.loaded if loop.loaded else stored // loop.stored
-    return (
-        times if (times * loop.loaded, times * loop.stored) == (loaded, stored) and times <= loop.trips else 0
-    )
+def _unrolled_rounds(loop: Loop, loaded: int, stored: int) -> int:
+    """Count a loop's rounds in a body that moves these bytes of a thread; 0 if the body is not its own."""
+    rounds = loaded // loop.loaded if loop.loaded else stored // loop.stored
+    moves_as_much = (rounds * loop.loaded, rounds * loop.stored) == (loaded, stored)
+    return rounds if moves_as_much and rounds <= loop.trips else 0
 
 
-def _matching(counter: Counter[str], pattern: str) -> int:
+def _count_matching(counter: Counter[str], pattern: str) -> int:
     return sum(n for name, n in counter.items() if re.fullmatch(pattern, name))
 
 
 def _disassemble(flag: str, path: str) -> str:
+    """Return what cuobjdump prints of a cubin file with a flag."""
     return subprocess.run([DISASSEMBLER, flag, path], check=True, capture_output=True, text=True).stdout

@@ -1,4 +1,4 @@
-"""`MPTLoss`: the fused loss as a PyTorch criterion, differentiable by autograd."""
+"""The fused loss as a PyTorch module that autograd can differentiate: `MPTLoss`."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from mpt_kernels.types import MptLossOutput
 
 
 class MPTLoss(nn.Module):
-    """`mpt_loss` with its settings fixed, for `criterion(logits, target, ...).loss.backward()`.
+    """`mpt_loss` with fixed settings, for `criterion(logits, target, ...).loss.backward()`.
 
-    The gradient comes out of the forward pass; backward only scales it. A training loop of one's own saves
-    that scaling: `logits.backward(mpt_loss(...).grad)`.
+    The forward pass computes the gradient too; the backward pass only scales it. A training loop that calls
+    `logits.backward(mpt_loss(...).grad)` itself saves the scaling.
 
     Args:
-        settings: the keyword arguments of `mpt_loss`, without `normalizer`, `grad_scale` and `row_weight`.
+        settings: keyword arguments of `mpt_loss`, but for `normalizer`, `grad_scale` and `row_weight`.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -33,10 +33,10 @@ class MPTLoss(nn.Module):
         normalizer: float | Tensor | None = None,
         row_weight: Tensor | None = None,
     ) -> MptLossOutput:
-        """Arguments and result of `mpt_loss`, with a `loss` that is differentiable in `logits` (once).
+        """Compute `mpt_loss` with a `loss` that autograd can differentiate in `logits`, once.
 
-        `grad` is left undivided by the normaliser: in float16 that keeps small gradients from vanishing
-        before a loss scaler gets to multiply them.
+        Arguments are those of `mpt_loss`. The result's `grad` is not divided by the normaliser, so that small
+        gradients in float16 do not vanish before a loss scaler multiplies them.
         """
         ignore_index = self.settings.get("ignore_index", -100)
         divisor = (target != ignore_index).sum() if normalizer is None else normalizer
@@ -46,13 +46,13 @@ class MPTLoss(nn.Module):
             old_logits,
             ref_logits,
             normalizer=divisor,
-            grad_scale=divisor,  # cancels the division by the normalizer: `_Attach.backward` divides
+            grad_scale=divisor,  # undoes the division, which `_Attach.backward` does
             row_weight=row_weight,
             **self.settings,
         )
         inverse_normalizer = invert_normalizer(divisor, target, ignore_index, compute_dtype(logits))
         loss: Tensor = _Attach.apply(logits, out.loss, out.grad, inverse_normalizer)
-        # Built anew, since dynamo of torch 2.11 does not follow `_replace` of a named tuple.
+        # Not by `_replace`, which dynamo of torch 2.11 cannot trace.
         return MptLossOutput(loss, out.terms, out.grad, out.correct)
 
     def extra_repr(self) -> str:
@@ -60,7 +60,7 @@ class MPTLoss(nn.Module):
 
 
 class _Attach(torch.autograd.Function):
-    """Ties a loss that is already computed to the logits, by a gradient that is already computed."""
+    """Autograd function that gives a computed loss a computed gradient in the logits."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, loss: Tensor, grad: Tensor, inverse_normalizer: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""KL distances of rows in which a model rules classes out: summed again, with a guard for each class."""
+"""Device code that sums KL distances again for rows in which a model rules classes out, with a guard."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,no-any-return"
 
@@ -10,8 +10,10 @@ from mpt_kernels.triton_parts import difference_at, element
 
 @triton.jit
 def are_finite(d_old, d_ref):
-    """Says if sums without a guard are right: a class that a teacher rules out, or that vanishes beside its
-    maximum and the student rules out, would make them NaN; what is infinite is looked at once more.
+    """Tell whether both sums without a guard are finite, so that they need not be computed again.
+
+    A class makes a sum NaN if the teacher rules the class out, or if the student rules it out and the
+    teacher's probability rounds to 0.
     """
     return tl.abs(d_old) + tl.abs(d_ref) < float("inf")
 
@@ -22,9 +24,9 @@ def sum_again(
     C: tl.constexpr, C_OLD: tl.constexpr, DISTIL_OLD: tl.constexpr, DISTIL_REF: tl.constexpr, Z: tl.constexpr,
     OLD: tl.constexpr, REF: tl.constexpr,
 ):  # fmt: skip
-    """(ROWS,) sums over the classes of e (u - v), for the old model and the reference.
+    """Compute (ROWS,) sums over the classes of e (u - v), of the old model and of the reference.
 
-    Pointers to rows and the maxima `a_` are (ROWS, 1), or scalars of one row.
+    Classes with e = 0 add nothing. Pointers to rows and the maxima `a_` are (ROWS, 1), or scalars of one row.
     """
     d_old = tl.zeros((ROWS, LANES), tl.float32)
     d_ref = d_old
@@ -44,4 +46,5 @@ def sum_again(
 
 @triton.jit
 def _load(row_at, col, LAYOUT: tl.constexpr, WIDTH: tl.constexpr):
+    """Load logits of some columns in float32, -inf from column WIDTH on."""
     return tl.load(row_at + element(col, LAYOUT[1]), mask=col < WIDTH, other=-float("inf")).to(tl.float32)

@@ -1,10 +1,12 @@
-"""The Triton backend: `mpt_kernels::fused`, an operator of one or two launches.
+"""The Triton backend: registers the operator `mpt_kernels::fused`, and launches its one or two kernels.
 
-Bytes a row must move, for element sizes s of the logits and s_ref, s_old of the teachers: 2 C s + C s_ref +
-C_old s_old, and 24 for the label and what is handed to the sum over rows. Up to NARROW classes a row is held
-in registers and every logit is read once; wider rows are read twice, the second time mostly from cache. Rows
-are added up in a fixed order, so results repeat bit by bit: those of a small batch by the last program that
-is done with its rows, those of a larger one by a launch of its own.
+A row kernel computes the gradient, and the loss of each row. A row must move 2 C s + C s_ref + C_old s_old +
+24 bytes, for element sizes s of the student's logits and s_ref, s_old of the teachers'; 24 bytes are the
+label and the row's results. Rows of up to NARROW classes are held in registers, so every logit is read once.
+Wider rows are read twice, the second time mostly from cache.
+
+Rows are summed up in a fixed order, so results are bitwise reproducible. In a small batch the row kernel's
+last program sums up, in a larger one a second kernel.
 """
 
 import math
@@ -21,27 +23,28 @@ from mpt_kernels.triton_sums import sum_rows
 from mpt_kernels.triton_wide import wide_rows
 from mpt_kernels.types import LossSettings, MptLossOutput
 
-# Widest row that is held in registers: 8 logits of each model a thread, up to 16 warps.
+# Most classes of a row that is held in registers: 8 logits of each model a thread, up to 16 warps.
 NARROW = 4096
-# Classes of a row that one lane of a narrow row's warp holds.
+# Classes of a narrow row that one lane of a warp holds.
 HELD = 32
-# A wide row is worked on by 4 warps, in tiles of 8 classes a lane where rows are not aligned.
+# A wide row is computed by 4 warps, in tiles of 8 classes a lane if rows are not aligned.
 LANES = 128
 WIDE_EACH = 8
-# Rows that the last program adds up: at once, 16 a lane of one warp. Not measured. A launch of its own adds
-# up any number of rows by eight warps, SUMMED at once.
-FEW_ROWS, SUMMED = 512, 1024
-# The longest load or store of one thread.
+# Most rows that the row kernel's last program sums up, all at once, 16 a lane of one warp. Not measured.
+FEW_ROWS = 512
+# Rows that the second kernel sums up at once, by eight warps.
+SUMMED = 1024
+# Bytes of the longest load or store of one thread.
 VECTOR_BYTES = 16
 
 
 class Loop(NamedTuple):
-    """A loop over tiles.
+    """A loop over tiles in a row kernel.
 
     Attributes:
-        trips: rounds of it.
-        loaded, stored: bytes of a thread in each round.
-        rare: it runs only for ignored rows, or rows in which a model rules classes out.
+        trips: number of rounds.
+        loaded, stored: bytes that a thread moves in each round.
+        rare: whether the loop runs only for ignored rows, or for rows in which a model rules classes out.
     """
 
     trips: int
@@ -55,10 +58,10 @@ class Launch(NamedTuple):
 
     Attributes:
         kernel: a function of Triton.
-        programs: their number.
-        options: of the compiler.
+        programs: number of programs.
+        options: of Triton's compiler.
         constants: compile-time arguments by name.
-        sums_rows: the last program adds up the rows.
+        sums_rows: whether the last program sums up the rows.
         loops: of the kernel, in the order of its code.
     """
 
@@ -80,9 +83,9 @@ def mpt_loss(
     grad_scale: float | Tensor | None,
     row_weight: Tensor | None = None,
 ) -> MptLossOutput:
-    """Compute `mpt_kernels.mpt_loss`, which has checked the arguments."""
+    """Compute `mpt_kernels.mpt_loss` by the Triton kernels, from arguments that `mpt_loss` has checked."""
     if logits.shape[1] == 1:
-        # The only class has probability 1, which rounded powers of two only come close to.
+        # The only class has probability 1, which the kernel's rounded powers of two only come close to.
         return loss_by_reference(
             logits, target, old_logits, ref_logits, s, normalizer, grad_scale, row_weight
         )
@@ -117,7 +120,8 @@ def mpt_loss(
 
 
 def _as_arguments(s: LossSettings) -> list[Any]:
-    # A string in the operator's schema cannot be None. k, the last field, is passed apart.
+    """Return the settings but for k as the operator's last arguments, with "none" for no distance."""
+    # A string in the operator's schema cannot be None. k, the last field, is another argument.
     return [s.num_old, s.distance or "none", *s[2:-1]]
 
 
@@ -146,11 +150,24 @@ def _fused(
     grad_scale: float,
     *settings: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Launch the row kernel and, for a larger batch, the kernel that sums up rows.
+
+    Args:
+        logits, target, old_logits, ref_logits, row_weight: as for `mpt_kernels.mpt_loss`.
+        k_rows: (N,) the bias of each row; None: ``k`` of all rows.
+        normalizer_at: a tensor with the normaliser; None: ``inverse_normalizer`` is its inverse.
+        grad_scale_at: a tensor with the factor of the gradient; None: ``grad_scale``.
+        k, inverse_normalizer, grad_scale: numbers in place of tensors.
+        settings: of `_as_arguments`.
+
+    Returns:
+        (4,) loss and its three terms, (N, C) gradient, and (3,) counts of right predictions.
+    """
     s = LossSettings(*settings)
     n = logits.shape[0]
     values, grad, counts = empty_outputs(logits)
     rows = torch.empty((4, n), dtype=torch.float32, device=logits.device)
-    # An old model without classes has nothing to read: it is never right, and its distance is 0.
+    # An old model without classes is never right, and its distance is 0, as without an old model.
     old_logits = old_logits if s.num_old else None
     launch = plan(logits, target, old_logits, ref_logits, k_rows, grad, s, row_weight)
     old_value, old_slope = _factors(s.lam_old, s.num_old, s)
@@ -173,6 +190,7 @@ def _fused(
 
 
 def empty_outputs(logits: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Allocate values (4,), gradient (N, C) and counts (3,) of the operator; other arguments are ignored."""
     values = torch.empty((4,), dtype=torch.float32, device=logits.device)
     counts = torch.empty((3,), dtype=torch.int64, device=logits.device)
     n, c = logits.shape
@@ -185,7 +203,7 @@ torch.library.register_fake("mpt_kernels::fused", empty_outputs)
 
 
 def gradient_stride(logits: Tensor) -> int:
-    """Elements from row to row of the gradient: C, padded to 16 bytes where the logits' rows are."""
+    """The gradient's elements from row to row: C, padded to 16 bytes if the logits' rows are padded so."""
     c = logits.shape[1]
     padded = _round_up(c, VECTOR_BYTES // logits.element_size())
     return padded if _rows_aligned(logits) and logits.stride(0) >= padded else c
@@ -201,7 +219,15 @@ def plan(
     s: LossSettings,
     row_weight: Tensor | None = None,
 ) -> Launch:
-    """Choose the row kernel and its arguments for these tensors, by shapes, strides and storages alone."""
+    """Choose the row kernel, its compile-time arguments and its number of programs.
+
+    Tensors may be meta tensors: only shapes, strides, types and storages are looked at.
+
+    Args:
+        logits, target, old_logits, ref_logits, s, row_weight: as for `mpt_kernels.mpt_loss`.
+        k_rows: (N,) the bias of each row, or None.
+        grad: of `empty_outputs`.
+    """
     n, c = logits.shape
     distance = s.distance if s.distance in ("kl", "lm") else "none"
     constants: dict[str, Any] = {
@@ -220,22 +246,21 @@ def plan(
         "FEW_ROWS": FEW_ROWS,
     }
     models = [x for x in (logits, old_logits, ref_logits) if x is not None]
-    # Bytes of a logit of each model, and of each that is read a second time, as that of a teacher which
-    # distils.
+    # Bytes of a logit of each model, and of each model that is read twice: student and distilling teachers.
     once = [0 if x is None else x.element_size() for x in (logits, old_logits, ref_logits)]
     again = [once[0], once[1] * constants["DISTIL_OLD"], once[2] * constants["DISTIL_REF"]]
     few = 0 < n <= FEW_ROWS
     if c <= NARROW:
-        # As many lanes a row as hold it with HELD classes a lane, and as many rows as fill the warp.
+        # As many lanes as hold a row with HELD classes a lane, and as many rows as fill a warp.
         lanes = triton.next_power_of_2(triton.cdiv(c, HELD))
         rows = max(1, 32 // lanes)
-        # The widest load of any model: the compiler gives all of them one layout, that one's.
+        # The widest load of any model, since the compiler gives all of them the layout of the widest.
         vector = max(_vector(x) for x in models)
         shape = {"ROWS": rows, "LANES": lanes, "VECTOR": vector}
         options = _options(max(1, lanes // 32))
         if few:
-            # So few warps have room for all registers; of as many as the compiler takes by itself one address
-            # spills.
+            # So few warps leave room for all registers. By itself the compiler takes fewer, and spills an
+            # address.
             options["maxnreg"] = 255
         summed_again = Loop(triton.cdiv(c, lanes), sum(again), 0, rare=True)
         return Launch(narrow_rows, triton.cdiv(n, rows), options, constants | shape, few, (summed_again,))
@@ -257,16 +282,17 @@ def plan(
 
 
 def _options(warps: int) -> dict[str, Any]:
+    """Options of Triton's compiler for a kernel of so many warps."""
     # Triton 3.10 turns fused multiply-adds off by default.
     return {"num_warps": warps, "enable_fp_fusion": True}
 
 
 def row_layout(x: Tensor | None) -> tuple[int, int, int]:
-    """(row stride, column stride, width up to which a row may be loaded).
+    """Return row stride, column stride, and the width up to which a row may be loaded; zeros for None.
 
-    Where rows are aligned and padded, loads go on to the end of the last 16 bytes that hold a logit, so that
-    none is split; what they bring from beyond is not looked at. A storage that ends with the last row's last
-    logit, or a slice that is shifted to its rows' ends, holds nothing there to load.
+    The width is the number of columns. If rows are aligned and padded, the width is rounded up to 16 bytes,
+    so that a row's last load need not be split; kernels mask what lies beyond the columns. It is not rounded
+    up if the storage ends before, as after the last logit of the last row.
     """
     if x is None:
         return 0, 0, 0
@@ -278,20 +304,26 @@ def row_layout(x: Tensor | None) -> tuple[int, int, int]:
 
 
 def _vector(x: Tensor) -> int:
-    """Elements of one load: as many as 16 bytes hold, or fewer where rows begin between multiples of them."""
+    """The elements that one load can take: 16 bytes of them, or fewer if not every row begins at 16 bytes."""
     return math.gcd(x.stride(0), VECTOR_BYTES // x.element_size()) if x.stride(1) == 1 else 1
 
 
 def _rows_aligned(x: Tensor) -> bool:
+    """Tell whether rows are contiguous and a multiple of 16 bytes apart."""
     return x.stride(1) == 1 and x.stride(0) * x.element_size() % VECTOR_BYTES == 0
 
 
 def _factors(lam: float, width: int, s: LossSettings) -> tuple[float, float]:
-    """Factors of a row's distance and of its derivative, beside the focal weight."""
+    """Return the factors of a row's distance and of its derivative, without the focal weight.
+
+    Args:
+        lam: weight of the teacher's distillation.
+        width: number of the teacher's classes.
+        s: the settings.
+    """
     if s.distance == "kl":
-        return lam * (s.tau * s.tau if s.tau_squared else 1.0), lam * (
-            s.tau if s.tau_squared else 1.0 / s.tau
-        )
+        value, slope = (s.tau * s.tau, s.tau) if s.tau_squared else (1.0, 1.0 / s.tau)
+        return lam * value, lam * slope
     divisor = max(width, 1) if s.lm_reduction == "mean" else 1
     return 0.5 * lam / divisor, lam / divisor
 

@@ -1,4 +1,4 @@
-"""The fused loss of narrow rows: each row whole in registers, every logit read once."""
+"""Device code of the fused loss for narrow rows: a row is held in registers, and every logit read once."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,no-any-return,assignment"
 
@@ -30,15 +30,15 @@ from mpt_kernels.triton_sums import store_terms, sum_rows_if_last
 
 @triton.jit(do_not_specialize=["n_rows"])
 def narrow_rows(
-    # Read: logits of the student, labels, logits of both teachers; None or k and weight of each row,
-    # normaliser, scale.
+    # Read: logits of the student, labels, logits of both teachers; and where not None, k and weight of each
+    # row, normaliser, scale of the gradient.
     z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, weight_ptr, normalizer_ptr, scale_ptr,
-    # Written: gradient, results of rows; and, by the last program of a small launch, loss, terms and counts.
+    # Written: gradient, results of rows; in a small batch, by the last program: counter, loss and terms,
+    # counts.
     grad_ptr, rows_ptr, arrived_ptr, values_ptr, counts_ptr,
-    # Numbers in place of what is None above.
+    # The number of rows, and numbers in place of tensors that are None.
     n_rows, k, inverse_normalizer, scale,
-    # The settings of `LossSettings`; what a distance of a teacher (value) and its derivative (slope) are
-    # multiplied by.
+    # The settings; factors of each teacher's distance (value) and of its derivative (slope).
     alpha, beta, ce_focal_weight, inv_tau, old_value, old_slope, ref_value, ref_slope, ignore_index,
     C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
     DISTIL_REF: tl.constexpr,
@@ -48,24 +48,24 @@ def narrow_rows(
     # Rows a program; lanes a row; columns a lane and tile.
     ROWS: tl.constexpr, LANES: tl.constexpr, VECTOR: tl.constexpr, FEW_ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Computes terms, right answers and gradient of ROWS rows a program, in tiles that all stay in registers.
+    """Compute terms, counts and gradient of ROWS rows in each program; all tiles of a row stay in registers.
 
-    A tile has LANES x VECTOR columns. Which tiles are old, new, both, or the end of a row is known when this
-    is compiled; only where one is both or the end is there a mask. `triton_parts` says what the names stand
-    for.
+    A tile has LANES x VECTOR columns. At compile time it is known whether a tile is old, new, both, or the
+    end of a row. Only tiles that are both, or the end, are masked. `triton_parts` explains the names.
     """
     TILE: tl.constexpr = LANES * VECTOR
     TILES: tl.constexpr = (C + TILE - 1) // TILE
     OLD_TILES: tl.constexpr = (C_OLD + TILE - 1) // TILE
-    # 1. The rows: label y, bias k, and mult = weight * scale / normaliser. The last program does the last
-    #    row again where rows are missing, and writes the same once more.
+    # 1. The rows: label y, bias k, and mult = weight * scale / normaliser. If the last program has too few
+    #    rows, it computes the last row again, and writes the same results again.
     row = tl.minimum(tl.program_id(0) * ROWS + tl.arange(0, ROWS), n_rows - 1).to(tl.int64)
     y, valid, known = load_labels(y_ptr + row * Y_STRIDE, ignore_index, C)
     bias = load_bias(k_ptr, row * K_STRIDE, k)
     mult = load_inverse_normalizer(normalizer_ptr, inverse_normalizer) * load_scale(scale_ptr, scale)
     mult = weigh(mult, weight_ptr, row * WEIGHT_STRIDE)
 
-    # 2. The label's own logits, and the maxima before it within the columns that one lane loads at once.
+    # 2. The label's own logits; and among the columns that one lane loads with it, the maxima before the
+    # label.
     col = tl.arange(0, TILE)[None, :]
     label = y[:, None]
     z_at = z_ptr + (row * Z[0])[:, None]
@@ -82,10 +82,10 @@ def narrow_rows(
         ref_at = ref_ptr + (row * REF[0])[:, None]
         ref_y = tl.load(ref_ptr + row * REF[0] + element(y, REF[1])).to(tl.float32)
         ref_before = _max_before_label(ref_at, label, REF, LANES, VECTOR)
-    # 3. Every logit is loaded, once, into z, old and ref; m_x = max x_j of each part, a lane by itself.
-    # All columns of tile i that a lane holds lie before the label if i * TILE is at most `whole`.
+    # 3. Every logit is loaded, once, into z, old and ref; m_x = max x_j of each part, for each lane by
+    # itself. A lane's columns of tile i all lie before the label if i * TILE is at most `whole`.
     whole = label - VECTOR - tl.arange(0, LANES)[None, :] * VECTOR
-    # The maxima up to the last of these tiles.
+    # The maxima over the tiles whose columns all lie before the label.
     until_zo, until_zn, until_old, until_ref = none, none, none, none
     z, old, ref = (), (), ()
     for i in tl.static_range(TILES):
@@ -130,8 +130,8 @@ def narrow_rows(
     #    The exponentials stay in registers for the gradient.
     zero = tl.zeros((ROWS, LANES), tl.float32)
     b_o, b_n, s_zo, s_zn, s_old, s_ro, s_rn = zero, zero, zero, zero, zero, zero, zero
-    # A sum for each class that a lane holds of a tile makes a product and its sum one instruction. Of 8
-    # classes such sums would take so many registers that fewer warps fit.
+    # With a sum for each class of a lane's tile, a product and its addition are one instruction. For 8
+    # classes these sums would take so many registers that fewer warps fit.
     d_old = tl.zeros((ROWS, TILE), tl.float32) if VECTOR < 8 else zero
     d_ref = d_old
     e_b, e_z, e_old, e_ref = (), (), (), ()
@@ -173,7 +173,7 @@ def narrow_rows(
                 e = difference_of(z[i], ref[i], i * TILE + col < C)
                 e_ref += (e,)
                 d_ref = _add_product(d_ref, e, e, LANES, VECTOR)
-    # A teacher without exponentials has its NaNs in place of them, for `is_right`.
+    # For `is_right`: the NaNs of a teacher that has no exponentials.
     if old_ptr is not None and not (DISTIL_OLD and DISTANCE == "kl"):
         for i in tl.static_range(OLD_TILES):
             s_old += _sum(not_a_number(old[i]), LANES, VECTOR)
@@ -192,7 +192,7 @@ def narrow_rows(
                 ROWS, LANES, C, C_OLD, DISTIL_OLD, DISTIL_REF, Z, OLD, REF,
             )  # fmt: skip
             d_old, d_ref = tl.where(finite, d_old, old_again), tl.where(finite, d_ref, ref_again)
-    # 6. Right answers: argmax_j x_j = y.
+    # 6. Right predictions: argmax_j x_j = y.
     z_right = known & is_right(z_y, tl.maximum(m_zo, m_zn), z_before, b_o + b_n)
     old_right = known & (y < C_OLD) & is_right(old_y, m_old, old_before, s_old)
     ref_right = known & is_right(ref_y, m_ref, ref_before, s_ro + s_rn)
@@ -232,7 +232,7 @@ def narrow_rows(
         within = i * TILE + col < GRAD[2]
         tl.store(grad_at + i * TILE, grad, mask=within & valid[:, None])
         tl.store(grad_at + i * TILE, tl.zeros_like(grad), mask=within & (valid[:, None] == 0))
-    # 9. The label's own, with -w_ce: written once more, when the rest of the row has been.
+    # 9. The gradient of the label's own logit, with -w_ce, written over that of step 8.
     own = own_gradient(
         z_y, old_y, ref_y, y < C_OLD, known, a_bo, a_bn, a_zo, a_zn, a_old, a_ref,
         f_bo, f_bn, f_zo, f_zn, w_ce, f_old, f_ref, per_tau, DISTANCE, DISTIL_OLD, DISTIL_REF,
@@ -247,7 +247,7 @@ def narrow_rows(
 
 @triton.jit
 def _max_before_label(row_ptr, label, LAYOUT: tl.constexpr, LANES: tl.constexpr, VECTOR: tl.constexpr):
-    """(R, LANES) maxima over the VECTOR columns among which the label lies, of those before it."""
+    """Compute (R, LANES) maxima over those columns before the label that are loaded together with it."""
     WIDTH: tl.constexpr = max(LANES, VECTOR)
     col = label // VECTOR * VECTOR + tl.arange(0, WIDTH)[None, :]
     x = tl.load(row_ptr + element(col, LAYOUT[1]), mask=col < label, other=-float("inf")).to(tl.float32)
@@ -259,7 +259,7 @@ def _add(
     of_old, of_new, x, is_old, START: tl.constexpr, TILE: tl.constexpr, C_OLD: tl.constexpr,
     LANES: tl.constexpr, VECTOR: tl.constexpr,
 ):  # fmt: skip
-    """The sums over the old and over the new part, and x of columns START..START+TILE-1 added to its own."""
+    """Add x, of columns START..START+TILE-1, to the sums of the old and of the new part; return both sums."""
     if START + TILE <= C_OLD:
         of_old += _sum(x, LANES, VECTOR)
     elif START >= C_OLD:
@@ -272,7 +272,7 @@ def _add(
 
 @triton.jit
 def _add_product(total, x, y, LANES: tl.constexpr, VECTOR: tl.constexpr):
-    """Adds the products of a tile to a sum for each of its classes, or for each lane."""
+    """Add the products of a tile to a sum for each of its columns or, if VECTOR is 8, for each lane."""
     if VECTOR < 8:
         total = tl.fma(x, y, total)
     else:
@@ -282,11 +282,11 @@ def _add_product(total, x, y, LANES: tl.constexpr, VECTOR: tl.constexpr):
 
 @triton.jit
 def _sum(x, LANES: tl.constexpr, VECTOR: tl.constexpr):
-    """(R, LANES * VECTOR) to (R, LANES): what one lane holds of a row's tile, summed."""
+    """Sum up the columns that each lane holds of a tile: (R, LANES * VECTOR) to (R, LANES)."""
     return tl.sum(tl.reshape(x, (x.shape[0], LANES, VECTOR)), 2)
 
 
 @triton.jit
 def _max(x, LANES: tl.constexpr, VECTOR: tl.constexpr):
-    """As `_sum`, the maximum."""
+    """Take the maximum over the columns that each lane holds of a tile, like `_sum`."""
     return tl.max(tl.reshape(x, (x.shape[0], LANES, VECTOR)), 2)

@@ -1,32 +1,37 @@
-"""Parts of the fused loss's device code that narrow and wide rows share.
+"""Device code of the fused loss that the kernels of narrow and of wide rows share.
 
-Both row kernels compute what `mpt_kernels.reference` specifies. Per row they need, of the student's logits z,
-the softmax of z + Delta and at temperature tau the softmax of all of z and of its old part; of each teacher
-its softmax at tau. An exponential is one multiply-add and one power of two. With c = log2(e) / tau, m the
-maximum and a = m c,
+Both row kernels compute what `mpt_kernels.reference` specifies. For each row they need four kinds of softmax:
+of the student's z + Delta; at temperature tau of all of z, and of its old part; and at tau of each teacher's
+logits t. An exponential takes one multiply-add and one power of two. Let c = log2(e) / tau, m the maximum of
+the logits, and a = m c. Then
 
     e_j = 2^u_j,  u_j = t_j c - a  (one rounding),  S = sum_j e_j
 
-What rounding a changes in one exponent it changes in all, and in the label's own, so it falls out of every
-quotient. KL needs no logarithm per class; u of the teacher and S_t, v of the student and S_s:
+Rounding a shifts all exponents alike, the label's too, so the error cancels in every quotient. KL takes no
+logarithm for each class. Let u and S_t be the teacher's, and v and S_s the student's:
 
     KL(t || s) = ln 2 (sum_j 2^u_j (u_j - v_j) / S_t + log2(S_s / S_t))
 
-Old columns are scaled by the old part's maximum and new columns by the new part's, so that one exponential
-per class serves both softmaxes at tau, and no part vanishes beside the other however far apart they lie. The
-label's own class alone has the weight of the cross-entropy taken off its gradient: it is written a second
-time, so that no other class has to be compared with the label.
+Old columns are scaled by the maximum of the old part, and new columns by that of the new part. So one
+exponential of a class serves both softmaxes at tau, and neither part vanishes if the other is far larger.
+Only the label's own class has -w_ce in its gradient. That element is written again at the end, so that no
+other class need be compared with the label.
 
-Names in both: `m_` a maximum, `a_` one times c, `b_` a sum of exponentials at temperature 1, `s_` one at tau,
-`d_` a distance's sum over classes, `e_` exponentials of each class; then whose they are: `zo` and `zn` the
-student's old and new part, `z` all of it, `bo` and `bn` its parts at temperature 1, `old` and `ref` the
-teachers, `ro` and `rn` the reference's old and new part. `x_before` is a maximum over the columns before the
-label: the label is the answer if none is above it and none before it equal. `w_` is the weight of a term,
-`f_` a factor of the gradient.
+Prefixes of names in both kernels:
 
-Strides and widths are compile-time constants: only then does the compiler know that rows are aligned, and
-loads 16 bytes at a time. Sums that are needed together are joined into one tensor and reduced at once: one
-exchange between warps, not one each.
+    m_  a maximum                                    s_  a sum of exponentials at tau
+    a_  a maximum times c                            d_  a distance's sum over classes
+    b_  a sum of exponentials at temperature 1       e_  exponentials of each class
+    w_  the weight of a term                         f_  a factor of the gradient
+
+Suffixes: `zo` and `zn` are the student's old and new part, `z` both; `bo` and `bn` its parts at temperature
+1; `old` and `ref` the teachers; `ro` and `rn` the reference's old and new part. `x_before` is the maximum
+over the columns before the label. The label is the prediction if no logit is above its own and none before it
+is equal.
+
+Strides and widths are compile-time constants, because only then does the compiler know that rows are aligned,
+and loads 16 bytes at a time. Sums that are needed together are joined into one tensor and reduced at once,
+with one exchange between warps in place of one for each sum.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,no-any-return"
@@ -35,36 +40,35 @@ import triton
 import triton.language as tl
 
 LOG2E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
-# Stands for the maximum of nothing. Finite, also in exponents of two at any sensible temperature, so that
-# differences with it are never inf - inf.
+# The maximum of no logits. It is finite, also times log2(e) / tau for any sensible tau, so that a difference
+# with it is never inf - inf.
 LOWEST = tl.constexpr(-1.0e36)
 
 
 @triton.jit
 def row_terms(
-    # The label's logit, if the label is an old class, and k times log2(e).
+    # The label's logit, whether the label is an old class, and k times log2(e).
     z_y, y_is_old, bias,
     # The student: exponents and sums at temperature 1 and at tau, of the old and of the new part.
     a_bo, a_bn, b_o, b_n, a_zo, a_zn, s_zo, s_zn,
-    # The teachers: sums, distances, and if they are right; if the label is within 0..C-1.
+    # The teachers: sums, distances, and whether they are right; whether the label is within 0..C-1.
     s_old, d_old, old_right, s_ro, s_rn, d_ref, ref_right, known,
     # The settings, and scale / normaliser.
     alpha, beta, ce_focal_weight, old_value, old_slope, ref_value, ref_slope, mult,
     HAS_OLD: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
     DISTIL_REF: tl.constexpr,
 ):  # fmt: skip
-    """Computes the three terms of rows from their sums, and the factors of the gradient.
+    """Compute the three terms of rows from their sums, and the factors of the gradient.
 
     Returns:
         ce, fd_old, fd_ref: the terms, each weighted, not divided by the normaliser.
         f_bo, f_bn: factors of the biased exponentials of the old and of the new part.
-        f_zo, f_zn: of the student's exponentials at tau.
-        w_ce: taken off the label's own gradient.
-        f_old, f_ref: of the teachers' exponentials (KL), or of the differences to them (LM).
+        f_zo, f_zn: factors of the student's exponentials at tau.
+        w_ce: to be subtracted from the gradient of the label's own logit.
+        f_old, f_ref: factors of the teachers' exponentials (KL), or of the differences to the teachers (LM).
     """
-    # 1. Weights, 1(.) of the teacher's answer: w_ce = 1 + ce_focal_weight 1(old right), w = alpha + beta
-    #    1(right) (Eq. 4). A label outside 0..C-1 cannot be reported from here without waiting for the device:
-    #    it becomes NaN.
+    # 1. Weights: w_ce = 1 + ce_focal_weight 1(old right), and w = alpha + beta 1(teacher right) (Eq. 4). The
+    #    host cannot be told of a label outside 0..C-1 without waiting for the device, so w_ce becomes NaN.
     w_ce = tl.where(known, 1.0, float("nan"))
     if HAS_OLD:
         w_ce *= 1.0 + tl.where(old_right, ce_focal_weight, 0.0)
@@ -115,7 +119,7 @@ def own_gradient(
     f_bo, f_bn, f_zo, f_zn, w_ce, f_old, f_ref, per_tau,
     DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr, DISTIL_REF: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of the label's own logit, which alone has the weight of the cross-entropy taken off."""
+    """Compute the gradient of the label's own logit, the only one with -w_ce."""
     own = tl.exp2(tl.fma(z_y, LOG2E, -tl.where(y_is_old, a_bo, a_bn))) * tl.where(y_is_old, f_bo, f_bn) - w_ce
     if DISTANCE == "kl":
         if DISTIL_OLD or DISTIL_REF:
@@ -136,16 +140,22 @@ def own_gradient(
 
 @triton.jit
 def is_right(x_y, m, before, exponentials):
-    """Says if the label's logit x_y is the first maximum: m is that of all, `before` that of the columns
-    before it. Maxima pass over a NaN, but the sum of the exponentials is one then, as it is where the maximum
-    is infinite.
+    """Tell whether the label's logit x_y is the first maximum of a row without NaN.
+
+    m is the maximum of the row, and `before` that of the columns before the label. Maxima skip a NaN, but
+    `exponentials`, the sum of the row's exponentials, becomes NaN. It is NaN too if m is +inf, when no NaN
+    can be told.
     """
     return (m <= x_y) & (before < x_y) & ((exponentials == exponentials) | (m == float("inf")))
 
 
 @triton.jit
 def load_labels(y_ptr, ignore_index, C: tl.constexpr):
-    """Labels as int32 within 0..C-1, which rows count, and which labels were within 0..C-1."""
+    """Load labels.
+
+    Returns:
+        Labels as int32, 0 for those outside 0..C-1; whether a row is valid; whether its label is in 0..C-1.
+    """
     y = tl.load(y_ptr)
     known = (y >= 0) & (y < C)
     return tl.where(known, y, 0).to(tl.int32), y != ignore_index, known
@@ -153,7 +163,7 @@ def load_labels(y_ptr, ignore_index, C: tl.constexpr):
 
 @triton.jit
 def load_bias(k_ptr, offset, k):
-    """k of each row, where there is one per row, or the one k."""
+    """Load k of each row, or repeat the one k if there is no tensor."""
     if k_ptr is not None:
         return tl.load(k_ptr + offset).to(tl.float32)
     return k + tl.zeros_like(offset).to(tl.float32)
@@ -161,7 +171,7 @@ def load_bias(k_ptr, offset, k):
 
 @triton.jit
 def load_inverse_normalizer(normalizer_ptr, inverse_normalizer):
-    """1 / normaliser, 0 where it is 0: of what the pointer points to, or else the number given."""
+    """Compute 1 / normaliser from a tensor, 0 if that is 0; without a tensor return the number given."""
     if normalizer_ptr is not None:
         normalizer = tl.load(normalizer_ptr).to(tl.float32)
         inverse_normalizer = tl.where(normalizer == 0.0, 0.0, 1.0 / normalizer)
@@ -170,6 +180,7 @@ def load_inverse_normalizer(normalizer_ptr, inverse_normalizer):
 
 @triton.jit
 def load_scale(scale_ptr, scale):
+    """Load the factor of the gradient from a tensor; without a tensor return the number given."""
     if scale_ptr is not None:
         scale = tl.load(scale_ptr).to(tl.float32)
     return scale
@@ -177,7 +188,7 @@ def load_scale(scale_ptr, scale):
 
 @triton.jit
 def weigh(x, weight_ptr, offset):
-    """x times the weight of each row, where there is one per row."""
+    """Multiply x by the weight of each row, if there are weights."""
     if weight_ptr is not None:
         x = x * tl.load(weight_ptr + offset).to(tl.float32)
     return x
@@ -185,10 +196,11 @@ def weigh(x, weight_ptr, offset):
 
 @triton.jit
 def load_tile(row_ptr, lane, each, start, LAYOUT: tl.constexpr, WIDTH: tl.constexpr, FULL: tl.constexpr):
-    """Columns start + lane + each in float32, -inf from column WIDTH on; what differs between the loads of
-    one thread is added last, so that they share one address. LAYOUT is (row stride, column stride, padded
-    width): loading up to the padded width keeps the last load of a row whole. Where FULL, all columns lie
-    below WIDTH.
+    """Load columns start + lane + each in float32, with -inf from column WIDTH on.
+
+    LAYOUT is that of `row_layout`: row stride, column stride, padded width. Loading up to the padded width
+    keeps the last load of a row whole. FULL says that all columns lie below WIDTH. The part of the address
+    that differs between the loads of one thread is added last, so that the loads share one address.
     """
     place = (row_ptr + start) + lane + each
     if LAYOUT[1] != 1:
@@ -204,7 +216,11 @@ def load_tile(row_ptr, lane, each, start, LAYOUT: tl.constexpr, WIDTH: tl.conste
 
 @triton.jit
 def as_float32(x):
-    """x in float32; bits of bfloat16 are its upper half: said so, either of a pair takes one instruction."""
+    """Convert x to float32.
+
+    The bits of a bfloat16 are the upper half of a float32; as a shift, either of a pair takes one
+    instruction.
+    """
     if x.dtype == tl.bfloat16:
         return (x.to(tl.uint16, bitcast=True).to(tl.uint32) << 16).to(tl.float32, bitcast=True)
     return x.to(tl.float32)
@@ -212,21 +228,23 @@ def as_float32(x):
 
 @triton.jit
 def element(col, STRIDE: tl.constexpr):
-    """Elements from the start of a row; in 64 bits where columns lie apart, as of a transposed tensor."""
+    """Compute a column's offset from the start of its row; in 64 bits if columns are not adjacent."""
     return col if STRIDE == 1 else col.to(tl.int64) * STRIDE
 
 
 @triton.jit
 def tile_columns(LANES: tl.constexpr, EACH: tl.constexpr, ALIGNED: tl.constexpr):
-    """Columns of a tile, as the sum of two: where a lane begins, and its EACH classes from there. One thread
-    holds all of them: adjacent ones where a row is aligned, for wide loads; else a stride apart, for loads
-    that neighbours share. A lane lies along axis 1 or, then, axis 0.
+    """Return the columns of a tile as two addends: where each lane begins, and its EACH columns from there.
+
+    One thread holds all columns of a lane. If rows are ALIGNED they are adjacent, for wide loads, and lie
+    along axis 1. Else they are LANES apart, so that neighbouring threads load neighbouring columns, and lie
+    along axis 0.
     """
     if ALIGNED:
         lane, each = tl.arange(0, LANES)[:, None] * EACH, tl.arange(0, EACH)[None, :]
     else:
-        # One model's rows may be aligned where another's are not. Claiming no more than the least for all of
-        # them gives them one layout, and nothing has to be handed from thread to thread.
+        # One model's rows may be aligned when another's are not. With the least alignment claimed for all
+        # models, the compiler gives them one layout, and threads need not exchange logits.
         lane = tl.multiple_of(tl.arange(0, LANES)[None, :], (1, 1))
         each = tl.arange(0, EACH)[:, None] * LANES
     return lane, each
@@ -234,18 +252,19 @@ def tile_columns(LANES: tl.constexpr, EACH: tl.constexpr, ALIGNED: tl.constexpr)
 
 @triton.jit
 def spread(lane, ALIGNED: tl.constexpr):
+    """Give a value of each lane, (LANES,), the axes of a tile."""
     return lane[:, None] if ALIGNED else lane[None, :]
 
 
 @triton.jit
 def exponents(m, factor):
-    """The maximum of a part times c: what is taken from its logits, times c, before exp2."""
+    """Compute a = m c, which is subtracted in all exponents; the maximum of no logits counts as LOWEST."""
     return tl.maximum(m, LOWEST) * factor
 
 
 @triton.jit
 def difference_at(e, u, v, GUARDED: tl.constexpr):
-    """u - v, which is to be multiplied by e; where GUARDED, 0 where e is 0, also between infinities."""
+    """Compute u - v, to be multiplied by e; if GUARDED, 0 where e is 0, also between infinities."""
     difference = u - v
     if GUARDED:
         difference = tl.where(e == 0.0, 0.0, difference)
@@ -254,25 +273,25 @@ def difference_at(e, u, v, GUARDED: tl.constexpr):
 
 @triton.jit
 def not_a_number(x):
-    """NaN where x is one, else 0: takes the place of exponentials where a teacher is counted only."""
+    """Return NaN where x is NaN, else 0; stands for exponentials of a teacher that does not distil."""
     return tl.where(x != x, x, 0.0)
 
 
 @triton.jit
 def difference_of(z, t, live):
-    """z - t where live, 0 for two equal infinities."""
+    """Compute z - t where live, else 0; 0 for two equal infinities."""
     return tl.where(live & (z != t), z - t, 0.0)
 
 
 @triton.jit
 def max8(a, b, c, d, e, f, g, h, AXIS: tl.constexpr):
-    """Eight maxima along AXIS in one reduction."""
+    """Take eight maxima along AXIS in one reduction."""
     return _split8(tl.max(_join8(a, b, c, d, e, f, g, h), AXIS))
 
 
 @triton.jit
 def sum8(a, b, c, d, e, f, g, h, AXIS: tl.constexpr):
-    """Eight sums along AXIS in one reduction."""
+    """Take eight sums along AXIS in one reduction."""
     return _split8(tl.sum(_join8(a, b, c, d, e, f, g, h), AXIS))
 
 

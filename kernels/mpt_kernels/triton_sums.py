@@ -1,4 +1,4 @@
-"""Device code for the results of rows and their sum, in a launch of its own or by the rows' last program."""
+"""Device code that stores the results of rows, and sums them up in a second kernel or the last program."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,no-any-return"
 
@@ -10,7 +10,10 @@ from mpt_kernels.triton_parts import load_inverse_normalizer
 
 @triton.jit
 def store_terms(rows_ptr, row, n_rows, valid, ce, fd_old, fd_ref, z_right, old_right, ref_right):
-    """The (4, N) results of rows: three terms, and which models are right, in one number."""
+    """Store the results of rows, a column of (4, N) each: three terms, and which models are right.
+
+    The last result is 1 if the student is right, plus 2 if the old model is, plus 4 if the reference is.
+    """
     right = z_right.to(tl.float32) + 2.0 * old_right.to(tl.float32) + 4.0 * ref_right.to(tl.float32)
     tl.store(rows_ptr + row, tl.where(valid, ce, 0.0))
     tl.store(rows_ptr + n_rows + row, tl.where(valid, fd_old, 0.0))
@@ -22,9 +25,9 @@ def store_terms(rows_ptr, row, n_rows, valid, ce, fd_old, fd_ref, z_right, old_r
 def sum_rows(
     rows_ptr, normalizer_ptr, inverse_normalizer, values_ptr, counts_ptr, n_rows, BLOCK: tl.constexpr
 ):
-    """(4, N) results of rows -> loss and its three terms (4,) over the normaliser, right answers (3,).
+    """Sum up (4, N) results of rows to the loss and its terms, (4,), over the normaliser, and counts, (3,).
 
-    One program and a fixed order: the same bits every time.
+    To be launched as one program, which sums in a fixed order, so that results are bitwise reproducible.
     """
     ce = tl.zeros((BLOCK,), tl.float32)
     fd_old, fd_ref = ce, ce
@@ -49,11 +52,10 @@ def sum_rows_if_last(
     n_rows,
     MOST: tl.constexpr,
 ):
-    """The same of at most MOST rows, by that program of a launch which comes here last; every other one
-    leaves, and all of them where there is no counter.
+    """Sum up rows as `sum_rows` does, at most MOST of them, if this program is the last to arrive here.
 
-    The barrier puts all stores of this program before its arrival, and the arrival, which releases and
-    acquires, puts those of all programs before the sum.
+    Without a counter (`arrived_ptr`) no program sums up. The barrier orders all stores of this program before
+    its arrival. The arrival releases and acquires, and so orders the stores of all programs before the sum.
     """
     if arrived_ptr is not None:
         tl.debug_barrier()
@@ -67,6 +69,7 @@ def sum_rows_if_last(
 
 @triton.jit
 def _load_rows(rows_ptr, start, n_rows, BLOCK: tl.constexpr):
+    """Load the four results of BLOCK rows, with 0 beyond the last row."""
     row = (start + tl.arange(0, BLOCK)).to(tl.int64)
     mask = row < n_rows
     ce = tl.load(rows_ptr + row, mask=mask, other=0.0)
@@ -78,6 +81,7 @@ def _load_rows(rows_ptr, start, n_rows, BLOCK: tl.constexpr):
 
 @triton.jit
 def _store_sums(values_ptr, counts_ptr, factor, ce, fd_old, fd_ref, student, old, ref):
+    """Sum up over a block; store the loss and its terms, times ``factor``, and the counts."""
     ce, fd_old, fd_ref = tl.sum(ce, 0) * factor, tl.sum(fd_old, 0) * factor, tl.sum(fd_ref, 0) * factor
     tl.store(values_ptr, ce + fd_old + fd_ref)
     tl.store(values_ptr + 1, ce)

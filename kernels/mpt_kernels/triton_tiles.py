@@ -1,4 +1,4 @@
-"""Device code for one tile of a wide row: into the sums of the first pass, and the gradient of the second."""
+"""Device code for one tile of a wide row: adds it to the sums of the first pass, and stores its gradient."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,no-any-return"
 
@@ -12,7 +12,7 @@ from mpt_kernels.triton_parts import LOG2E, difference_at, difference_of, load_t
 def max_before_label(
     x_ptr, lane, each, y, STEP: tl.constexpr, LAYOUT: tl.constexpr, WIDTH: tl.constexpr, ALIGNED: tl.constexpr
 ):
-    """(LANES,) maxima over the label's own tile, of the columns before the label."""
+    """Compute each lane's maximum, (LANES,), over those columns of the label's own tile before the label."""
     start = y // STEP * STEP
     x = load_tile(x_ptr, lane, each, start, LAYOUT, WIDTH, False)
     x = tl.where(start + lane + each < y, x, -float("inf"))
@@ -21,18 +21,19 @@ def max_before_label(
 
 @triton.jit
 def sum_tile(
-    # So far: maxima and sums of the student and of both teachers, maxima before the label.
+    # The running values: maxima and sums of the student and of both teachers, maxima before the label.
     m_z, b_z, s_z, m_old, s_old, d_old, m_ref, s_ref, d_ref, z_before, old_before, ref_before,
-    # The tile: rows, columns, label, log2(e) / tau; its columns that count, and if others are in it.
+    # The tile: rows, columns, label, log2(e) / tau; LOW..HIGH-1 count, and MASKED if it has other columns.
     z_ptr, old_ptr, ref_ptr, lane, each, start, y, per_tau, LOW: tl.constexpr, HIGH: tl.constexpr,
     MASKED: tl.constexpr, C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr,
     DISTIL_OLD: tl.constexpr, DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr,
     REF: tl.constexpr, STEP: tl.constexpr, ALIGNED: tl.constexpr,
 ):  # fmt: skip
-    """Takes a tile of columns LOW..HIGH-1 into each lane's maxima and sums: of z at 1 and at tau, of each
-    teacher; and into the maxima of all before the label, where all of the tile is.
+    """Add the columns LOW..HIGH-1 of a tile to each lane's maxima and sums, and return these.
 
-    A distance is the sum of exp((t - m_t) / tau) (t - z) for KL, and of (z - t)^2 for logit matching.
+    There are sums of z at temperature 1 and at tau, and of each teacher. A distance is the sum of
+    exp((t - m_t) / tau) (t - z) for KL, and of (z - t)^2 for logit matching. The maxima before the label are
+    raised if the whole tile lies before the label.
     """
     col = start + lane + each
     live = (col >= LOW) & (col < HIGH)
@@ -73,7 +74,10 @@ def _teacher(
     z, t, live, all_before, m_t, s, d, before, per_tau,
     MASKED: tl.constexpr, DISTANCE: tl.constexpr, DISTIL: tl.constexpr, ALIGNED: tl.constexpr,
 ):  # fmt: skip
-    """Takes a tile of a teacher into its running maximum m_t, sum s and distance d, (LANES,) each."""
+    """Add a tile of a teacher to its running maximum m_t, sum s and distance d, (LANES,) each; return these.
+
+    Without KL distillation s sums up NaNs alone, for `is_right`.
+    """
     top = tl.max(t, 1 if ALIGNED else 0)
     before = tl.maximum(before, tl.where(all_before, top, -float("inf")))
     m = tl.maximum(m_t, top)
@@ -93,22 +97,23 @@ def _teacher(
 
 @triton.jit
 def _total(x, ALIGNED: tl.constexpr):
+    """Sum up a tile to (LANES,)."""
     return tl.sum(x, 1 if ALIGNED else 0)
 
 
 @triton.jit
 def store_gradient(
     z_ptr, old_ptr, ref_ptr, grad_ptr, lane, each, start,
-    # Exponents and factors: of the student at temperature 1 and at tau, old and new part, and of both
-    # teachers.
+    # Exponents and factors: of the student at temperature 1 and at tau, old and new part; of both teachers.
     a_bo, a_bn, f_bo, f_bn, a_zo, a_zn, f_zo, f_zn, a_old, f_old, a_ref, f_ref, per_tau,
-    # Old and new columns that are in the tile, and if it is the end of a row.
+    # Whether the tile has old columns, new columns, and columns to be masked.
     HAS_OLD: tl.constexpr, HAS_NEW: tl.constexpr, MASKED: tl.constexpr,
     C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
     DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
 ):  # fmt: skip
-    """Stores the gradient of a tile, e_b f_b + e_z f_z + e_old f_old + e_ref f_ref, without the label's
-    -w_ce; f_old and f_ref multiply exponentials (KL) or differences (logit matching).
+    """Store the gradient of a tile, e_b f_b + e_z f_z + e_old f_old + e_ref f_ref, without the label's -w_ce.
+
+    e_old and e_ref are exponentials with KL, and differences to the teachers with logit matching.
     """
     col = start + lane + each
     is_old = col < C_OLD
@@ -143,6 +148,6 @@ def store_gradient(
 
 @triton.jit
 def store_zeros(grad_ptr, lane, each, start, GRAD: tl.constexpr):
-    """Zeros in place of a tile of the gradient: the row is ignored, whatever its logits are."""
+    """Store zeros as the gradient of a tile, for an ignored row."""
     zeros = tl.zeros_like(lane + each).to(grad_ptr.dtype.element_ty)
     tl.store((grad_ptr + start) + lane + each, zeros, mask=start + lane + each < GRAD[2])

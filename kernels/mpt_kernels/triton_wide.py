@@ -1,4 +1,4 @@
-"""The fused loss of wide rows: one row in many tiles, a pass for the sums and a pass for the gradient."""
+"""Device code of the fused loss for wide rows: many tiles, a pass for the sums and one for the gradient."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,no-any-return"
 
@@ -28,31 +28,32 @@ from mpt_kernels.triton_tiles import max_before_label, store_gradient, store_zer
 
 @triton.jit(do_not_specialize=["n_rows"])
 def wide_rows(
-    # Read: logits of the student, labels, logits of both teachers; None or k and weight of each row,
-    # normaliser, scale.
+    # Read: logits of the student, labels, logits of both teachers; and where not None, k and weight of each
+    # row, normaliser, scale of the gradient.
     z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, weight_ptr, normalizer_ptr, scale_ptr,
-    # Written: gradient, results of rows; and, by the last program of a small launch, loss, terms and counts.
+    # Written: gradient, results of rows; in a small batch, by the last program: counter, loss and terms,
+    # counts.
     grad_ptr, rows_ptr, arrived_ptr, values_ptr, counts_ptr,
-    # Numbers in place of what is None above.
+    # The number of rows, and numbers in place of tensors that are None.
     n_rows, k, inverse_normalizer, scale,
-    # The settings of `LossSettings`; what a distance of a teacher (value) and its derivative (slope) are
-    # multiplied by.
+    # The settings; factors of each teacher's distance (value) and of its derivative (slope).
     alpha, beta, ce_focal_weight, inv_tau, old_value, old_slope, ref_value, ref_slope, ignore_index,
     C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
     DISTIL_REF: tl.constexpr,
     # `row_layout` of the logits of each model and of the gradient.
     Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
     Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr,
-    # Lanes a row; columns a lane and tile, and if they are adjacent.
+    # Lanes a row; columns that a lane holds of a tile, and whether they are adjacent.
     LANES: tl.constexpr, EACH: tl.constexpr, ALIGNED: tl.constexpr, FEW_ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Computes terms, right answers and gradient of a row a program, in tiles of LANES x EACH classes: a
-    first pass for the sums, a second for the gradient. `triton_parts` says what the names stand for.
+    """Compute terms, counts and gradient of one row in each program, in tiles of LANES x EACH classes.
 
-    Each lane keeps maxima and sums of its own (online softmax, Milakov and Gimelshein 2018) and they are
-    merged once, at the end: nothing is exchanged between threads inside the loops. Loops go over tiles that
-    are old or new from end to end; the tile that is both, and the row's last, stand beside them with their
-    masks. The second pass runs backwards, so that it begins with what the cache still holds.
+    The first pass computes sums, the second one the gradient. `triton_parts` explains the names.
+
+    Each lane keeps its own maxima and sums (online softmax, Milakov and Gimelshein 2018), which are merged
+    after the pass, so that threads exchange nothing inside the loops. Loops go over tiles that are wholly old
+    or wholly new. The tile that is both, and the row's last tile, are computed outside the loops, with masks.
+    The second pass runs backwards, to begin with what the cache still holds.
     """
     STEP: tl.constexpr = LANES * EACH
     OLD_END: tl.constexpr = C_OLD // STEP * STEP
@@ -66,7 +67,7 @@ def wide_rows(
     mult = weigh(mult, weight_ptr, row * WEIGHT_STRIDE)
     per_tau = inv_tau * LOG2E
 
-    # 2. The label's own logits, and the maxima before it in its own tile.
+    # 2. The label's own logits, and the maxima before the label in its tile.
     lane, each = tile_columns(LANES, EACH, ALIGNED)
     z_ptr += row * Z[0]
     z_y = tl.load(z_ptr + element(y, Z[1])).to(tl.float32)
@@ -82,7 +83,7 @@ def wide_rows(
         ref_y = tl.load(ref_ptr + element(y, REF[1])).to(tl.float32)
         ref_before = max_before_label(ref_ptr, lane, each, y, STEP, REF, C, ALIGNED)
 
-    # 3. First pass, a lane by itself: m = max_j x_j, b = sum_j e_j at temperature 1, s = sum_j e_j at tau
+    # 3. First pass, each lane by itself: m = max_j x_j, b = sum_j e_j at temperature 1, s = sum_j e_j at tau
     #    with e_j = 2^(x_j c - m c), and d = sum_j e_j (t_j - z_j) (KL) or sum_j (z_j - t_j)^2 (LM), old and
     #    new part apart.
     m = tl.full((LANES,), LOWEST, tl.float32)
@@ -124,7 +125,8 @@ def wide_rows(
             C, C_OLD, DISTANCE, False, DISTIL_REF, Z, OLD, REF, STEP, ALIGNED,
         )  # fmt: skip
 
-    # 4. The maxima of all lanes, a = m c, and each lane's sums brought from its own maximum to that of all.
+    # 4. The maxima over all lanes, a = m c, and each lane's sums rescaled from its own maximum to that of
+    # all.
     top_zo, top_zn, top_old, top_ref, z_before, old_before, ref_before, _ = max8(
         m_zo, m_zn, m_old, tl.maximum(m_ro, m_rn), z_before, old_before, ref_before, o, 0
     )
@@ -143,7 +145,7 @@ def wide_rows(
     if DISTANCE == "kl":
         d_old = d_old * per_tau + s_old * (a_zo - a_old)
         d_ref = d_ref * per_tau + s_ro * (a_zo - a_ref) + s_rn * (a_zn - a_ref)
-    # 6. Right answers: argmax_j x_j = y.
+    # 6. Right predictions: argmax_j x_j = y.
     is_old = y < C_OLD
     z_right = known & is_right(z_y, tl.maximum(top_zo, top_zn), z_before, b_o + b_n)
     old_right = known & is_old & is_right(old_y, top_old, old_before, s_old)
@@ -184,19 +186,19 @@ def wide_rows(
             a_zo, a_zn, f_zo, f_zn, a_old, f_old, a_ref, f_ref, per_tau, True, False, False,
             C, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF, Z, OLD, REF, GRAD,
         )  # fmt: skip
-    # 9. The label's own, with -w_ce.
+    # 9. The gradient of the label's own logit, with -w_ce.
     own = own_gradient(
         z_y, old_y, ref_y, is_old, known, a_bo, a_bn, a_zo, a_zn, a_old, a_ref, f_bo, f_bn, f_zo, f_zn, w_ce,
         f_old, f_ref, per_tau, DISTANCE, DISTIL_OLD, DISTIL_REF,
     )  # fmt: skip
-    # Written once more, when the rest of the row has been: a row that is ignored, and the label's own logit.
+    # After all stores of step 8, write the label's own over them, or zeros if the row is ignored.
     tl.debug_barrier()
     for start in range(0, tl.where(valid, 0, GRAD[2]), STEP):
         store_zeros(grad_ptr, lane, each, start, GRAD)
     tl.store(grad_ptr + y, own.to(grad_ptr.dtype.element_ty), mask=valid)
     if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
-        # 10. KL where a class is ruled out: d once more, with a guard. Here, at the end, so that addresses of
-        #     the first pass are not kept beside it for the second.
+        # 10. KL where a class is ruled out: d is summed again, with a guard. Done at the end, so that its
+        #     addresses are not kept in registers during the second pass.
         finite = are_finite(d_old, d_ref)
         if finite == 0:
             old_again, ref_again = sum_again(
@@ -209,7 +211,7 @@ def wide_rows(
                 alpha, beta, ce_focal_weight, old_value, old_slope, ref_value, ref_slope, mult,
                 old_ptr is not None, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF,
             )  # fmt: skip
-    # 11. The results of the row, and the sums over all rows.
+    # 11. Store the results of the row; the last program sums up all rows.
     ce = weigh(ce, weight_ptr, row * WEIGHT_STRIDE)
     fd_old = weigh(fd_old, weight_ptr, row * WEIGHT_STRIDE)
     fd_ref = weigh(fd_ref, weight_ptr, row * WEIGHT_STRIDE)

@@ -1,4 +1,4 @@
-"""The types that all backends share: settings in, losses of rows and the result out."""
+"""The types that all backends share: settings, losses of rows, and the result."""
 
 from typing import Literal, NamedTuple
 
@@ -6,14 +6,15 @@ from torch import Tensor
 
 
 class MptLossOutput(NamedTuple):
-    """The result of `mpt_loss`; everything stays on the device of the logits.
+    """The result of `mpt_loss`, on the device of the logits.
 
-    loss: scalar, the sum of `terms`. Float32 (float64 for float64 logits).
-    terms: scalars "ce" and, where that teacher distils, "fd_old" and "fd_ref", each as it enters the loss:
-        with its weights and lambda, over the normaliser.
-    grad: (N, C) in the logits' type, d loss / d logits times `grad_scale`.
-    correct: int64 scalars "student" and, where given, "old" and "ref": valid rows whose first largest logit,
-        without bias, is the target's.
+    Attributes:
+        loss: scalar, the sum of `terms`. Float32 (float64 for float64 logits).
+        terms: scalars "ce" and, for each teacher that distils, "fd_old" or "fd_ref", with weights and lambda,
+            divided by the normaliser.
+        grad: (N, C) in the logits' type, d loss / d logits times `grad_scale`.
+        correct: int64 scalars "student" and, for each teacher that is given, "old" or "ref": number of valid
+            rows whose first largest logit, without bias, is the target's.
     """
 
     loss: Tensor
@@ -23,13 +24,11 @@ class MptLossOutput(NamedTuple):
 
 
 Distance = Literal["kl", "lm"]
-
-
 Reduction = Literal["mean", "sum"]
 
 
 class LossSettings(NamedTuple):
-    """The settings of the loss; `mpt_kernels.mpt_loss` explains them, and takes its defaults here."""
+    """The settings of the loss, with their defaults; `mpt_kernels.mpt_loss` explains each."""
 
     num_old: int
     distance: Distance | None = "kl"
@@ -46,32 +45,33 @@ class LossSettings(NamedTuple):
 
 
 class RowLosses(NamedTuple):
-    """The losses of each part, (N,); None where the part is off. 0 on ignored rows."""
+    """The parts of each row's loss, (N,) each, 0 on ignored rows; None for a teacher that does not distil."""
 
     ce: Tensor
     fd_old: Tensor | None
     fd_ref: Tensor | None
 
 
-class TeacherAnswers(NamedTuple):
-    """(N, C_teacher) logits in the compute type, and (N,) bool, the rows that they get right."""
+class TeacherInputs(NamedTuple):
+    """A teacher's (N, C_teacher) logits in the compute type, and (N,) bool: whether the teacher is right."""
 
     logits: Tensor
     right: Tensor
 
 
 class MaskedInputs(NamedTuple):
-    """The inputs of rows and gradient, in the compute type; 0 in rows that are not valid.
+    """The inputs of rows and gradient, in the compute type; logits and labels are 0 in rows not valid.
 
-    z, biased: (N, C) logits of the student, without and with the bias.
-    y: (N,) labels.
-    valid: (N,) bool; None where every row is known to be.
-    old, ref: teachers, where given.
+    Attributes:
+        z, biased: (N, C) logits of the student, without and with the bias.
+        y: (N,) labels.
+        valid: (N,) bool; None if every row is known to be valid.
+        old, ref: the teachers; None for one that is not given.
     """
 
     z: Tensor
     biased: Tensor
     y: Tensor
     valid: Tensor | None
-    old: TeacherAnswers | None
-    ref: TeacherAnswers | None
+    old: TeacherInputs | None
+    ref: TeacherInputs | None

@@ -69,7 +69,7 @@ def test_the_functions_for_one_part_are_pytorchs_where_pytorch_has_them() -> Non
 
 def test_weights_of_another_shape_than_the_losses_are_refused() -> None:
     with pytest.raises(ValueError, match=r"weights \(3, 1\) and losses \(3,\) differ in shape"):
-        reference._weighted(torch.ones(3, 1), torch.ones(3))
+        reference._weigh(torch.ones(3, 1), torch.ones(3))
 
 
 def test_logits_are_never_written_to() -> None:
