@@ -143,8 +143,8 @@ def is_right(x_y, m, before, exponentials):
     """Tell whether the label's logit x_y is the first maximum of a row without NaN.
 
     m is the maximum of the row, and `before` that of the columns before the label. Maxima skip a NaN, but
-    `exponentials`, the sum of the row's exponentials, becomes NaN. It is NaN too if m is +inf, when no NaN
-    can be told.
+    `exponentials`, the sum of the row's exponentials, becomes NaN. A maximum of +inf makes the sum NaN as
+    well, so the sum is not looked at then.
     """
     return (m <= x_y) & (before < x_y) & ((exponentials == exponentials) | (m == float("inf")))
 
