@@ -16,8 +16,8 @@ def tune(*, tuning: TuneFlags, flags: TrainingFlags) -> None:
     """Search k on held-out samples; write the chosen recipe.
 
     Chooses the lowest NFR among the trials whose validation error is at most the reference's plus
-    --max-er-increase; with --max-nfr the lowest error among the trials that keep that budget of flips. The
-    test set is not read. Writes `tune/best.yaml`, `tune/trials.json`, `tune/tune.png`, `tune/tune.html`,
+    --max-er-increase; with --max-nfr the lowest error among the trials shown to keep that budget of flips.
+    The test set is not read. Writes `tune/best.yaml`, `tune/trials.json`, `tune/tune.png`, `tune/tune.html`,
     and a run folder for each trial below `tune/trials`.
 
     Exits with 3, and writes no recipe, where no trial keeps the limit.
