@@ -21,7 +21,7 @@ from pydantic import Field
 from mptctl.data.augmentation.drawing import Transforms
 from mptctl.data.augmentation.operations import operate
 from mptctl.data.manifest import TRAIN, Manifest
-from mptctl.data.pictures import Normalisation, augment, decode, single_threaded
+from mptctl.data.pictures import Normalisation, crop_and_flip, decode, use_one_thread
 from mptctl.data.plan import EpochPlan
 from mptctl.files import Model
 from mptctl.machine.facts import usable_cores
@@ -88,7 +88,7 @@ class PartsRunner:
         """Time each part for a quarter of ``seconds``; where possible, time one pass over the disk too."""
         seconds /= 4
         files, held = len(self._rows), len(self._bytes)
-        with ThreadPoolExecutor(self.threads, initializer=single_threaded) as pool:
+        with ThreadPoolExecutor(self.threads, initializer=use_one_thread) as pool:
             if self._empty_cache():
                 begin = time.perf_counter()
                 list(pool.map(self._read, range(files)))
@@ -151,7 +151,7 @@ class PartsRunner:
 
     def _resize(self, place: int) -> torch.Tensor:
         """Cut, resize and mirror the decoded picture at a place."""
-        return augment(self._pictures[place], self._data, self._views, place)
+        return crop_and_flip(self._pictures[place], self._data, self._views, place)
 
     def _transform(self, transforms: Transforms, place: int) -> torch.Tensor:
         """Apply the recipe's transforms to the resized picture at a place."""

@@ -16,7 +16,7 @@ from torchcodec.decoders import decode_image  # type: ignore[attr-defined]  # no
 from torchvision.transforms import v2
 
 from mptctl.data.loading.part import LoadPlan
-from mptctl.data.loading.resident import resident_pictures
+from mptctl.data.loading.resident import load_resident_pictures
 from mptctl.machine.facts import usable_cores
 from mptctl.recipe import DataRecipe
 from mptctl.recipe.transforms import AutoAugment, Grayscale, RandAugment, RandomErasing, Step, TrivialAugment
@@ -128,7 +128,7 @@ def dataloader_stream(
     manifest, labels = plan.split.manifest, plan.split.labels[plan.indices].tolist()
     dataset: Dataset[tuple[Tensor, int]]
     if cache_dir is not None:
-        dataset = PicturesInMemory(resident_pictures(plan, cache_dir), labels, plan.data, reader)
+        dataset = PicturesInMemory(load_resident_pictures(plan, cache_dir), labels, plan.data, reader)
     else:
         dataset = PictureFiles([manifest.file(i) for i in plan.indices.tolist()], labels, plan.data, reader)
     # Spawned, because forking a process in which DALI runs threads can hang.

@@ -1,1 +1,1 @@
-"""Sources, splits and the plan of what is seen when."""
+"""Pictures: sources, splits, augmentation, loading and packing."""

@@ -1,4 +1,4 @@
-"""The source `characters`: letters and digits, distorted from glyphs that come with the package."""
+"""Draws the source `characters`: letters and digits, distorted from glyphs that come with the package."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from mptctl.data.plan import random_keys
 from mptctl.errors import DataError, StorageError
 from mptctl.files import replacing
 
-# Capitals and the digits that look like none of them; then what looks like one of these: the other digits and
-# the small letters. Half of the classes are old by default, so that what is confused with an old class is
-# mostly new.
+# First the capitals and the digits that look like no capital, 31 classes, then the other digits and the small
+# letters. Half of the classes are old by default, so that the classes confused with old ones are mostly new.
 CLASS_NAMES = tuple(string.ascii_uppercase + "23479" + "01568" + string.ascii_lowercase)
-# Pictures of each class. A fifth of the training part is held out by default: 66 a class for validation, so
-# that a budget of flips can be set on it.
+# Pictures of each class. By default a fifth of the training pictures is for validation, 66 of each class:
+# enough to set a budget of flips on.
 TRAIN_PER_CLASS, TEST_PER_CLASS = 330, 150
 SIZE = 16  # side of a picture, in pixels
 
-# Whose glyphs come with the package: every text font of matplotlib 3.11, whose others hold symbols or stand
-# in for missing letters.
+# The fonts of the glyphs: every text font of matplotlib 3.11. Its other fonts have symbols, or stand in for
+# missing letters.
 FONTS = (
     *(f"DejaVuSans{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
     *(f"DejaVuSansMono{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
@@ -34,27 +33,27 @@ FONTS = (
     *("cmr10", "cmb10", "cmss10", "cmtt10", "cmti10"),
 )
 
-# A glyph as it is kept: pixels of an em, side of the square, and the row of the baseline in it.
+# Pixels in the file of glyphs: of an em, of the side of a glyph's square, and row of the baseline in it.
 EM, SQUARE, BASELINE = 40, 64, 46
-# An em of a picture, in pixels: capitals are 8 to 9 high and descenders stay inside.
+# Pixels of an em in a picture: capitals are 8 to 9 high, and descenders stay inside.
 _PICTURE_EM = 12.0
-# Row of a picture on which a character stands if it is not moved.
+# Row of the baseline in a picture, before the character is moved.
 _PICTURE_BASELINE = 11.5
 
-# Ranges in which each picture is changed. These decide how hard the pictures are; nothing else does.
-_SCALE = (0.88, 1.1)  # of width and of height, each for itself
-_SLANT = 0.2  # columns to a row, and rows to a column (half of it), either way
-_SHIFT = 1.0  # pixels, either way, along both sides
-_STROKE = (-0.25, 0.3)  # pixels that are put on each side of a stroke
+# Ranges of the random distortions. They alone decide how hard the pictures are.
+_SCALE = (0.88, 1.1)  # of width and height, drawn independently
+_SLANT = 0.2  # columns for each row at most, and half as many rows for each column
+_SHIFT = 1.0  # pixels in each direction at most, along both sides
+_STROKE = (-0.25, 0.3)  # pixels that are added to each side of a stroke
 _BLUR = (1.0, 2.0)  # pixels over which an edge goes from paper to ink
-_CONTRAST = (0.35, 0.9)  # between paper and ink, of the whole range
-_TINT = 0.12  # by which each channel of paper and ink differs from grey
-_GRADIENT = 0.25  # change of the paper across the picture
-_NOISE = (0.02, 0.09)  # standard deviation
-_CREASE = 0.5  # pixels: half the width of a line across the picture, at most
-_CHUNK = 1024  # pictures that are drawn at once, so that all of it stays in the processor's cache
+_CONTRAST = (0.35, 0.9)  # difference of paper and ink, of the whole range
+_TINT = 0.12  # difference of each channel of paper and ink from grey at most
+_GRADIENT = 0.25  # change of the paper's grey across the picture at most
+_NOISE = (0.02, 0.09)  # standard deviation, of the whole range
+_CREASE = 0.5  # pixels: half the width of a line across the picture at most
+_CHUNK = 1024  # pictures that are drawn at once, few enough for the processor's cache
 
-# Random numbers of the drawing; the split's own, which share the seed, have lower ones.
+# Fields of the random numbers, as of `random_keys`; the split uses lower ones with the same seed.
 _FIRST_FIELD = 1000
 _NOISE_FIELD = 2000
 
@@ -63,15 +62,15 @@ Floats = NDArray[np.float32]
 
 
 def draw_characters(seed: int) -> tuple[Pictures, NDArray[np.int32], int]:
-    """Draw the source. The same seed gives the same bytes.
+    """Draw all pictures of the source, each with a font and distortions of its own.
 
-    Both parts show all fonts; what differs is how each picture is distorted, which is never the same twice.
+    The same seed gives the same bytes on every processor.
 
     Args:
-        seed: of fonts and distortions.
+        seed: seed of fonts and distortions.
 
     Returns:
-        (M, 16, 16, 3) uint8 pictures, (M,) int32 labels into `CLASS_NAMES`, and the number of training rows,
+        (M, 16, 16, 3) uint8 pictures, (M,) int32 index into `CLASS_NAMES`, and the number of training rows,
         which come first.
 
     Raises:
@@ -80,16 +79,16 @@ def draw_characters(seed: int) -> tuple[Pictures, NDArray[np.int32], int]:
     classes = len(CLASS_NAMES)
     rows = np.arange((TRAIN_PER_CLASS + TEST_PER_CLASS) * classes, dtype=np.int64)
     labels = (rows % classes).astype(np.int32)
-    distances = _distances()
+    distances = _glyph_distances()
     pictures = np.empty((len(rows), SIZE, SIZE, 3), dtype=np.uint8)
     for start in range(0, len(rows), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        pictures[part] = _draw(distances, rows[part], labels[part], seed)
+        chunk = slice(start, start + _CHUNK)
+        pictures[chunk] = _draw_rows(distances, rows[chunk], labels[chunk], seed)
     return pictures, labels, TRAIN_PER_CLASS * classes
 
 
 def keep_characters(pictures: Pictures, cache_dir: Path) -> None:
-    """Write drawn pictures, (M, 16, 16, 3) uint8, to one file that their digest names.
+    """Write drawn pictures, (M, 16, 16, 3) uint8, to a file in ``cache_dir`` whose name has their digest.
 
     Raises:
         StorageError: ``cache_dir`` cannot be written.
@@ -99,25 +98,25 @@ def keep_characters(pictures: Pictures, cache_dir: Path) -> None:
 
 
 def load_characters(content: str, seed: int, cache_dir: Path) -> Pictures:
-    """Read what `keep_characters` wrote; where that is gone or damaged, draw it again.
+    """Read the pictures that `keep_characters` wrote; draw and write them again if that fails.
 
     Args:
         content: digest of the pictures.
-        seed: that they were drawn with.
-        cache_dir: where they were kept.
+        seed: seed with which they were drawn.
+        cache_dir: folder of the file.
 
     Returns:
         (M, 16, 16, 3) uint8.
 
     Raises:
-        DataError: this version of mptctl draws other pictures.
+        DataError: the file is gone or damaged, and this version of mptctl draws other pictures.
         StorageError: ``cache_dir`` cannot be read or written.
     """
     path = _cache_file(content, cache_dir)
     try:
-        kept: Pictures = np.load(path, allow_pickle=False)
-        if content_digest(kept) == content:
-            return kept
+        cached: Pictures = np.load(path, allow_pickle=False)
+        if content_digest(cached) == content:
+            return cached
     except (FileNotFoundError, ValueError, EOFError):
         pass
     except OSError as error:
@@ -133,21 +132,26 @@ def load_characters(content: str, seed: int, cache_dir: Path) -> Pictures:
 
 
 def _cache_file(content: str, cache_dir: Path) -> Path:
+    """Return the path of the file of pictures with a digest."""
     return cache_dir / f"characters-{content}.npy"
 
 
 class _Draws:
-    """Uniform random numbers, one a picture at each call.
+    """Draws uniform random numbers, one for each picture in each call, by the next field.
 
-    What is made of them takes sums, products, quotients and square roots alone, which every processor rounds
+    The drawing uses only sums, products, quotients and square roots of them, which every processor rounds
     alike.
+
+    Args:
+        seed: seed of the drawing.
+        rows: (n,) rows of the pictures in the source.
     """
 
     def __init__(self, seed: int, rows: NDArray[np.int64]) -> None:
         self.seed, self.rows, self.field = seed, rows, _FIRST_FIELD
 
     def __call__(self, low: float, high: float) -> Floats:
-        """(n, 1, 1) numbers in [low, high)."""
+        """Draw (n, 1, 1) numbers in [low, high)."""
         self.field += 1
         keys = random_keys(self.seed, 0, self.rows, self.field)
         share = (keys >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)
@@ -155,16 +159,24 @@ class _Draws:
         return drawn[:, None, None]
 
 
-def _draw(distances: Floats, rows: NDArray[np.int64], labels: NDArray[np.int32], seed: int) -> Pictures:
-    """(n, SIZE, SIZE, 3): one picture a row."""
+def _draw_rows(distances: Floats, rows: NDArray[np.int64], labels: NDArray[np.int32], seed: int) -> Pictures:
+    """Draw (n, SIZE, SIZE, 3) pictures.
+
+    Args:
+        distances: as of `_glyph_distances`.
+        rows: (n,) rows of the pictures in the source.
+        labels: (n,) classes of these rows.
+        seed: seed of the drawing.
+    """
     draw = _Draws(seed, rows)
-    ink = _ink(draw, distances, labels)
-    noise = _noise(seed, rows)
+    ink = _draw_ink(draw, distances, labels)
+    noise = _draw_noise(seed, rows)
     contrast = draw(*_CONTRAST)
-    paper = draw(0, 1) * (1 - contrast)
-    dark = draw(0, 1) < 0.5
-    paper, pen = np.where(dark, paper + contrast, paper), np.where(dark, paper, paper + contrast)
-    y, x = _places()
+    darker = draw(0, 1) * (1 - contrast)
+    is_dark_on_light = draw(0, 1) < 0.5
+    paper = np.where(is_dark_on_light, darker + contrast, darker)
+    pen = np.where(is_dark_on_light, darker, darker + contrast)
+    y, x = _pixel_places()
     paper = paper + (draw(-1, 1) * (y - SIZE / 2) + draw(-1, 1) * (x - SIZE / 2)) * np.float32(
         _GRADIENT / SIZE
     )
@@ -180,61 +192,63 @@ def _draw(distances: Floats, rows: NDArray[np.int64], labels: NDArray[np.int32],
     return pictures
 
 
-def _ink(draw: _Draws, distances: Floats, labels: NDArray[np.int32]) -> Floats:
-    """(n, SIZE, SIZE) in 0..1: the part of each pixel that a character or the crease across it covers."""
+def _draw_ink(draw: _Draws, distances: Floats, labels: NDArray[np.int32]) -> Floats:
+    """Draw the (n, SIZE, SIZE) share, 0 to 1, of each pixel that the character or a crease covers."""
     font = draw(0, len(FONTS))[:, 0, 0].astype(np.int64)
-    y, x = _places()
-    # From a pixel of the picture to a place in the glyph's square, around the baseline's middle.
+    y, x = _pixel_places()
+    # Place of each pixel in the glyph's square: from the middle of the baseline, in pixels of the picture.
     across = x - np.float32(SIZE / 2 - 0.5) + draw(-_SHIFT, _SHIFT)
     down = y - np.float32(_PICTURE_BASELINE) + draw(-_SHIFT, _SHIFT)
-    # Slanted around the middle of a small letter: around the baseline, high letters would leave the picture.
+    # The slant turns around the middle of a small letter; around the baseline, high letters would leave the
+    # picture.
     slant, tilt = draw(-_SLANT, _SLANT), draw(-_SLANT / 2, _SLANT / 2)
     across, down = across + slant * (down + np.float32(0.25 * _PICTURE_EM)), down + tilt * across
     unit = np.float32(EM / _PICTURE_EM)
     column = across * (unit / draw(*_SCALE)) + np.float32(SQUARE / 2)
     row = down * (unit / draw(*_SCALE)) + np.float32(BASELINE)
-    inside = _sample(distances, font * len(CLASS_NAMES) + labels, row, column) / unit
-    ink = _covered((inside + draw(*_STROKE)) / draw(*_BLUR))
+    distance = _interpolate(distances, font * len(CLASS_NAMES) + labels, row, column) / unit
+    ink = _cover((distance + draw(*_STROKE)) / draw(*_BLUR))
     # The crease is a line from edge to edge: x = a + b y or y = a + b x.
     upright = draw(0, 1) < 0.5
     along, beside = np.where(upright, y, x), np.where(upright, x, y)
-    off = np.abs(beside - draw(-SIZE / 2, 1.5 * SIZE) - draw(-1, 1) * (along - np.float32(SIZE / 2)))
-    return np.maximum(ink, _covered(draw(0, _CREASE) - off))
+    off_crease = np.abs(beside - draw(-SIZE / 2, 1.5 * SIZE) - draw(-1, 1) * (along - np.float32(SIZE / 2)))
+    return np.maximum(ink, _cover(draw(0, _CREASE) - off_crease))
 
 
-def _places() -> tuple[Floats, Floats]:
-    """Row and column of each pixel, (1, SIZE, SIZE) each."""
+def _pixel_places() -> tuple[Floats, Floats]:
+    """Return row and column of each pixel of a picture, (1, SIZE, SIZE) each."""
     y, x = np.mgrid[:SIZE, :SIZE].astype(np.float32)[:, None]
     return y, x
 
 
-def _covered(distance: Floats) -> Floats:
-    """The part of a pixel that is covered, from the distance of its middle to the edge."""
+def _cover(distance: Floats) -> Floats:
+    """Return the covered share of pixels whose middles are ``distance`` pixels inside an edge."""
     covered: Floats = np.clip(distance + np.float32(0.5), np.float32(0), np.float32(1))
     return covered
 
 
-def _noise(seed: int, rows: NDArray[np.int64]) -> Floats:
-    """(n, SIZE, SIZE, 3) of mean 0 and deviation 1: sums of four bytes, which are nearly normal."""
+def _draw_noise(seed: int, rows: NDArray[np.int64]) -> Floats:
+    """Draw (n, SIZE, SIZE, 3) nearly normal numbers of mean 0 and deviation 1: sums of four random bytes."""
     words = SIZE * SIZE * 3 // 2
     keys = random_keys(seed, 0, (rows[:, None] * words + np.arange(words)).reshape(-1), _NOISE_FIELD)
     total = keys.astype("<u8").view(np.uint8).reshape(-1, 4).sum(axis=1, dtype=np.int32)
-    # Variance of a byte: (256**2 - 1) / 12.
+    # Four bytes have the mean 510 and the variance 4 (256**2 - 1) / 12, which is 147.8**2.
     noise: Floats = (total - 510).astype(np.float32) / np.float32(147.8)
     return noise.reshape(-1, SIZE, SIZE, 3)
 
 
-def _sample(
-    squares: Floats,
-    which: NDArray[np.int64],
-    row: Floats,
-    column: Floats,
-) -> Floats:
-    """Values between the pixels of squares, bilinear; beyond the edge, the edge's."""
+def _interpolate(squares: Floats, square: NDArray[np.int64], row: Floats, column: Floats) -> Floats:
+    """Interpolate bilinearly between the pixels of squares; beyond an edge, values are those of the edge.
+
+    Args:
+        squares: (..., SQUARE, SQUARE) values.
+        square: (n,) index of each picture's square.
+        row, column: (n, SIZE, SIZE) places in that square, in its pixels.
+    """
     row, column = (np.clip(place, 0, np.float32(SQUARE - 1.001)) for place in (row, column))
     top, left = row.astype(np.int32), column.astype(np.int32)
     down, right = row - top, column - left
-    place = which[:, None, None] * (SQUARE * SQUARE) + top * SQUARE + left
+    place = square[:, None, None] * (SQUARE * SQUARE) + top * SQUARE + left
     flat = squares.reshape(-1)
     upper = flat[place] * (1 - right) + flat[place + 1] * right
     lower = flat[place + SQUARE] * (1 - right) + flat[place + SQUARE + 1] * right
@@ -243,15 +257,18 @@ def _sample(
 
 
 @lru_cache(maxsize=1)
-def _distances() -> Floats:
-    """(fonts, classes, square, square): distance to the glyph's edge in pixels, inside positive."""
+def _glyph_distances() -> Floats:
+    """Compute the distance of each pixel to the glyph's edge: (fonts, classes, SQUARE, SQUARE).
+
+    Distances are in pixels of the square, positive inside the glyph.
+    """
     from scipy.ndimage import distance_transform_edt
 
     glyphs = read_glyphs(len(FONTS), len(CLASS_NAMES), SQUARE)
-    out = np.empty(glyphs.shape, dtype=np.float32)
+    distances = np.empty(glyphs.shape, dtype=np.float32)
     for font, label in np.ndindex(glyphs.shape[:2]):
         ink = glyphs[font, label]
-        out[font, label] = np.where(
+        distances[font, label] = np.where(
             ink, distance_transform_edt(ink) - 0.5, 0.5 - distance_transform_edt(~ink)
         )
-    return out
+    return distances

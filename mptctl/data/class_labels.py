@@ -1,4 +1,4 @@
-"""Names for people beside class ids such as n01641577: read from a file, kept in split.json."""
+"""Reads readable names of classes whose ids are codes such as n01641577, and keeps them in split.json."""
 
 from __future__ import annotations
 
@@ -13,73 +13,82 @@ from mptctl.errors import UsageError, some
 from mptctl.files import read_text
 
 FLAG = "--class-labels"
-# First cells of a line that names its columns.
+# First cells, in lower case, of a first line that names the columns.
 HEADS = {"id", "class", "synset", "wnid", "label"}
-# Room for a quarter of a million classes.
+# Bytes of the file at most: room for a quarter of a million classes.
 MOST_BYTES = 2**24
 
 
 def read_class_labels(path: Path, classes: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Names of classes: `id,name` in a .csv file, else the id, a tab or spaces, and the name.
+    """Read readable names of classes from a file.
+
+    A line is ``id,name`` in a .csv file; else the id, a tab or a space, and the name.
 
     Args:
-        path: of the file; it may hold ids of other classes, too.
-        classes: ids of the split.
+        path: the file, which may also have ids of other classes.
+        classes: class ids of the split.
 
     Returns:
-        The name of each class that the file has, by id; and notes on those that it lacks.
+        The name of each class by id, and notes on classes without a name, unknown ids, and repeated names.
 
     Raises:
-        UsageError: the file cannot be read or is too large, a line has no name, an id has two names, or none
+        UsageError: the file cannot be read or is too large, a line has no name, an id has two names, or no id
             is a class of the split.
-        DataError: a device or FIFO.
+        DataError: the path is a device or FIFO.
     """
     where = f"{FLAG} {path}"
     text = read_text(path.expanduser(), MOST_BYTES, where, "write an id and a name a line")
-    found: dict[str, str] = {}
-    for number, (label, name) in _rows(text.splitlines(), path.suffix.lower() == ".csv"):
+    names: dict[str, str] = {}
+    for number, (label, name) in _read_rows(text.splitlines(), path.suffix.lower() == ".csv"):
         if number == 1 and label.lower() in HEADS and label not in classes:
             continue
         if not label or not name:
             raise UsageError(
                 f"{where}: line {number}: {label or name!r} alone; write an id and a name a line"
             )
-        earlier_name = found.setdefault(label, name)
+        earlier_name = names.setdefault(label, name)
         if earlier_name != name:
             raise UsageError(
                 f"{where}: line {number}: {label} has two names, {earlier_name!r} and {name!r}; keep one"
             )
-    labels = {label: found[label] for label in classes if label in found}
+    labels = {label: names[label] for label in classes if label in names}
     if not labels:
         raise UsageError(
-            f"{where}: none of its {len(found):,} ids is a class of the split, such as {some(classes, 1)}; "
+            f"{where}: none of its {len(names):,} ids is a class of the split, such as {some(classes, 1)}; "
             "write ids as split.json has them"
         )
-    return labels, _notes(labels, found, classes)
+    return labels, _make_notes(labels, len(names), classes)
 
 
 def label_classes(split: Split, labels: Mapping[str, str]) -> Split:
-    """The split with names for people beside its class ids, written; everything else stays as it is.
+    """Write readable names of classes into the split of a run root, and return the split with them.
 
     Args:
-        split: of a run root.
-        labels: names by id; those of earlier names are replaced.
+        split: the split of the run root.
+        labels: names by class id; they replace all earlier names.
 
     Raises:
-        StorageError: it cannot be written.
+        StorageError: the split cannot be written.
     """
     named = replace(split, file=split.file.model_copy(update={"class_labels": dict(labels)}))
     save_split(named)
     return named
 
 
-def _rows(lines: Sequence[str], commas: bool) -> list[tuple[int, tuple[str, str]]]:
-    """Number, id and name of each line that is not empty."""
+def _read_rows(lines: Sequence[str], has_commas: bool) -> list[tuple[int, tuple[str, str]]]:
+    """Return number, id and name of each line that is not empty.
+
+    A line with a tab is cut there, another one at its commas in a .csv file, else at its first space.
+
+    Args:
+        lines: lines of the file.
+        has_commas: True for a .csv file.
+    """
     rows = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        if "\t" not in line and commas:
+        if "\t" not in line and has_commas:
             cells = [cell.strip() for cell in next(csv.reader([line]))]
             label, name = cells[0], ", ".join(cells[1:])
         else:
@@ -88,15 +97,22 @@ def _rows(lines: Sequence[str], commas: bool) -> list[tuple[int, tuple[str, str]
     return rows
 
 
-def _notes(labels: Mapping[str, str], found: Mapping[str, str], classes: Sequence[str]) -> list[str]:
+def _make_notes(labels: Mapping[str, str], total: int, classes: Sequence[str]) -> list[str]:
+    """Make notes on classes without a name, ids of no class, and names of several classes.
+
+    Args:
+        labels: names by class id.
+        total: number of ids in the file.
+        classes: class ids of the split.
+    """
     notes = []
     if without := [label for label in classes if label not in labels]:
         verb = "has no name and is" if len(without) == 1 else "have no name and are"
         notes.append(f"{some(without)} {verb} shown by id")
-    if others := len(found) - len(labels):
-        noun = "id of the file is no class" if others == 1 else "ids of the file are no classes"
-        notes.append(f"{others:,} {noun} of the split")
-    names = Counter(labels.values())
-    if twice := sorted(name for name, count in names.items() if count > 1):
-        notes.append(f"{some(twice)}: the name of several classes, which their ids tell apart")
+    if unknown := total - len(labels):
+        noun = "id of the file is no class" if unknown == 1 else "ids of the file are no classes"
+        notes.append(f"{unknown:,} {noun} of the split")
+    counts = Counter(labels.values())
+    if repeated := sorted(name for name, count in counts.items() if count > 1):
+        notes.append(f"{some(repeated)}: the name of several classes, which their ids tell apart")
     return notes

@@ -1,4 +1,4 @@
-"""The class split: class order is always old classes first, then new ones; everything maps by class name."""
+"""Divides classes into old and new ones, and maps labels between class orders by class name."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mptctl.errors import CheckpointError, UsageError, some
 
 @dataclass(frozen=True)
 class ClassSplit:
-    """The classes of a split: those that the old model knows, and the new ones.
+    """The classes of a split: old classes, which the old model knows, then new classes.
 
     Attributes:
-        names: every class name, old ones first; column i of the new model's logits is ``names[i]``.
-        num_old: how many of them are old (C_old in the paper).
+        names: all class names, old ones first; column i of the new model's logits is of class ``names[i]``.
+        num_old: number of old classes (C_old in the paper).
 
     Raises:
-        UsageError: a name is there twice, or ``num_old`` is not between 0 and the number of classes.
+        UsageError: two classes have one name, or ``num_old`` is not between 0 and the number of classes.
     """
 
     names: tuple[str, ...]
@@ -57,23 +57,23 @@ def split_classes(
 
     Args:
         source_names: class names in the source's own order.
-        old_fraction: part of the classes that is old, rounded down; 1.0 is an update without new classes.
-        old_names: the old classes by name, in the order that the old model answers in; overrides the
-            fraction.
-        class_fraction: part of the source's classes that is taken, rounded down: the first ones, old ones
-            among them.
+        old_fraction: share of the classes that is old, rounded down; 1.0: an update without new classes.
+        old_names: names of the old classes, in the order of the old model's logits; overrides
+            ``old_fraction`` and ``order``.
+        class_fraction: share of all classes that is kept, rounded down: old classes and the first new ones.
         order: ``given`` takes the first classes of the source as old, ``random`` shuffles them with ``seed``.
         seed: seed of the shuffle.
 
     Raises:
-        UsageError: a name that the source does not have, no old class at all, fewer classes than old ones, or
-            an unknown order.
+        UsageError: an unknown class name or order, a fraction out of range, no old class, or
+            ``class_fraction`` leaves fewer classes than are old.
     """
     if order not in ("given", "random"):
         raise UsageError(f"--order {order}: unknown; use given or random")
     names = [str(name) for name in source_names]
     if old_names is not None:
-        unknown = [name for name in old_names if name not in set(names)]
+        known, chosen = set(names), set(old_names)
+        unknown = [name for name in old_names if name not in known]
         if unknown:
             raise UsageError(
                 f"--old-classes: {some(unknown)} "
@@ -81,74 +81,73 @@ def split_classes(
             )
         if not old_names:
             raise UsageError("--old-classes: the file names no class; write one class name a line")
-        chosen = set(old_names)
-        names = [*old_names, *(name for name in names if name not in chosen)]
-        return ClassSplit(_taken(names, class_fraction, len(old_names)), len(old_names))
+        new_names = [name for name in names if name not in chosen]
+        return ClassSplit(
+            _first_names([*old_names, *new_names], class_fraction, len(old_names)), len(old_names)
+        )
     if not 0.0 < old_fraction <= 1.0:
         raise UsageError(f"--old-fraction {old_fraction}: must be above 0 and at most 1")
-    num_old = _part_of(len(names), old_fraction)
+    num_old = _count_of(len(names), old_fraction)
     if num_old == 0:
         raise UsageError(
             f"--old-fraction {old_fraction}: leaves no old class out of {len(names)}; use a larger one"
         )
     if order == "random":
         permutation = np.random.default_rng(seed).permutation(len(names))
-        names = [names[i] for i in permutation]
-    return ClassSplit(_taken(names, class_fraction, num_old), num_old)
+        names = [names[label] for label in permutation]
+    return ClassSplit(_first_names(names, class_fraction, num_old), num_old)
 
 
-def _taken(names: Sequence[str], fraction: float, num_old: int) -> tuple[str, ...]:
-    """The first classes of an order, so many as a fraction says."""
-    taken = _part_of(len(names), fraction)
-    if not num_old <= taken <= len(names):
+def _first_names(names: Sequence[str], fraction: float, num_old: int) -> tuple[str, ...]:
+    """Return the first names of an order, as many as ``fraction`` says; UsageError for fewer than are old."""
+    count = _count_of(len(names), fraction)
+    if not num_old <= count <= len(names):
         raise UsageError(
-            f"class fraction {fraction}: takes {taken} of {len(names)} classes, {num_old} of them old; use "
+            f"class fraction {fraction}: takes {count} of {len(names)} classes, {num_old} of them old; use "
             "one that takes all old classes, and at most 1"
         )
-    return tuple(names[:taken])
+    return tuple(names[:count])
 
 
-def _part_of(classes: int, fraction: float) -> int:
-    return int(np.floor(classes * fraction + 1e-9))  # 0.07 * 100 is 7.000000000000001
+def _count_of(classes: int, fraction: float) -> int:
+    """Return a fraction of a number of classes, rounded down but for errors of floating point."""
+    return int(np.floor(classes * fraction + 1e-9))  # 0.57 * 100 is 56.99999999999999
 
 
 def label_map(source_names: Sequence[str], target_names: Sequence[str]) -> NDArray[np.int64]:
-    """Map labels of one class order to another, by name.
+    """Map the labels of one class order to those of another, by class name.
 
     Returns:
-        (len(source_names),) index into ``target_names`` of each source class, -1 where it has none.
+        (len(source_names),) index of each source class in ``target_names``; -1 for a class that is not there.
 
     >>> label_map(["cat", "dog", "fox"], ["fox", "cat"]).tolist()
     [1, -1, 0]
     """
-    position = {name: i for i, name in enumerate(target_names)}
+    position = {name: label for label, name in enumerate(target_names)}
     return np.array([position.get(name, -1) for name in source_names], dtype=np.int64)
 
 
 def columns_for(model_names: Sequence[str], wanted: Sequence[str], what: str) -> NDArray[np.int64]:
-    """Columns of a model's logits in the order of ``wanted`` classes.
+    """Find the columns of a model's logits for classes in another order.
 
     Args:
         model_names: class names in the order of the model's logits.
-        wanted: class names in the order that is needed; must be the same set.
+        wanted: the same class names, in the order that is needed.
         what: name of the model, for the message.
 
     Returns:
         (len(wanted),) column of the model for each wanted class.
 
     Raises:
-        CheckpointError: the model knows other classes; the message names those that do not match.
+        CheckpointError: the model has other classes; the message names those that differ.
     """
     missing = [name for name in wanted if name not in set(model_names)]
     extra = [name for name in model_names if name not in set(wanted)]
     if missing or extra:
-        parts = [
-            f"{verb} {some(names)}"
-            for verb, names in (("does not know", missing), ("knows beside the split", extra))
-            if names
-        ]
+        problems = [f"does not know {some(missing)}"] if missing else []
+        problems += [f"knows beside the split {some(extra)}"] if extra else []
         raise CheckpointError(
-            f"{what}: its classes are not those of the split: it {'; it '.join(parts)}; "
+            f"{what}: its classes are not those of the split: it {'; it '.join(problems)}; "
             "use a model of this split, or run split with --old-classes"
         )
     return label_map(wanted, model_names)

@@ -1,4 +1,4 @@
-"""Splits that `split` does not write: of pictures without labels, and of a run that knows further classes."""
+"""Splits that `mptctl split` does not write: of pictures without labels, and with classes added to a run."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from mptctl.data.classes import ClassSplit, label_map
 from mptctl.data.held_split import holds_split
 from mptctl.data.listing.image_folder import BadPictures
 from mptctl.data.listing.listed_source import Checks, scan_shards, scan_table
-from mptctl.data.listing.patterns import root_of
-from mptctl.data.listing.recognise import recognise
+from mptctl.data.listing.patterns import root_folder_of
+from mptctl.data.listing.recognise import recognise_kind
 from mptctl.data.manifest import BAD, TEST, Manifest, pack_paths
 from mptctl.data.picture_kinds import EXTENSIONS, is_read, is_unread_picture, walk_visible
 from mptctl.data.split import Split, load_split, split_of
 from mptctl.data.split_file import (
     SPLIT_NAME,
     SplitRequest,
-    counts_of,
-    fingerprint_of,
+    compute_fingerprint,
+    count_parts,
     manifest_name,
     parse_split_file,
 )
@@ -32,7 +32,7 @@ from mptctl.data.verify import CheckedFiles, check_files
 from mptctl.errors import DataError, UsageError, some
 from mptctl.names import OnBad, PlaceKind, Progress, Verify, tell_nobody
 
-# The way in which Python shows a byte of a file's name that is not UTF-8.
+# The characters by which Python stands for bytes of a file name that is not UTF-8.
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -44,25 +44,24 @@ def unlabelled_split(
     on_bad: OnBad = "fail",
     progress: Progress = tell_nobody,
 ) -> tuple[Split, list[str]]:
-    """List and check pictures, so that every loader can read them; nothing is written.
+    """List and check pictures without labels, and make a split of them; nothing is written.
 
     Args:
-        root: a folder; pictures in its folders count too, hidden files do not. Pictures of kinds that are
-            not read are bad files. Or a table of paths below its folder, or a pattern of tar shards.
-        class_names: what a model can answer. Every label of the split is 0 and means nothing.
-        verify: ``header``, or ``decode`` to decode every file as well.
-        on_bad: ``fail`` on bad files, or ``quarantine`` to leave them out.
-        progress: told how many files are checked.
+        root: a folder, with pictures at any depth; or a table of paths below its folder; or a pattern of tar
+            shards. Hidden files do not count. In a folder, pictures of kinds that are not read are bad.
+        class_names: names of the classes that a model knows. Every label of the split is 0, without meaning.
+        verify, on_bad, progress: as of `read_source`.
 
     Returns:
-        The split, whose ids are paths below the folder, or as of `split`, and one line for each picture that
-        is left out.
+        The split, all of whose pictures are in the test part, and one line for each bad picture. In a folder
+        the ids are paths below it.
 
     Raises:
-        DataError: no folder, no picture in it, none that can be used, or bad files, which are named.
+        BadPictures: ``on_bad`` is ``fail``, and some picture is bad.
+        DataError: ``root`` is none of these, or has no good picture.
     """
-    if place_of_pictures(root) != "imagefolder":
-        return _listed_split(root, class_names, verify=verify, on_bad=on_bad, progress=progress)
+    if find_place_kind(root) != "imagefolder":
+        return _split_listed(root, class_names, verify=verify, on_bad=on_bad, progress=progress)
     # Links to folders are followed, each folder once.
     paths = sorted(
         (folder / name).relative_to(root).as_posix()
@@ -95,13 +94,15 @@ def unlabelled_split(
         )
     manifest = _test_manifest(root, class_names, paths, checked, good)
     classes = ClassSplit(class_names, len(class_names))
-    return split_of(manifest, classes, _request(root), root, verify=verify, quarantined=left_out), left_out
+    return split_of(
+        manifest, classes, _make_request(root), root, verify=verify, quarantined=left_out
+    ), left_out
 
 
 def _test_manifest(
     root: Path, class_names: tuple[str, ...], paths: list[str], checked: CheckedFiles, rows: list[int]
 ) -> Manifest:
-    """A manifest of some of the files, all of the test part and of the first class."""
+    """Make a manifest of the given rows of the checked files, all in the test part and of class 0."""
     path_bytes, path_offsets = pack_paths([paths[row] for row in rows])
     return Manifest(
         source="imagefolder",
@@ -119,7 +120,8 @@ def _test_manifest(
     )
 
 
-def _request(root: Path) -> SplitRequest:
+def _make_request(root: Path) -> SplitRequest:
+    """Make the request of a split whose classes are all old, of pictures in a folder."""
     return SplitRequest(
         source="imagefolder",
         data_root=str(root),
@@ -131,36 +133,36 @@ def _request(root: Path) -> SplitRequest:
     )
 
 
-def _listed_split(
+def _split_listed(
     place: Path, class_names: tuple[str, ...], **checks: Unpack[Checks]
 ) -> tuple[Split, list[str]]:
-    """As `unlabelled_split`, of a table or of shards."""
-    if place_of_pictures(place) == "table":
+    """Do what `unlabelled_split` does, for a table or shards."""
+    if find_place_kind(place) == "table":
         listed = scan_table(place, place.resolve().parent, {}, labelled=False, **checks)
     else:
-        listed = scan_shards(str(place), root_of(str(place)), None, labelled=False, **checks)
-    was = listed.manifest
-    parts = np.where(was.parts == BAD, was.parts, np.uint8(TEST))
+        listed = scan_shards(str(place), root_folder_of(str(place)), None, labelled=False, **checks)
+    before = listed.manifest
+    parts = np.where(before.parts == BAD, before.parts, np.uint8(TEST))
     if not np.any(parts == TEST):
-        raise DataError(f"{place}: none of its {len(was)} pictures can be used: {some(listed.problems)}")
-    manifest = replace(was, class_names=class_names, labels=np.zeros_like(was.labels), parts=parts)
+        raise DataError(f"{place}: none of its {len(before)} pictures can be used: {some(listed.problems)}")
+    manifest = replace(before, class_names=class_names, labels=np.zeros_like(before.labels), parts=parts)
     classes = ClassSplit(class_names, len(class_names))
-    request = _request(place).model_copy(update={"source": was.source, "data_root": str(was.root)})
+    request = _make_request(place).model_copy(update={"source": before.source, "data_root": str(before.root)})
     split = split_of(
         manifest, classes, request, place.parent, verify=checks["verify"], quarantined=listed.problems
     )
     return split, listed.problems
 
 
-def place_of_pictures(root: Path) -> PlaceKind:
-    """The kind of a place without labels, which needs no torch to be known.
+def find_place_kind(root: Path) -> PlaceKind:
+    """Return the kind of a place of pictures without labels: every folder is an image folder here.
 
     Raises:
-        DataError: neither a folder, nor a table or shards.
+        DataError: the place is neither a folder, nor a table or shards.
     """
     if root.is_dir():
         return "imagefolder"
-    kind = recognise(str(root))
+    kind = recognise_kind(str(root))
     if kind not in ("table", "webdataset"):
         raise DataError(
             f"{root}: not a folder; name one that holds pictures, a table of their paths (.csv, .parquet), "
@@ -170,62 +172,69 @@ def place_of_pictures(root: Path) -> PlaceKind:
 
 
 def extend_split(split: Split, known: Sequence[str], added: Sequence[str]) -> Split:
-    """The split with further class names, of which it has no picture; nothing is written.
+    """Return a split with further class names; nothing is written.
+
+    The classes are in the order: ``known``, ``added``, the others of the split.
 
     Args:
-        split: stays as it is.
-        known: classes that count as old.
-        added: classes that come next; those that the split has keep their pictures.
+        split: the split to extend; stays as it is.
+        known: names of classes that count as old.
+        added: names of classes that count as new. A class that the split has keeps its pictures; another one
+            has no picture.
     """
-    strangers = [name for name in added if name not in set(split.classes.names)]
-    manifest = replace(split.manifest, class_names=(*split.manifest.class_names, *strangers))
+    before = split.classes.names
+    without_pictures = [name for name in added if name not in before]
+    manifest = replace(split.manifest, class_names=(*split.manifest.class_names, *without_pictures))
     first = (*known, *added)
-    names = (*first, *(name for name in split.classes.names if name not in set(first)))
+    names = (*first, *(name for name in before if name not in set(first)))
     file = split.file.model_copy(
         update={
             "class_names": list(names),
             "num_old": len(known),
-            "counts": counts_of(manifest, names),
+            "counts": count_parts(manifest, names),
             "manifest": manifest_name(manifest),
             "manifest_fingerprint": manifest.fingerprint,
-            "fingerprint": fingerprint_of(manifest, names, len(known)),
+            "fingerprint": compute_fingerprint(manifest, names, len(known)),
             "extends": split.fingerprint,
         }
     )
-    # Labels of -1, of classes that are not taken, find the last place.
-    moved = np.append(label_map(split.classes.names, names), -1)
-    labels = moved[split.labels]
+    # The last place is for labels of -1, which stay -1.
+    new_labels = np.append(label_map(before, names), -1)
     return replace(
         split,
         file=file,
         manifest=manifest,
         classes=ClassSplit(names, len(known)),
-        labels=labels,
+        labels=new_labels[split.labels],
         fingerprint=file.fingerprint,
     )
 
 
-def own_split(paths: Iterable[Path], run_root: Path) -> Split | None:
-    """The split of its own that a run folder of some checkpoints has; None where all share the run root's.
+def find_own_split(paths: Iterable[Path], run_root: Path) -> Split | None:
+    """Find the extended split that the run folders of checkpoints have in place of the run root's split.
+
+    `fewshot --add` writes such a split into the run folder.
 
     Args:
-        paths: of checkpoints.
-        run_root: where decoded pictures are kept.
+        paths: paths of checkpoints.
+        run_root: run root that the returned split gets, with the cache of decoded pictures.
+
+    Returns:
+        None where every run has the split of the run root.
 
     Raises:
-        UsageError: two of them have different ones.
-        DataError: it is damaged.
+        UsageError: two runs have different extended splits.
+        DataError: a split is damaged.
     """
-    found: dict[str, Split] = {}
+    own: dict[str, Split] = {}
     for folder in dict.fromkeys(path.resolve().parent for path in paths):
         file = folder / SPLIT_NAME
-        # Run folders hold the run root's split, but for those to which `fewshot --add` added classes.
         if holds_split(folder) and parse_split_file(file.read_bytes(), file).extends is not None:
             split = replace(load_split(folder), run_root=run_root)
-            found[split.fingerprint] = split
-    if len(found) > 1:
+            own[split.fingerprint] = split
+    if len(own) > 1:
         raise UsageError(
             f"{', '.join(map(str, paths))}: have different splits of their own; "
             "compare each with the run that it was made from"
         )
-    return next(iter(found.values()), None)
+    return next(iter(own.values()), None)

@@ -1,4 +1,4 @@
-"""Identical pictures: found by size first and digest last, judged by the parts and labels that they have."""
+"""Finds identical pictures, and keeps copies out that lie in several parts or have several labels."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from mptctl.files import Model
 from mptctl.machine.facts import usable_cores
 from mptctl.names import Progress, Verify, tell_nobody
 
-# Bytes from the middle of a file that are compared before all of it is read.
+# Bytes from the middle of a file that are compared before whole files are.
 _PIECE = 4096
 _CHUNK = 256
 LOOKING = "looking for identical pictures"
 
 
 class DuplicatePicture(Model):
-    """A picture that is identical with others."""
+    """A picture that is identical to others."""
 
-    id: str = Field(description="of the picture")
+    id: str = Field(description="id of the picture")
     part: str = Field(description="train, val or test; out where it is kept out")
-    label: str = Field(description="its class")
+    label: str = Field(description="class of the picture")
 
 
 class Duplicates(Model):
-    """Identical pictures of a split, before any was kept out."""
+    """The identical pictures of a split, counted before any is kept out."""
 
-    compared: str = Field(description="bytes of the files, or decoded pixels")
+    compared: str = Field(description="what was compared: bytes of the files, or decoded pixels")
     sets: int = Field(description="sets of identical pictures")
-    pictures: int = Field(description="pictures in them")
+    pictures: int = Field(description="pictures in these sets")
     across_parts: int = Field(description="sets with pictures in several parts")
     across_labels: int = Field(description="sets with pictures of several classes")
     kept_out: int = Field(0, description="copies that are kept out")
@@ -50,16 +50,18 @@ def find_identical(
     array: NDArray[np.uint8] | None = None,
     progress: Progress = tell_nobody,
 ) -> NDArray[np.int64]:
-    """Find pictures of equal content.
+    """Find sets of identical pictures.
+
+    Pictures are compared by size first, then files by the bytes in their middle, and last by all content.
 
     Args:
-        manifest: its pictures that are kept out are left alone.
+        manifest: the pictures; those of the part BAD are left out.
         verify: ``header`` compares bytes of files, ``decode`` decoded pixels.
-        array: (M, H, W, 3) uint8 pictures of a source that is one array.
+        array: (M, H, W, 3) uint8 pictures of a source that is one array; None for files.
         progress: told how many pictures are compared.
 
     Returns:
-        (M,) the number of the set of identical pictures that each is of; -1 for one without a twin.
+        (M,) number of the set of each picture; -1 for a picture without a twin.
 
     Raises:
         DataError: a file is gone or cannot be decoded.
@@ -67,44 +69,45 @@ def find_identical(
     rows = np.flatnonzero(manifest.parts != BAD)
     shape = [manifest.heights, manifest.widths]
     if array is not None:
-        return _refined(rows, shape, len(manifest), lambda row: array[row].tobytes(), progress)
+        return _find_sets(rows, shape, len(manifest), lambda row: array[row].tobytes(), progress)
     if verify == "decode":
         from mptctl.data.pictures import decode_row  # which imports torch
 
-        return _refined(
+        return _find_sets(
             rows, shape, len(manifest), lambda row: decode_row(manifest, row).numpy().tobytes(), progress
         )
-    pieces = _refined(
-        rows, [manifest.sizes, *shape], len(manifest), lambda row: _piece(manifest, row), progress
+    by_middle = _find_sets(
+        rows, [manifest.sizes, *shape], len(manifest), lambda row: _read_middle(manifest, row), progress
     )
-    alike = np.flatnonzero(pieces >= 0)
-    small = manifest.sizes[alike] <= _PIECE  # of these the piece is all
-    found = _refined(alike[~small], [pieces], len(manifest), manifest.read, progress)
-    found[alike[small]] = pieces[alike[small]] + int(found.max(initial=-1)) + 1
-    return found
+    candidates = np.flatnonzero(by_middle >= 0)
+    is_small = manifest.sizes[candidates] <= _PIECE  # the piece was all of such a file
+    identical = _find_sets(candidates[~is_small], [by_middle], len(manifest), manifest.read, progress)
+    small = candidates[is_small]
+    identical[small] = by_middle[small] + int(identical.max(initial=-1)) + 1
+    return identical
 
 
-def describe(
+def describe_identical(
     identical: NDArray[np.int64], manifest: Manifest, parts: NDArray[np.uint8], verify: Verify
 ) -> Duplicates | None:
-    """Say which pictures are identical; None where none are.
+    """Count the sets of identical pictures, and list those across parts or labels; None without any set.
 
     Args:
-        identical: as of `find_identical`.
-        manifest: of the pictures.
-        parts: (M,) part of each.
-        verify: how they were compared.
+        identical: (M,) as of `find_identical`.
+        manifest: the pictures.
+        parts: (M,) part of each picture; those of the manifest do not count.
+        verify: how pictures were compared, as of `find_identical`.
     """
     rows = np.flatnonzero(identical >= 0)
     if not len(rows):
         return None
     numbers, set_of = np.unique(identical[rows], return_inverse=True)
-    in_parts = _several(set_of, parts[rows], len(numbers))
-    in_labels = _several(set_of, manifest.labels[rows], len(numbers))
+    across_parts = _has_several(set_of, parts[rows], len(numbers))
+    across_labels = _has_several(set_of, manifest.labels[rows], len(numbers))
     words = {code: part for part, code in PART_CODES.items()} | {BAD: "out"}
     listed: dict[int, list[DuplicatePicture]] = {}
-    shown = rows[(in_parts | in_labels)[set_of]]
-    for row, name in zip(shown.tolist(), manifest.ids(shown).tolist(), strict=True):
+    rows_to_list = rows[(across_parts | across_labels)[set_of]]
+    for row, name in zip(rows_to_list.tolist(), manifest.ids(rows_to_list).tolist(), strict=True):
         picture = DuplicatePicture(
             id=name, part=words[int(parts[row])], label=manifest.class_names[manifest.labels[row]]
         )
@@ -113,93 +116,115 @@ def describe(
         compared="decoded pixels" if verify == "decode" or manifest.is_array else "bytes of the files",
         sets=len(numbers),
         pictures=len(rows),
-        across_parts=int(in_parts.sum()),
-        across_labels=int(in_labels.sum()),
+        across_parts=int(across_parts.sum()),
+        across_labels=int(across_labels.sum()),
         listed=list(listed.values()),
     )
 
 
-def training_copies(
+def choose_copies(
     identical: NDArray[np.int64], labels: NDArray[np.int32], parts: NDArray[np.uint8]
 ) -> NDArray[np.bool_]:
-    """Pictures to keep out, so that no picture is in two parts, and none trains with two labels.
+    """Choose copies to keep out, so that no picture is in two parts, and none trains with two labels.
 
     Args:
         identical: (M,) as of `find_identical`.
-        labels: (M,) class of each.
-        parts: (M,) part of each.
+        labels: (M,) class of each picture.
+        parts: (M,) part of each picture.
 
     Returns:
-        (M,) copies in all parts but the last one that has the picture; and all training copies of one whose
-        labels contradict each other.
+        (M,) True for copies in any part but the last one of their set, and for all training copies of a set
+        with several labels.
     """
-    out = np.zeros(len(parts), dtype=np.bool_)
+    is_out = np.zeros(len(parts), dtype=np.bool_)
     rows = np.flatnonzero(identical >= 0)
     _, set_of = np.unique(identical[rows], return_inverse=True)
     count = int(set_of.max(initial=-1)) + 1
-    last = np.zeros(count, dtype=np.uint8)
-    np.maximum.at(last, set_of, parts[rows])
-    contradict = _several(set_of, labels[rows], count)[set_of] & (parts[rows] == TRAIN)
-    out[rows] = (parts[rows] != last[set_of]) | contradict
-    return out
+    last_part = np.zeros(count, dtype=np.uint8)
+    np.maximum.at(last_part, set_of, parts[rows])
+    has_several_labels = _has_several(set_of, labels[rows], count)[set_of]
+    is_out[rows] = (parts[rows] != last_part[set_of]) | (has_several_labels & (parts[rows] == TRAIN))
+    return is_out
 
 
 def keep_out_copies(
     identical: NDArray[np.int64], manifest: Manifest, parts: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint8], list[str]]:
-    """The parts without `training_copies`, and a line with its twin for each of those."""
-    out = training_copies(identical, manifest.labels, parts)
+    """Keep out the copies that `choose_copies` chooses.
+
+    Returns:
+        (M,) part of each picture, BAD for these copies, and for each of them a line that names a twin: one
+        that stays, if there is one.
+    """
+    is_out = choose_copies(identical, manifest.labels, parts)
     members: dict[int, list[int]] = {}
     for row in np.flatnonzero(identical >= 0).tolist():
         members.setdefault(int(identical[row]), []).append(row)
     lines = []
-    for row in np.flatnonzero(out).tolist():
-        others = sorted(
-            (each for each in members[int(identical[row])] if each != row), key=lambda each: bool(out[each])
-        )
-        twin = manifest.ids(np.array(others[:1]))[0]
-        lines.append(
-            f"{manifest.where(row)}: identical to {twin} ({manifest.class_names[manifest.labels[others[0]]]})"
-        )
-    return np.where(out, np.uint8(BAD), parts), lines
+    for row in np.flatnonzero(is_out).tolist():
+        twins = [member for member in members[int(identical[row])] if member != row]
+        twin = min(twins, key=lambda member: bool(is_out[member]))
+        twin_id, twin_class = manifest.ids(np.array([twin]))[0], manifest.class_names[manifest.labels[twin]]
+        lines.append(f"{manifest.where(row)}: identical to {twin_id} ({twin_class})")
+    return np.where(is_out, np.uint8(BAD), parts), lines
 
 
-def _several(set_of: NDArray[np.int64], values: NDArray[np.integer], count: int) -> NDArray[np.bool_]:
-    """(count,) whether a set has several values."""
-    low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, -1, dtype=np.int64)
+def _has_several(set_of: NDArray[np.int64], values: NDArray[np.integer], count: int) -> NDArray[np.bool_]:
+    """Tell for each set whether its rows have different values.
+
+    Args:
+        set_of: (n,) set of each row, from 0 to count - 1.
+        values: (n,) value of each row, at least 0.
+        count: number of sets.
+
+    Returns:
+        (count,) True for a set with several values.
+    """
+    low = np.full(count, np.iinfo(np.int64).max, dtype=np.int64)
+    high = np.full(count, -1, dtype=np.int64)
     np.minimum.at(low, set_of, values.astype(np.int64))
     np.maximum.at(high, set_of, values.astype(np.int64))
-    several: NDArray[np.bool_] = low != high
-    return several
+    return low < high
 
 
-def _refined(
+def _find_sets(
     rows: NDArray[np.int64],
     columns: Sequence[NDArray[np.integer]],
     total: int,
     content: Callable[[int], bytes],
     progress: Progress,
 ) -> NDArray[np.int64]:
-    """Sets of rows that are equal in all columns and in their content, which only these are asked for."""
-    found = np.full(total, -1, dtype=np.int64)
-    alike = rows[_sets([column[rows] for column in columns]) >= 0]
+    """Find sets of rows that are equal in all columns and in their content.
+
+    Args:
+        rows: rows of the manifest that are compared.
+        columns: (M,) each; only rows that are equal in all of them are compared by content.
+        total: rows of the manifest, M.
+        content: returns the bytes of a row that count, in any thread.
+        progress: told how many contents are read.
+
+    Returns:
+        (M,) number of the set of each row; -1 for a row without a twin, or not in ``rows``.
+    """
+    sets = np.full(total, -1, dtype=np.int64)
+    candidates = rows[_number_sets([column[rows] for column in columns]) >= 0]
     digests = np.zeros((2, total), dtype=np.int64)
 
-    def digest(start: int) -> None:
-        for row in alike[start : start + _CHUNK].tolist():
+    def digest_chunk(start: int) -> None:
+        for row in candidates[start : start + _CHUNK].tolist():
             word = hashlib.blake2b(content(row), digest_size=16).digest()
             digests[:, row] = np.frombuffer(word, dtype=np.int64)
 
-    starts = range(0, len(alike), _CHUNK)
+    starts = range(0, len(candidates), _CHUNK)
     with ThreadPoolExecutor(usable_cores()) as pool:
-        for start, _ in zip(starts, pool.map(digest, starts), strict=True):
-            progress(LOOKING, min(start + _CHUNK, len(alike)), len(alike))
-    found[alike] = _sets([*(column[alike] for column in columns), *digests[:, alike]])
-    return found
+        for start, _ in zip(starts, pool.map(digest_chunk, starts), strict=True):
+            progress(LOOKING, min(start + _CHUNK, len(candidates)), len(candidates))
+    sets[candidates] = _number_sets([*(column[candidates] for column in columns), *digests[:, candidates]])
+    return sets
 
 
-def _sets(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
-    """(n,) the number of the set of rows that are equal in all columns; -1 for a row without a twin."""
+def _number_sets(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
+    """Number the sets of rows that are equal in all (n,) columns: (n,), -1 for a row without a twin."""
     order = np.lexsort(list(columns))
     differs = np.zeros(max(len(order) - 1, 0), dtype=np.bool_)
     for column in columns:
@@ -211,8 +236,12 @@ def _sets(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
     return sets
 
 
-def _piece(manifest: Manifest, row: int) -> bytes:
-    """The middle of a file; all of a small one."""
+def _read_middle(manifest: Manifest, row: int) -> bytes:
+    """Read `_PIECE` bytes from the middle of a picture's file, or all of a smaller one.
+
+    Raises:
+        DataError: the file is gone.
+    """
     size = int(manifest.sizes[row])
     try:
         file = os.open(manifest.file(row), os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Further columns of a table or of shards, kept beside their split: what slices and weights may ask for."""
+"""Keeps further columns of a table or of shards beside the split, for slices and weights in `evaluate`."""
 
 from __future__ import annotations
 
@@ -13,23 +13,26 @@ from mptctl.files import replacing
 
 
 def columns_path(run_root: Path, manifest_fingerprint: str) -> Path:
-    """The file of a split's further columns, whether or not it is there."""
+    """Return the path of the file of a split's further columns, which need not exist."""
     return run_root / f"columns-{manifest_fingerprint[:16]}.parquet"
 
 
 def keep_columns(further: Mapping[str, Sequence[Any]], manifest: Manifest, run_root: Path) -> None:
-    """Write further columns by id, all as text, and remove those of earlier splits.
+    """Write further columns by id, all as text, and remove the files of earlier splits.
+
+    Without further columns no file is written. A column ``id`` is left out.
 
     Args:
-        further: by name, one value a row of the manifest; none removes earlier ones only.
-        manifest: of the pictures. Of an id in two parts the row of the test part is kept.
-        run_root: the folder of the split.
+        further: columns by name, one value for each row of the manifest.
+        manifest: the pictures; of an id in two parts, the later row is kept.
+        run_root: folder of the split.
 
     Raises:
         StorageError: the file cannot be written.
     """
     path = columns_path(run_root, manifest.fingerprint)
-    if further := {name: cells for name, cells in further.items() if name != "id"}:
+    further = {name: cells for name, cells in further.items() if name != "id"}
+    if further:
         import pyarrow as pa
         from pyarrow import parquet
 

@@ -1,8 +1,8 @@
-"""The group of each picture, such as a patient or a video, from a column of a file beside the pictures."""
+"""Reads the group of each picture, such as a patient or a video, from a column of groups."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,23 +14,44 @@ from mptctl.evaluation.reading.side_table import SideTable, no_such_column, side
 from mptctl.evaluation.reading.workspace import current, workspace
 
 
-def as_groups(cells: Sequence[object]) -> NDArray[np.str_]:
-    """(n,) names of groups of a column; "" for an empty cell."""
-    return np.array(["" if cell is None else str(cell) for cell in cells])
+def find_groups(
+    manifest: Manifest, column: str | None, metadata: Path | None, further: Mapping[str, Sequence[object]]
+) -> NDArray[np.str_] | None:
+    """Find the group of each picture in a file, or else in a further column of the source.
+
+    Args:
+        manifest: the M pictures.
+        column: name of the column of groups; None: there are no groups.
+        metadata: file with the column; None: the column is in ``further``.
+        further: further columns of the source by name, M values each.
+
+    Returns:
+        (M,) names of groups, "" for an empty cell; None without groups.
+
+    Raises:
+        DataError: as of `read_groups`.
+    """
+    if column is None:
+        return None
+    if metadata is not None:
+        return read_groups(metadata, column, manifest)
+    return np.array(["" if cell is None else str(cell) for cell in further[column]])
 
 
 def read_groups(path: Path, column: str, manifest: Manifest) -> NDArray[np.str_]:
-    """(M,) names of groups; "" for a picture whose cell is empty, and for one that is kept out.
+    """Read the group of each picture from a file.
 
     Args:
-        path: a file of any form that predictions have, with the pictures' ids in a column `id`.
-        column: of the groups.
-        manifest: of the pictures.
+        path: a file in any form of predictions, with the pictures' ids in a column ``id``.
+        column: name of the column of groups.
+        manifest: the M pictures.
+
+    Returns:
+        (M,) names of groups; "" for an empty cell, and for a picture that is kept out.
 
     Raises:
-        DataError: it cannot be read, has no such column, an id twice, or no row for a picture.
+        DataError: the file cannot be read, has no such column, has an id twice, or lacks a picture.
     """
-    # Here, because they import DuckDB.
     with workspace():
         if column not in (headers := side_headers(path)):
             raise no_such_column("--group", {path: headers}, column)
@@ -38,9 +59,9 @@ def read_groups(path: Path, column: str, manifest: Manifest) -> NDArray[np.str_]
         group_of = dict(current().fetch(f"SELECT id, s0 FROM {side.relation}"))
     used = np.flatnonzero(manifest.parts != BAD)
     names = manifest.ids(used).tolist()
-    if lacking := [name for name in names if name not in group_of]:
+    if missing := [name for name in names if name not in group_of]:
         raise DataError(
-            f"{path}: lacks {len(lacking):,} of {len(names):,} pictures ({some(lacking)}); write a row for "
+            f"{path}: lacks {len(missing):,} of {len(names):,} pictures ({some(missing)}); write a row for "
             "each, with its path below the data root as its id"
         )
     groups = np.full(len(manifest), "", dtype=object)

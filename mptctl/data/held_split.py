@@ -1,4 +1,4 @@
-"""The split that a run folder holds whole, and pictures that lie elsewhere than when they were split."""
+"""Keeps a split with its manifest in a run folder, and finds it where the run root has none."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from mptctl.files import link_or_copy
 
 
 def hold_manifest(split: Split, folder: Path) -> None:
-    """Put a split's manifest into a run folder: a second name of the run root's file, or a new file.
+    """Put a split's manifest and further columns into a run folder, and remove other manifests there.
 
-    Likewise its further columns, where it has some.
+    The files are links to those of the run root where possible, else copies.
 
     Raises:
-        StorageError: it cannot be written.
+        StorageError: the folder cannot be written.
     """
     name = split.file.manifest
     try:
         link_or_copy(split.run_root / name, folder / name)
-    except OSError:  # not there: of a split that a run holds, or whose pictures have moved
+    except OSError:  # the run root lacks it: the split is one of a run, or its pictures have moved
         split.manifest.save(folder / name)
     remove_other_manifests(folder, name)
     columns = columns_path(split.folder, split.file.manifest_fingerprint)
@@ -35,10 +35,10 @@ def hold_manifest(split: Split, folder: Path) -> None:
 
 
 def holds_split(folder: Path) -> bool:
-    """Tell whether a run folder holds its split with the manifest, which earlier versions left out.
+    """Tell whether a run folder holds ``split.json`` and its manifest, which earlier versions left out.
 
     Raises:
-        DataError: its ``split.json`` is damaged.
+        DataError: ``split.json`` is damaged.
     """
     file = folder / SPLIT_NAME
     return (
@@ -49,59 +49,64 @@ def holds_split(folder: Path) -> bool:
 
 
 def find_split(run_root: Path, folders: Iterable[Path]) -> Split:
-    """The split of a run root; where it has none, the one that run folders hold.
+    """Read the split of a run root; if it has none, the split that run folders hold.
+
+    Of several run folders, one whose data root exists is preferred.
 
     Args:
-        run_root: where decoded pictures are kept.
-        folders: of the runs that are used; a folder that holds no split counts for nothing.
+        run_root: the run root, which the returned split gets.
+        folders: folders of the runs that are used; those without a split do not count.
 
     Raises:
-        UsageError: there is none, or they hold different ones. DataError: it is damaged.
+        UsageError: there is no split, or the runs hold different ones.
+        DataError: a split is damaged.
     """
     if os.path.exists(run_root / SPLIT_NAME):
         return load_split(run_root)
-    asked = list(dict.fromkeys(folders))
-    held = {folder: load_split(folder) for folder in asked if holds_split(folder)}
+    distinct = list(dict.fromkeys(folders))
+    held = {folder: load_split(folder) for folder in distinct if holds_split(folder)}
     if len({split.fingerprint for split in held.values()}) > 1:
         raise UsageError(
             f"{', '.join(map(str, held))}: hold different splits, and {run_root} none; name the --run-root "
             "of the split that they are to be used with"
         )
     if not held:
-        refuse_no_split(run_root, asked)
-    # Of runs before and after a move, one that knows where the pictures are.
-    roots = {folder: split.manifest.root for folder, split in held.items()}
-    here = [folder for folder, root in roots.items() if root is None or os.path.isdir(root)]
-    return replace(held[(here or list(held))[0]], run_root=run_root)
+        refuse_no_split(run_root, distinct)
+    splits = list(held.values())
+    with_data = [
+        split for split in splits if split.manifest.root is None or os.path.isdir(split.manifest.root)
+    ]
+    return replace((with_data or splits)[0], run_root=run_root)
 
 
 def refuse_no_split(run_root: Path, folders: Iterable[Path]) -> NoReturn:
-    """Raise UsageError: a run root has no split, and no run holds one.
+    """Raise the UsageError for a run root without a split, of which no run holds one either.
 
     Args:
-        run_root: where there is none.
-        folders: of the runs; one of an earlier version holds a split without its manifest.
+        run_root: the run root.
+        folders: folders of the runs; one of an earlier version may hold ``split.json`` without its manifest,
+            and the message then says where to copy both from.
     """
     early = next((folder for folder in folders if os.path.isfile(folder / SPLIT_NAME)), None)
-    or_else = ""
+    advice = f"no {SPLIT_NAME} in {run_root}; run mptctl split SOURCE first"
     if early is not None:
-        or_else = (
+        advice += (
             f", or copy split.json and manifest*.npz from the run root of {early}, which an earlier version "
             "trained"
         )
-    raise UsageError(f"no {SPLIT_NAME} in {run_root}; run mptctl split SOURCE first{or_else}")
+    raise UsageError(advice)
 
 
 def relocate(split: Split, data_root: Path | None) -> Split:
-    """The split with its pictures in another folder, once sizes of all and pixels of some are looked at.
+    """Return the split with its pictures in another folder, after a check that they lie there.
 
     Args:
-        split: stays as it is.
-        data_root: where the pictures are now; None: where they were.
+        split: the split; stays as it is.
+        data_root: the folder of the pictures now; None: the split is returned as it is.
 
     Raises:
         UsageError: the source is embedded.
-        DataError: no folder, or files that are missing or of another size there, which are named.
+        DataError: the folder does not hold the pictures of the split, as of `move_manifest`.
     """
     if data_root is None:
         return split

@@ -1,4 +1,4 @@
-"""Pictures that are held out: of each class, or as whole groups, such as those of one patient or video."""
+"""Chooses the pictures of the validation part and of a test part, of each class or by whole groups."""
 
 from __future__ import annotations
 
@@ -10,33 +10,40 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.data.listing.image_folder import parts_of
+from mptctl.data.listing.image_folder import find_part_folders
 from mptctl.data.manifest import BAD, PART_CODES, TEST, TRAIN, VAL, Manifest
 from mptctl.data.plan import TEST_FIELD, VALIDATION_FIELD, random_keys
 from mptctl.data.split_file import SplitRequest
 from mptctl.errors import DataError, UsageError, some
 from mptctl.names import OnBad, Source
 
-# Part of each class's training pictures that is held out where nobody says how much. The demo holds out more:
-# on a tenth of its pictures the flips of one update can hardly be told from those of another.
+# Share of each class's training pictures that is held out by default. The demo `characters` holds out more:
+# on a tenth of its pictures the flips of two updates could hardly be told apart.
 VAL_FRACTION, CHARACTERS_VAL_FRACTION = 0.1, 0.2
-# Passes over all groups after the first one: each takes in or puts back what brings classes nearer.
+# Passes over all groups after the first one, which may also put a group back.
 _PASSES = 4
 
 
-def part_held_out(source: Source, root: Path | None, asked: float | None, *, has_own: bool = False) -> float:
-    """The part of each class's training pictures that is held out, as asked or by default.
+def choose_val_fraction(
+    source: Source, root: Path | None, asked: float | None, *, has_own: bool = False
+) -> float:
+    """Return the share of each class's training pictures to hold out for validation.
 
     Args:
-        source: of the pictures.
-        root: the folder of one in folders.
-        asked: by a person; None: nobody.
-        has_own: a table or shards have a validation part.
+        source: name of the source.
+        root: data folder; an image folder may have a validation part in it.
+        asked: the share that the user asked for, from 0 to below 1; None: the default.
+        has_own: True where a table or shards have a validation part themselves.
+
+    Returns:
+        ``asked``, or by default 0.0 where the source has a validation part, `CHARACTERS_VAL_FRACTION` for
+        ``characters``, and `VAL_FRACTION` else.
 
     Raises:
-        UsageError: out of range, or the source has a validation part of its own.
+        UsageError: ``asked`` is out of range, or the source has a validation part itself.
     """
-    has_own |= source == "imagefolder" and root is not None and VAL in parts_of(root).values()
+    if source == "imagefolder" and root is not None:
+        has_own |= VAL in find_part_folders(root).values()
     if has_own and asked:
         raise UsageError(
             f"--val-fraction {asked:g}: {root} has a validation part and a test part; leave it out"
@@ -52,19 +59,19 @@ def part_held_out(source: Source, root: Path | None, asked: float | None, *, has
 def hold_out(
     manifest: Manifest, fraction: float, seed: int, part: int = VAL, field: int = VALIDATION_FIELD
 ) -> NDArray[np.uint8]:
-    """Move a part of each class's training rows to the validation part, or to the test part.
+    """Choose a share of each class's training rows for the validation part, or for another one.
 
     The choice depends on the seed and each row's index alone, so that a bad file that is kept out changes at
     most one other row.
 
     Args:
-        manifest: with parts TRAIN, TEST and BAD, and perhaps VAL, which stays.
-        fraction: part of each class's training rows, from 0 to below 1; rounded to the nearest row.
-        seed, field: of the draw.
-        part: to which they go.
+        manifest: the M pictures; stays as it is.
+        fraction: share of each class's training rows, from 0 to below 1; rounded to the nearest row.
+        seed, field: seed and field of the random numbers, as of `random_keys`.
+        part: the part that chosen rows get.
 
     Returns:
-        (M,) part of each row.
+        (M,) part of each row: ``part`` for chosen rows, else that of the manifest.
     """
     parts = manifest.parts.copy()
     rows = np.flatnonzero(parts == TRAIN)
@@ -73,19 +80,29 @@ def hold_out(
     labels = manifest.labels[ordered]
     starts = np.searchsorted(labels, labels)
     sizes = np.bincount(labels, minlength=len(manifest.class_names))[labels]
-    held = np.floor(sizes * fraction + 0.5)
-    parts[ordered[np.arange(len(ordered)) - starts < held]] = part
+    to_hold_out = np.floor(sizes * fraction + 0.5)
+    rank_in_class = np.arange(len(ordered)) - starts
+    parts[ordered[rank_in_class < to_hold_out]] = part
     return parts
 
 
-def with_test_part(
+def hold_out_test_part(
     manifest: Manifest, fraction: float | None, seed: int, groups: NDArray[np.str_] | None
 ) -> Manifest:
-    """Hold a test part out of a source that has none, by whole groups where there are some.
+    """Hold out a test part of a source that has none.
+
+    Args:
+        manifest: the M pictures; stays as it is.
+        fraction: share of each class's training pictures; None: the source has a test part.
+        seed: seed of the choice.
+        groups: (M,) name of each picture's group, which goes to one part as a whole; None: without groups.
+
+    Returns:
+        A manifest with a test part.
 
     Raises:
-        UsageError: a fraction out of range, or the source has a test part. DataError: it has none, and none
-            is to be held out.
+        UsageError: ``fraction`` is out of range, or given for a source with a test part.
+        DataError: ``fraction`` is None, and the source has no test part.
     """
     has_test = bool((manifest.parts == TEST).any())
     if fraction is None:
@@ -102,14 +119,15 @@ def with_test_part(
         return replace(manifest, parts=hold_out(manifest, fraction, seed, TEST, TEST_FIELD))
     parts = manifest.parts.copy()
     rows = np.flatnonzero(parts == TRAIN)
-    parts[rows[hold_out_groups(manifest.labels[rows], groups[rows], fraction, seed, TEST_FIELD)]] = TEST
+    is_held_out = hold_out_groups(manifest.labels[rows], groups[rows], fraction, seed, TEST_FIELD)
+    parts[rows[is_held_out]] = TEST
     return replace(manifest, parts=parts)
 
 
 def refuse_empty_classes(manifest: Manifest) -> None:
-    """Raise DataError where a class has no training picture left; the first such class is named."""
-    seen = np.bincount(manifest.labels[manifest.parts == TRAIN], minlength=len(manifest.class_names))
-    empty = [manifest.class_names[i] for i in np.flatnonzero(seen == 0)]
+    """Raise DataError if a class has no training picture; the message names the first such class."""
+    counts = np.bincount(manifest.labels[manifest.parts == TRAIN], minlength=len(manifest.class_names))
+    empty = [manifest.class_names[label] for label in np.flatnonzero(counts == 0)]
     if empty:
         kept_out = int(np.count_nonzero(manifest.parts == BAD))
         raise DataError(
@@ -121,23 +139,23 @@ def refuse_empty_classes(manifest: Manifest) -> None:
 def hold_out_by_groups(
     manifest: Manifest, groups: NDArray[np.str_], request: SplitRequest, on_bad: OnBad
 ) -> tuple[NDArray[np.uint8], list[str]]:
-    """As `hold_out`, by whole groups; none is in two parts.
+    """Choose whole groups of training pictures for the validation part, so that no group is in two parts.
 
     Args:
-        manifest: as of `hold_out`.
+        manifest: the M pictures; stays as it is.
         groups: (M,) name of each picture's group.
-        request: with fraction, seed and the name of the column.
-        on_bad: ``quarantine`` keeps pictures of a group that the source itself has in several parts out of
-            all but the last of these.
+        request: its ``val_fraction``, ``seed``, and ``group``, the name of the column, count here.
+        on_bad: what to do with a group that the source itself has in several parts: ``fail``, or
+            ``quarantine`` to keep its pictures out of all these parts but the last.
 
     Returns:
         (M,) part of each row, and a line for each picture that is kept out.
 
     Raises:
-        DataError: the source has a group in several parts, and nothing is to be kept out.
+        DataError: ``on_bad`` is ``fail``, and the source has a group in several parts.
     """
     parts, column = manifest.parts.copy(), str(request.group)
-    torn = np.flatnonzero(refuse_torn_groups(parts, groups, column, quarantine=on_bad == "quarantine"))
+    torn = np.flatnonzero(find_torn_groups(parts, groups, column, quarantine=on_bad == "quarantine"))
     parts[torn] = BAD
     rows = np.flatnonzero(parts == TRAIN)
     held = hold_out_groups(
@@ -151,83 +169,82 @@ def hold_out_by_groups(
 def hold_out_groups(
     labels: NDArray[np.int32], groups: NDArray[np.str_], fraction: float, seed: int, field: int
 ) -> NDArray[np.bool_]:
-    """Choose whole groups so that each class is held out to about a fraction, and none as a whole.
+    """Choose whole groups, so that of each class about a fraction is held out, and no class as a whole.
 
-    Groups are looked at in an order that is drawn, and one is taken where it brings the shares of its classes
-    nearer to the fraction, summed over classes. Where each group is of one class, a class ends within half of
-    its largest group of what was asked.
+    Groups are visited in random order. A group changes sides if this brings the held-out shares of its
+    classes nearer to the fraction, summed over classes. Where each group is of one class, the held-out
+    pictures of a class differ from what was asked by at most half of its largest group.
 
     Args:
         labels: (n,) class of each picture.
-        groups: (n,) name of its group; a picture without one is a group of its own.
-        fraction: of each class, from 0 to below 1.
-        seed, field: of the draw, which depends on these and a group's name alone; see `random_keys`.
+        groups: (n,) name of each picture's group; a picture with "" is a group by itself.
+        fraction: share of each class, from 0 to below 1.
+        seed, field: seed and field of the random order, as of `random_keys`; the place of a group in it
+            depends on these and its name alone.
 
     Returns:
-        (n,) whether a picture is held out.
+        (n,) True for a picture that is held out.
     """
     if not fraction or not len(labels):
         return np.zeros(len(labels), dtype=np.bool_)
-    names, group = np.unique(_without_gaps(groups), return_inverse=True)
-    pairs, counts = np.unique(
-        group.astype(np.int64) * (int(labels.max()) + 1) + labels, return_counts=True
-    )  # a row for each class of each group
-    of_pair, label_of_pair = np.divmod(pairs, int(labels.max()) + 1)
-    starts = np.searchsorted(of_pair, np.arange(len(names) + 1)).tolist()
+    names, group = np.unique(_name_all_groups(groups), return_inverse=True)
+    # A pair is a group and one of its classes; the pairs of a group stand together.
+    num_classes = int(labels.max()) + 1
+    pairs, pair_counts = np.unique(group.astype(np.int64) * num_classes + labels, return_counts=True)
+    pair_groups, pair_labels = np.divmod(pairs, num_classes)
+    starts = np.searchsorted(pair_groups, np.arange(len(names) + 1)).tolist()
     total = np.bincount(labels).astype(np.float64)
     wanted, sizes = (fraction * total).tolist(), total.tolist()
     held = [0.0] * len(sizes)
-    taken = np.zeros(len(names), dtype=np.bool_)
-    classes, members = label_of_pair.tolist(), counts.tolist()
-    order = np.argsort(random_keys(seed, 0, _numbers_of(names), field), kind="stable").tolist()
+    is_taken = np.zeros(len(names), dtype=np.bool_)
+    classes, counts = pair_labels.tolist(), pair_counts.tolist()
+    order = np.argsort(random_keys(seed, 0, _hash_names(names), field), kind="stable").tolist()
     for _ in range(1 + _PASSES):
-        changed = False
-        for each in order:
-            sign = -1 if taken[each] else 1
+        has_changed = False
+        for visited in order:
+            sign = -1 if is_taken[visited] else 1
             gain, fits = 0.0, True
-            for pair in range(starts[each], starts[each + 1]):
+            for pair in range(starts[visited], starts[visited + 1]):
                 label = classes[pair]
-                after = held[label] + sign * members[pair]
+                after = held[label] + sign * counts[pair]
                 fits &= after < sizes[label]
                 gain += (abs(held[label] - wanted[label]) - abs(after - wanted[label])) / sizes[label]
-            if fits and gain > 1e-12:
-                changed, taken[each] = True, sign > 0
-                for pair in range(starts[each], starts[each + 1]):
-                    held[classes[pair]] += sign * members[pair]
-        if not changed:
+            if fits and gain > 1e-12:  # more than an error of floating point
+                has_changed, is_taken[visited] = True, sign > 0
+                for pair in range(starts[visited], starts[visited + 1]):
+                    held[classes[pair]] += sign * counts[pair]
+        if not has_changed:
             break
-    return taken[group]
+    return is_taken[group]
 
 
-def refuse_torn_groups(
+def find_torn_groups(
     parts: NDArray[np.uint8], groups: NDArray[np.str_], column: str, *, quarantine: bool
 ) -> NDArray[np.bool_]:
-    """Find groups that a source itself has put into several parts.
+    """Find pictures of groups that the source itself has in several parts, or refuse such groups.
 
     Args:
         parts: (n,) TRAIN, VAL, TEST or BAD.
         groups: (n,) name of each picture's group.
-        column: what the groups are called.
-        quarantine: give back what to keep out, in place of a refusal.
+        column: name of the column of groups, for the message.
+        quarantine: False refuses such groups.
 
     Returns:
-        (n,) pictures of such groups in all parts but the last one that the group is in; all False without
-        any.
+        (n,) True for a picture of such a group, unless it is in the last part that has the group.
 
     Raises:
-        DataError: there are such groups, which are named.
+        DataError: there are such groups, and ``quarantine`` is False.
     """
-    named = _without_gaps(groups)
-    _, group = np.unique(named, return_inverse=True)
+    _, group = np.unique(_name_all_groups(groups), return_inverse=True)
     used = parts != BAD
     first = np.full(int(group.max(initial=-1)) + 1, BAD, dtype=np.uint8)
     last = np.zeros(len(first), dtype=np.uint8)
     np.minimum.at(first, group[used], parts[used])
     np.maximum.at(last, group[used], parts[used])
-    torn = used & (first[group] != last[group])
-    if torn.any() and not quarantine:
+    is_torn = used & (first[group] != last[group])
+    if is_torn.any() and not quarantine:
         words = {code: part for part, code in PART_CODES.items()}
-        rows = np.flatnonzero(torn)
+        rows = np.flatnonzero(is_torn)
         _, one_of_each = np.unique(group[rows], return_index=True)
         names = [
             f"{groups[row]} in {words[int(first[group[row]])]} and {words[int(last[group[row]])]}"
@@ -237,20 +254,21 @@ def refuse_torn_groups(
             f"--group {column}: {len(names):,} groups lie in several parts of the source ({some(names)}); "
             "put each into one, or keep the copies in the earlier part out with --on-bad quarantine"
         )
-    earlier: NDArray[np.bool_] = torn & (parts != last[group])
-    return earlier
+    to_keep_out: NDArray[np.bool_] = is_torn & (parts != last[group])
+    return to_keep_out
 
 
-def shares_sentence(
+def describe_shares(
     held: NDArray[np.int64], all_rows: NDArray[np.int64], names: Sequence[str], asked: float, column: str
 ) -> str:
-    """Say how near to what was asked a part came that is held out by groups.
+    """Say in a sentence which shares were held out by groups, in all and by class.
 
     Args:
-        held, all_rows: (C,) pictures of each class that are held out, and of those to choose from.
-        names: of the classes.
-        asked: the fraction.
-        column: what the groups are called.
+        held: (C,) number of held-out pictures of each class.
+        all_rows: (C,) number of pictures of each class that could be held out.
+        names: names of the C classes.
+        asked: share that was asked for.
+        column: name of the column of groups.
     """
     shares = held / np.maximum(all_rows, 1)
     least, most = int(np.argmin(shares)), int(np.argmax(shares))
@@ -261,16 +279,17 @@ def shares_sentence(
     )
 
 
-def _without_gaps(groups: NDArray[np.str_]) -> NDArray[np.str_]:
-    """The same with a name of its own for each picture that has none."""
-    if not (empty := np.flatnonzero(groups == "")).size:
+def _name_all_groups(groups: NDArray[np.str_]) -> NDArray[np.str_]:
+    """Return the names of groups, with a unique name in place of each ""."""
+    empty = np.flatnonzero(groups == "")
+    if not empty.size:
         return groups
     named = groups.astype(object)
     named[empty] = [f"\0{row}" for row in empty.tolist()]
     return named.astype(np.str_)
 
 
-def _numbers_of(names: NDArray[np.str_]) -> NDArray[np.int64]:
-    """A number for each name, whichever other names there are."""
+def _hash_names(names: NDArray[np.str_]) -> NDArray[np.int64]:
+    """Return a number for each name that depends on the name alone."""
     digests = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names.tolist()]
     return np.frombuffer(b"".join(digests), dtype=np.int64)

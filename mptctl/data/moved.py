@@ -1,4 +1,4 @@
-"""Pictures in another folder than when they were split: the same by sizes of all and pixels of some."""
+"""Checks that the pictures of a split lie in another folder: compares all sizes, and decodes some."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from mptctl.data.manifest import BAD, Manifest, pack_paths
 from mptctl.errors import DataError, some
 
-# Pictures that are decoded where a folder is said to hold those of a split.
+# Pictures that are decoded to check the folder.
 SAMPLE = 16
 
 
-def move(manifest: Manifest, root: Path) -> Manifest:
-    """The manifest of the same pictures in another folder, with their times of change there.
+def move_manifest(manifest: Manifest, root: Path) -> Manifest:
+    """Return the manifest of the same pictures in another folder, with their times of change there.
 
     Raises:
-        DataError: no folder, or files that are missing or of another size there, which are named; or one of
+        DataError: there is no folder, files are missing or have another size, or a decoded picture has
             another height or width.
     """
     if not root.is_dir():
@@ -33,7 +33,7 @@ def move(manifest: Manifest, root: Path) -> Manifest:
 
 
 def _times_of_same_sizes(manifest: Manifest) -> NDArray[np.int64]:
-    """The times of change of a manifest's files or shards; DataError where one is gone or of another size."""
+    """Return the times of change of files or shards; DataError if one is gone or has another size."""
     times, wrong = manifest.mtimes.copy(), []
     if manifest.shards:
         path_bytes, path_offsets = pack_paths(manifest.shards)
@@ -41,19 +41,19 @@ def _times_of_same_sizes(manifest: Manifest) -> NDArray[np.int64]:
     else:
         path_bytes, path_offsets = manifest.path_bytes, manifest.path_offsets
         used, sizes = np.flatnonzero(manifest.parts != BAD).tolist(), manifest.sizes.tolist()
-    # Not `relative_path`, which takes longer than the look at the file.
+    # Not by `relative_path`, which takes longer than `os.stat` of the file.
     names, offsets = path_bytes.tobytes(), path_offsets.tolist()
     folder = os.open(str(manifest.root), os.O_RDONLY)
     try:
         for row in used:
             try:
-                found = os.stat(names[offsets[row] : offsets[row + 1]], dir_fd=folder)
+                stat = os.stat(names[offsets[row] : offsets[row + 1]], dir_fd=folder)
             except OSError as error:
                 wrong.append(f"{_name(names, offsets, row)}: {error.strerror}")
                 continue
-            if found.st_size != sizes[row]:
-                wrong.append(f"{_name(names, offsets, row)}: {found.st_size} bytes, not {sizes[row]}")
-            times[row] = found.st_mtime_ns
+            if stat.st_size != sizes[row]:
+                wrong.append(f"{_name(names, offsets, row)}: {stat.st_size} bytes, not {sizes[row]}")
+            times[row] = stat.st_mtime_ns
     finally:
         os.close(folder)
     if wrong:
@@ -66,18 +66,20 @@ def _times_of_same_sizes(manifest: Manifest) -> NDArray[np.int64]:
 
 
 def _name(names: bytes, offsets: list[int], row: int) -> str:
+    """Return the name of one row out of the bytes of all names."""
     return os.fsdecode(names[offsets[row] : offsets[row + 1]])
 
 
 def _decode_some(manifest: Manifest) -> None:
-    """Decode pictures from all over a manifest; DataError where one has become another."""
+    """Decode up to `SAMPLE` pictures of a manifest; DataError if one has another height or width."""
     from mptctl.data.pictures import decode_row  # which imports torch
 
     used = np.flatnonzero(manifest.parts != BAD)
-    for row in used[np.linspace(0, len(used) - 1, min(SAMPLE, len(used))).astype(np.int64)].tolist():
-        found = tuple(decode_row(manifest, row).shape[:2])
-        if found != (manifest.heights[row], manifest.widths[row]):
+    evenly_spaced = np.linspace(0, len(used) - 1, min(SAMPLE, len(used))).astype(np.int64)
+    for row in used[evenly_spaced].tolist():
+        height, width, _ = decode_row(manifest, row).shape
+        if (height, width) != (manifest.heights[row], manifest.widths[row]):
             raise DataError(
-                f"{manifest.where(row)}: {found[1]} x {found[0]} pixels, not {manifest.widths[row]} x "
+                f"{manifest.where(row)}: {width} x {height} pixels, not {manifest.widths[row]} x "
                 f"{manifest.heights[row]}: is another picture than the split's; run split on this folder"
             )

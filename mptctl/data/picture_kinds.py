@@ -1,4 +1,4 @@
-"""Files of a folder that are read as pictures, and those that are passed over beside them."""
+"""Tells by their names which files are read as pictures, and reports files that are passed over."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from mptctl.errors import DataError, some
 
-# Pillow's names of formats that are read under a suffix of their own alone; JPEG and PNG are read under each.
+# Pillow's name of the format that a suffix stands for; JPEG and PNG files are read under any suffix.
 FORMATS = {".webp": "WEBP", ".bmp": "BMP", ".gif": "GIF", ".tif": "TIFF", ".tiff": "TIFF"}
 EXTENSIONS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", *FORMATS)
-# Pictures that Pillow alone does not open: of phones, of cameras, and drawings.
+# Suffixes of pictures that Pillow alone does not open: of phones, of cameras, and drawings.
 OTHER_PICTURES = frozenset((".heic", ".heif", ".jxl", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".svg"))
 
 
@@ -22,9 +22,9 @@ class PassedOver(NamedTuple):
     """Files that are not read.
 
     Attributes:
-        unread: pictures of kinds that are not read, by suffix.
-        elsewhere: pictures of kinds that are read, outside the class folders.
-        others: files that are no pictures.
+        unread: number of pictures of kinds that are not read, by suffix.
+        elsewhere: paths of pictures that could be read, but lie outside the class folders.
+        others: number of files that are no pictures.
     """
 
     unread: Counter[str]
@@ -32,44 +32,44 @@ class PassedOver(NamedTuple):
     others: int
 
     def lines(self) -> list[str]:
-        """A line for each kind of them that is there."""
-        said = []
+        """Return a line for each of the three kinds of which there are files."""
+        lines = []
         if self.unread:
             kinds = some((f"{count:,} {suffix}" for suffix, count in self.unread.most_common()), 6)
-            said.append(
+            lines.append(
                 f"warning: passed over pictures of kinds that are not read: {kinds}; "
                 "convert them to PNG or JPEG"
             )
         if self.elsewhere:
             count = len(self.elsewhere)
-            said.append(
+            lines.append(
                 f"warning: passed over {count:,} pictures that do not lie right in a class folder "
                 f"({some(self.elsewhere)}); move them into one"
             )
         if self.others:
-            said.append(f"passed over {self.others:,} files that are no pictures")
-        return said
+            lines.append(f"passed over {self.others:,} files that are no pictures")
+        return lines
 
 
 def is_read(name: str) -> bool:
-    """Tells by its name whether a file is read as a picture; a hidden one never is."""
+    """Tell by its name whether a file is read as a picture; a hidden file never is."""
     return name.lower().endswith(EXTENSIONS) and not name.startswith(".")
 
 
 def is_unread_picture(name: str) -> bool:
-    """Tells by its name whether a file is a picture of a kind that is not read."""
+    """Tell by its name whether a file is a picture of a kind that is not read; a hidden file never is."""
+    if name.startswith(".") or is_read(name):
+        return False
     suffix = PurePath(name).suffix.lower()
-    return (
-        not name.startswith(".") and not is_read(name) and (suffix in OTHER_PICTURES or suffix in _pillows())
-    )
+    return suffix in OTHER_PICTURES or suffix in _pillow_suffixes()
 
 
-def passed_over_in_classes(root: Path, parts: Iterable[str]) -> PassedOver:
-    """Gather the files of an image folder that are not read.
+def find_passed_over(root: Path, parts: Iterable[str]) -> PassedOver:
+    """Find the files of an image folder that are not read.
 
     Args:
-        root: the folder.
-        parts: folders in it that hold class folders.
+        root: the image folder.
+        parts: names of the folders in it that hold class folders.
 
     Raises:
         DataError: a folder cannot be read.
@@ -82,30 +82,30 @@ def passed_over_in_classes(root: Path, parts: Iterable[str]) -> PassedOver:
             unread.update(PurePath(name).suffix.lower() for name in names if is_unread_picture(name))
             if folder.parent != root / part:
                 elsewhere += [str((folder / name).relative_to(root)) for name in names if is_read(name)]
-            others += count_others(names)
+            others += _count_others(names)
     return PassedOver(unread, elsewhere, others)
 
 
-def passed_over_at_any_depth(root: Path) -> PassedOver:
-    """Count the files that are no pictures, in a folder of pictures at any depth; `predict` names the others.
+def count_passed_over(root: Path) -> PassedOver:
+    """Count the files in a folder, at any depth, that are no pictures; unread pictures are not counted.
 
     Raises:
         DataError: a folder cannot be read.
     """
-    return PassedOver(Counter(), [], sum(count_others(names) for _, names in walk_visible(root)))
+    return PassedOver(Counter(), [], sum(_count_others(names) for _, names in walk_visible(root)))
 
 
-def count_others(names: Iterable[str]) -> int:
-    """The number of files that are no pictures."""
+def _count_others(names: Iterable[str]) -> int:
+    """Count the names that are of no picture, of a kind that is read or not."""
     return sum(not is_read(name) and not is_unread_picture(name) for name in names)
 
 
 def walk_visible(root: Path, *, follow_links: bool = False) -> Iterator[tuple[Path, list[str]]]:
-    """Every folder that is not hidden, and the names of its files, sorted.
+    """Yield a folder and every folder in it at any depth but hidden ones, with the sorted names of its files.
 
     Args:
         root: the folder to begin with.
-        follow_links: go through links to folders too, into each folder once.
+        follow_links: True also follows links to folders; each folder is visited once.
 
     Raises:
         DataError: a folder cannot be read.
@@ -128,8 +128,8 @@ def walk_visible(root: Path, *, follow_links: bool = False) -> Iterator[tuple[Pa
 
 
 @cache
-def _pillows() -> frozenset[str]:
-    """Suffixes of what Pillow opens."""
+def _pillow_suffixes() -> frozenset[str]:
+    """Return the suffixes of the formats that Pillow opens."""
     from PIL import Image
 
     Image.init()

@@ -1,4 +1,4 @@
-"""The segments of a JPEG and the chunks of a PNG, of which decoders tolerate different faults."""
+"""Checks the segments of JPEG files and the chunks of PNG files, whose faults decoders treat differently."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from typing import IO
 
 START_OF_JPEG, END_OF_JPEG = b"\xff\xd8", b"\xff\xd9"
 START_OF_PNG, END_OF_PNG = b"\x89PNG\r\n\x1a\n", b"IEND"
-# Second byte of the marker before a JPEG's coded data (ITU T.81, p. 32).
+# Second byte of the marker before the coded data of a JPEG file (ITU T.81, p. 32).
 _SCAN = 0xDA
-# Samples a pixel, by a PNG's kind of colour (PNG specification, 11.2.1).
+# Samples of a pixel by the colour type of a PNG file (PNG specification, 11.2.1).
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
-# Bytes that are unpacked at once.
+# Bytes that are decompressed at once.
 _PIECE = 1 << 20
 
 
 def is_in_order(stream: IO[bytes], *, is_jpeg: bool) -> bool:
-    """Tell whether a JPEG's header is one segment after the other, or a PNG one header, data and an end.
+    """Tell whether the segments of a JPEG header, or the chunks of a PNG file, are in their right order.
 
-    Pillow finds its way over other bytes between them, a second header and chunks without a sound name; DALI
-    does not.
+    Pillow also reads files with other bytes between segments, with a second PNG header, or with invalid chunk
+    names; DALI does not.
+
+    Args:
+        stream: the file; its position changes.
+        is_jpeg: True for a JPEG file, False for a PNG file.
     """
     if is_jpeg:
         stream.seek(len(START_OF_JPEG))
@@ -48,15 +52,18 @@ def is_in_order(stream: IO[bytes], *, is_jpeg: bool) -> bool:
     )
 
 
-def png_fault(content: bytes) -> str:
-    """Say what is wrong with the data of a PNG whose chunks are in order; "" where nothing is.
+def find_png_fault(content: bytes) -> str:
+    """Say what is wrong with the data of a PNG file whose chunks are in order; "" if nothing is wrong.
 
-    Pillow reads a picture whose checksums are wrong, and takes rows that are missing for black.
+    Pillow also reads files with wrong checksums, and files that end early, whose missing rows it makes black.
+
+    Args:
+        content: bytes of the file.
     """
     data, header = [], b""
-    for kind, body, checksum in _chunks(content):
-        critical = kind[:1].isupper()
-        if critical and zlib.crc32(kind + body) != checksum:
+    for kind, body, checksum in _read_chunks(content):
+        is_critical = kind[:1].isupper()
+        if is_critical and zlib.crc32(kind + body) != checksum:
             return (
                 f"the checksum of its {kind.decode()} is wrong"
                 if kind.isalpha()
@@ -68,24 +75,31 @@ def png_fault(content: bytes) -> str:
             data.append(body)
     width, height = int.from_bytes(header[:4], "big"), int.from_bytes(header[4:8], "big")
     depth, colour, packing, filters, interlaced = header[8:13]
-    if packing or filters:  # no others are defined, and only Pillow does not look
+    if packing or filters:  # only 0 is defined; Pillow ignores both
         return "its header names an unknown way of packing"
-    row = 1 + (width * depth * _CHANNELS.get(colour, 1) + 7) // 8
+    row_bytes = 1 + (width * depth * _CHANNELS.get(colour, 1) + 7) // 8
     try:
-        size, is_ended = _unpacked(b"".join(data), most=2 * height * row + _PIECE)
+        size, is_ended = _measure_unpacked(b"".join(data), most=2 * height * row_bytes + _PIECE)
     except zlib.error:
         return "its data are damaged"
     if not is_ended:
         return "its data do not come to an end"
-    # Interlaced rows are cut into seven pictures of other sizes; of those, Pillow itself misses what is not
-    # there.
-    if size < height * row and not interlaced:
+    # The size of interlaced data is another one; there Pillow itself refuses a picture that ends early.
+    if size < height * row_bytes and not interlaced:
         return "its data end before its last row"
     return ""
 
 
-def _unpacked(packed: bytes, most: int) -> tuple[int, bool]:
-    """The bytes that data unpack to, and whether they end within the first ``most``; nothing is kept."""
+def _measure_unpacked(packed: bytes, most: int) -> tuple[int, bool]:
+    """Decompress data piece by piece, and keep none of it.
+
+    Args:
+        packed: the compressed data.
+        most: number of bytes after which it stops.
+
+    Returns:
+        Number of decompressed bytes, and True if the data came to their end.
+    """
     unpacking = zlib.decompressobj()
     size = 0
     while not unpacking.eof and size <= most:
@@ -97,8 +111,8 @@ def _unpacked(packed: bytes, most: int) -> tuple[int, bool]:
     return size, unpacking.eof
 
 
-def _chunks(content: bytes) -> Iterator[tuple[bytes, bytes, int]]:
-    """(kind, body, checksum) of each chunk up to the end; what may stand behind it is no chunk."""
+def _read_chunks(content: bytes) -> Iterator[tuple[bytes, bytes, int]]:
+    """Yield name, body and stored checksum of each chunk of a PNG file, up to its end chunk."""
     place = len(START_OF_PNG)
     while place + 12 <= len(content):
         size = int.from_bytes(content[place : place + 4], "big")

@@ -1,7 +1,7 @@
-"""Read one picture as RGB, and fit it to the model's input: what every loader must agree with.
+"""Decodes one picture as RGB, and resizes, crops and normalises it; all loaders give the same pixels.
 
-Pictures are (H, W, 3) everywhere; torchvision's functions and the model want channels first, and get them
-here. torchvision takes about as long to import as torch, so it is imported where a picture is decoded or cut.
+Pictures are (H, W, 3) everywhere; only torchvision's functions and the model get channels first. torchvision
+takes about as long to import as torch, so it is imported inside the functions that need it.
 """
 
 from __future__ import annotations
@@ -24,37 +24,38 @@ from mptctl.recipe.data import Interpolation
 
 
 def decode(data: bytes, kind: int, name: str) -> Tensor:
-    """Decode a file's bytes as Pillow's ``convert("RGB")`` would, without EXIF rotation.
+    """Decode a picture file to the pixels of Pillow's ``convert("RGB")``, without EXIF rotation.
 
     Args:
-        data: the file.
-        kind: STANDARD JPEG files are decoded by torchcodec, without Python's lock; all others by Pillow.
-        name: for the message.
+        data: bytes of the file.
+        kind: kind in the manifest. A STANDARD JPEG file is decoded by torchcodec, if it is there, which frees
+            Python's lock; any other file by Pillow.
+        name: name of the picture, for the message.
 
     Returns:
         (H, W, 3) uint8.
 
     Raises:
-        DataError: it cannot be decoded.
+        DataError: the file cannot be decoded.
     """
     try:
         is_standard_jpeg = kind == STANDARD and data.startswith(START_OF_JPEG)
         if is_standard_jpeg and (by_torchcodec := jpeg_decoder().decode) is not None:
             return by_torchcodec(data).permute(1, 2, 0)
-        return torch.from_numpy(rgb(data))
+        return torch.from_numpy(decode_by_pillow(data))
     except (RuntimeError, OSError, ValueError, SyntaxError) as error:
-        # Pillow names the object in memory that it could not identify.
-        unknown = isinstance(error, UnidentifiedImageError)
-        why = "no readable header of a picture" if unknown else first_line(error)[:120]
+        # Pillow's own message names an object in memory here.
+        is_unidentified = isinstance(error, UnidentifiedImageError)
+        why = "no readable header of a picture" if is_unidentified else first_line(error)[:120]
         raise DataError(
             f"{name}: cannot be decoded ({why}); run split --verify decode --overwrite"
         ) from error
 
 
-def rgb(data: bytes) -> NDArray[np.uint8]:
-    """(H, W, 3) uint8 of a file's bytes, read by Pillow."""
+def decode_by_pillow(data: bytes) -> NDArray[np.uint8]:
+    """Decode the bytes of a picture file by Pillow: (H, W, 3) uint8. Raises what Pillow raises."""
     image = Image.open(io.BytesIO(data))
-    image.info.pop("transparency", None)  # transparency is dropped; Pillow would warn that it is
+    image.info.pop("transparency", None)  # else Pillow warns that RGB drops it
     return np.array(image.convert("RGB"))
 
 
@@ -67,7 +68,7 @@ def resize_and_crop(
         picture: (H, W, 3) uint8.
         resize: shorter side, in pixels.
         size: side of the crop, S, at most ``resize``.
-        interpolation: of the resizing.
+        interpolation: interpolation of the resizing, which is antialiased.
 
     Returns:
         (S, S, 3) uint8.
@@ -76,22 +77,21 @@ def resize_and_crop(
 
     image = picture.permute(2, 0, 1)
     if min(image.shape[-2:]) != resize:
-        image = resized(picture, [resize], interpolation).permute(2, 0, 1)
+        image = resize_picture(picture, [resize], interpolation).permute(2, 0, 1)
     if tuple(image.shape[-2:]) != (size, size):
         image = vision.center_crop(image, [size, size])
     return image.permute(1, 2, 0)
 
 
-def resized(picture: Tensor, size: list[int], interpolation: Interpolation = "bilinear") -> Tensor:
-    """torchvision's resize, with the channels last in memory all the way.
+def resize_picture(picture: Tensor, size: list[int], interpolation: Interpolation = "bilinear") -> Tensor:
+    """Resize a picture by torchvision, antialiased, with the channels last in memory.
 
-    Torch resizes pixels of three bytes in one piece where a batch of one picture is given to it so; the same
-    bytes come out as with the channels first.
+    Torch is faster on that layout, and gives the same bytes as with the channels first.
 
     Args:
-        picture: (H, W, 3) uint8, or a window of one.
+        picture: (H, W, 3) uint8, or a window of a picture.
         size: height and width, or the shorter side alone, in pixels.
-        interpolation: of the resizing, which is antialiased.
+        interpolation: ``bilinear`` or ``bicubic``.
 
     Returns:
         (h, w, 3) uint8.
@@ -109,16 +109,16 @@ def resized(picture: Tensor, size: list[int], interpolation: Interpolation = "bi
 
 
 class Normalisation:
-    """(B, S, S, 3) uint8 on a device -> float32, by a recipe's mean and deviation.
+    """Turns (B, S, S, 3) uint8 pictures into float32, by a recipe's mean and standard deviation.
 
     Args:
-        data: with mean, deviation, and picture size S.
-        device: where the pictures are.
+        data: recipe with ``mean``, ``std``, and the picture size S.
+        device: device of the pictures.
     """
 
     def __init__(self, data: DataRecipe, device: torch.device) -> None:
         mean, std = (torch.tensor(v, dtype=torch.float32) for v in (data.mean, data.std))
-        # For a row of pixels at once: on a CPU, vectors of three are five times slower.
+        # One entry for each value of a row of pixels: on a CPU, vectors of three are five times slower.
         self._offset = (-mean / std).repeat(data.image_size).to(device)
         self._scale = (1 / (255 * std)).repeat(data.image_size).to(device)
 
@@ -127,17 +127,17 @@ class Normalisation:
         return rows.mul_(self._scale).add_(self._offset).view(pictures.shape)
 
 
-def augment(picture: Tensor, data: DataRecipe, views: Views, row: int) -> Tensor:
-    """Cut one picture as the plan says.
+def crop_and_flip(picture: Tensor, data: DataRecipe, views: Views, row: int) -> Tensor:
+    """Crop and flip one picture as drawn.
 
     Args:
         picture: (H, W, 3) uint8, as stored.
-        data: picture size and kind of augmentation.
-        views: windows and flips, of which ``row`` is this picture's.
-        row: which of them.
+        data: picture size S and kind of augmentation.
+        views: windows and flips of several pictures.
+        row: place of this picture in ``views``.
 
     Returns:
-        (S, S, 3) uint8, S being the recipe's picture size.
+        (S, S, 3) uint8.
     """
     from torchvision.transforms.v2 import functional as vision
 
@@ -145,8 +145,8 @@ def augment(picture: Tensor, data: DataRecipe, views: Views, row: int) -> Tensor
     top, left = int(views.top[row]), int(views.left[row])
     height, width = int(views.height[row]), int(views.width[row])
     if data.augment == "random-resized-crop":
-        stored = picture[top : top + height, left : left + width]
-        image: Tensor = resized(stored, [size, size], data.interpolation).permute(2, 0, 1)
+        window = picture[top : top + height, left : left + width]
+        image: Tensor = resize_picture(window, [size, size], data.interpolation).permute(2, 0, 1)
     else:
         fitted = resize_and_crop(picture, size, size, data.interpolation).permute(2, 0, 1)
         image = vision.crop(fitted, top, left, height, width)  # zeros beyond the edge
@@ -155,36 +155,36 @@ def augment(picture: Tensor, data: DataRecipe, views: Views, row: int) -> Tensor
     return image.permute(1, 2, 0)
 
 
-def windows(pictures: Tensor, size: int) -> Tensor:
-    """Every window of some size in every picture, without a copy.
+def all_windows(pictures: Tensor, size: int) -> Tensor:
+    """Return every window of some size in every picture, as a view without a copy.
 
     Args:
         pictures: (n, H, W, 3).
         size: side of a window, S.
 
     Returns:
-        (n, H - S + 1, W - S + 1, S, S, 3), the second and third dimension being top and left.
+        (n, H - S + 1, W - S + 1, S, S, 3): picture, top, left, row, column, channel.
     """
     return pictures.unfold(1, size, 1).unfold(2, size, 1).permute(0, 1, 2, 4, 5, 3)
 
 
 def channels_first(pictures: Tensor) -> Tensor:
-    """(B, S, S, 3) -> (B, 3, S, S) as the model takes it; in memory the channels stay last."""
+    """Return (B, S, S, 3) pictures as (B, 3, S, S), a view whose channels stay last in memory."""
     return pictures.permute(0, 3, 1, 2)
 
 
 def decode_row(manifest: Manifest, index: int) -> Tensor:
-    """Decode one row of a manifest of encoded pictures: (H, W, 3) uint8.
+    """Read and decode the picture of one row of a manifest: (H, W, 3) uint8.
 
     Raises:
-        DataError: its bytes are gone or cannot be decoded.
+        DataError: the picture is gone or cannot be decoded.
     """
     return decode(manifest.read(index), int(manifest.kinds[index]), manifest.where(index))
 
 
-def single_threaded() -> None:
-    """Let torch compute on the calling thread alone: pictures are many, and small.
+def use_one_thread() -> None:
+    """Make torch compute on the calling thread alone, for threads of a pool that prepare small pictures.
 
-    Two threads inside each of several were seen to fall below a tenth of the speed of one.
+    With two torch threads inside each thread of a pool, speed fell below a tenth.
     """
     torch.set_num_threads(1)

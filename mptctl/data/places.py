@@ -1,4 +1,4 @@
-"""Sources as `split` is given them: a name, or a place whose kind is recognised by what lies there."""
+"""Finds out which source the argument of `mptctl split` means: a name, or a place with pictures."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from mptctl.data.listing.patterns import root_of
-from mptctl.data.listing.recognise import recognise
+from mptctl.data.listing.patterns import root_folder_of
+from mptctl.data.listing.recognise import recognise_kind
 from mptctl.data.packing.remote import is_remote
 from mptctl.errors import DataError, UsageError, did_you_mean
 from mptctl.names import NamedSource, PlaceKind, Source
@@ -18,32 +18,32 @@ NAMES = get_args(NamedSource)
 
 @dataclass(frozen=True)
 class Place:
-    """A source as it was given.
+    """The source that an argument means.
 
     Attributes:
-        source: its kind.
-        root: folder that its pictures are below; None for the embedded sources.
-        place: the table, or the pattern of shards; None for others.
-        said: what was recognised, for people; empty where the source was named.
+        source: name of the source.
+        root: folder that the pictures are below; None for the embedded sources.
+        place: the table, or the pattern of shards; None for other sources.
+        description: what was recognised, for a message; "" where the argument is a name.
     """
 
     source: Source
     root: Path | None
     place: str | None = None
-    said: str = ""
+    description: str = ""
 
 
 def find_place(given: str, data_root: Path | None, kind: PlaceKind | None = None) -> Place:
-    """Tell what a source is.
+    """Find the source that an argument means.
 
     Args:
-        given: a name, or a place.
-        data_root: folder that pictures are below, where it is not the place's own.
-        kind: of the place, where it is not to be recognised.
+        given: the name of a source, or a place: a folder, a table, or a pattern or folder of shards.
+        data_root: folder that the pictures are below; None: the folder of the place.
+        kind: kind of the place; None: it is recognised.
 
     Raises:
-        UsageError: neither a name nor a place.
-        DataError: a place whose pictures have to be packed first, or that holds none.
+        UsageError: ``given`` is neither a name nor a place of a known kind.
+        DataError: the pictures of the place have to be packed first.
     """
     root = None if data_root is None else data_root.expanduser().resolve()
     if given in NAMES and kind is None:
@@ -52,7 +52,7 @@ def find_place(given: str, data_root: Path | None, kind: PlaceKind | None = None
     if is_remote(given):
         raise DataError(f"{given}: is not on this machine; pack it first: mptctl pack {given} OUT")
     if kind is None:
-        kind = recognise(place)
+        kind = recognise_kind(place)
     if kind is None:
         raise UsageError(
             f"{given}: neither a source ({', '.join(NAMES)}) nor a place{did_you_mean(given, NAMES)}; name a "
@@ -64,10 +64,10 @@ def find_place(given: str, data_root: Path | None, kind: PlaceKind | None = None
             "OUT --to shards"
         )
     if kind == "webdataset":
-        where = root_of(place) if root is None else root
-        return Place("webdataset", where, os.path.abspath(place), f"tar shards below {where}")
+        folder = root_folder_of(place) if root is None else root
+        return Place("webdataset", folder, os.path.abspath(place), f"tar shards below {folder}")
     if kind == "table":
-        where = Path(place).resolve().parent if root is None else root
-        return Place("table", where, os.path.abspath(place), f"a table of pictures below {where}")
-    where = Path(place).resolve()
-    return Place("imagefolder", where, None, f"folders of classes in {where}")
+        folder = Path(place).resolve().parent if root is None else root
+        return Place("table", folder, os.path.abspath(place), f"a table of pictures below {folder}")
+    folder = Path(place).resolve()
+    return Place("imagefolder", folder, None, f"folders of classes in {folder}")

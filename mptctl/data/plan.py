@@ -1,4 +1,4 @@
-"""Order, crop and flip as a pure function of (seed, epoch, sample index), whoever reads the pictures."""
+"""Order and augmentation of pictures as a pure function of seed, epoch and row of the manifest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.data.augmentation.drawing import FIELDS, Keys, Transforms, below, draw_transforms, uniform
+from mptctl.data.augmentation.drawing import (
+    FIELDS,
+    Keys,
+    Transforms,
+    below,
+    between,
+    draw_transforms,
+    uniform,
+)
 from mptctl.data.augmentation.mixing import Pairs, draw_pairs
 from mptctl.data.augmentation.sampling import Draws, draw_repeated
 from mptctl.recipe import DataRecipe
@@ -21,15 +29,15 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _MIX_1 = 0xBF58476D1CE4E5B9
 _MIX_2 = 0x94D049BB133111EB
 
-# The use of a random number. Each sample has one number of each field in each epoch.
+# Fields: what a random number is used for. Each sample has one number of each field in each epoch.
 _ORDER, _FLIP, _TOP, _LEFT, _TRIES = 0, 1, 2, 3, 16
 _REPEATS, _ROUNDING, _PAIRS = 40, 41, 48
-VALIDATION_FIELD, TEST_FIELD = 8, 9  # used by split to draw the validation part, and a test part
+VALIDATION_FIELD, TEST_FIELD = 8, 9  # `split` draws the validation part and a test part by them
 
 # torchvision's RandomResizedCrop also draws ten times before it takes the largest centred window.
 _CROP_TRIES = 10
 
-# The fields of the steps of data.transforms begin here, FIELDS for each step.
+# The first field of the first step of data.transforms; each step has FIELDS of them.
 _TRANSFORMS = 64
 
 Indices = NDArray[np.int64]
@@ -37,11 +45,11 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Views:
-    """The view of each picture: a window of it, mirrored or not. All arrays are (n,).
+    """The window of each of n pictures that the model sees, mirrored or not. All arrays are (n,), in pixels.
 
-    With ``pad-crop`` and ``none`` the window is of the picture already resized and centre-cropped to
-    a square, and may reach over its edge, where there are zeros; with ``random-resized-crop`` it is
-    of the picture as stored, and resized afterwards.
+    With ``pad-crop`` and ``none``, the window is cut from the picture resized and centre-cropped to a square;
+    it may reach over the edge of that square, where there are zeros. With ``random-resized-crop``, it is cut
+    from the picture as stored, and resized afterwards.
     """
 
     top: NDArray[np.int64]
@@ -56,21 +64,21 @@ class Views:
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """The pictures of every epoch of a run.
+    """Draws order, views, transforms and mixing for every epoch of a run.
 
-    Nothing in it depends on batch size, number of workers, loader, or which classes are selected: a
-    subset keeps the relative order and the views of the whole.
+    Nothing here depends on batch size, number of workers or loader. A subset of the samples keeps its
+    relative order and its views; only `draws` with a sampling depends on the whole.
 
     Attributes:
         seed: seed of the run.
-        data: the recipe's picture size and augmentation.
+        data: picture size and augmentation of the recipe.
     """
 
     seed: int
     data: DataRecipe
 
     def order(self, epoch: int, indices: Indices) -> Indices:
-        """The samples in the order of one epoch.
+        """Return the samples in the order of one epoch, each once.
 
         Args:
             epoch: counted from 0.
@@ -82,14 +90,12 @@ class EpochPlan:
         return indices[np.argsort(random_keys(self.seed, epoch, indices, _ORDER), kind="stable")]
 
     def draws(self, epoch: int, indices: Indices, labels: Indices) -> Draws:
-        """The pictures of one epoch in its order: each once, or as `data.sampling` draws them.
-
-        What is drawn is of these samples as a whole: a subset draws its own.
+        """Return the pictures of one epoch in its order: each once, or as often as `data.sampling` draws it.
 
         Args:
             epoch: counted from 0.
             indices: (n,) rows of the manifest, ascending.
-            labels: (n,) their classes.
+            labels: (n,) classes of these rows.
         """
         if self.data.sampling == "none":
             return Draws(self.order(epoch, indices), None)
@@ -100,12 +106,12 @@ class EpochPlan:
         return drawn[np.argsort(keys, kind="stable")]
 
     def pairs(self, epoch: int, position: int, count: int) -> Pairs | None:
-        """Draw the mixing of neighbours in the epoch's order, 2i with 2i + 1; None where none are mixed.
+        """Draw how neighbours in the epoch's order, 2i and 2i + 1, are mixed; None if the recipe mixes none.
 
         Args:
             epoch: counted from 0.
-            position: of the first picture in the epoch's order, even.
-            count: of pictures, even.
+            position: place of the first picture in the epoch's order, even.
+            count: number of pictures, even.
         """
         if not self.data.mixes:
             return None
@@ -120,16 +126,13 @@ class EpochPlan:
         widths: NDArray[np.int32],
         copies: Indices | None = None,
     ) -> Views:
-        """Training crop and flip of each sample.
+        """Draw the training crop and flip of each sample.
 
         Args:
             epoch: counted from 0.
             indices: (n,) rows of the manifest, in any order.
             heights, widths: (n,) size of each picture as stored, in pixels.
-            copies: (n,) which copy of its row each is, where the epoch draws rows several times.
-
-        Returns:
-            A window and a flip for each.
+            copies: (n,) number of each sample among those of its row; None if the epoch has each row once.
         """
         size = self.data.image_size
         if self.data.flip:
@@ -137,7 +140,7 @@ class EpochPlan:
         else:
             flip = np.zeros(len(indices), dtype=np.bool_)
         if self.data.augment == "random-resized-crop":
-            return self._resized_crops(epoch, indices, heights, widths, copies, flip)
+            return self._draw_resized_crops(epoch, indices, heights, widths, copies, flip)
         side = np.full(len(indices), size, dtype=np.int64)
         if self.data.augment == "none":
             zero = np.zeros(len(indices), dtype=np.int64)
@@ -148,7 +151,7 @@ class EpochPlan:
         return Views(top, left, side, side, flip)
 
     def transforms(self, epoch: int, indices: Indices, copies: Indices | None = None) -> Transforms | None:
-        """Operations of `data.transforms` on each sample after crop and flip; None where it is empty.
+        """Draw the operations of `data.transforms` on each sample; None if the recipe has none.
 
         Args:
             epoch: counted from 0.
@@ -158,13 +161,13 @@ class EpochPlan:
         if not self.data.transforms:
             return None
 
-        def draw(step: int) -> Callable[[int], Keys]:
+        def draw_of_step(step: int) -> Callable[[int], Keys]:
             first = _TRANSFORMS + step * FIELDS
             return lambda field: random_keys(self.seed, epoch, indices, first + field, copies)
 
-        return draw_transforms(self.data.transforms, self.data.image_size, draw)
+        return draw_transforms(self.data.transforms, self.data.image_size, draw_of_step)
 
-    def _resized_crops(
+    def _draw_resized_crops(
         self,
         epoch: int,
         indices: Indices,
@@ -173,54 +176,61 @@ class EpochPlan:
         copies: Indices | None,
         flip: NDArray[np.bool_],
     ) -> Views:
-        """Windows of random area and aspect (Szegedy et al., 2015), drawn as torchvision draws them."""
+        """Draw windows of random area and aspect (Szegedy et al., 2015) as torchvision draws them.
+
+        A picture gets the first of ten windows that fits into it, else the largest centred one. Arguments are
+        those of `views`, with the drawn flips.
+        """
         high, wide = heights.astype(np.int64), widths.astype(np.int64)
         height, width = _largest_window(high, wide, self.data.ratio)
-        centred = np.ones(len(indices), dtype=np.bool_)
+        is_missing = np.ones(len(indices), dtype=np.bool_)
         low_scale, high_scale = self.data.scale
         low_log, high_log = np.log(self.data.ratio)
         for attempt in range(_CROP_TRIES):
             field = _TRIES + 2 * attempt
-            share = uniform(random_keys(self.seed, epoch, indices, field, copies))
-            lean = uniform(random_keys(self.seed, epoch, indices, field + 1, copies))
-            area = (low_scale + (high_scale - low_scale) * share) * (high * wide)
-            aspect = np.exp(low_log + (high_log - low_log) * lean)
+            share = between(random_keys(self.seed, epoch, indices, field, copies), low_scale, high_scale)
+            area = share * (high * wide)
+            log_keys = random_keys(self.seed, epoch, indices, field + 1, copies)
+            aspect = np.exp(between(log_keys, low_log, high_log))
             w = np.rint(np.sqrt(area * aspect)).astype(np.int64)
             h = np.rint(np.sqrt(area / aspect)).astype(np.int64)
-            take = centred & (w > 0) & (w <= wide) & (h > 0) & (h <= high)
-            height, width = np.where(take, h, height), np.where(take, w, width)
-            centred &= ~take
-            if not centred.any():
+            fits = is_missing & (w > 0) & (w <= wide) & (h > 0) & (h <= high)
+            height, width = np.where(fits, h, height), np.where(fits, w, width)
+            is_missing &= ~fits
+            if not is_missing.any():
                 break
         top = below(random_keys(self.seed, epoch, indices, _TOP, copies), high - height + 1)
         left = below(random_keys(self.seed, epoch, indices, _LEFT, copies), wide - width + 1)
-        top = np.where(centred, (high - height) // 2, top)
-        left = np.where(centred, (wide - width) // 2, left)
+        top = np.where(is_missing, (high - height) // 2, top)
+        left = np.where(is_missing, (wide - width) // 2, left)
         return Views(top, left, height, width, flip)
 
 
 def random_keys(seed: int, epoch: int, indices: Indices, field: int, copies: Indices | None = None) -> Keys:
-    """A random 64-bit number for each sample, a function of the arguments alone.
+    """Compute a random 64-bit number for each sample, as a function of the arguments alone.
 
     Args:
         seed: seed of the run.
         epoch: counted from 0.
         indices: (n,) rows of the manifest.
-        field: what the number is for; numbers of different fields are independent.
-        copies: (n,) number of each sample among those of its row; None, and 0, is the first.
+        field: number of the use; numbers of different fields are independent.
+        copies: (n,) number of each sample among those of its row, from 0; None: 0 for all.
 
     Returns:
         (n,) uniform over all 64-bit words.
     """
-    counter = indices.astype(np.uint64) * np.uint64(_GOLDEN) + _state(seed, epoch, field)
+    counter = indices.astype(np.uint64) * np.uint64(_GOLDEN) + _mix_state(seed, epoch, field)
     if copies is not None:
-        counter += _mix(copies.astype(np.uint64))  # of 0 it is 0
+        counter += _mix(copies.astype(np.uint64))  # 0 for copy 0
     return _mix(_mix(counter))
 
 
-@lru_cache(maxsize=1024)  # of an epoch, which asks for them batch by batch
-def _state(seed: int, epoch: int, field: int) -> Keys:
-    """(1,) the three, mixed one after the other: a sum is the same for seed 1, epoch 0 and the reverse."""
+@lru_cache(maxsize=1024)  # an epoch asks for its states again with each batch
+def _mix_state(seed: int, epoch: int, field: int) -> Keys:
+    """Mix seed, epoch and field into one (1,) word, one after the other.
+
+    Their sum would be the same for seed 1 and epoch 0 as for seed 0 and epoch 1.
+    """
     state = np.zeros(1, dtype=np.uint64)
     for word in (seed, epoch, field):
         state = _mix(state + np.uint64((_GOLDEN + word) & _WORD))
@@ -228,12 +238,12 @@ def _state(seed: int, epoch: int, field: int) -> Keys:
 
 
 def worker_share(size: int, rank: int, world_size: int) -> slice:
-    """The contiguous part of a global batch that a worker has; the parts of all workers make up the whole.
+    """Return the contiguous slice of a global batch that belongs to one worker.
 
     Args:
         size: samples in the global batch.
-        rank: which worker, from 0.
-        world_size: how many workers.
+        rank: number of the worker, from 0.
+        world_size: number of workers.
 
     >>> [worker_share(10, rank, 3) for rank in range(3)]
     [slice(0, 3, None), slice(3, 6, None), slice(6, 10, None)]
@@ -242,6 +252,7 @@ def worker_share(size: int, rank: int, world_size: int) -> slice:
 
 
 def _mix(x: Keys) -> Keys:
+    """Scramble each 64-bit word by the output function of SplitMix64."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(_MIX_1)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(_MIX_2)
     return x ^ (x >> np.uint64(31))
@@ -250,7 +261,7 @@ def _mix(x: Keys) -> Keys:
 def _largest_window(
     high: NDArray[np.int64], wide: NDArray[np.int64], ratio: tuple[float, float]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Largest window whose aspect lies within the limits: what is taken when no draw fits."""
+    """Return height and width of the largest window within each picture whose aspect is within ``ratio``."""
     aspect = wide / high
     height = np.where(aspect < ratio[0], np.rint(wide / ratio[0]), high)
     width = np.where(aspect > ratio[1], np.rint(high * ratio[1]), wide)

@@ -1,4 +1,4 @@
-"""Training pictures as the model sees them, made back into grey levels: for `figure augment`."""
+"""Training pictures as the model sees them, turned back into bytes for `figure augment`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mptctl.recipe import Recipe
 
 @dataclass(frozen=True)
 class Sheet:
-    """The first n pictures of an epoch.
+    """The first n training pictures of an epoch, augmented.
 
     Attributes:
-        pictures: (n, S, S, 3).
-        labels: n times the weight of each class by its name; two where pictures are mixed.
+        pictures: (n, S, S, 3) uint8.
+        labels: the weight of each class of a picture, by class name; two classes where pictures are mixed.
     """
 
     pictures: NDArray[np.uint8]
@@ -30,23 +30,23 @@ class Sheet:
 
 
 def training_sheet(split: Split, recipe: Recipe, count: int, epoch: int) -> Sheet:
-    """Bring the first training pictures of an epoch, on the CPU.
+    """Load the first training pictures of an epoch on the CPU, augmented as in training.
 
     Args:
-        split: its training part is taken, with all classes.
-        recipe: says what is done to them; its batch size is not looked at, since no picture depends on it.
-        count: of pictures.
-        epoch: counted from 0.
+        split: the split, whose training part is read with all classes.
+        recipe: the augmentation; its batch size does not matter, since no picture depends on it.
+        count: number of pictures.
+        epoch: number of the epoch, from 0.
 
     Raises:
-        UsageError: the training part has fewer, or pictures are mixed in pairs and the count is odd.
+        UsageError: the training part has fewer pictures, or ``count`` is odd and pictures are mixed in pairs.
     """
-    here = len(split.indices("train"))
-    if count > here:
-        raise UsageError(f"--pictures {count}: the training part has {here}; ask for at most as many")
+    available = len(split.indices("train"))
+    if count > available:
+        raise UsageError(f"--pictures {count}: the training part has {available}; ask for at most as many")
     if recipe.data.mixes and count % 2:
         raise UsageError(f"--pictures {count}: pictures are mixed in pairs; ask for {count + 1}")
-    data = recipe.data.model_copy(update={"loader": "threaded"})  # which decodes no other picture
+    data = recipe.data.model_copy(update={"loader": "threaded"})  # decodes only these pictures
     plan = LoadPlan(split, data, "train", count, recipe.runtime.seed, True, torch.device("cpu"))
     loader = make_loader(plan)
     try:
@@ -60,8 +60,8 @@ def training_sheet(split: Split, recipe: Recipe, count: int, epoch: int) -> Shee
     if batch.mixing is None:
         return Sheet(pictures, [{names[label]: 1.0} for label in batch.labels.tolist()])
     columns = (batch.labels, batch.mixing.others, batch.mixing.weight)
-    labels = [
-        {names[label]: part for label, part in ((own, w), (other, 1 - w)) if label != IGNORED}
-        for own, other, w in zip(*(column.tolist() for column in columns), strict=True)
-    ]
+    labels: list[dict[str, float]] = []
+    for own, other, weight in zip(*(column.tolist() for column in columns), strict=True):
+        weights = {own: weight, other: 1 - weight}
+        labels.append({names[label]: share for label, share in weights.items() if label != IGNORED})
     return Sheet(pictures, labels)

@@ -1,4 +1,4 @@
-"""The sources of pictures: embedded characters and digits, torchvision's CIFAR, and folders of classes."""
+"""Reads the sources that are named: embedded characters and digits, CIFAR, and folders of classes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from mptctl.data.characters import (
     load_characters,
 )
 from mptctl.data.embedded.read import read_digits
-from mptctl.data.listing.image_folder import EXPECTED, list_pictures, scan_folder
+from mptctl.data.listing.image_folder import EXPECTED_LAYOUT, list_pictures, scan_folder
 from mptctl.data.manifest import ARRAY, TEST, TRAIN, Manifest, content_digest
 from mptctl.data.plan import random_keys
 from mptctl.errors import DataError, UsageError
 from mptctl.names import OnBad, Progress, Source, Verify, tell_nobody
 
-EMBEDDED = ("characters", "digits")  # sources that need no data root
-# The digits come as one set. Half of each class, drawn with this seed, is for training: about 900.
+EMBEDDED = ("characters", "digits")  # sources that come with the package and need no data root
+# The digits come as one set. About 900, half of each class, are for training; this seed draws them.
 _DIGITS_SEED = 0
 _CIFAR = {
     # name: (class in torchvision, folder)
@@ -38,7 +38,7 @@ _CIFAR = {
 
 
 class SourceSize(NamedTuple):
-    """The number of classes and pictures of a source."""
+    """Numbers of classes, training pictures and test pictures of a source."""
 
     classes: int
     train: int
@@ -60,26 +60,27 @@ def read_source(  # noqa: PLR0913  # one for each flag of `split`
     cache_dir: Path | None = None,
     needs_test: bool = True,
 ) -> tuple[Manifest, list[str]]:
-    """List a source's pictures and check them; tables and shards are listed by `scan_table`, `scan_shards`.
+    """List and check the pictures of a source; `scan_table` and `scan_shards` do so for other sources.
 
     Args:
         source: ``characters``, ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
         root: data folder; not used for the embedded sources.
-        verify: ``header``, or ``decode`` to decode every file as well.
-        on_bad: ``fail``, or ``quarantine`` to keep bad files out.
-        download: fetch CIFAR where it is not there; torchvision checks what comes.
+        verify: ``header`` checks header and end of each picture file; ``decode`` also decodes it.
+        on_bad: ``fail`` raises an error for bad pictures; ``quarantine`` keeps them out.
+        download: True fetches CIFAR if it is not there; torchvision compares its checksum.
         progress: told how many files are checked.
-        seed: of the characters; nothing else here is drawn.
-        cache_dir: where the characters are kept for `array_of`; None: nowhere.
-        needs_test: a folder of classes must have a test part.
+        seed: seed of the drawing of ``characters``.
+        cache_dir: folder in which the drawn characters are kept for `load_array`; None: they are not kept.
+        needs_test: False accepts an image folder that has only ``train/``.
 
     Returns:
         The manifest, with parts TRAIN, TEST, BAD, and VAL where the source has one, and one line for each
-        file that is kept out.
+        bad picture.
 
     Raises:
-        UsageError: no data root where one is needed, or a source that cannot be fetched.
-        DataError: nothing there, a layout other than expected, or bad files, all of them named.
+        UsageError: there is no data root where one is needed, or the source cannot be fetched.
+        BadPictures: ``on_bad`` is ``fail``, and some picture is bad.
+        DataError: the data are missing, or have another layout than expected.
     """
     if download and source not in _CIFAR:
         raise UsageError(f"split {source} --download: only {' and '.join(_CIFAR)} can be fetched")
@@ -87,41 +88,41 @@ def read_source(  # noqa: PLR0913  # one for each flag of `split`
         pictures, labels, num_train = draw_characters(seed)
         if cache_dir is not None:
             keep_characters(pictures, cache_dir)
-        return _array_manifest(source, None, CLASS_NAMES, pictures, labels, num_train), []
+        return _make_array_manifest(source, None, CLASS_NAMES, pictures, labels, num_train), []
     if source == "digits":
-        return _array_manifest(source, None, tuple("0123456789"), *arrange_digits()), []
+        return _make_array_manifest(source, None, tuple("0123456789"), *load_embedded_digits()), []
     if root is None:
         raise UsageError(f"split {source}: needs --data-root DIR, the folder that holds the data")
     root = root.expanduser().resolve()
     if download:
-        _torchvision_cifar(source, root, train=True, download=True)
+        _open_cifar(source, root, train=True, download=True)
     if not root.is_dir():
-        raise DataError(f"{root}: not a folder; expected {_expected(source)} in it")
+        raise DataError(f"{root}: not a folder; expected {_describe_layout(source)} in it")
     if not os.access(root, os.R_OK | os.X_OK):
-        raise DataError(f"{root}: not readable; expected {_expected(source)} in it")
+        raise DataError(f"{root}: not readable; expected {_describe_layout(source)} in it")
     if source in _CIFAR:
         names = tuple(_open_cifar(source, root, train=False).classes)
-        return _array_manifest(source, root, names, *read_cifar(source, root)), []
+        return _make_array_manifest(source, root, names, *read_cifar(source, root)), []
     return scan_folder(root, verify=verify, on_bad=on_bad, needs_test=needs_test, progress=progress)
 
 
 def count_source(source: Source, root: Path | None) -> SourceSize:
-    """Count classes and pictures before any are held out; folders are listed, and no picture is read.
+    """Count classes and pictures of a source, before any are held out; no picture is opened.
 
     Args:
-        source: as `read_source`.
-        root: data folder; only folders of classes need it.
+        source: as of `read_source`.
+        root: data folder; only an image folder needs one.
 
     Raises:
-        UsageError: no data root where one is needed.
-        DataError: another layout than expected.
+        UsageError: there is no data root for an image folder.
+        DataError: the image folder has another layout than expected.
     """
     if source == "characters":
         classes = len(CLASS_NAMES)
         return SourceSize(classes, TRAIN_PER_CLASS * classes, TEST_PER_CLASS * classes)
     if source == "digits":
-        _, labels, train = arrange_digits()
-        return SourceSize(len(set(labels.tolist())), train, len(labels) - train)
+        _, labels, num_train = load_embedded_digits()
+        return SourceSize(len(set(labels.tolist())), num_train, len(labels) - num_train)
     if source in CIFAR_SIZES:
         return CIFAR_SIZES[source]
     if root is None:
@@ -132,8 +133,8 @@ def count_source(source: Source, root: Path | None) -> SourceSize:
 
 
 @lru_cache(maxsize=1)
-def arrange_digits() -> tuple[NDArray[np.uint8], NDArray[np.int32], int]:
-    """The digits in colour, training part first; result as of `read_cifar`."""
+def load_embedded_digits() -> tuple[NDArray[np.uint8], NDArray[np.int32], int]:
+    """Load the embedded digits as colour pictures, training part first; returns as `read_cifar`."""
     levels, labels = read_digits()
     grey = np.rint(levels * (255 / 16)).astype(np.uint8)
     keys = random_keys(_DIGITS_SEED, 0, np.arange(len(labels)), 0)
@@ -148,34 +149,35 @@ def arrange_digits() -> tuple[NDArray[np.uint8], NDArray[np.int32], int]:
 
 @lru_cache(maxsize=1)
 def read_cifar(source: str, root: Path) -> tuple[NDArray[np.uint8], NDArray[np.int32], int]:
-    """All pictures of CIFAR, training part first.
+    """Read all pictures of CIFAR, training part first; the last result is kept in memory.
 
     Returns:
         (M, H, W, 3) uint8 pictures, (M,) int32 labels in the source's order, and the number of training rows.
 
     Raises:
-        DataError: the files are not there or not those that torchvision keeps.
+        DataError: the files are missing, or are not those of torchvision.
     """
-    parts = [_torchvision_cifar(source, root, train=train) for train in (True, False)]
-    pictures = np.concatenate([part[0] for part in parts])
-    labels = np.concatenate([part[1] for part in parts])
-    return pictures, labels, len(parts[0][1])
+    train_pictures, train_labels = _read_cifar_part(source, root, train=True)
+    test_pictures, test_labels = _read_cifar_part(source, root, train=False)
+    pictures = np.concatenate([train_pictures, test_pictures])
+    return pictures, np.concatenate([train_labels, test_labels]), len(train_labels)
 
 
 def load_array(manifest: Manifest, *, seed: int, cache_dir: Path) -> NDArray[np.uint8]:
-    """(M, H, W, 3) uint8 pictures of a manifest without files.
+    """Load the (M, H, W, 3) uint8 pictures of a source that is one array.
 
     Args:
-        manifest: of a source that is one array.
-        seed, cache_dir: as `read_source` had them.
+        manifest: manifest of such a source.
+        seed, cache_dir: the arguments of `read_source` when the manifest was made.
 
     Raises:
-        DataError: they are not what they were when the manifest was made.
+        DataError: the pictures have changed since the manifest was made, or are missing.
+        StorageError: ``cache_dir`` cannot be read or written.
     """
     if manifest.source == "characters":
         return load_characters(manifest.content, seed, cache_dir)
     root = manifest.root
-    pictures, _, _ = arrange_digits() if root is None else read_cifar(manifest.source, root)
+    pictures, _, _ = load_embedded_digits() if root is None else read_cifar(manifest.source, root)
     if content_digest(pictures) != manifest.content:
         raise DataError(
             f"{manifest.source} in {root}: changed since split; restore it, or run split --overwrite"
@@ -183,7 +185,7 @@ def load_array(manifest: Manifest, *, seed: int, cache_dir: Path) -> NDArray[np.
     return pictures
 
 
-def _array_manifest(
+def _make_array_manifest(
     source: Source,
     root: Path | None,
     class_names: tuple[str, ...],
@@ -191,6 +193,7 @@ def _array_manifest(
     labels: NDArray[np.int32],
     num_train: int,
 ) -> Manifest:
+    """Make the manifest of an array of pictures, whose first ``num_train`` rows are the training part."""
     parts = np.full(len(labels), TRAIN, dtype=np.uint8)
     parts[num_train:] = TEST
     return Manifest(
@@ -206,20 +209,20 @@ def _array_manifest(
     )
 
 
-def _torchvision_cifar(
-    source: str, root: Path, *, train: bool, download: bool = False
-) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    dataset = _open_cifar(source, root, train=train, download=download)
+def _read_cifar_part(source: str, root: Path, *, train: bool) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+    """Read the pictures and labels of one part of CIFAR; errors as of `read_cifar`."""
+    dataset = _open_cifar(source, root, train=train)
     return np.asarray(dataset.data), np.asarray(dataset.targets, dtype=np.int32)
 
 
 def _open_cifar(source: str, root: Path, *, train: bool, download: bool = False) -> Any:
+    """Open one part of CIFAR as torchvision's dataset, and fetch it first if asked; DataError if missing."""
     from torchvision import datasets
 
     name, folder = _CIFAR[source]
     try:
         with warnings.catch_warnings():
-            # The files are pickles of an old numpy, which a new one remarks on.
+            # numpy warns, since the files are pickles of an old version.
             warnings.simplefilter("ignore")
             return getattr(datasets, name)(str(root), train=train, download=download)
     except (RuntimeError, OSError) as error:
@@ -229,7 +232,8 @@ def _open_cifar(source: str, root: Path, *, train: bool, download: bool = False)
         ) from error
 
 
-def _expected(source: str) -> str:
+def _describe_layout(source: str) -> str:
+    """Say in a message what the data folder of a source should hold."""
     if source == "imagefolder":
-        return EXPECTED
+        return EXPECTED_LAYOUT
     return f"{_CIFAR[source][1]}/, as torchvision keeps it"

@@ -1,4 +1,4 @@
-"""The split: which classes are old, which pictures are held out, written once and found by every verb."""
+"""The split: which classes are old and which pictures are in which part; made, written and read here."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.data.classes import ClassSplit, label_map, split_classes
-from mptctl.data.duplicates import Duplicates, describe, find_identical, keep_out_copies
+from mptctl.data.duplicates import Duplicates, describe_identical, find_identical, keep_out_copies
 from mptctl.data.further_columns import keep_columns
-from mptctl.data.group_column import as_groups, read_groups
+from mptctl.data.group_column import find_groups
 from mptctl.data.holding_out import (
+    choose_val_fraction,
     hold_out,
     hold_out_by_groups,
-    part_held_out,
+    hold_out_test_part,
     refuse_empty_classes,
-    with_test_part,
 )
 from mptctl.data.listing.image_folder import list_pictures
-from mptctl.data.listing.listed_source import Checks, scan_listed
+from mptctl.data.listing.listed_source import Checks, ListedSource, scan_listed
 from mptctl.data.manifest import PART_CODES, VAL, Manifest, load_manifest
-from mptctl.data.moved import move
+from mptctl.data.moved import move_manifest
 from mptctl.data.sources import EMBEDDED, load_array, read_source
 from mptctl.data.split_file import (
     REPAIR,
     SPLIT_NAME,
     SplitFile,
     SplitRequest,
-    counts_of,
-    digest_of,
-    fingerprint_of,
+    compute_fingerprint,
+    count_parts,
+    digest_request,
     manifest_name,
     parse_split_file,
     refuse_edited,
@@ -46,22 +46,21 @@ from mptctl.files import locked_folder, remove_partial_files, replacing
 from mptctl.names import OnBad, OnDuplicates, Order, Part, Progress, Source, Verify, tell_nobody
 from mptctl.recipe import differences
 
-# Below the run root: decoded and drawn pictures, and what teachers said.
+# Folder in the run root for decoded and drawn pictures, and logits of teachers.
 CACHE_NAME = "cache"
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A split and its manifest.
+    """A split and its manifest of M pictures.
 
     Attributes:
-        file: what stands in ``split.json``.
-        manifest: every picture, one row each; the one index space of all parts.
+        file: content of ``split.json``.
+        manifest: one row for each picture, whatever its part.
         classes: class names, old ones first.
-        labels: (M,) int64 label of each row in class order; -1 for a class that it does not take, so of no
-            part.
-        fingerprint: digest that checkpoints carry.
-        run_root, folder: the run root, and the folder that holds ``split.json``: it, or that of a run.
+        labels: (M,) int64 index into ``classes.names``; -1 for a class that the split leaves out.
+        fingerprint: digest of manifest and class order, which checkpoints carry.
+        run_root, folder: the run root, and the folder of ``split.json``: the run root or a run's folder.
     """
 
     file: SplitFile
@@ -73,27 +72,22 @@ class Split:
     folder: Path
 
     def indices(self, part: Part, num_classes: int | None = None) -> NDArray[np.int64]:
-        """Rows of one part, ascending; with ``num_classes`` only those of the first so many classes.
+        """Return (n,) rows of the manifest that are of one part, ascending.
 
-        Returns:
-            (n,) rows of the manifest.
+        With ``num_classes``, only rows of the first ``num_classes`` classes count.
         """
-        mask = (self.manifest.parts == PART_CODES[part]) & (self.labels >= 0)
+        is_wanted = (self.manifest.parts == PART_CODES[part]) & (self.labels >= 0)
         if num_classes is not None:
-            mask &= self.labels < num_classes
-        return np.flatnonzero(mask).astype(np.int64)
+            is_wanted &= self.labels < num_classes
+        return np.flatnonzero(is_wanted).astype(np.int64)
 
     def ids(self, indices: NDArray[np.int64]) -> NDArray[np.str_]:
-        """(n,) names of rows by which predictions of different programs are matched."""
+        """Return the (n,) ids of rows, by which predictions of different programs are matched."""
         return self.manifest.ids(indices)
 
     def picture(self, index: int) -> NDArray[np.uint8]:
-        """A picture as it is stored, (H, W, 3) uint8.
-
-        Raises:
-            DataError: its file is gone, changed or damaged.
-        """
-        from mptctl.data.pictures import rgb
+        """Read a picture as stored: (H, W, 3) uint8; DataError if its file is gone, changed or damaged."""
+        from mptctl.data.pictures import decode_by_pillow
 
         if self.manifest.is_array:
             picture: NDArray[np.uint8] = self.array[index]
@@ -101,22 +95,22 @@ class Split:
         self.manifest.check_unchanged(np.array([index]))
         data = self.manifest.read(index)
         try:
-            return rgb(data)
+            return decode_by_pillow(data)
         except (OSError, SyntaxError, ValueError) as error:
             raise DataError(
                 f"{self.manifest.where(index)}: cannot be decoded; run split --verify decode --overwrite"
             ) from error
 
     def moved_to(self, root: Path) -> Split:
-        """The split with its pictures in another folder; errors as `move`."""
-        manifest = move(self.manifest, root)
+        """Return the split with its pictures in another folder, unwritten; errors as of `move_manifest`."""
+        manifest = move_manifest(self.manifest, root)
         request = self.file.request.model_copy(update={"data_root": str(root)})
         file = self.file.model_copy(update={"request": request, "manifest": manifest_name(manifest)})
         return replace(self, file=file, manifest=manifest)
 
     @cached_property
     def array(self) -> NDArray[np.uint8]:
-        """(M, H, W, 3) uint8: every picture of a source that is one array, not a folder of files."""
+        """(M, H, W, 3) uint8 pictures of a source that is one array; read or drawn at the first use."""
         return load_array(self.manifest, seed=self.file.request.seed, cache_dir=self.run_root / CACHE_NAME)
 
 
@@ -144,37 +138,35 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
     download: bool = False,
     progress: Progress = tell_nobody,
 ) -> Split:
-    """Divide a source into old and new classes and into parts, and write it to ``run_root``.
+    """Divide a source into old and new classes and into parts, and write the split to ``run_root``.
 
-    An existing split of the same request is kept and returned; no table or shard is read then.
+    An existing split of the same request is returned as it is; no table or shard is read then.
 
     Args:
-        source: its name.
-        run_root: folder for ``split.json`` and its manifest.
-        data_root: folder of the data.
+        source: name of the source.
+        run_root: folder for ``split.json``, the manifest and further columns.
+        data_root: folder of the data; None for the embedded sources.
         old_fraction, old_names, class_fraction, order: as of `split_classes`.
-        seed: seed of the random class order, of the validation part, and of how characters are drawn.
-        val_fraction: part of each class's training pictures to hold out, below 1; see `part_held_out`.
-        group, metadata: column of a file, or of the table or shards, whose groups lie in one part each.
+        seed: seed of the random class order, the held-out parts, and the drawing of characters.
+        val_fraction: share of each class's training pictures to hold out; None: as of `choose_val_fraction`.
+        group, metadata: column of groups, each put into one part, and its file; None: the source has it.
         place, columns, label_key: as of `scan_table` and `scan_shards`.
-        test_fraction: part of each class that becomes the test part, where there is none.
-        verify: ``header``, or ``decode`` to decode every file as well.
-        on_bad: ``fail`` on bad files, or ``quarantine`` to keep them out.
+        test_fraction: share of each class that becomes the test part of a source without one.
+        verify, on_bad: as of `read_source`.
         on_duplicates: ``keep`` identical pictures, or ``quarantine`` training copies.
-        overwrite, download: replace an existing split; fetch CIFAR where it is not there.
+        overwrite, download: replace an existing split; fetch CIFAR if it is not there.
         progress: told how many files are checked.
 
     Raises:
         UsageError: a value out of range, or an existing split of another request.
-        DataError: no data, another layout, or bad files. StorageError: ``run_root`` cannot be written.
+        DataError: no data, another layout, or bad files.
+        StorageError: ``run_root`` cannot be written.
     """
     root = None if source in EMBEDDED or data_root is None else data_root.expanduser().resolve()
     kept = load_split(run_root) if (run_root / SPLIT_NAME).exists() and not overwrite else None
     checks: Checks = {"verify": verify, "on_bad": on_bad, "progress": progress}
     listed = None if kept else scan_listed(source, place, root, columns or {}, label_key, checks)
-    known = kept or listed
-    has_own = place is not None and known is not None and VAL in known.manifest.parts
-    has_own &= kept is None or (kept.file.request.place == place and not kept.file.request.val_fraction)
+    has_own = _has_own_validation(place, kept, listed)
     request = SplitRequest(
         source=source,
         data_root=None if root is None else str(root),
@@ -183,7 +175,7 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         class_fraction=class_fraction,
         order=order,
         seed=seed,
-        val_fraction=part_held_out(source, root, val_fraction, has_own=has_own),
+        val_fraction=choose_val_fraction(source, root, val_fraction, has_own=has_own),
         place=place,
         columns=dict(columns or {}),
         label_key=label_key,
@@ -191,30 +183,22 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         group=group,
     )
     if kept is not None:
-        return _same(kept, request)
-    own_groups = None if listed is None or group is None else listed.further.get(group)
-    if group is not None and metadata is None and own_groups is None:
+        return _keep_or_refuse(kept, request)
+    has_group_column = listed is not None and group in listed.further
+    if group is not None and metadata is None and not has_group_column:
         raise UsageError(f"--group {group}: name the file that has this column with --metadata FILE")
     refuse_foreign_split(run_root / SPLIT_NAME)
-    if listed is not None:
-        manifest, quarantined = listed.manifest, listed.problems
-    else:
-        manifest, quarantined = read_source(
-            source,
-            root,
-            download=download,
-            seed=seed,
-            cache_dir=run_root / CACHE_NAME,
-            needs_test=test_fraction is None,
-            **checks,
+    cache = run_root / CACHE_NAME
+    needs_test = test_fraction is None
+    if listed is None:
+        manifest, problems = read_source(
+            source, root, download=download, seed=seed, cache_dir=cache, needs_test=needs_test, **checks
         )
-    groups = None if own_groups is None else as_groups(own_groups)
-    if group is not None and metadata is not None:
-        groups = read_groups(metadata, group, manifest)
-    manifest = with_test_part(manifest, test_fraction, seed, groups)
+        listed = ListedSource(manifest, problems, further={})
+    groups = find_groups(listed.manifest, group, metadata, listed.further)
+    manifest = hold_out_test_part(listed.manifest, test_fraction, seed, groups)
     identical = None
     if source not in EMBEDDED:
-        cache = run_root / CACHE_NAME
         array = load_array(manifest, seed=seed, cache_dir=cache) if manifest.is_array else None
         identical = find_identical(manifest, verify=verify, array=array, progress=progress)
     split = build_split(
@@ -222,39 +206,56 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         request,
         run_root,
         verify=verify,
-        quarantined=quarantined,
+        quarantined=listed.problems,
         identical=identical,
         on_duplicates=on_duplicates,
         groups=groups,
         on_bad=on_bad,
     )
     save_split(split)
-    keep_columns(listed.further if listed else {}, split.manifest, run_root)
+    keep_columns(listed.further, split.manifest, run_root)
     return split
 
 
-def _same(existing: Split, request: SplitRequest) -> Split:
-    """The split of a run root, of pictures that may have moved; UsageError for another request."""
-    found = differences(existing.file.request, request)
-    if [key for key, _, _ in found] == ["data_root"] and request.data_root is not None:
+def _has_own_validation(place: str | None, kept: Split | None, listed: ListedSource | None) -> bool:
+    """Tell whether a table or shards have a validation part, by the existing split or the listing."""
+    if place is None:
+        return False
+    if kept is not None:
+        before = kept.file.request
+        return before.place == place and not before.val_fraction and VAL in kept.manifest.parts
+    return listed is not None and VAL in listed.manifest.parts
+
+
+def _keep_or_refuse(existing: Split, request: SplitRequest) -> Split:
+    """Return the existing split if it is of the same request; else raise UsageError.
+
+    If only the data root differs, and the same pictures lie there, the split is written with that folder.
+    """
+    changes = differences(existing.file.request, request)
+    if [key for key, _, _ in changes] == ["data_root"] and request.data_root is not None:
         root = Path(request.data_root)
-        with suppress(DataError):  # other pictures are there
+        with suppress(DataError):  # the folder holds other pictures
             if request.source != "imagefolder" or len(list_pictures(root).paths) == len(existing.manifest):
                 moved = existing.moved_to(root)
                 save_split(moved)
                 return moved
-    if changed := [f"{key}: {was} -> {now}" for key, was, now in found]:
+    if changes:
+        lines = [f"{key}: {was} -> {now}" for key, was, now in changes]
         raise UsageError(
-            f"{existing.run_root / SPLIT_NAME}: holds another split ({'; '.join(changed)}); "
+            f"{existing.run_root / SPLIT_NAME}: holds another split ({'; '.join(lines)}); "
             "replace it with --overwrite, or choose another --run-root"
         )
     return existing
 
 
 def save_split(split: Split) -> None:
-    """Write a split; a process that is killed here leaves the old one or the new one.
+    """Write a split to its run root; a kill leaves either the earlier split or the new one.
 
-    The manifest has a name of its own, and is there before ``split.json`` names it; the old one goes last.
+    The manifest is written before ``split.json`` names it, and earlier manifests are removed last.
+
+    Raises:
+        StorageError: the run root cannot be written.
     """
     root, name = split.run_root, split.file.manifest
     with locked_folder(root):
@@ -278,21 +279,21 @@ def build_split(  # noqa: PLR0913  # one for each thing that was found out about
     groups: NDArray[np.str_] | None = None,
     on_bad: OnBad = "fail",
 ) -> Split:
-    """Divide a manifest as a request says, and write nothing.
+    """Divide the pictures of a manifest into classes and parts as a request says; nothing is written.
 
     Args:
-        manifest: with parts TRAIN, TEST and BAD.
-        request: what is asked for.
-        run_root: the folder that the split belongs to.
+        manifest: the pictures, with parts TRAIN, TEST, BAD, and perhaps VAL.
+        request: the arguments of `split`.
+        run_root: folder that the split belongs to.
         verify, on_duplicates: as of `make_split`.
-        quarantined: one line for each file that is kept out.
-        identical: as of `find_identical`; None: nobody looked.
-        groups: (M,) name of each picture's group; None: each is one by itself.
-        on_bad: what becomes of groups that the source has in several parts.
+        quarantined: one line for each picture of the part BAD.
+        identical: as of `find_identical`; None: pictures were not compared.
+        groups: (M,) name of each picture's group; None: without groups.
+        on_bad: as of `hold_out_by_groups`.
 
     Raises:
-        UsageError: classes that the source does not have. DataError: a class is left without training
-            pictures.
+        UsageError: the source has no such classes.
+        DataError: a class has no training picture left, or as of `hold_out_by_groups`.
     """
     classes = split_classes(
         manifest.class_names,
@@ -309,7 +310,7 @@ def build_split(  # noqa: PLR0913  # one for each thing that was found out about
         parts, torn = hold_out_by_groups(manifest, groups, request, on_bad)
         quarantined = [*quarantined, *torn]
     if identical is not None:
-        duplicates = describe(identical, manifest, parts, verify)
+        duplicates = describe_identical(identical, manifest, parts, verify)
         if on_duplicates == "quarantine":
             parts, copies = keep_out_copies(identical, manifest, parts)
             quarantined = [*quarantined, *copies]
@@ -332,19 +333,19 @@ def split_of(
     quarantined: Sequence[str],
     duplicates: Duplicates | None = None,
 ) -> Split:
-    """Make the split of a manifest whose parts and classes are decided; arguments as of `build_split`."""
+    """Make the split of a manifest with its final parts and classes; arguments as of `build_split`."""
     file = SplitFile(
         request=request,
         class_names=list(classes.names),
         num_old=classes.num_old,
-        counts=counts_of(manifest, classes.names),
+        counts=count_parts(manifest, classes.names),
         quarantined=list(quarantined),
         duplicates=duplicates,
         verify=verify,
         manifest=manifest_name(manifest),
         manifest_fingerprint=manifest.fingerprint,
-        fingerprint=fingerprint_of(manifest, classes.names, classes.num_old),
-        request_digest=digest_of(request),
+        fingerprint=compute_fingerprint(manifest, classes.names, classes.num_old),
+        request_digest=digest_request(request),
     )
     return _with_labels(file, manifest, run_root)
 
@@ -353,8 +354,8 @@ def load_split(run_root: Path) -> Split:
     """Read the split of a run root.
 
     Raises:
-        UsageError: there is none.
-        DataError: it is damaged, was edited, or its manifest is that of another split.
+        UsageError: there is no split.
+        DataError: the split is damaged, was edited, or has the manifest of another split.
     """
     content = _read_split_file(run_root)
     while True:
@@ -368,6 +369,7 @@ def load_split(run_root: Path) -> Split:
 
 
 def _read_split_file(run_root: Path) -> bytes:
+    """Read the bytes of ``split.json``; UsageError if there is none, DataError if it cannot be read."""
     path = run_root / SPLIT_NAME
     try:
         return path.read_bytes()
@@ -378,6 +380,7 @@ def _read_split_file(run_root: Path) -> bytes:
 
 
 def _parse(content: bytes, run_root: Path) -> Split:
+    """Make the split of the content of ``split.json`` and its manifest; DataError unless they fit."""
     path = run_root / SPLIT_NAME
     file = parse_split_file(content, path)
     root = file.request.data_root
@@ -390,7 +393,7 @@ def _parse(content: bytes, run_root: Path) -> Split:
 
 
 def _with_labels(file: SplitFile, manifest: Manifest, run_root: Path) -> Split:
-    """The split whose labels number the classes in the order of its file, not of its manifest."""
+    """Make a split whose labels are in the class order of ``split.json``, not of the manifest."""
     classes = ClassSplit(tuple(file.class_names), file.num_old)
     labels = label_map(manifest.class_names, classes.names)[manifest.labels]
     return Split(file, manifest, classes, labels, file.fingerprint, run_root, run_root)

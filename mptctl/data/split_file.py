@@ -1,4 +1,4 @@
-"""`split.json`: the description of a split, and how it is compared with its manifest."""
+"""`split.json`: its contents, its digests, and its comparison with the manifest."""
 
 from __future__ import annotations
 
@@ -20,22 +20,20 @@ from mptctl.files.explained import explain
 from mptctl.names import Order, Part, Source, Verify
 
 SPLIT_NAME = "split.json"
-# The manifest of a split has the beginning of its digest in its name, so that a new one never takes the place
-# of the one that split.json still names. Splits made before that have manifest.npz.
+# The name of a manifest has the beginning of its digest, so that a new manifest never overwrites the one that
+# split.json still names. The manifest of a split of the first version is manifest.npz.
 FIRST_MANIFEST_NAME = "manifest.npz"
 MANIFEST_PATTERN = r"manifest(-[0-9a-f]{16})?\.npz"
 REPAIR = "restore it, or run mptctl split again with --overwrite"
-
-
-# With these bytes every `split.json` begins, also one that is damaged or was edited further down.
+# The first bytes of every `split.json`, also of one that is damaged or was edited further down.
 BEGINNING = re.compile(rb'\s*\{\s*"schema_version"')
 
 
 def refuse_foreign_split(path: Path) -> None:
-    """Refuse to replace a ``split.json`` that is another program's; an empty one is nobody's work.
+    """Refuse to replace a ``split.json`` of another program; an empty one may be replaced.
 
     Raises:
-        UsageError: it does not begin as ours do, or cannot be read.
+        UsageError: the file is of another program, or cannot be read.
     """
     try:
         with open(path, "rb") as file:
@@ -49,40 +47,42 @@ def refuse_foreign_split(path: Path) -> None:
 
 
 class SplitRequest(Model):
-    """The request that `mptctl split` was given."""
+    """The arguments of `mptctl split` that decide the split."""
 
     source: Source = Field(description="where the pictures come from")
     data_root: str | None = Field(description="folder of the data; null for the embedded digits")
-    old_fraction: float = Field(description="part of the classes that is old, where they are not named")
+    old_fraction: float = Field(description="share of the classes that is old, where old_names is null")
     old_names: list[str] | None = Field(description="old classes by name, as --old-classes gave them")
     class_fraction: float = Field(
-        1.0, description="part of the classes that is taken, the first ones; below 1 in the chain of a study"
+        1.0, description="share of the classes that is kept: the first ones; below 1 in the chain of a study"
     )
-    order: Order = Field(description="order of the classes before they are divided")
+    order: Order = Field(description="order of the classes before they are divided into old and new")
     seed: int = Field(description="seed of the random order and of the validation part")
-    val_fraction: float = Field(description="part of each class's training pictures that is held out")
-    place: str | None = Field(None, description="the table, or the pattern of shards; null for others")
-    columns: dict[str, str] = Field(
-        {}, description="columns of a table by their roles, as --column named them"
+    val_fraction: float = Field(
+        description="share of each class's training pictures that is held out for validation"
     )
-    label_key: str | None = Field(None, description="where a shard's labels are, as --label-key named it")
+    place: str | None = Field(None, description="the table, or the pattern of shards; null for other sources")
+    columns: dict[str, str] = Field(
+        {}, description="names of columns of a table by role, as --column gave them"
+    )
+    label_key: str | None = Field(None, description="key of the labels in shards, as --label-key gave it")
     test_fraction: float | None = Field(
-        None, description="part of each class that is the test part; null where the source has one"
+        None, description="share of each class held out for the test; null where the source has a test part"
     )
     group: str | None = Field(
-        None, description="column whose groups lie in one part each; null without groups"
+        None, description="column of groups, each of which lies in one part; null without groups"
     )
 
 
 class SplitFile(Model):
-    """`split.json`: everything about a split but the rows of its manifest."""
+    """The contents of `split.json`: everything about a split but the rows of its manifest."""
 
     schema_version: Literal[1] = Field(1, description="version of this file")
-    request: SplitRequest = Field(description="what split was asked for")
+    request: SplitRequest = Field(description="the arguments of split")
     class_names: list[str] = Field(
-        description="every class that is taken, old ones first: the order of the logits"
+        description="names of all classes, old ones first: the order of the logits"
     )
-    num_old: int = Field(description="how many of them are old")
+    num_old: int = Field(description="number of old classes")
     counts: dict[Part, int] = Field(description="pictures in each part")
     quarantined: list[str] = Field(description="pictures that are kept out, each with what is wrong with it")
     duplicates: Duplicates | None = Field(
@@ -113,7 +113,7 @@ class SplitFile(Model):
 
 
 def parse_split_file(content: bytes, path: Path) -> SplitFile:
-    """Read what stands in ``split.json``; DataError where it is none."""
+    """Parse the content of ``split.json``; DataError if it is not valid, with ``path`` for the message."""
     try:
         return SplitFile.model_validate_json(content)
     except ValidationError as error:
@@ -121,37 +121,41 @@ def parse_split_file(content: bytes, path: Path) -> SplitFile:
 
 
 def refuse_edited(file: SplitFile, manifest: Manifest, path: Path) -> None:
-    """Hold a split against its manifest and its own fingerprint.
+    """Compare ``split.json`` with its manifest, and both with the digests in ``split.json``.
 
     Args:
-        file: what stands in ``split.json``.
-        manifest: the one that it names.
-        path: of ``split.json``, for messages.
+        file: content of ``split.json``.
+        manifest: the manifest that ``split.json`` names.
+        path: path of ``split.json``, for messages.
 
     Raises:
-        DataError: one of them was edited, or they are of different splits; with what was expected and what
-            was found.
+        DataError: one of the two files was edited, or they are of different splits.
     """
-    beside = path.with_name(file.manifest)
+    manifest_path = path.with_name(file.manifest)
 
     def compare(what: str, found: str, expected: str) -> None:
         if found != expected:
             raise DataError(f"{what}: {found[:12]} found, {expected[:12]} expected; {REPAIR}")
 
     compare(
-        f"{beside}: not the manifest of {path}: fingerprint", manifest.fingerprint, file.manifest_fingerprint
+        f"{manifest_path}: not the manifest of {path}: fingerprint",
+        manifest.fingerprint,
+        file.manifest_fingerprint,
     )
     if file.manifest != FIRST_MANIFEST_NAME:
         in_name = file.manifest.removeprefix("manifest-").removesuffix(".npz")
-        compare(f"{beside}: was edited: digest", manifest.digest[: len(in_name)], in_name)
-    found = fingerprint_of(manifest, file.class_names, file.num_old)
-    compare(f"{path}: class_names, num_old or fingerprint was edited: fingerprint", found, file.fingerprint)
+        compare(f"{manifest_path}: was edited: digest", manifest.digest[: len(in_name)], in_name)
+    fingerprint = compute_fingerprint(manifest, file.class_names, file.num_old)
+    compare(
+        f"{path}: class_names, num_old or fingerprint was edited: fingerprint", fingerprint, file.fingerprint
+    )
     if file.request_digest is not None:
-        compare(f"{path}: request was edited: digest", digest_of(file.request), file.request_digest)
-    known, taken = set(manifest.class_names), file.class_names
-    if not known.issuperset(taken) or (file.request.class_fraction == 1 and len(taken) != len(known)):
-        raise DataError(f"{path}: its class_names are not those of {beside}; {REPAIR}")
-    counts = counts_of(manifest, taken)
+        compare(f"{path}: request was edited: digest", digest_request(file.request), file.request_digest)
+    known, names = set(manifest.class_names), file.class_names
+    lacks_classes = file.request.class_fraction == 1 and len(names) != len(known)
+    if lacks_classes or not known.issuperset(names):
+        raise DataError(f"{path}: its class_names are not those of {manifest_path}; {REPAIR}")
+    counts = count_parts(manifest, names)
     if file.counts != counts:
         raise DataError(f"{path}: counts was edited: {file.counts} found, {counts} expected; {REPAIR}")
     listed, kept_out = len(file.quarantined), int(np.count_nonzero(manifest.parts == BAD))
@@ -159,36 +163,36 @@ def refuse_edited(file: SplitFile, manifest: Manifest, path: Path) -> None:
         raise DataError(f"{path}: quarantined was edited: {listed} found, {kept_out} expected; {REPAIR}")
 
 
-def digest_of(request: SplitRequest) -> str:
-    """Digest of a request, by which an edit is found.
+def digest_request(request: SplitRequest) -> str:
+    """Compute the digest of a request, by which an edit is found.
 
-    `data_root` is left out, since data may be moved. Default values are left out, so that new fields do not
-    change old digests.
+    `data_root` does not count, since data may be moved. Default values do not count, so that new fields leave
+    the digests of earlier splits as they are.
     """
     content = request.model_dump(exclude={"data_root"}, exclude_defaults=True)
     return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def manifest_name(manifest: Manifest) -> str:
-    """Name of a manifest's file."""
+    """Return the name of a manifest's file, which has the beginning of its digest."""
     return f"manifest-{manifest.digest[:16]}.npz"
 
 
 def remove_other_manifests(folder: Path, name: str) -> None:
-    """Remove the manifests in a folder but the one of a name."""
+    """Remove all manifests in a folder but the one called ``name``."""
     for path in folder.glob("manifest*.npz"):
         if path.name != name and re.fullmatch(MANIFEST_PATTERN, path.name):
             path.unlink(missing_ok=True)
 
 
-def counts_of(manifest: Manifest, class_names: Sequence[str]) -> dict[Part, int]:
-    """Pictures of some classes in each part."""
+def count_parts(manifest: Manifest, class_names: Sequence[str]) -> dict[Part, int]:
+    """Count the pictures of some classes in each part."""
     parts: tuple[Part, ...] = ("train", "val", "test")
-    taken = np.isin(np.array(manifest.class_names), np.array(class_names))[manifest.labels]
-    return {part: int(np.count_nonzero(taken & (manifest.parts == PART_CODES[part]))) for part in parts}
+    is_wanted = np.isin(np.array(manifest.class_names), np.array(class_names))[manifest.labels]
+    return {part: int(np.count_nonzero(is_wanted & (manifest.parts == PART_CODES[part]))) for part in parts}
 
 
-def fingerprint_of(manifest: Manifest, class_names: Sequence[str], num_old: int) -> str:
-    """Digest of a manifest and the class order, which checkpoints carry."""
+def compute_fingerprint(manifest: Manifest, class_names: Sequence[str], num_old: int) -> str:
+    """Compute the digest of a manifest and the class order, which checkpoints carry."""
     content = json.dumps([manifest.fingerprint, list(class_names), num_old])
     return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()

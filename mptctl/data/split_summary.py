@@ -1,4 +1,4 @@
-"""The contents of a split in numbers: for a person's table and a program's JSON."""
+"""Counts the pictures of a split, for the table and the JSON of `mptctl split`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from mptctl.data.duplicates import Duplicates
-from mptctl.data.holding_out import shares_sentence
+from mptctl.data.holding_out import describe_shares
 from mptctl.data.manifest import BAD
 from mptctl.data.split import Split
 from mptctl.data.split_file import SPLIT_NAME
@@ -16,12 +16,12 @@ from mptctl.errors import some
 from mptctl.files import Model
 from mptctl.names import Order, Part
 
-# Sets of identical pictures that are listed on the terminal.
+# Sets of identical pictures that are listed on the terminal at most.
 LISTED = 50
 
 
 class PartCounts(Model):
-    """Pictures of one part."""
+    """Numbers of pictures of one part."""
 
     old: int = Field(description="pictures of old classes")
     new: int = Field(description="pictures of new classes")
@@ -29,27 +29,27 @@ class PartCounts(Model):
 
 
 class ClassCounts(Model):
-    """Pictures of one class in each part."""
+    """Numbers of pictures of one class in each part."""
 
-    label: str = Field(description="the class")
-    train: int = Field(description="pictures for training")
-    val: int = Field(description="for validation")
-    test: int = Field(description="for the test")
+    label: str = Field(description="class id")
+    train: int = Field(description="training pictures")
+    val: int = Field(description="validation pictures")
+    test: int = Field(description="test pictures")
 
 
 class PictureSizes(Model):
-    """Sizes of pictures, width and height in pixels, ordered by area."""
+    """Width and height of three pictures, in pixels, out of all pictures ordered by area."""
 
-    smallest: tuple[int, int] = Field(description="of the smallest picture")
-    median: tuple[int, int] = Field(description="of the one in the middle")
-    largest: tuple[int, int] = Field(description="of the largest picture")
+    smallest: tuple[int, int] = Field(description="the smallest picture")
+    median: tuple[int, int] = Field(description="the picture in the middle of the order")
+    largest: tuple[int, int] = Field(description="the largest picture")
 
 
 class SplitSummary(Model):
     """The object that ``mptctl split --json`` prints."""
 
     path: str = Field(description="the split file")
-    kept: bool = Field(description="whether it was there already, and is unchanged")
+    kept: bool = Field(description="true where the split existed already, and is unchanged")
     source: str = Field(description="where the pictures come from")
     data_root: str | None = Field(description="folder of the data; null for the embedded sources")
     order: Order = Field(description="order of the classes before they were divided")
@@ -58,10 +58,12 @@ class SplitSummary(Model):
     num_new: int = Field(description="number of new classes")
     old_classes: list[str] = Field(description="old classes, in the order of the logits")
     new_classes: list[str] = Field(description="new classes, in the order of the logits that follow")
-    class_labels: dict[str, str] | None = Field(None, description="names for people by class id")
+    class_labels: dict[str, str] | None = Field(None, description="readable names by class id")
     parts: dict[Part, PartCounts] = Field(description="pictures in each part")
     by_class: list[ClassCounts] = Field([], description="pictures of each class, in the order of the logits")
-    imbalance: float = Field(1.0, description="training pictures of the largest class over the smallest's")
+    imbalance: float = Field(
+        1.0, description="training pictures of the largest class over those of the smallest"
+    )
     sizes: PictureSizes | None = Field(None, description="sizes of all pictures of all parts")
     quarantined: list[str] = Field(description="pictures that are kept out, each with what is wrong with it")
     duplicates: Duplicates | None = Field(None, description="identical pictures; null where there are none")
@@ -70,18 +72,18 @@ class SplitSummary(Model):
 
 
 def summarise(split: Split, *, kept: bool) -> SplitSummary:
-    """Count what a split holds.
+    """Make the summary of a split.
 
     Args:
         split: the split.
-        kept: whether it was there before.
+        kept: True where the split existed before the call of `mptctl split`.
     """
     request, classes = split.file.request, split.classes
     parts: dict[Part, PartCounts] = {}
     for part in ("train", "val", "test"):
-        everything, old = len(split.indices(part)), len(split.indices(part, classes.num_old))
-        parts[part] = PartCounts(old=old, new=everything - old, all=everything)
-    by_class = _by_class(split)
+        total, old = len(split.indices(part)), len(split.indices(part, classes.num_old))
+        parts[part] = PartCounts(old=old, new=total - old, all=total)
+    by_class = _count_classes(split)
     return SplitSummary(
         path=str(split.run_root / SPLIT_NAME),
         kept=kept,
@@ -96,22 +98,23 @@ def summarise(split: Split, *, kept: bool) -> SplitSummary:
         class_labels=split.file.class_labels,
         parts=parts,
         by_class=by_class,
-        imbalance=max(each.train for each in by_class) / min(each.train for each in by_class),
-        sizes=_sizes(split),
+        imbalance=max(counts.train for counts in by_class) / min(counts.train for counts in by_class),
+        sizes=_find_sizes(split),
         quarantined=split.file.quarantined,
         duplicates=split.file.duplicates,
         notes=[
-            *_folders(split),
-            *_by_groups(split, by_class),
-            *_identical(split.file.duplicates),
-            *_held_out_nothing(split),
-            *_lacking(split),
+            *_describe_folders(split),
+            *_describe_groups(split, by_class),
+            *_describe_identical(split.file.duplicates),
+            *_warn_of_empty_validation(split),
+            *_warn_of_empty_classes(split),
         ],
         fingerprint=split.fingerprint,
     )
 
 
-def _by_class(split: Split) -> list[ClassCounts]:
+def _count_classes(split: Split) -> list[ClassCounts]:
+    """Count the pictures of each class in each part, in class order."""
     names = split.classes.names
     parts: tuple[Part, ...] = ("train", "val", "test")
     counts = [np.bincount(split.labels[split.indices(part)], minlength=len(names)).tolist() for part in parts]
@@ -121,7 +124,8 @@ def _by_class(split: Split) -> list[ClassCounts]:
     ]
 
 
-def _sizes(split: Split) -> PictureSizes:
+def _find_sizes(split: Split) -> PictureSizes:
+    """Find the sizes of the smallest, the median and the largest picture of the split, by area."""
     manifest = split.manifest
     used = np.flatnonzero((manifest.parts != BAD) & (split.labels >= 0))
     widths, heights = manifest.widths[used].astype(np.int64), manifest.heights[used].astype(np.int64)
@@ -132,76 +136,82 @@ def _sizes(split: Split) -> PictureSizes:
     return PictureSizes(smallest=smallest, median=median, largest=largest)
 
 
-def _folders(split: Split) -> list[str]:
-    """Say which folder of an image folder became which part, by the paths of its pictures."""
+def _describe_folders(split: Split) -> list[str]:
+    """Say which folder of an image folder is which part; [] for other sources, and with --test-fraction."""
     if split.file.source != "imagefolder" or split.file.request.test_fraction is not None:
         return []
     words: dict[Part, str] = {"train": "for training", "val": "for validation", "test": "for the test"}
-    found: list[str] = []
-    for part, what in words.items():
+    lines: list[str] = []
+    for part, use in words.items():
         rows = split.indices(part)
         if len(rows):
             folder = split.manifest.relative_path(int(rows[0])).partition("/")[0]
-            held_out = "part of " if part == "val" and folder == "train" else ""
-            found.append(f"{held_out}{folder}/ is {what}")
-    return found
+            part_of = "part of " if part == "val" and folder == "train" else ""
+            lines.append(f"{part_of}{folder}/ is {use}")
+    return lines
 
 
-def identical_pictures(found: Duplicates | None) -> list[str]:
-    """A line for each set of identical pictures across parts or labels, for the first `LISTED` of them."""
-    if found is None:
+def list_identical(duplicates: Duplicates | None) -> list[str]:
+    """Return a line for each set of identical pictures across parts or labels: the first `LISTED` sets.
+
+    A last line says how many more sets there are.
+    """
+    if duplicates is None:
         return []
-    lines = [
-        f"identical: {', '.join(f'{each.id} ({each.part}, {each.label})' for each in pictures)}"
-        for pictures in found.listed[:LISTED]
-    ]
-    more = len(found.listed) - len(lines)
+    lines = []
+    for pictures in duplicates.listed[:LISTED]:
+        members = [f"{picture.id} ({picture.part}, {picture.label})" for picture in pictures]
+        lines.append(f"identical: {', '.join(members)}")
+    more = len(duplicates.listed) - len(lines)
     return [*lines, f"{more:,} more sets stand in {SPLIT_NAME}, under duplicates"] if more else lines
 
 
-def _by_groups(split: Split, by_class: list[ClassCounts]) -> list[str]:
-    """A sentence on how near a validation part that is held out by groups came to the part asked for."""
+def _describe_groups(split: Split, by_class: list[ClassCounts]) -> list[str]:
+    """Say how near a validation part of whole groups came to the share asked for; [] without groups."""
     request = split.file.request
     if request.group is None or not request.val_fraction:
         return []
-    held = np.array([each.val for each in by_class])
-    rest = np.array([each.train for each in by_class])
-    return [shares_sentence(held, held + rest, split.classes.names, request.val_fraction, request.group)]
+    held = np.array([counts.val for counts in by_class])
+    left = np.array([counts.train for counts in by_class])
+    return [describe_shares(held, held + left, split.classes.names, request.val_fraction, request.group)]
 
 
-def _identical(found: Duplicates | None) -> list[str]:
-    """A sentence on identical pictures; a warning where they lie in several parts or have several labels."""
-    if found is None:
+def _describe_identical(duplicates: Duplicates | None) -> list[str]:
+    """Say how many pictures are identical; warn of copies across parts or labels that are not kept out."""
+    if duplicates is None:
         return []
-    said = f"{found.pictures:,} pictures are identical to others"
-    if not found.listed:
-        return [f"{said}, none across parts or labels"]
-    sets = "set" if found.across_parts == 1 else "sets"
-    said += f": {found.across_parts:,} {sets} across parts, {found.across_labels:,} across labels"
-    if found.kept_out:
-        return [f"{said}; {found.kept_out:,} copies are kept out"]
-    return [f"warning: {said}; --on-duplicates quarantine keeps training copies out"]
+    note = f"{duplicates.pictures:,} pictures are identical to others"
+    if not duplicates.listed:
+        return [f"{note}, none across parts or labels"]
+    sets = "set" if duplicates.across_parts == 1 else "sets"
+    note += f": {duplicates.across_parts:,} {sets} across parts, {duplicates.across_labels:,} across labels"
+    if duplicates.kept_out:
+        return [f"{note}; {duplicates.kept_out:,} copies are kept out"]
+    return [f"warning: {note}; --on-duplicates quarantine keeps training copies out"]
 
 
-def _held_out_nothing(split: Split) -> list[str]:
-    """A warning where a part was to be held out, and rounded to no picture of any class."""
+def _warn_of_empty_validation(split: Split) -> list[str]:
+    """Warn where a validation part was asked for, and its share of each class rounds to no picture."""
     asked = split.file.request.val_fraction
     if not asked or len(split.indices("val")):
         return []
     most = int(np.bincount(split.labels[split.indices("train")]).max())
+    smallest_fraction = (
+        math.ceil(5000 / most) / 10000
+    )  # half a picture of the largest class, which rounds to one
     return [
         f"warning: --val-fraction {asked:g} of at most {most:,} training pictures a class rounds to none, "
-        f"so there is no validation part; hold out at least {math.ceil(5000 / most) / 10000:g}"
+        f"so there is no validation part; hold out at least {smallest_fraction:g}"
     ]
 
 
-def _lacking(split: Split) -> list[str]:
-    """Classes of which a part has no picture, where the part has pictures at all."""
+def _warn_of_empty_classes(split: Split) -> list[str]:
+    """Warn of classes without a validation or test picture, where that part has pictures at all."""
     notes = []
     parts: tuple[Part, ...] = ("val", "test")
     for part in parts:
         counts = np.bincount(split.labels[split.indices(part)], minlength=len(split.classes.names))
-        without = [split.classes.names[i] for i in np.flatnonzero(counts == 0)]
+        without = [split.classes.names[label] for label in np.flatnonzero(counts == 0)]
         if without and counts.any():
             notes.append(f"warning: no {'validation' if part == 'val' else part} picture of {some(without)}")
     return notes

@@ -1,4 +1,4 @@
-"""Look at every picture file's header and ends before anything decodes it, in parallel."""
+"""Checks header and end of picture files in parallel, before anything else decodes them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from PIL import Image
 
 from mptctl.data.manifest import NONSTANDARD, STANDARD
 from mptctl.data.picture_kinds import FORMATS
-from mptctl.data.picture_structure import END_OF_JPEG, END_OF_PNG, START_OF_PNG, is_in_order, png_fault
+from mptctl.data.picture_structure import END_OF_JPEG, END_OF_PNG, START_OF_PNG, find_png_fault, is_in_order
 from mptctl.errors import DataError, UsageError, one_line
 from mptctl.machine.facts import usable_cores
 from mptctl.machine.jpeg_decoder import INSTALL, jpeg_decoder
 from mptctl.names import Progress, Verify, tell_nobody
 
-# Pillow's own limit against decompression bombs (0.25 GB of pixels): larger pictures are refused.
+# Pixels of a picture at most: Pillow's own limit against decompression bombs (0.25 GB).
 MAX_PIXELS = 89_478_485
-# Formats that a decoder may get to see. MPO is a JPEG with more JPEGs behind it, as many phones write them.
+# Formats that every decoder may get. MPO is a JPEG file with more JPEG files behind it, as many phones write.
 _JPEG_FORMATS = ("JPEG", "MPO")
 _ACCEPTED = (*_JPEG_FORMATS, "PNG")
-# Grey levels by which two versions of one decoder may differ in a sound picture; here they do not differ.
+# Grey levels by which two decoders may differ in a good picture; the present versions do not differ.
 _SAME_LEVEL = 4
 _CHUNK = 512
 
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """The facts in the header of a good picture file."""
+    """Facts of a good picture: height and width in pixels, kind, bytes, and last change in nanoseconds."""
 
     height: int
     width: int
@@ -45,10 +45,13 @@ class CheckedFile:
 
 @dataclass(frozen=True)
 class CheckedFiles:
-    """Columns of a manifest, (n,) each, and what is wrong with the files that are not good.
+    """Columns of a manifest for n checked files, and the problems of bad files.
 
     Attributes:
-        problems: (row, what is wrong) of each bad file, in order; its other columns are zero.
+        heights, widths: (n,) in pixels; 0 for a bad file, as in all columns.
+        kinds: (n,) STANDARD or NONSTANDARD.
+        sizes, mtimes: (n,) bytes, and nanoseconds of the last change.
+        problems: row and problem of each bad file, in order.
     """
 
     heights: NDArray[np.int32]
@@ -60,50 +63,50 @@ class CheckedFiles:
 
 
 def check_file(path: str, verify: Verify = "header") -> CheckedFile:
-    """Look at one file.
+    """Check one picture file.
 
     Args:
-        path: the file.
-        verify: ``header`` reads the header and the last bytes; ``decode`` also decodes the picture, by two
-            decoders where the loaders use two.
+        path: path of the file.
+        verify: ``header`` reads the header and the last bytes; ``decode`` also decodes the picture, with two
+            decoders if the loaders use two.
 
     Raises:
-        DataError: what is wrong with it, without its name: empty, of a format that is not read or not its
-            suffix's, cut off, too large, 16 bits a channel.
+        DataError: the file is bad: empty, cut off, damaged, too large, with 16 bits a channel, or of a format
+            that is not read or does not fit its suffix. The message does not name the file.
     """
     with without_warnings():
-        return look_at(path, verify)
+        return check_path(path, verify)
 
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Pillow warns of pictures larger than its limit, and of odd metadata; we refuse or take them."""
+    """Silence Pillow's warnings of large pictures and odd metadata, which are refused or accepted here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
-def look_at(path: str, verify: Verify) -> CheckedFile:
-    """As `check_file`, for threads: `without_warnings` is theirs together, and stands around them all."""
+def check_path(path: str, verify: Verify) -> CheckedFile:
+    """Do what `check_file` does, for threads: `without_warnings` has to stand around all of them."""
     try:
         with open(path, "rb") as stream:
             stat = os.fstat(stream.fileno())
-            return look_into(stream, path, verify, stat.st_size, stat.st_mtime_ns)
+            return check_stream(stream, path, verify, stat.st_size, stat.st_mtime_ns)
     except OSError as error:
         raise DataError(one_line(error)[:120]) from error
 
 
-def look_into(stream: IO[bytes], name: str, verify: Verify, size: int, mtime: int = 0) -> CheckedFile:
-    """Look at an encoded picture, wherever its bytes lie; for threads, as `look_at`.
+def check_stream(stream: IO[bytes], name: str, verify: Verify, size: int, mtime: int = 0) -> CheckedFile:
+    """Check an encoded picture in a stream; for threads, as `check_path`.
 
     Args:
-        stream: of the bytes, which can be sought in.
-        name: of the picture, with its suffix.
-        verify: as in `check_file`.
-        size, mtime: bytes, and nanoseconds of the last change.
+        stream: a seekable stream of the picture's bytes.
+        name: name of the picture, with its suffix.
+        verify: as of `check_file`.
+        size, mtime: number of bytes, and nanoseconds of the last change.
 
     Raises:
-        DataError: as `check_file`.
+        DataError: as of `check_file`.
     """
     try:
         if size == 0:
@@ -116,21 +119,21 @@ def look_into(stream: IO[bytes], name: str, verify: Verify, size: int, mtime: in
         if width * height > MAX_PIXELS:
             raise DataError(f"{width} x {height} pixels, more than {MAX_PIXELS} in all")
         if image.format not in _ACCEPTED:
-            # Pillow would cut off what is more than 8 bits a channel.
+            # Pillow would cut each channel down to 8 bits.
             if image.mode.startswith(("I", "F")) or ";16" in str([tile[3] for tile in image.tile]):
                 raise DataError("16 bits a channel or more; save it with 8")
-            image.load()  # has no end marker: a file that is cut off is found by its data
+            image.load()  # finds a file that is cut off, since these formats have no end marker
             return CheckedFile(height, width, NONSTANDARD, size, mtime)
         is_jpeg = image.format in _JPEG_FORMATS
         scan = stream.tell() if image.format == "JPEG" else 0
-        kind = _kind(image)
+        kind = _find_kind(image)
         if not is_in_order(stream, is_jpeg=is_jpeg):
             kind = NONSTANDARD
         if not _is_whole(stream, END_OF_JPEG if is_jpeg else END_OF_PNG, scan, is_jpeg):
             raise DataError("cut off: the end marker is missing")
         if verify == "decode":
             stream.seek(0)
-            _refuse_what_decoders_read_in_several_ways(stream.read(), kind)
+            _compare_decoders(stream.read(), kind)
         return CheckedFile(height, width, kind, size, mtime)
     except DataError:
         raise
@@ -150,10 +153,10 @@ def check_files(
     threads: int = 0,
     progress: Progress = tell_nobody,
 ) -> CheckedFiles:
-    """Look at many files below a folder in parallel; arguments, results and errors as of `check_pictures`."""
+    """Check many files below a folder in parallel; arguments, result and errors as of `check_pictures`."""
     return check_pictures(
         len(paths),
-        lambda row: look_at(os.path.join(root, paths[row]), verify),
+        lambda row: check_path(os.path.join(root, paths[row]), verify),
         verify=verify,
         threads=threads,
         progress=progress,
@@ -168,20 +171,17 @@ def check_pictures(
     threads: int = 0,
     progress: Progress = tell_nobody,
 ) -> CheckedFiles:
-    """Look at many pictures in parallel.
+    """Check many pictures in parallel; a bad picture becomes a problem in the result, and no error.
 
     Args:
-        total: how many there are.
-        look: looks at one of them, as `look_at` and `look_into` do.
-        verify: as in `check_file`.
-        threads: how many look at once; 0 takes the number of usable cores.
-        progress: told how many files are done.
-
-    Returns:
-        One row a picture, and all problems: no exception for a bad one.
+        total: number of pictures.
+        look: checks the picture of a row, in any thread; raises DataError for a bad one.
+        verify: as of `check_file`.
+        threads: number of threads; 0: the number of usable cores.
+        progress: told how many pictures are done.
 
     Raises:
-        UsageError: both decoders of ``decode`` would be one.
+        UsageError: ``verify`` is ``decode``, and the second decoder is not installed.
     """
     if verify == "decode" and (problem := jpeg_decoder().problem):
         raise UsageError(f"--verify decode: compares Pillow with torchcodec, and {problem}; {INSTALL}")
@@ -189,18 +189,18 @@ def check_pictures(
     problems: list[tuple[int, str]] = []
     starts = range(0, total, _CHUNK)
 
-    def check(start: int) -> list[tuple[int, str]]:
+    def check_chunk(start: int) -> list[tuple[int, str]]:
         bad = []
         for row in range(start, min(start + _CHUNK, total)):
             try:
-                found = look(row)
-                columns[:, row] = (found.height, found.width, found.kind, found.size, found.mtime)
+                facts = look(row)
+                columns[:, row] = (facts.height, facts.width, facts.kind, facts.size, facts.mtime)
             except DataError as error:
                 bad.append((row, str(error)))
         return bad
 
     with without_warnings(), ThreadPoolExecutor(threads or usable_cores()) as pool:
-        for start, bad in zip(starts, pool.map(check, starts), strict=True):
+        for start, bad in zip(starts, pool.map(check_chunk, starts), strict=True):
             problems += bad
             progress("checking files", min(start + _CHUNK, total), total)
     return CheckedFiles(
@@ -213,32 +213,45 @@ def check_pictures(
     )
 
 
-def _kind(image: Image.Image) -> int:
-    """The kind of a picture: STANDARD where every decoder reads it as Pillow's ``convert("RGB")`` does."""
+def _find_kind(image: Image.Image) -> int:
+    """Return STANDARD if every decoder gives the pixels of Pillow's ``convert("RGB")``, else NONSTANDARD.
+
+    Raises:
+        DataError: the picture has 16 bits a channel.
+    """
     if image.format == "PNG":
         raw_mode = str(image.tile[0][3])
         if "16" in raw_mode:
             raise DataError("16 bits a channel; save it with 8")
-        plain = image.mode in ("RGB", "L") and raw_mode == image.mode
-        animated = bool(getattr(image, "is_animated", False))
-        return STANDARD if plain and not animated and "transparency" not in image.info else NONSTANDARD
-    # Red, green and blue stored as such, said by Adobe's marker or by the names of the components.
-    names = tuple(part[0] for part in getattr(image, "layer", ()))
-    stored_rgb = image.info.get("adobe_transform") == 0 or (
-        "jfif" not in image.info and names == (82, 71, 66)
-    )
-    return STANDARD if image.mode == "L" or (image.mode == "RGB" and not stored_rgb) else NONSTANDARD
+        is_plain = image.mode in ("RGB", "L") and raw_mode == image.mode
+        is_animated = bool(getattr(image, "is_animated", False))
+        return STANDARD if is_plain and not is_animated and "transparency" not in image.info else NONSTANDARD
+    # A JPEG file may store red, green and blue as such: Adobe's marker or the names of the components say so.
+    names = tuple(component[0] for component in getattr(image, "layer", ()))
+    has_rgb_names = "jfif" not in image.info and names == tuple(b"RGB")
+    is_stored_as_rgb = image.info.get("adobe_transform") == 0 or has_rgb_names
+    return STANDARD if image.mode == "L" or (image.mode == "RGB" and not is_stored_as_rgb) else NONSTANDARD
 
 
-def _refuse_what_decoders_read_in_several_ways(content: bytes, kind: int) -> None:
-    """Decode a file by Pillow, and by the decoder of the loaders where that is another one."""
-    from mptctl.data.pictures import decode, rgb  # which import torch
+def _compare_decoders(content: bytes, kind: int) -> None:
+    """Decode a picture by Pillow, and a STANDARD JPEG file also by the decoder of the loaders.
 
-    picture = rgb(content).astype(np.int16)
+    A STANDARD PNG file is searched for faults instead that Pillow overlooks.
+
+    Args:
+        content: bytes of the file.
+        kind: STANDARD or NONSTANDARD.
+
+    Raises:
+        DataError: the data are damaged, or two decoders give different pixels; or what Pillow raises.
+    """
+    from mptctl.data.pictures import decode, decode_by_pillow  # which import torch
+
+    picture = decode_by_pillow(content).astype(np.int16)
     if kind == NONSTANDARD:
         return
     if content.startswith(START_OF_PNG):
-        if fault := png_fault(content):
+        if fault := find_png_fault(content):
             raise DataError(fault)
         return
     try:
@@ -249,13 +262,19 @@ def _refuse_what_decoders_read_in_several_ways(content: bytes, kind: int) -> Non
         raise DataError("its data are damaged: two decoders read two pictures")
 
 
-def _is_whole(stream: IO[bytes], end: bytes, start: int, at_the_end: bool) -> bool:
-    """Tell whether the end marker stands behind the header. Good files may have bytes after it.
+def _is_whole(stream: IO[bytes], end: bytes, start: int, is_jpeg: bool) -> bool:
+    """Tell whether the end marker of a picture stands in its file; good files may have bytes after it.
 
-    Within the coded data of a JPEG, the end marker's two bytes cannot occur, but within its header they
-    can (a thumbnail has one of its own), so the search begins behind the header.
+    The two bytes of a JPEG file's end marker cannot occur in its coded data, but can in its header, whose
+    thumbnail has one of its own. So the search begins behind the header.
+
+    Args:
+        stream: the file; its position changes.
+        end: the end marker.
+        start: offset at which the search begins, if the marker is not among the last bytes.
+        is_jpeg: True for a JPEG file, which usually ends in the marker; a PNG file has a checksum after it.
     """
-    if at_the_end:
+    if is_jpeg:
         stream.seek(-len(end), os.SEEK_END)
         if stream.read() == end:
             return True

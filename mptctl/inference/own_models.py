@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mptctl.data.classes import columns_for
-from mptctl.data.derived_splits import own_split
+from mptctl.data.derived_splits import find_own_split
 from mptctl.data.held_split import find_split, holds_split, refuse_no_split, relocate
 from mptctl.data.split import Split, load_split
 from mptctl.data.split_file import SPLIT_NAME
@@ -50,7 +50,7 @@ def split_of(paths: list[Path], session: Session) -> Split:
 
 
 def _split_of(paths: list[Path], run_root: Path) -> Split:
-    own = own_split(paths, run_root)
+    own = find_own_split(paths, run_root)
     if own is not None:
         return own
     run_roots = {path.resolve().parent.parent for path in paths}

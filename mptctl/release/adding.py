@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mptctl.data.derived_splits import extend_split, unlabelled_split
-from mptctl.data.listing.image_folder import class_folders
+from mptctl.data.listing.image_folder import list_class_folders
 from mptctl.data.split import Split
 from mptctl.errors import DataError, UsageError, some
 from mptctl.evaluation.rates import negative_flips
@@ -179,7 +179,7 @@ def smallest_constant(lead: NDArray[np.float64], limit: float) -> float:
 def _new_names(pictures: Path, known: tuple[str, ...], split: Split) -> list[str]:
     """The classes of a folder: those of the split in its order, then the others."""
     folder = pictures.expanduser()
-    found = class_folders(folder)
+    found = list_class_folders(folder)
     if not found:
         raise DataError(f"{folder}: holds no folder of a class; give DIR/CLASS/PICTURE")
     twice = [name for name in found if name in set(known)]

@@ -84,5 +84,5 @@ class TeachersAhead:
 
     def _start(self, batch: Batch | None, roles: Collection[Role]) -> dict[int, PendingLogits]:
         """Start computing logits of each part of a batch; by the part's position, {} without a batch."""
-        parts = [] if batch is None else batch.parts(self._accumulate)
+        parts = [] if batch is None else batch.split_into(self._accumulate)
         return {part.position: self._pool.submit(self._teachers.logits, part, roles) for part in parts}

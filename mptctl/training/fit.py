@@ -118,7 +118,7 @@ class Trainer:
             best=best_epoch(lines, self._first_best_epoch),
             best_error=state.best_error,
             seconds=seconds,
-            data=context.train.bottleneck() if waited else None,
+            data=context.train.describe_bottleneck() if waited else None,
             ended_after=state.epoch if state.global_step < context.total_steps else None,
         )
         self._observer.finished(result)

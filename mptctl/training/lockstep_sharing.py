@@ -45,9 +45,9 @@ class SharedLoader(Loader):
         """Load the batches of some jobs without sharing them."""
         return self._loader.batches(jobs)
 
-    def bottleneck(self) -> str:
-        """Describe what holds the loader up; see `Loader.bottleneck`."""
-        return self._loader.bottleneck()
+    def describe_bottleneck(self) -> str:
+        """Describe what holds the loader up; see `Loader.describe_bottleneck`."""
+        return self._loader.describe_bottleneck()
 
     def close(self) -> None:
         """Drop the current batch and its logits, and close the loader."""

@@ -30,7 +30,7 @@ def train_step(student: Student, batch: Batch, lr: float, normalizer: float) -> 
     set_learning_rate(student.optimizer, lr)
     student.guard.before_forward()
     totals: dict[str, Tensor] = {}
-    parts = batch.parts(student.accumulate)
+    parts = batch.split_into(student.accumulate)
     for number, part in enumerate(parts, start=1):
         source = student.teachers if student.method.teachers else None
         teachers = {} if source is None else source.logits(part, student.method.teachers)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from mptctl.data.derived_splits import own_split
+from mptctl.data.derived_splits import find_own_split
 from mptctl.data.split import load_split, make_split
 from mptctl.inference.named_models import load_predictions
 from mptctl.models.checkpoint import load_checkpoint
@@ -179,7 +179,7 @@ def test_a_class_of_no_split_brings_the_run_a_split_of_its_own(
     report = json.loads(done.stdout)
     assert report["own_split"]
     assert "eight: not in the split" in report["warnings"][0]
-    own = own_split([root / "more" / "best.pt"], root)
+    own = find_own_split([root / "more" / "best.pt"], root)
     assert own is not None
     assert own.classes.names == ("0", "1", "2", "3", "4", "7", "eight", "5", "6", "8", "9")
     assert own.classes.num_old == 5
@@ -194,12 +194,12 @@ def test_a_class_of_no_split_brings_the_run_a_split_of_its_own(
     assert not any("another split" in warning for warning in flips["warnings"])
     # The run root's split is not touched, other runs are asked on it, and the run goes away as a whole.
     assert load_split(root).fingerprint == original.fingerprint
-    assert own_split([root / "old" / "best.pt"], root) is None
+    assert find_own_split([root / "old" / "best.pt"], root) is None
     flags = ("--add", pictures, "--name", "more", "--run-root", root)
     assert mptctl("fewshot", "old", *flags).returncode == 2
     shutil.rmtree(pictures / "eight")
     assert mptctl("fewshot", "old", *flags, "--overwrite").returncode == 0
-    assert own_split([root / "more" / "best.pt"], root) is None
+    assert find_own_split([root / "more" / "best.pt"], root) is None
 
 
 def test_what_cannot_be_added_is_said(root: Path, mptctl: CommandLine, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from mptctl.data.duplicates import describe, find_identical, training_copies
+from mptctl.data.duplicates import choose_copies, describe_identical, find_identical
 from mptctl.data.listing.image_folder import scan_folder
 from mptctl.data.manifest import BAD, TEST, TRAIN, VAL
 from mptctl.data.split import load_split, make_split
@@ -65,7 +65,7 @@ def test_pixels_are_compared_where_all_is_decoded(own_folder: Path) -> None:
     found = find_identical(manifest, verify="decode")
     twins = manifest.ids(np.flatnonzero(found >= 0)).tolist()
     assert twins == [str(path.relative_to(own_folder)) for path in (first, copy)]
-    said = describe(found, manifest, manifest.parts, "decode")
+    said = describe_identical(found, manifest, manifest.parts, "decode")
     assert said is not None
     assert (said.sets, said.across_parts, said.across_labels, said.compared) == (1, 1, 1, "decoded pixels")
 
@@ -85,7 +85,7 @@ def test_the_copy_in_the_last_part_stays_and_contradictions_do_not_train() -> No
     identical = np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, -1])
     parts = np.array([TRAIN, TEST, TRAIN, VAL, TRAIN, TRAIN, TRAIN, TRAIN, VAL, TEST, TRAIN], dtype=np.uint8)
     labels = np.array([0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1], dtype=np.int32)
-    assert np.flatnonzero(training_copies(identical, labels, parts)).tolist() == [0, 2, 6, 7, 8]
+    assert np.flatnonzero(choose_copies(identical, labels, parts)).tolist() == [0, 2, 6, 7, 8]
 
 
 def plant(folder: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-from mptctl.data.holding_out import hold_out_groups, refuse_torn_groups, shares_sentence
+from mptctl.data.holding_out import describe_shares, find_torn_groups, hold_out_groups
 from mptctl.data.manifest import BAD, TEST, TRAIN, VAL
 from mptctl.data.split import load_split, make_split
 from mptctl.errors import DataError
@@ -70,14 +70,14 @@ def test_groups_that_the_source_tears_are_named_or_kept_out_of_the_earlier_part(
     with pytest.raises(
         DataError, match=r"--group video: 2 groups .*\(a in train and test, c in train and val\)"
     ):
-        refuse_torn_groups(parts, groups, "video", quarantine=False)
-    out = refuse_torn_groups(parts, groups, "video", quarantine=True)
+        find_torn_groups(parts, groups, "video", quarantine=False)
+    out = find_torn_groups(parts, groups, "video", quarantine=True)
     assert np.flatnonzero(out).tolist() == [0, 3]
-    assert not refuse_torn_groups(parts, np.array(list("abcdefg")), "video", quarantine=False).any()
+    assert not find_torn_groups(parts, np.array(list("abcdefg")), "video", quarantine=False).any()
 
 
 def test_what_was_reached_is_said() -> None:
-    said = shares_sentence(np.array([10, 30]), np.array([100, 200]), ("cat", "dog"), 0.1, "video")
+    said = describe_shares(np.array([10, 30]), np.array([100, 200]), ("cat", "dog"), 0.1, "video")
     assert said == (
         "held out by video: 13.3 % of the training pictures, 10 % asked; by class 10.0 % (cat) to 15.0 % (dog)"
     )

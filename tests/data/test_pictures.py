@@ -11,7 +11,7 @@ from PIL import Image
 from torchvision.transforms import v2
 
 from mptctl.data.manifest import NONSTANDARD, STANDARD
-from mptctl.data.pictures import augment, channels_first, decode, resize_and_crop, windows
+from mptctl.data.pictures import all_windows, channels_first, crop_and_flip, decode, resize_and_crop
 from mptctl.data.plan import Views
 from mptctl.errors import DataError
 from mptctl.recipe import DataRecipe
@@ -55,7 +55,7 @@ def test_resizing_and_cropping_are_torchvisions(resize: int, size: int) -> None:
 @pytest.mark.parametrize("flip", [False, True])
 def test_a_window_over_the_edge_sees_zeros_there(flip: bool) -> None:
     picture = torch.from_numpy(np.array(PICTURE))[:32, :32]
-    found = augment(picture, DataRecipe(image_size=32), one_view(-3, 2, 32, 32, flip), 0)
+    found = crop_and_flip(picture, DataRecipe(image_size=32), one_view(-3, 2, 32, 32, flip), 0)
     found = found.flip(1) if flip else found
     assert not found[:3].any()
     assert not found[:, -2:].any()
@@ -65,14 +65,14 @@ def test_a_window_over_the_edge_sees_zeros_there(flip: bool) -> None:
 def test_a_resized_crop_is_of_the_picture_as_stored() -> None:
     picture = torch.from_numpy(np.array(PICTURE))
     data = DataRecipe(image_size=16, augment="random-resized-crop")
-    found = augment(picture, data, one_view(10, 20, 16, 16, False), 0)
+    found = crop_and_flip(picture, data, one_view(10, 20, 16, 16, False), 0)
     assert torch.equal(found, picture[10:26, 20:36])  # as large as the model's input: nothing to resize
-    assert augment(picture, data, one_view(0, 0, 50, 70, False), 0).shape == (16, 16, 3)
+    assert crop_and_flip(picture, data, one_view(0, 0, 50, 70, False), 0).shape == (16, 16, 3)
 
 
 def test_windows_are_views_of_every_place() -> None:
     pictures = torch.arange(2 * 6 * 5 * 3).view(2, 6, 5, 3)
-    found = windows(pictures, 4)
+    found = all_windows(pictures, 4)
     assert found.shape == (2, 3, 2, 4, 4, 3)
     assert torch.equal(found[1, 2, 1], pictures[1, 2:6, 1:5])
     assert found.data_ptr() == pictures.data_ptr()
@@ -96,7 +96,7 @@ def test_pictures_are_resized_to_the_bytes_of_torchvision_with_channels_first(si
     data = DataRecipe(image_size=32, augment="random-resized-crop")
     for flip in (False, True):
         window = v2.functional.resize(planes[:, 3:33, 7:36].contiguous(), [32, 32], antialias=True)
-        seen = augment(picture, data, one_view(3, 7, 30, 29, flip), 0)
+        seen = crop_and_flip(picture, data, one_view(3, 7, 30, 29, flip), 0)
         assert torch.equal(seen, (window.flip(-1) if flip else window).permute(1, 2, 0))
 
 

@@ -19,7 +19,7 @@ from torchvision import datasets
 from mptctl.data.embedded import read
 from mptctl.data.listing.image_folder import scan_folder
 from mptctl.data.manifest import NONSTANDARD, TEST, TRAIN
-from mptctl.data.sources import arrange_digits, read_cifar, read_source
+from mptctl.data.sources import load_embedded_digits, read_cifar, read_source
 from mptctl.errors import DataError, UsageError
 from tests.common import environment
 
@@ -36,12 +36,12 @@ def test_digits_are_divided_evenly_by_class_and_the_same_each_time() -> None:
     test = np.bincount(manifest.labels[manifest.parts == TEST])
     assert (abs(train - test) <= 1).all()
     assert int(train.sum()) == 896
-    arrange_digits.cache_clear()
+    load_embedded_digits.cache_clear()
     assert read_source("digits", None)[0].fingerprint == manifest.fingerprint
 
 
 def test_digits_are_those_of_scikit_learn() -> None:
-    pictures, labels, _ = arrange_digits()
+    pictures, labels, _ = load_embedded_digits()
     assert pictures.shape == (1797, 8, 8, 3)
     assert pictures.max() == 255
     ours = sorted(
@@ -90,7 +90,7 @@ def test_a_table_of_digits_that_cannot_be_read_is_named(
     if content is not None:
         table.write_bytes(content)
     monkeypatch.setattr(read, "DIGITS", table)
-    arrange_digits.cache_clear()
+    load_embedded_digits.cache_clear()
     with pytest.raises(DataError, match=rf"{table}: missing or damaged; install mptctl again"):
         read_source("digits", None)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mptctl.data.split import load_split, make_split
-from mptctl.data.split_file import fingerprint_of, manifest_name
+from mptctl.data.split_file import compute_fingerprint, manifest_name
 from mptctl.errors import DataError
 
 
@@ -108,7 +108,7 @@ def test_a_label_that_is_none_is_never_read_as_the_last_class(
         update={
             "manifest": manifest_name(edited),
             "manifest_fingerprint": edited.fingerprint,
-            "fingerprint": fingerprint_of(edited, made.classes.names, made.classes.num_old),
+            "fingerprint": compute_fingerprint(edited, made.classes.names, made.classes.num_old),
         }
     )
     (tmp_path / "split.json").write_text(file.model_dump_json())

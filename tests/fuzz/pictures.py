@@ -19,7 +19,7 @@ from torch import Tensor
 
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.loading.part import LoadPlan
-from mptctl.data.pictures import resize_and_crop, rgb
+from mptctl.data.pictures import decode_by_pillow, resize_and_crop
 from mptctl.data.split import Split, make_split
 from mptctl.errors import DataError
 from mptctl.names import Verify
@@ -174,7 +174,9 @@ def _difference(content: bytes, seen: dict[tuple[str, bool], Tensor | None]) -> 
     if refused:
         return f"{refused[0]} alone refuses it"
     try:
-        whole: Tensor | None = resize_and_crop(torch.from_numpy(rgb(content)), SIZE, SIZE).float()
+        whole: Tensor | None = resize_and_crop(
+            torch.from_numpy(decode_by_pillow(content)), SIZE, SIZE
+        ).float()
     except Exception:  # Pillow's plug-ins raise many kinds
         return "Pillow alone refuses it"
     for (kind, crop), image in seen.items():

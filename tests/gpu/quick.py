@@ -141,7 +141,7 @@ def step() -> str:
     return "the host did not wait"
 
 
-# What makes `shape_of` take each of its three shapes: class, settings, and whether in training.
+# What makes `choose_geometry` take each of its three shapes: class, settings, and whether in training.
 SHAPES: dict[str, tuple[dict[str, object], bool]] = {
     "StoredCrops": ({"augment": "random-resized-crop"}, True),
     "CentreCrops": ({"eval_resize": 72}, False),

@@ -67,7 +67,7 @@ def test_parts_of_a_batch_are_answered_one_by_one() -> None:
     teachers = TeachersAhead(source, 2)
     with closing(teachers):
         given = teachers.over(iter(batches(1)), {Role.REF})
-        answers = [teachers.logits(part, {Role.REF})[Role.REF] for part in next(given).parts(2)]
+        answers = [teachers.logits(part, {Role.REF})[Role.REF] for part in next(given).split_into(2)]
     assert [(len(part), part[0, 0].item()) for part in answers] == [(2, 0.0), (2, 2.0)]
 
 

@@ -70,7 +70,7 @@ RUNS: dict[int, Guard] = {
     15: one(
         "pictures that decoders disagree on are marked",
         "data/verify.py",
-        "kind = _kind(image)",
+        "kind = _find_kind(image)",
         "kind = STANDARD",
     ),
     16: Guard(
@@ -127,8 +127,8 @@ RUNS: dict[int, Guard] = {
         (
             Patch(
                 "mptctl/data/listing/image_folder.py",
-                "if taken(entry))\n    except OSError as error:",
-                "if taken(entry))\n    except ZeroDivisionError as error:",
+                "if is_wanted(entry))\n    except OSError as error:",
+                "if is_wanted(entry))\n    except ZeroDivisionError as error:",
             ),
             Patch(
                 "mptctl/cli/unforeseen.py",
@@ -340,7 +340,7 @@ RUNS: dict[int, Guard] = {
     77: one(
         "groups that lie in several parts are looked for",
         "data/holding_out.py",
-        'torn = np.flatnonzero(refuse_torn_groups(parts, groups, column, quarantine=on_bad == "quarantine"))',
+        'torn = np.flatnonzero(find_torn_groups(parts, groups, column, quarantine=on_bad == "quarantine"))',
         "torn = np.flatnonzero(parts == BAD)",
     ),
     78: one(
@@ -354,7 +354,7 @@ RUNS: dict[int, Guard] = {
         (
             Patch(
                 "mptctl/data/listing/tar_members.py",
-                '            raise Damage(place, "cut off: the end marker of the tar file is missing")\n',
+                '            raise DamagedTar(place, "cut off: the end marker of the tar file is missing")\n',
                 "            return\n",
             ),
             Patch(

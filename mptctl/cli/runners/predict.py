@@ -8,8 +8,8 @@ import typer
 
 from mptctl.cli.messages import warn
 from mptctl.cli.outputs import Outputs, files_read_for
-from mptctl.data.derived_splits import place_of_pictures
-from mptctl.data.picture_kinds import passed_over_at_any_depth
+from mptctl.data.derived_splits import find_place_kind
+from mptctl.data.picture_kinds import count_passed_over
 from mptctl.evaluation.reading.answers import ANSWERS, answers_writer
 from mptctl.models.run_folder import find_checkpoint
 from mptctl.names import OnBad, Session, Verify
@@ -40,7 +40,7 @@ def predict_folder(
     outputs.check(files_read_for([run], session.run_root))
     # Missing inputs are reported before torch is imported, which takes seconds.
     find_checkpoint(run, session.run_root)
-    kind = place_of_pictures(folder.expanduser())
+    kind = find_place_kind(folder.expanduser())
     from mptctl.inference.loaded import load_run
 
     model = load_run(run, session)
@@ -51,7 +51,7 @@ def predict_folder(
     for line in predictions.left_out:
         typer.echo(f"left out: {line}", err=True)
     if kind == "imagefolder":
-        for line in passed_over_at_any_depth(folder.expanduser()).lines():
+        for line in count_passed_over(folder.expanduser()).lines():
             typer.echo(line, err=True)
     typer.echo(f"{len(predictions):,} pictures predicted, {len(predictions.left_out):,} left out", err=True)
     typer.echo(str(predictions.save(out)))

@@ -13,13 +13,13 @@ from mptctl.cli.outputs import Outputs
 from mptctl.cli.show import show
 from mptctl.cli.split_flags import SplitFlags
 from mptctl.data.class_labels import label_classes, read_class_labels
-from mptctl.data.listing.image_folder import BadPictures, parts_of
+from mptctl.data.listing.image_folder import BadPictures, find_part_folders
 from mptctl.data.listing.table import ROLES
-from mptctl.data.picture_kinds import passed_over_in_classes
+from mptctl.data.picture_kinds import find_passed_over
 from mptctl.data.places import Place, find_place
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.data.split_file import SPLIT_NAME
-from mptctl.data.split_summary import SplitSummary, identical_pictures, summarise
+from mptctl.data.split_summary import SplitSummary, list_identical, summarise
 from mptctl.errors import UsageError, visible
 from mptctl.files import read_names, writing
 from mptctl.files.output_kinds import HTML
@@ -44,8 +44,8 @@ def split_pictures(flags: SplitFlags) -> None:
     _check_outputs(flags)
     columns = opt.columns_by_role(flags.column, ROLES)
     place = find_place(flags.source, flags.data_root, flags.kind)
-    if place.said and not flags.as_json:
-        typer.echo(f"{flags.source}: {place.said}", err=True)
+    if place.description and not flags.as_json:
+        typer.echo(f"{flags.source}: {place.description}", err=True)
     is_kept = (run_root / SPLIT_NAME).exists() and not flags.overwrite
     old_root = None
     if is_kept and flags.data_root is not None:
@@ -62,9 +62,9 @@ def split_pictures(flags: SplitFlags) -> None:
     summary = summarise(split, kept=is_kept)
     summary = summary.model_copy(update={"notes": [*summary.notes, *notes]})
     _print_lines(f"kept out: {problem}" for problem in summary.quarantined)
-    _print_lines(identical_pictures(summary.duplicates))
+    _print_lines(list_identical(summary.duplicates))
     if place.source == "imagefolder" and split.manifest.root is not None:
-        _print_lines(passed_over_in_classes(split.manifest.root, parts_of(split.manifest.root)).lines())
+        _print_lines(find_passed_over(split.manifest.root, find_part_folders(split.manifest.root)).lines())
     if flags.report is not None:
         _write_page(flags.report, split, summary)
     show(summary, "split:split_document", as_json=flags.as_json)

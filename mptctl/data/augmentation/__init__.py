@@ -1,1 +1,1 @@
-"""Augmentation of training pictures: operations that are drawn, mixing, and how often a picture is seen."""
+"""Augmentation of training pictures: random operations, mixing of pairs, and repeated rare classes."""

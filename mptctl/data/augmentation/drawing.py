@@ -1,6 +1,7 @@
-"""Draws the operations of `data.transforms`: which, how strong and where, by torchvision's distributions.
+"""Draws the random operations of `data.transforms`, with the distributions of torchvision's transforms.
 
-Every number comes from a key of the plan, so a picture's operations depend on (seed, epoch, row, step) alone.
+Every random number comes from keys of `EpochPlan`, so the operations on a picture depend only on seed, epoch,
+row of the manifest, and step.
 """
 
 from __future__ import annotations
@@ -28,24 +29,25 @@ from mptctl.recipe.transforms import (
 )
 
 Keys = NDArray[np.uint64]
-# From the number of a field, 0 to FIELDS - 1, to (n,) random 64-bit keys, one for each picture. A step reads
-# another field for each number that it draws.
+# Takes the number of a field, 0 to FIELDS - 1, and returns (n,) random 64-bit keys, one for each picture. A
+# step uses a field of its own for each number that it draws.
 Draw = Callable[[int], Keys]
 FIELDS = 64
 
-# In torchvision's order; RandAugment and TrivialAugment draw from the first SPACE, AutoAugment's add Invert.
+# In torchvision's order. RandAugment and TrivialAugment draw from the first SPACE, AutoAugment also Invert.
 OPERATIONS = (
     "Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast",
     "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize", "Invert", "Hue", "Grayscale", "Blur",
 )  # fmt: skip
 SPACE = 14
+# Operations whose magnitude is negative half of the time.
 SIGNED = frozenset(OPERATIONS[1:10])
 _PLACE = {name: place for place, name in enumerate(OPERATIONS)}
 _JITTER = {"brightness": "Brightness", "contrast": "Contrast", "saturation": "Color", "hue": "Hue"}
 # torchvision's RandomErasing also draws ten times before it leaves a picture as it is.
 _ERASING_TRIES = 10
 
-# Two operations each, with their probability and the place of their magnitude among ten (torchvision's
+# Pairs of operations, each with its probability and the place of its magnitude among ten (torchvision's
 # AutoAugmentPolicy.IMAGENET).
 _Pair = tuple[tuple[str, float, int], tuple[str, float, int]]
 IMAGENET_POLICY: tuple[_Pair, ...] = (
@@ -79,12 +81,12 @@ IMAGENET_POLICY: tuple[_Pair, ...] = (
 
 @dataclass(frozen=True)
 class Operations:
-    """Operations, one on each of n pictures.
+    """One operation on each of n pictures.
 
     Attributes:
-        step: of the recipe, with what an operation needs beside its amount.
+        step: the step of the recipe; its settings apply to all n operations.
         kinds: (n,) places in `OPERATIONS`.
-        amounts: (n,) what torchvision's function takes: degrees, pixels, a factor, bits, a grey level.
+        amounts: (n,) argument of torchvision's function: degrees, pixels, a factor, bits or a grey level.
     """
 
     step: PixelStep
@@ -97,12 +99,12 @@ class Operations:
 
 @dataclass(frozen=True)
 class Erasures:
-    """The rectangle of each of n normalised pictures that is erased; of height 0 where none is.
+    """The rectangle that is erased in each of n normalised pictures.
 
     Attributes:
-        step: of the recipe.
-        boxes: (n, 4) top, left, height and width, in pixels.
-        keys: (n,) of the noise that some are filled with.
+        step: the step of the recipe.
+        boxes: (n, 4) top, left, height and width, in pixels; height 0 where nothing is erased.
+        keys: (n,) seeds of the noise that fills the rectangles where the step asks for noise.
     """
 
     step: RandomErasing
@@ -115,11 +117,11 @@ class Erasures:
 
 @dataclass(frozen=True)
 class Transforms:
-    """All that is done to n pictures after crop and flip.
+    """Everything that is done to n pictures after crop and flip.
 
     Attributes:
-        operations: on uint8 pixels, one after another.
-        erasures: after normalisation.
+        operations: done on uint8 pixels, one after another.
+        erasures: done after normalisation.
     """
 
     operations: tuple[Operations, ...]
@@ -135,41 +137,41 @@ def draw_transforms(steps: tuple[Step, ...], size: int, draw: Callable[[int], Dr
     """Draw every step of a recipe for n pictures.
 
     Args:
-        steps: of the recipe.
+        steps: the steps of `data.transforms`.
         size: side of the pictures, in pixels.
-        draw: the random numbers of a step, by its place.
+        draw: returns the keys of a step, for the place of the step.
     """
     operations: list[Operations] = []
     erasures: list[Erasures] = []
     for place, step in enumerate(steps):
         if isinstance(step, RandomErasing):
-            erasures.append(_erasures(step, size, draw(place)))
+            erasures.append(_draw_erasures(step, size, draw(place)))
         else:
-            operations += _operations(step, size, draw(place))
+            operations += _draw_operations(step, size, draw(place))
     return Transforms(tuple(operations), tuple(erasures))
 
 
-def _operations(step: PixelStep, size: int, draw: Draw) -> list[Operations]:
-    """Draw the operations of one step of a recipe, in the order in which they are done."""
+def _draw_operations(step: PixelStep, size: int, draw: Draw) -> list[Operations]:
+    """Draw the operations of one step, in the order in which they are done; ``size`` is in pixels."""
     match step:
         case RandAugment():
             bins = np.int64(step.magnitude)
-            return [_from_space(step, size, draw, 3 * turn, bins) for turn in range(step.num_ops)]
+            return [_draw_from_space(step, size, draw, 3 * turn, bins) for turn in range(step.num_ops)]
         case TrivialAugment():
-            return [_from_space(step, size, draw, 0, below(draw(2), np.int64(step.num_magnitude_bins)))]
+            return [_draw_from_space(step, size, draw, 0, below(draw(2), np.int64(step.num_magnitude_bins)))]
         case AutoAugment():
-            return _learnt_pair(step, size, draw)
+            return _draw_learnt_pair(step, size, draw)
         case ColorJitter():
-            return _jitter(step, draw)
+            return _draw_jitter(step, draw)
         case Grayscale():
-            return [_sometimes(step, "Grayscale", np.zeros(len(draw(0))), draw)]
+            return [_draw_sometimes(step, "Grayscale", np.zeros(len(draw(0))), draw)]
         case GaussianBlur():
-            return [_sometimes(step, "Blur", between(draw(1), *step.sigmas), draw)]
+            return [_draw_sometimes(step, "Blur", between(draw(1), *step.sigmas), draw)]
         case Rotation():
-            return [_sometimes(step, "Rotate", between(draw(1), *step.angles), draw)]
+            return [_draw_sometimes(step, "Rotate", between(draw(1), *step.angles), draw)]
 
 
-def _from_space(
+def _draw_from_space(
     step: RandAugment | TrivialAugment,
     size: int,
     draw: Draw,
@@ -179,74 +181,73 @@ def _from_space(
     """Draw one of the first SPACE operations for each picture, and the sign of its magnitude.
 
     Args:
-        step: says which magnitudes there are.
+        step: the kind of step; says how many magnitudes there are.
         size: side of the pictures, in pixels.
-        draw: the keys of a field.
-        field: the first of two that are read.
-        bins: place of the magnitude, one for all or (n,).
+        draw: returns the keys of a field.
+        field: the first of two fields that are read.
+        bins: place of the magnitude among all of them: one for all pictures, or (n,).
     """
     kinds = below(draw(field), np.int64(SPACE))
     wide = isinstance(step, TrivialAugment)
-    table = amounts_of("wide" if wide else "usual", step.num_magnitude_bins, size)
-    return Operations(step, kinds, table[kinds, bins, _coin(draw(field + 1))])
+    table = compute_amounts("wide" if wide else "usual", step.num_magnitude_bins, size)
+    return Operations(step, kinds, table[kinds, bins, _toss_coin(draw(field + 1))])
 
 
-def _learnt_pair(step: AutoAugment, size: int, draw: Draw) -> list[Operations]:
-    """Draw a pair of the learnt policy for each picture; each of the two is done with its probability."""
+def _draw_learnt_pair(step: AutoAugment, size: int, draw: Draw) -> list[Operations]:
+    """Draw a pair of `IMAGENET_POLICY` for each picture, and do each operation of it with its probability."""
     pair = below(draw(0), np.int64(len(IMAGENET_POLICY)))
-    table = amounts_of("usual", 10, size)
+    table = compute_amounts("usual", 10, size)
     drawn = []
-    for turn in range(2):
-        kinds = np.array([_PLACE[both[turn][0]] for both in IMAGENET_POLICY])[pair]
-        chances = np.array([both[turn][1] for both in IMAGENET_POLICY])[pair]
-        bins = np.array([both[turn][2] for both in IMAGENET_POLICY])[pair]
-        amounts = table[kinds, bins, _coin(draw(2 + 2 * turn))]
-        taken = uniform(draw(1 + 2 * turn)) < chances
-        drawn.append(Operations(step, np.where(taken, kinds, _PLACE["Identity"]), amounts))
+    for turn, operations in enumerate(zip(*IMAGENET_POLICY, strict=True)):
+        names, probabilities, places = zip(*operations, strict=True)
+        kinds = np.array([_PLACE[name] for name in names])[pair]
+        amounts = table[kinds, np.array(places)[pair], _toss_coin(draw(2 + 2 * turn))]
+        is_done = uniform(draw(1 + 2 * turn)) < np.array(probabilities)[pair]
+        drawn.append(Operations(step, np.where(is_done, kinds, _PLACE["Identity"]), amounts))
     return drawn
 
 
-def _jitter(step: ColorJitter, draw: Draw) -> list[Operations]:
-    """Draw the four operations of a jitter in a random order a picture; one without a factor is Identity."""
+def _draw_jitter(step: ColorJitter, draw: Draw) -> list[Operations]:
+    """Draw the operations of a jitter, in random order for each picture; Identity for one without factors."""
     factors = step.factors
     kinds = np.array([_PLACE[_JITTER[key] if factors[key] else "Identity"] for key in _JITTER])
     amounts = np.stack(
         [between(draw(4 + place), *(factors[key] or (1.0, 1.0))) for place, key in enumerate(_JITTER)]
     )
     order = np.argsort(np.stack([draw(place) for place in range(4)]), axis=0, kind="stable")
-    taken = uniform(draw(8)) < step.p
+    is_done = uniform(draw(8)) < step.p
     return [
         Operations(
             step,
-            np.where(taken, kinds[turn], _PLACE["Identity"]),
+            np.where(is_done, kinds[turn], _PLACE["Identity"]),
             np.take_along_axis(amounts, turn[None], axis=0)[0],
         )
         for turn in order
     ]
 
 
-def _sometimes(
+def _draw_sometimes(
     step: Grayscale | GaussianBlur | Rotation, name: str, amounts: NDArray[np.float64], draw: Draw
 ) -> Operations:
-    """Draw whether an operation is done on each picture, with the step's probability p."""
-    taken = uniform(draw(0)) < step.p
-    return Operations(step, np.where(taken, _PLACE[name], _PLACE["Identity"]), amounts)
+    """Draw for each picture whether the operation ``name`` is done, with the step's probability p."""
+    is_done = uniform(draw(0)) < step.p
+    return Operations(step, np.where(is_done, _PLACE[name], _PLACE["Identity"]), amounts)
 
 
-def _erasures(step: RandomErasing, size: int, draw: Draw) -> Erasures:
-    """Draw rectangles of random area and aspect as torchvision does: the first of ten tries that fits."""
+def _draw_erasures(step: RandomErasing, size: int, draw: Draw) -> Erasures:
+    """Draw a rectangle of random area and aspect for each picture as torchvision does: the first to fit."""
     height = width = np.zeros(len(draw(0)), dtype=np.int64)
-    wanted = uniform(draw(0)) < step.p
+    is_missing = uniform(draw(0)) < step.p
     low, high = np.log(step.ratio)
     for attempt in range(_ERASING_TRIES):
         area = size * size * between(draw(4 + 2 * attempt), *step.scale)
         aspect = np.exp(between(draw(5 + 2 * attempt), low, high))
         h = np.rint(np.sqrt(area * aspect)).astype(np.int64)
         w = np.rint(np.sqrt(area / aspect)).astype(np.int64)
-        take = wanted & (h < size) & (w < size)
-        height, width = np.where(take, h, height), np.where(take, w, width)
-        wanted &= ~take
-        if not wanted.any():
+        fits = is_missing & (h < size) & (w < size)
+        height, width = np.where(fits, h, height), np.where(fits, w, width)
+        is_missing &= ~fits
+        if not is_missing.any():
             break
     top = below(draw(1), size - height + 1)
     left = below(draw(2), size - width + 1)
@@ -254,20 +255,21 @@ def _erasures(step: RandomErasing, size: int, draw: Draw) -> Erasures:
 
 
 @cache
-def amounts_of(space: Literal["usual", "wide"], bins: int, size: int) -> NDArray[np.float64]:
-    """Amounts of all operations of a space.
+def compute_amounts(space: Literal["usual", "wide"], bins: int, size: int) -> NDArray[np.float64]:
+    """Compute the argument of torchvision's function for each operation, magnitude and sign.
 
     Args:
-        space: the one of RandAugment and AutoAugment, or the wide one of TrivialAugment.
-        bins: magnitudes that there are.
+        space: magnitudes of RandAugment and AutoAugment (usual), or of TrivialAugment (wide).
+        bins: number of magnitudes.
         size: side of the pictures, in pixels.
 
     Returns:
-        (operations, bins, 2) what torchvision's functions take, of the magnitude and of its negative; 0 where
-        an operation has no magnitude.
+        (operations, bins, 2) arguments for the magnitude and for its negative: twice the same where an
+        operation has no sign, 0 where it has no magnitude.
     """
     import torch
 
+    # The ranges are those of torchvision's RandAugment and TrivialAugmentWide.
     wide = space == "wide"
     moved = 32.0 if wide else 150.0 / 331.0 * size
     largest = {
@@ -283,12 +285,12 @@ def amounts_of(space: Literal["usual", "wide"], bins: int, size: int) -> NDArray
     for name, values in magnitudes.items():
         for place, value in enumerate(values.tolist()):
             for side, signed in enumerate((value, -value if name in SIGNED else value)):
-                table[_PLACE[name], place, side] = _amount(name, signed)
+                table[_PLACE[name], place, side] = _to_argument(name, signed)
     return table
 
 
-def _amount(name: str, magnitude: float) -> float:
-    """The argument of torchvision's function for a magnitude of an operation."""
+def _to_argument(name: str, magnitude: float) -> float:
+    """Convert a magnitude, which may be negative, to the argument of torchvision's function."""
     if name.startswith("Shear"):
         return math.degrees(math.atan(magnitude))
     if name.startswith("Translate"):
@@ -299,21 +301,21 @@ def _amount(name: str, magnitude: float) -> float:
 
 
 def uniform(keys: Keys) -> NDArray[np.float64]:
-    """Numbers in [0, 1) with all 53 bits of a double."""
+    """Turn 64-bit keys into numbers in [0, 1), with all 53 bits of a double."""
     return (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def between(keys: Keys, low: float, high: float) -> NDArray[np.float64]:
-    """Numbers from low to high."""
+    """Turn 64-bit keys into numbers in [low, high)."""
     return low + (high - low) * uniform(keys)
 
 
 def below(keys: Keys, limit: NDArray[np.int64] | np.int64) -> NDArray[np.int64]:
-    """Integers from 0 to limit - 1; the bias of this reduction is below limit / 2**32."""
+    """Turn 64-bit keys into integers from 0 to limit - 1, uniform but for a bias below limit / 2**32."""
     bound = np.asarray(limit).astype(np.uint64)
     return (((keys >> np.uint64(32)) * bound) >> np.uint64(32)).astype(np.int64)
 
 
-def _coin(keys: Keys) -> NDArray[np.int64]:
-    """0 or 1."""
+def _toss_coin(keys: Keys) -> NDArray[np.int64]:
+    """Turn 64-bit keys into 0 or 1, by the highest bit."""
     return (keys >> np.uint64(63)).astype(np.int64)

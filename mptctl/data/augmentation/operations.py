@@ -1,6 +1,6 @@
-"""Does what `data.transforms` draws: operations of torchvision on uint8 pixels, and erasing afterwards.
+"""Applies drawn transforms to pictures: operations on uint8 pixels, and erasing after normalisation.
 
-All loaders call the two functions here, so that a picture is the same whichever of them brings it.
+All loaders call `operate` and `erase`, so that a picture is the same whichever loader brings it.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import torch
 from torch import Tensor
 
 from mptctl.data.augmentation.drawing import OPERATIONS, Operations, Transforms
-from mptctl.data.augmentation.pixel_functions import operation_on_cpu, torchvisions_operations
+from mptctl.data.augmentation.pixel_functions import fastest_operation, torchvision_operations
 
 
 def operate(pictures: Tensor, transforms: Transforms) -> Tensor:
-    """Do the drawn operations on pictures.
+    """Apply the drawn operations to pictures.
 
-    On a CPU each picture is done by itself, in one layout, so that its bits depend on nothing else; on a GPU
-    those that share an operation and its amount are done together.
+    On a CPU each picture is done by itself, in one layout, so that its bits do not depend on its batch. On a
+    GPU pictures with the same operation and amount are done together.
 
     Args:
-        pictures: (n, S, S, 3) uint8; stays as it is.
-        transforms: (n,) each.
+        pictures: (n, S, S, 3) uint8; left as they are.
+        transforms: drawn for these n pictures.
 
     Returns:
         (n, S, S, 3) uint8.
@@ -31,8 +31,8 @@ def operate(pictures: Tensor, transforms: Transforms) -> Tensor:
     images = pictures.permute(0, 3, 1, 2).clone(memory_format=torch.contiguous_format)
     for operations in transforms.operations:
         if images.device.type == "cpu":
-            for row in np.flatnonzero(operations.kinds).tolist():  # all but Identity, the first
-                operation = operation_on_cpu(OPERATIONS[operations.kinds[row]])
+            for row in np.flatnonzero(operations.kinds).tolist():  # Identity, the first kind, does nothing
+                operation = fastest_operation(OPERATIONS[operations.kinds[row]])
                 images[row] = operation(images[row], float(operations.amounts[row]), operations.step)
         else:
             operate_in_groups(images, operations)
@@ -40,11 +40,11 @@ def operate(pictures: Tensor, transforms: Transforms) -> Tensor:
 
 
 def operate_in_groups(images: Tensor, operations: Operations) -> None:
-    """Do one operation on each picture, in place; pictures that share operation and amount go in one call.
+    """Apply one operation to each picture, in place; one call for all pictures with the same one and amount.
 
     Args:
         images: (n, 3, S, S) uint8, on any device.
-        operations: (n,).
+        operations: one for each of the n pictures.
     """
     kinds, amounts = operations.kinds, operations.amounts
     for kind, amount in sorted(set(zip(kinds.tolist(), amounts.tolist(), strict=True))):
@@ -53,25 +53,25 @@ def operate_in_groups(images: Tensor, operations: Operations) -> None:
         rows = torch.from_numpy(np.flatnonzero((kinds == kind) & (amounts == amount)))
         if images.device.type == "cuda":
             rows = rows.pin_memory().to(images.device, non_blocking=True)
-        images[rows] = torchvisions_operations()[OPERATIONS[kind]](images[rows], amount, operations.step)
+        images[rows] = torchvision_operations()[OPERATIONS[kind]](images[rows], amount, operations.step)
 
 
 def erase(pictures: Tensor, transforms: Transforms) -> None:
-    """Fill the drawn rectangles, in place.
+    """Fill the drawn rectangles of pictures in place: with normal noise, or the step's value.
 
     Args:
         pictures: (n, S, S, 3) float32, normalised.
-        transforms: (n,) each.
+        transforms: drawn for these n pictures.
     """
     for erasures in transforms.erasures:
         for row in np.flatnonzero(erasures.boxes[:, 2]).tolist():
             top, left, height, width = erasures.boxes[row].tolist()
-            window = pictures[row, top : top + height, left : left + width]
+            rectangle = pictures[row, top : top + height, left : left + width]
             value = erasures.step.value
             if value is None:
-                noise = np.random.Generator(np.random.Philox(int(erasures.keys[row])))
-                normal = noise.standard_normal((height, width, 3), dtype=np.float32)
-                window.copy_(torch.from_numpy(normal))
+                generator = np.random.Generator(np.random.Philox(int(erasures.keys[row])))
+                noise = generator.standard_normal((height, width, 3), dtype=np.float32)
+                rectangle.copy_(torch.from_numpy(noise))
                 continue
             for channel, level in enumerate(value if isinstance(value, tuple) else (value,) * 3):
-                window[..., channel] = level
+                rectangle[..., channel] = level

@@ -1,1 +1,1 @@
-"""Data that come with the package, and how they are read; README.md beside this has sources and licences."""
+"""Data that come with the package, and their reading; README.md in this folder has sources and licences."""

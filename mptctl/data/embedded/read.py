@@ -11,14 +11,18 @@ from PIL import Image
 
 from mptctl.errors import DataError
 
-# One row of squares a font, one column a class; black is ink. `python -m tools.draw_glyphs` draws it.
+# Drawn by `python -m tools.draw_glyphs`: a row of squares for each font, a column for each class, black ink.
 GLYPHS = Path(__file__).parent / "glyphs.png"
-# 64 grey levels, 0 to 16, and the digit, one row a picture.
+# A line for each picture: 64 grey levels, 0 to 16, and the digit.
 DIGITS = Path(__file__).parent / "digits.csv.gz"
 
 
 def read_glyphs(fonts: int, classes: int, side: int) -> NDArray[np.bool_]:
-    """Reads what is ink of each glyph's square, (fonts, classes, side, side).
+    """Read the glyphs: (fonts, classes, side, side), True where there is ink.
+
+    Args:
+        fonts, classes: how many the file has.
+        side: side of a glyph's square, in pixels.
 
     Raises:
         DataError: the file is missing, damaged, or of another size.
@@ -32,7 +36,7 @@ def read_glyphs(fonts: int, classes: int, side: int) -> NDArray[np.bool_]:
 
 
 def read_digits() -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    """Reads grey levels 0 to 16, (1797, 8, 8), and labels 0 to 9, (1797,).
+    """Read the digits: (1797, 8, 8) grey levels from 0 to 16, and (1797,) labels from 0 to 9.
 
     Raises:
         DataError: the file is missing or damaged.
@@ -45,4 +49,5 @@ def read_digits() -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
 
 
 def _damaged(path: Path) -> DataError:
+    """Return the error for a file of the package that is missing or damaged."""
     return DataError(f"{path}: missing or damaged; install mptctl again")

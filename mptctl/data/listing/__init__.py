@@ -1,1 +1,1 @@
-"""Pictures as they are listed: folders of classes, tables of paths, tar shards."""
+"""Lists the pictures of a source: folders of classes, tables of paths, tar shards."""

@@ -1,4 +1,4 @@
-"""Rows of a table or of shards: their classes, parts and order, and what is wrong with each that is bad."""
+"""Turns the labels, parts and ids of a table or of shards into classes and rows of a manifest."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from mptctl.data.manifest import PART_CODES, TEST, TRAIN
 from mptctl.errors import DataError, did_you_mean, some
 from mptctl.files import read_names
 
-# Files beside shards or a table that name the classes, in the order of their numbers.
+# Files beside shards or a table that name the classes, one a line: the first line is of class 0.
 _NAME_FILES = ("classes.txt", "classnames.txt")
 _DATASET_INFO = "dataset_info.json"
-# The label of all rows where labels are not looked at.
+# The label of every row where labels are not read.
 ANY = "any"
 
 
 @dataclass
 class LabelledRows:
-    """The rows of a table or of shards, in its own order.
+    """The rows of a table or of shards, in the order of the source.
 
     Attributes:
-        ids: one a row.
-        labels: as text; "" where a row has none.
-        parts: `PART_WORDS` of each row; empty where the source has no parts.
-        where: the place of a row, for messages.
-        problems: by row, what is wrong with it.
-        ids_in_parts: two parts may have the same id, as where the shards of each part count from 0.
+        ids: (n,) id of each row.
+        labels: (n,) label of each row as text; "" where a row has none.
+        parts: (n,) word for the part of each row, one of `PART_WORDS`; [] where the source has no parts.
+        where: takes a row and returns its place in the source, for messages.
+        problems: what is wrong with a bad row, by row.
+        ids_in_parts: True where two parts may have the same id, as the shards of each part may count from 0.
     """
 
     ids: list[str]
@@ -46,14 +46,14 @@ class LabelledRows:
 
 
 class ArrangedRows(NamedTuple):
-    """Rows in the order of a manifest.
+    """Rows in the order of a manifest: by part (train, val, test), class and id.
 
     Attributes:
-        order: (n,) rows of the source, by part (train, val, test), class, and id.
-        class_names: text in its own order, numbers in theirs, or as the file beside the data has them.
-        labels: (n,) int32 index into ``class_names``; 0 of a bad row.
-        parts: (n,) uint8 TRAIN, VAL or TEST; a bad row has the part that it says.
-        problems: by place in ``order``, what is wrong with a row.
+        order: (n,) row of the source at each place of the manifest.
+        class_names: in the order of the file beside the data; without one, sorted as text or as numbers.
+        labels: (n,) int32 index into ``class_names``; 0 for a bad row.
+        parts: (n,) uint8 TRAIN, VAL or TEST; TRAIN for a row with an unknown word.
+        problems: what is wrong with a bad row, by its place in the manifest.
     """
 
     order: NDArray[np.int64]
@@ -63,23 +63,26 @@ class ArrangedRows(NamedTuple):
     problems: dict[int, str]
 
 
-def arrange(rows: LabelledRows, known: Sequence[str] | None, what: str) -> ArrangedRows:
-    """Find classes, parts and order of rows; adds what is wrong with bad ones to `LabelledRows.problems`.
+def arrange_rows(rows: LabelledRows, known: Sequence[str] | None, what: str) -> ArrangedRows:
+    """Give each row its class and part, and sort the rows.
+
+    Adds an entry to ``rows.problems`` for each row with an empty or unknown label, an empty or repeated id,
+    a label that only case or blanks tell from a more frequent one, or an unknown part.
 
     Args:
-        rows: of a table or of shards.
-        known: class names in the order of their numbers, from a file beside the data; None: there is none.
-        what: the source, for messages.
+        rows: rows of a table or of shards.
+        known: class names from a file beside the data, the name of class 0 first; None without a file.
+        what: name of the source, for messages.
 
     Raises:
-        DataError: no row, or labels that are nearly all different, which are captions or ids.
+        DataError: there is no row, or so many different labels that they must be captions or ids.
     """
     if not rows.ids:
         raise DataError(f"{what}: holds no picture; name a source that has some")
     _mark_blank(rows)
     _mark_other_spellings(rows)
-    codes = _part_codes(rows)
-    _mark_repeated_ids(rows, codes)
+    parts = _find_parts(rows)
+    _mark_repeated_ids(rows, parts)
     counts = Counter(label for row, label in enumerate(rows.labels) if row not in rows.problems)
     # Of such classes not even half have a second picture, which the test part would need.
     if 2 * len(counts) > len(rows.ids):
@@ -88,46 +91,60 @@ def arrange(rows: LabelledRows, known: Sequence[str] | None, what: str) -> Arran
             f"as {some(counts)}): captions or ids; name the labels with --column label=NAME or "
             "--label-key KEY"
         )
-    class_names, by_label = _classes(counts, known)
+    class_names, class_of_label = _index_classes(counts, known)
     for row, label in enumerate(rows.labels):
-        if row not in rows.problems and label not in by_label:
+        if row not in rows.problems and label not in class_of_label:
             rows.problems[row] = f"label {label} is none of the {len(class_names)} classes that are named"
-    labels = [0 if row in rows.problems else by_label[label] for row, label in enumerate(rows.labels)]
-    keys = list(zip(codes, labels, rows.ids, strict=True))
-    order = sorted(range(len(keys)), key=keys.__getitem__)
-    bad = {place: rows.problems[row] for place, row in enumerate(order) if row in rows.problems}
+    labels = [0 if row in rows.problems else class_of_label[label] for row, label in enumerate(rows.labels)]
+    sort_keys = list(zip(parts, labels, rows.ids, strict=True))
+    order = sorted(range(len(sort_keys)), key=sort_keys.__getitem__)
+    problems = {place: rows.problems[row] for place, row in enumerate(order) if row in rows.problems}
     return ArrangedRows(
         order=np.array(order, dtype=np.int64),
         class_names=class_names,
         labels=np.array(labels, dtype=np.int32)[order],
-        parts=np.array(codes, dtype=np.uint8)[order],
-        problems=bad,
+        parts=np.array(parts, dtype=np.uint8)[order],
+        problems=problems,
     )
 
 
-def names_beside(folders: Iterable[Path]) -> list[str] | None:
-    """Class names in the order of their numbers, from the first file with such that lies in the folders.
+def read_class_names(folders: Iterable[Path]) -> list[str] | None:
+    """Read class names, the name of class 0 first, from the first file in the folders that has them.
+
+    The file is ``classes.txt``, ``classnames.txt``, or the ``dataset_info.json`` of `datasets`.
+
+    Returns:
+        None where no folder has such a file, or the first one found is a ``dataset_info.json`` that does not
+        name the classes of exactly one feature.
 
     Raises:
-        DataError: it cannot be read, or names no classes.
+        DataError: the file cannot be read, or names no classes.
     """
     for folder in folders:
         for name in _NAME_FILES:
             if (folder / name).is_file():
                 return read_names(folder / name, "class names")
         if (folder / _DATASET_INFO).is_file():
-            return _names_of_dataset(folder / _DATASET_INFO)
+            return _read_dataset_info(folder / _DATASET_INFO)
     return None
 
 
-def _names_of_dataset(path: Path) -> list[str] | None:
-    """Class names in the JSON that ``datasets`` writes beside its data; None unless one feature has them."""
+def _read_dataset_info(path: Path) -> list[str] | None:
+    """Read class names from the JSON that `datasets` writes beside its data.
+
+    Returns:
+        None unless exactly one feature has class names.
+
+    Raises:
+        DataError: the file cannot be read, or is no such JSON.
+    """
     try:
         features = json.loads(path.read_text(encoding="utf-8")).get("features") or {}
-        named = [each["names"] for each in features.values() if isinstance(each, dict) and each.get("names")]
+        dicts = [feature for feature in features.values() if isinstance(feature, dict)]
+        name_lists = [feature["names"] for feature in dicts if feature.get("names")]
     except (OSError, ValueError, AttributeError) as error:
         raise DataError(f"{path}: cannot be read as JSON of features; repair it, or move it away") from error
-    return [str(name) for name in named[0]] if len(named) == 1 else None
+    return [str(name) for name in name_lists[0]] if len(name_lists) == 1 else None
 
 
 def _mark_blank(rows: LabelledRows) -> None:
@@ -143,26 +160,30 @@ def _mark_blank(rows: LabelledRows) -> None:
 def _mark_other_spellings(rows: LabelledRows) -> None:
     """Add a problem for each row whose label differs from a more frequent one by case or blanks alone."""
     counts = Counter(label for row, label in enumerate(rows.labels) if row not in rows.problems)
-    alike: defaultdict[str, list[str]] = defaultdict(list)
+    spellings_of: defaultdict[str, list[str]] = defaultdict(list)
     for label in counts:
-        alike["".join(label.split()).casefold()].append(label)
-    better: dict[str, str] = {}
-    for spellings in alike.values():
-        chosen = min(spellings, key=lambda label: (-counts[label], label))
-        better |= dict.fromkeys((label for label in spellings if label != chosen), chosen)
-    for row, label in enumerate(rows.labels if better else ()):
-        if label in better and row not in rows.problems:
-            kept = better[label]
+        spellings_of["".join(label.split()).casefold()].append(label)
+    usual_spelling: dict[str, str] = {}
+    for spellings in spellings_of.values():
+        most_frequent = min(spellings, key=lambda label: (-counts[label], label))
+        rarer = [label for label in spellings if label != most_frequent]
+        usual_spelling |= dict.fromkeys(rarer, most_frequent)
+    if not usual_spelling:
+        return
+    for row, label in enumerate(rows.labels):
+        if label in usual_spelling and row not in rows.problems:
+            kept = usual_spelling[label]
             rows.problems[row] = (
                 f"label {label!r} differs by case or blanks alone from {kept!r}, which {counts[kept]:,} rows "
                 "have"
             )
 
 
-def _part_codes(rows: LabelledRows) -> list[int]:
-    """The part of each row: TRAIN where the source has no parts. An unknown word adds a problem.
+def _find_parts(rows: LabelledRows) -> list[int]:
+    """Return the part of each row: TRAIN, VAL or TEST.
 
-    Without a test part the validation part becomes the test part.
+    A validation part is the test part of a source that has no test part. All rows are TRAIN in a source
+    without parts. A row with an unknown word is TRAIN, and gets an entry in ``rows.problems``.
     """
     if not rows.parts:
         return [TRAIN] * len(rows.ids)
@@ -175,26 +196,33 @@ def _part_codes(rows: LabelledRows) -> list[int]:
     return [codes.get(word, TRAIN) for word in rows.parts]
 
 
-def _mark_repeated_ids(rows: LabelledRows, codes: Sequence[int]) -> None:
-    """Add a problem for each row whose id an earlier row has, in the same part where ids are per part."""
-    first: dict[tuple[int, str], int] = {}
+def _mark_repeated_ids(rows: LabelledRows, parts: Sequence[int]) -> None:
+    """Add a problem for each row whose id an earlier row has; with ``ids_in_parts``, one of the same part."""
+    first_rows: dict[tuple[int, str], int] = {}
     for row, sample in enumerate(rows.ids):
         if row in rows.problems:
             continue
-        before = first.setdefault((codes[row] if rows.ids_in_parts else 0, sample), row)
-        if before != row:
-            rows.problems[row] = f"id {sample} is there already: {rows.where(before)}"
+        scope = parts[row] if rows.ids_in_parts else 0
+        first_row = first_rows.setdefault((scope, sample), row)
+        if first_row != row:
+            rows.problems[row] = f"id {sample} is there already: {rows.where(first_row)}"
 
 
-def _classes(
+def _index_classes(
     counts: Mapping[str, int], known: Sequence[str] | None
 ) -> tuple[tuple[str, ...], dict[str, int]]:
-    """Class names, and the index of each label among them; a label that `known` does not name is left out.
+    """Return the class names, and the index of each label among them.
 
-    Labels that are all whole numbers are sorted as numbers, or index into `known`.
+    Labels that are all whole numbers are sorted as numbers, or are indices into ``known``; other labels are
+    sorted as text, or are looked up in ``known``.
+
+    Args:
+        counts: number of rows of each label.
+        known: as of `arrange_rows`. A label that it does not have gets no index.
     """
-    whole = [label for label in counts if label.removeprefix("-").isdecimal()]
-    numbers = {label: int(label) for label in whole if str(int(label)) == label}
+    digits = [label for label in counts if label.removeprefix("-").isdecimal()]
+    # Not "007" or "-0", which stand for no index.
+    numbers = {label: int(label) for label in digits if str(int(label)) == label}
     are_numbers = len(numbers) == len(counts)
     if known is None:
         names = sorted(counts, key=numbers.__getitem__) if are_numbers else sorted(counts)

@@ -1,4 +1,4 @@
-"""Tables of paths and tar shards as sources: their rows in a manifest's order, each picture looked at."""
+"""Makes manifests of tables of paths and of tar shards, and checks each picture on the way."""
 
 from __future__ import annotations
 
@@ -9,19 +9,25 @@ from typing import IO, Any, TypedDict, cast
 
 import numpy as np
 
-from mptctl.data.listing.image_folder import BadPictures, ListedRows, manifest_of
-from mptctl.data.listing.labelled_rows import ArrangedRows, arrange, names_beside
+from mptctl.data.listing.image_folder import BadPictures, make_manifest
+from mptctl.data.listing.labelled_rows import ArrangedRows, arrange_rows, read_class_names
 from mptctl.data.listing.shards import read_shards
 from mptctl.data.listing.table import read_table
-from mptctl.data.listing.tar_members import Window
+from mptctl.data.listing.tar_members import FileRange
 from mptctl.data.manifest import Manifest, pack_paths
-from mptctl.data.verify import CheckedFile, CheckedFiles, check_pictures, look_at, look_into
+from mptctl.data.verify import (
+    CheckedFile,
+    CheckedFiles,
+    check_path,
+    check_pictures,
+    check_stream,
+)
 from mptctl.errors import DataError
 from mptctl.names import OnBad, Progress, Source, Verify, tell_nobody
 
 
 class Checks(TypedDict):
-    """The check of pictures while they are listed: arguments of `read_source`."""
+    """How pictures are checked while they are listed: three arguments of `read_source`."""
 
     verify: Verify
     on_bad: OnBad
@@ -30,12 +36,12 @@ class Checks(TypedDict):
 
 @dataclass(frozen=True)
 class ListedSource:
-    """A source whose pictures a table or shards name.
+    """The manifest of a table or of shards.
 
     Attributes:
-        manifest: with parts TRAIN, BAD, and VAL and TEST where the source has them.
-        problems: one line for each picture that is kept out.
-        further: by name, columns without a role, one value for each row of the manifest.
+        manifest: its parts are TRAIN, BAD, and VAL and TEST where the source has them.
+        problems: one line for each bad picture.
+        further: further columns by name, one value for each row of the manifest.
     """
 
     manifest: Manifest
@@ -51,14 +57,21 @@ def scan_listed(
     label_key: str | None,
     checks: Checks,
 ) -> ListedSource | None:
-    """List and check the pictures of a table or of shards; None for a source that is neither.
+    """List and check the pictures of a table or of shards.
 
     Args:
-        source: its name.
-        place: the table, or a pattern or folder of shards.
+        source: ``table``, ``webdataset``, or another source.
+        place: the table, or a pattern or folder of shards; None for other sources.
         root: folder that paths or shards are below.
-        columns, label_key: as of `scan_table` and `scan_shards`, whose errors it raises.
-        checks: of each picture.
+        columns: as of `scan_table`.
+        label_key: as of `scan_shards`.
+        checks: how each picture is checked.
+
+    Returns:
+        None for a source that is neither.
+
+    Raises:
+        UsageError, DataError: as of `scan_table` and `scan_shards`.
     """
     if place is None or root is None:
         return None
@@ -81,30 +94,30 @@ def scan_table(
 
     Args:
         place: the table, a CSV or Parquet file.
-        root: folder that its paths are below.
-        columns: names of columns by their roles, where they are other ones.
-        labelled: as of `read_table`.
+        root: folder that the paths in the table are below.
+        columns, labelled: as of `read_table`.
         verify, on_bad, progress: as of `read_source`.
 
     Raises:
-        UsageError, DataError: as of `read_table` and `arrange`; `BadPictures`: rows that cannot be used.
+        UsageError, DataError: as of `read_table` and `arrange_rows`.
+        BadPictures: ``on_bad`` is ``fail``, and some row or picture is bad.
     """
     table = read_table(place, root, columns, labelled=labelled)
-    arranged = arrange(table.rows, names_beside([place.parent]) if labelled else None, str(place))
+    arranged = arrange_rows(table.rows, read_class_names([place.parent]) if labelled else None, str(place))
     order = arranged.order.tolist()
     paths = [table.paths[row] for row in order]
 
     def look(row: int) -> CheckedFile:
-        return look_at(str(root / paths[row]), verify)
+        return check_path(str(root / paths[row]), verify)
 
     checked = check_pictures(len(paths), _unless_bad(arranged, look), verify=verify, progress=progress)
-    manifest = manifest_of("table", root, _listed(arranged), checked, paths)
+    manifest = _make_manifest("table", root, paths, checked, arranged)
     if table.has_ids:
         id_bytes, id_offsets = pack_paths([table.rows.ids[row] for row in order])
         manifest = replace(manifest, id_bytes=id_bytes, id_offsets=id_offsets)
-    where = [f"{table.rows.where(row)}: {table.paths[row]}" for row in order]
+    places = [f"{table.rows.where(row)}: {table.paths[row]}" for row in order]
     further = {name: [values[row] for row in order] for name, values in table.further.items()}
-    return _kept(manifest, checked, where, further, on_bad)
+    return _source_or_error(manifest, checked, places, further, on_bad)
 
 
 def scan_shards(
@@ -126,60 +139,80 @@ def scan_shards(
         verify, on_bad, progress: as of `read_source`.
 
     Raises:
-        DataError: as of `read_shards` and `arrange`; `BadPictures`: pictures that cannot be used.
+        DataError: as of `read_shards` and `arrange_rows`.
+        BadPictures: ``on_bad`` is ``fail``, and some sample or picture is bad.
     """
-    found = read_shards(place, root, label_key, progress, labelled=labelled)
-    arranged = arrange(found.rows, names_beside([root]) if labelled else None, place)
+    shards = read_shards(place, root, label_key, progress, labelled=labelled)
+    arranged = arrange_rows(shards.rows, read_class_names([root]) if labelled else None, place)
     order = arranged.order.tolist()
-    names = [found.rows.ids[row] for row in order]
-    shard_rows = np.array(found.shard_rows, dtype=np.int32)[arranged.order]
-    starts = np.array(found.starts, dtype=np.int64)[arranged.order]
-    lengths = np.array(found.lengths, dtype=np.int64)[arranged.order]
+    names = [shards.rows.ids[row] for row in order]
+    shard_rows = np.array(shards.shard_rows, dtype=np.int32)[arranged.order]
+    starts = np.array(shards.starts, dtype=np.int64)[arranged.order]
+    lengths = np.array(shards.lengths, dtype=np.int64)[arranged.order]
 
     def look(row: int) -> CheckedFile:
         size = int(lengths[row])
-        with open(root / found.shards[shard_rows[row]], "rb", buffering=0) as shard:
-            window = Window(shard.fileno(), int(starts[row]), size)
-            return look_into(cast(IO[bytes], window), names[row], verify, size)
+        with open(root / shards.paths[shard_rows[row]], "rb", buffering=0) as file:
+            file_range = FileRange(file.fileno(), int(starts[row]), size)
+            return check_stream(cast(IO[bytes], file_range), names[row], verify, size)
 
     checked = check_pictures(len(names), _unless_bad(arranged, look), verify=verify, progress=progress)
     manifest = replace(
-        manifest_of("webdataset", root, _listed(arranged), checked, names),
+        _make_manifest("webdataset", root, names, checked, arranged),
         sizes=lengths,
-        mtimes=np.array(found.mtimes, dtype=np.int64),
-        shards=tuple(found.shards),
-        shard_sizes=np.array(found.sizes, dtype=np.int64),
+        mtimes=np.array(shards.mtimes, dtype=np.int64),
+        shards=tuple(shards.paths),
+        shard_sizes=np.array(shards.sizes, dtype=np.int64),
         shard_rows=shard_rows,
         starts=starts,
     )
-    further = {name: [values[row] for row in order] for name, values in found.further.items()}
-    return _kept(manifest, checked, [found.rows.where(row) for row in order], further, on_bad)
+    further = {name: [values[row] for row in order] for name, values in shards.further.items()}
+    places = [shards.rows.where(row) for row in order]
+    return _source_or_error(manifest, checked, places, further, on_bad)
 
 
 def _unless_bad(arranged: ArrangedRows, look: Callable[[int], CheckedFile]) -> Callable[[int], CheckedFile]:
-    """A check of a row's picture that raises DataError at once where the row is known to be bad."""
+    """Return ``look`` with a test before it: DataError for a row that has a problem already."""
 
-    def looked(row: int) -> CheckedFile:
+    def look_unless_bad(row: int) -> CheckedFile:
         if row in arranged.problems:
             raise DataError(arranged.problems[row])
         return look(row)
 
-    return looked
+    return look_unless_bad
 
 
-def _listed(arranged: ArrangedRows) -> ListedRows:
-    return ListedRows(arranged.class_names, arranged.labels, arranged.parts)
+def _make_manifest(
+    source: Source, root: Path, names: Sequence[str], checked: CheckedFiles, arranged: ArrangedRows
+) -> Manifest:
+    """Call `make_manifest` with the classes and parts of arranged rows."""
+    return make_manifest(
+        source,
+        root,
+        names,
+        checked,
+        class_names=arranged.class_names,
+        labels=arranged.labels,
+        parts=arranged.parts,
+    )
 
 
-def _kept(
+def _source_or_error(
     manifest: Manifest,
     checked: CheckedFiles,
-    where: Sequence[str],
+    places: Sequence[str],
     further: Mapping[str, Sequence[Any]],
     on_bad: OnBad,
 ) -> ListedSource:
-    """The source without its bad pictures; BadPictures where they are not to be kept out."""
-    problems = [f"{where[row]}: {problem}" for row, problem in checked.problems]
+    """Return the source, or raise BadPictures where ``on_bad`` is ``fail`` and a picture is bad.
+
+    Args:
+        manifest, further: of the source.
+        checked: problems by row.
+        places: place of each row in the source, for messages.
+        on_bad: as of `read_source`.
+    """
+    problems = [f"{places[row]}: {problem}" for row, problem in checked.problems]
     if problems and on_bad == "fail":
         raise BadPictures(problems, len(manifest))
     return ListedSource(manifest, problems, further)

@@ -1,4 +1,4 @@
-"""Places that name many files: a pattern with braces or ``*``, or a folder; and the parts that names say."""
+"""Finds the files of a place: one file, a pattern with braces or ``*``, or a folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from mptctl.data.listing.image_folder import PART_WORDS, class_folders
+from mptctl.data.listing.image_folder import PART_WORDS, list_class_folders
 from mptctl.errors import DataError, some
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -16,25 +16,34 @@ _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _WORD = re.compile("[a-z]+")
 
 
-def names_files(place: str, suffix: str) -> bool:
-    """Tell whether a place ends in a suffix, or is a folder with such files and without class folders."""
-    here = glob.glob(os.path.join(glob.escape(place), f"*{suffix}"))
-    return place.endswith(suffix) or (bool(here) and not class_folders(Path(place)))
+def is_place_of_files(place: str, suffix: str) -> bool:
+    """Tell whether a place names files with a suffix.
+
+    True where the place itself ends in the suffix, and for a folder of such files without class folders.
+    """
+    if place.endswith(suffix):
+        return True
+    files = glob.glob(os.path.join(glob.escape(place), f"*{suffix}"))
+    return bool(files) and not list_class_folders(Path(place))
 
 
-def root_of(place: str) -> Path:
-    """The folder that all files of a place lie below."""
+def root_folder_of(place: str) -> Path:
+    """Return the folder that all files of a place lie below, as an absolute path."""
     if os.path.isdir(place):
         return Path(place).resolve()
-    fixed = re.split(r"[{*?\[]", place, maxsplit=1)[0]
-    return Path(os.path.dirname(fixed) or ".").resolve()
+    before_pattern = re.split(r"[{*?\[]", place, maxsplit=1)[0]
+    return Path(os.path.dirname(before_pattern) or ".").resolve()
 
 
-def find_files(place: str, suffix: str) -> list[Path]:
-    """The files that a place names: one, those of a pattern, or those of a suffix in a folder at any depth.
+def list_files(place: str, suffix: str) -> list[Path]:
+    """List the files of a place, as absolute paths without repetition.
+
+    Args:
+        place: a file, a pattern of files, or a folder.
+        suffix: suffix of the files that are taken from a folder, at any depth.
 
     Raises:
-        DataError: one that the braces name is not there, or none is.
+        DataError: there is no file, or one that the pattern names without ``*`` is missing.
     """
     is_folder = os.path.isdir(place)
     names = [os.path.join(glob.escape(place), f"**/*{suffix}")] if is_folder else expand_braces(place)
@@ -51,24 +60,31 @@ def find_files(place: str, suffix: str) -> list[Path]:
     return [Path(name).resolve() for name in dict.fromkeys(found)]
 
 
-def parts_in_names(names: Sequence[str], place: str) -> list[str]:
-    """The word for a part in each path, such as ``train`` in ``train-000.tar``; "" where no path has one.
+def find_part_words(names: Sequence[str], place: str) -> list[str]:
+    """Find the word for a part in each path, such as ``train`` in ``train-000.tar``.
+
+    Args:
+        names: paths of shards.
+        place: the place that the shards are of, for messages.
+
+    Returns:
+        The last word of `PART_WORDS` in each path; "" for each where no path has one.
 
     Raises:
-        DataError: some have one, and others do not.
+        DataError: some paths have such a word, and others do not.
     """
-    found = [[word for word in _WORD.findall(name.lower()) if word in PART_WORDS] for name in names]
-    if any(found) and not all(found):
-        without = [name for name, words in zip(names, found, strict=True) if not words]
+    part_words = [[word for word in _WORD.findall(name.lower()) if word in PART_WORDS] for name in names]
+    if any(part_words) and not all(part_words):
+        without = [name for name, words in zip(names, part_words, strict=True) if not words]
         raise DataError(
             f"{place}: some shards say in their names which part they are, and others do not "
             f"({some(without)}); write {', '.join(PART_WORDS)} into all names, or into none"
         )
-    return [words[-1] if words else "" for words in found]
+    return [words[-1] if words else "" for words in part_words]
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """The names that braces stand for; numbers have as many digits as the first.
+    """List the names that a pattern with braces stands for; numbers of a range have the digits of its first.
 
     >>> expand_braces("a-{08..10}.{x,y}")
     ['a-08.x', 'a-08.y', 'a-09.x', 'a-09.y', 'a-10.x', 'a-10.y']
@@ -77,7 +93,8 @@ def expand_braces(pattern: str) -> list[str]:
     if braces is None:
         return [pattern]
     words = braces[1].split(",")
-    if counted := _RANGE.fullmatch(braces[1]):
-        words = [f"{i:0{len(counted[1])}}" for i in range(int(counted[1]), int(counted[2]) + 1)]
+    if number_range := _RANGE.fullmatch(braces[1]):
+        first, last = number_range.groups()
+        words = [f"{number:0{len(first)}}" for number in range(int(first), int(last) + 1)]
     before, after = pattern[: braces.start()], pattern[braces.end() :]
     return [name for word in words for name in expand_braces(before + word + after)]

@@ -1,4 +1,4 @@
-"""The kind of a place with pictures, recognised by its name and by what lies there."""
+"""Recognises what kind of source a place is, by its name and by the files that lie there."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from mptctl.data.listing.image_folder import class_folders
-from mptctl.data.listing.patterns import expand_braces, names_files
+from mptctl.data.listing.image_folder import list_class_folders
+from mptctl.data.listing.patterns import expand_braces, is_place_of_files
 from mptctl.data.listing.table import holds_pictures
 from mptctl.names import PlaceKind
 
-# Files by which `datasets` says what it saved in a folder: a set, or one for each part.
+# The file by which `datasets` marks a folder that it saved: one data set, or one for each part.
 STATE_NAME, PARTS_NAME = "state.json", "dataset_dict.json"
 
 
-def recognise(place: str) -> PlaceKind | None:
-    """The kind of a place, by its name and its files; None where it is of no known kind."""
-    return next((name for name, is_one in _KINDS.items() if is_one(place)), None)
+def recognise_kind(place: str) -> PlaceKind | None:
+    """Return the kind of a place; None if it is of no known kind."""
+    return next((kind for kind, is_of_kind in _KINDS.items() if is_of_kind(place)), None)
 
 
 def _is_table(place: str) -> bool:
-    """Tell whether a file is a table that names pictures by path, and does not hold them."""
+    """Tell whether a place is a CSV or Parquet file of paths, and not of the pictures themselves."""
     path = Path(place)
     if path.suffix.lower() not in (".csv", ".parquet") or not path.is_file():
         return False
@@ -30,18 +30,20 @@ def _is_table(place: str) -> bool:
 
 
 def _is_arrow(place: str) -> bool:
+    """Tell whether a place is a folder that `datasets` saved."""
     return any((Path(place) / name).is_file() for name in (STATE_NAME, PARTS_NAME))
 
 
 def _is_parquet(place: str) -> bool:
+    """Tell whether a place names Parquet files, of which there is at least one."""
     is_there = os.path.exists(place) or any(map(glob.glob, expand_braces(place)))
-    return is_there and names_files(place, ".parquet")
+    return is_there and is_place_of_files(place, ".parquet")
 
 
 _KINDS: dict[PlaceKind, Callable[[str], bool]] = {
     "table": _is_table,
-    "webdataset": lambda place: names_files(place, ".tar"),
+    "webdataset": lambda place: is_place_of_files(place, ".tar"),
     "arrow": _is_arrow,
     "parquet": _is_parquet,
-    "imagefolder": lambda place: bool(class_folders(Path(place))),
+    "imagefolder": lambda place: bool(list_class_folders(Path(place))),
 }

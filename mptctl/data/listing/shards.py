@@ -1,4 +1,4 @@
-"""Tar shards: the pictures in them with their labels (webdataset's form)."""
+"""Lists the pictures of tar shards with their labels (webdataset's form)."""
 
 from __future__ import annotations
 
@@ -10,34 +10,35 @@ from pathlib import Path
 from typing import Any
 
 from mptctl.data.listing.labelled_rows import ANY, LabelledRows
-from mptctl.data.listing.patterns import find_files, parts_in_names
-from mptctl.data.listing.tar_members import Damage, Member, indexed_members, members
+from mptctl.data.listing.patterns import find_part_words, list_files
+from mptctl.data.listing.tar_members import DamagedTar, Member, read_indexed_members, read_members
 from mptctl.data.picture_kinds import EXTENSIONS
 from mptctl.errors import DataError, some
 from mptctl.names import Progress, tell_nobody
 
-# The text beside a picture, which is a label only where that is said: img2dataset keeps captions so.
+# The text beside a picture. It is a label only where `--label-key .txt` says so, since img2dataset writes
+# captions there.
 TEXT_KEY = ".txt"
 _DEFAULT_KEY, _CLASS, _JSON = "label", ".cls", ".json"
 _SUFFIXES = frozenset(suffix[1:] for suffix in EXTENSIONS)
 
 
 @dataclass
-class Shards:
+class ShardedPictures:
     """The pictures of tar shards, in the order of the shards.
 
     Attributes:
         rows: ids, labels and parts.
-        shards: paths below the root.
-        sizes, mtimes: of the shards.
-        shard_rows: index into ``shards`` of each picture.
-        starts, lengths: of each picture within its shard, in bytes.
-        further: by name, the other fields of the .json files, one value for each picture, None where one has
-            none; shorter than the rows where the last ones have none.
+        paths: path of each shard, relative to the root.
+        sizes, mtimes: bytes of each shard, and nanoseconds of its last change.
+        shard_rows: index into ``paths``, one for each picture.
+        starts, lengths: offset and number of bytes of each picture within its shard.
+        further: further fields of the .json files, by name: one value for each picture, None where a picture
+            has none.
     """
 
     rows: LabelledRows
-    shards: list[str]
+    paths: list[str]
     sizes: list[int] = field(default_factory=list)
     mtimes: list[int] = field(default_factory=list)
     shard_rows: list[int] = field(default_factory=list)
@@ -53,28 +54,29 @@ def read_shards(
     progress: Progress = tell_nobody,
     *,
     labelled: bool = True,
-) -> Shards:
+) -> ShardedPictures:
     """List the pictures of shards with their labels, without reading a picture.
 
     Members whose names are the same up to the first dot are one sample. Its label is in ``.cls``, else in
-    ``.json`` under ``label``. An ``.idx`` file beside a shard saves reading every header.
+    ``.json`` under ``label``. An ``.idx`` file beside a shard saves reading every header. A sample without
+    label or picture and a damaged shard become rows with a problem.
 
     Args:
-        place: as for `find_files`.
+        place: the shards, as of `list_files`.
         root: folder that the shards are below.
-        label_key: key of the label in each ``.json``, or `TEXT_KEY`; None for the default.
+        label_key: key of the label in each ``.json``, or `TEXT_KEY`; None: ``.cls`` or ``label``.
         progress: told how many shards are done.
-        labelled: without it labels and parts are not looked at, and all pictures are of one class.
+        labelled: False ignores labels and parts, and makes all pictures one class.
 
     Raises:
-        DataError: as of `find_files` and `parts_in_names`, or a shard that cannot be read.
+        DataError: as of `list_files` and `find_part_words`, or a shard cannot be read.
     """
-    paths = find_files(place, ".tar")
+    paths = list_files(place, ".tar")
     names = [os.path.relpath(path, root) for path in paths]
-    parts = parts_in_names(names, place) if labelled else []
+    parts = find_part_words(names, place) if labelled else []
     places: list[str] = []
     rows = LabelledRows([], [], [], places.__getitem__, ids_in_parts=labelled)
-    shards = Shards(rows, names)
+    shards = ShardedPictures(rows, names)
     for number, path in enumerate(paths):
         try:
             _read_shard(path, number, shards, places, label_key, labelled)
@@ -89,11 +91,19 @@ def read_shards(
 
 
 def _read_shard(
-    path: Path, number: int, shards: Shards, places: list[str], label_key: str | None, labelled: bool
+    path: Path, number: int, shards: ShardedPictures, places: list[str], label_key: str | None, labelled: bool
 ) -> None:
-    """Add the pictures of one shard; a sample or shard that is damaged becomes a row with a problem."""
+    """Add the samples of one shard to ``shards`` and their places to ``places``.
 
-    def add(name: str, label: str, start: int, size: int, problem: str | None) -> None:
+    Args:
+        path: the shard.
+        number: its index in ``shards.paths``.
+        shards: gets a row for each sample, and one with a problem where the shard is damaged.
+        places: gets the place of each row, for messages.
+        label_key, labelled: as of `read_shards`.
+    """
+
+    def add_row(name: str, label: str, start: int, size: int, problem: str | None) -> None:
         row = len(shards.rows.ids)
         shards.rows.ids.append(name)
         shards.rows.labels.append(label)
@@ -108,81 +118,94 @@ def _read_shard(
         descriptor, stat = file.fileno(), os.fstat(file.fileno())
         shards.sizes.append(stat.st_size)
         shards.mtimes.append(stat.st_mtime_ns)
-        damage: Damage | None = None
+        damage: DamagedTar | None = None
         samples: dict[str, dict[str, Member]] = {}
         try:
-            for member in _members(path, descriptor, stat):
-                key = key_of(member.name)
-                samples.setdefault(key, {})[member.name.removeprefix(key).lower()] = member
-        except Damage as error:
+            for member in _list_members(path, descriptor, stat):
+                key = sample_key_of(member.name)
+                suffix = member.name.removeprefix(key).lower()
+                samples.setdefault(key, {})[suffix] = member
+        except DamagedTar as error:
             damage = error
         for sample in samples.values():
             pictures = [sample[suffix] for suffix in sample if suffix.rpartition(".")[2] in _SUFFIXES]
             if len(pictures) != 1:
                 names = some([each.name for each in pictures])
-                problem = f"has several pictures: {names}" if pictures else "has no picture beside it"
+                count_problem = f"has several pictures: {names}" if pictures else "has no picture beside it"
                 first = next(iter(sample.values()))
-                add(first.name, "", first.start, 0, problem)
+                add_row(first.name, "", first.start, 0, count_problem)
                 continue
-            fields = _fields(descriptor, sample)
-            label, missing = _label(descriptor, sample, fields, label_key) if labelled else (ANY, None)
-            (place,) = pictures
+            fields = _read_fields(descriptor, sample)
+            label, problem = _find_label(descriptor, sample, fields, label_key) if labelled else (ANY, None)
+            (picture,) = pictures
             for name in {*shards.further, *fields} - {label_key or _DEFAULT_KEY}:
                 column = shards.further.setdefault(name, [])
                 column += [None] * (len(shards.rows.ids) - len(column)) + [fields.get(name)]
-            add(place.name, label, place.start, place.size, missing)
+            add_row(picture.name, label, picture.start, picture.size, problem)
         if damage is not None:
-            add(f"{shards.shards[number]}@{damage.offset}", "", damage.offset, 0, damage.problem)
+            add_row(f"{shards.paths[number]}@{damage.offset}", "", damage.offset, 0, damage.problem)
 
 
-def key_of(name: str) -> str:
-    """The key of a sample: a member's path up to the first dot of the file's name.
+def sample_key_of(name: str) -> str:
+    """Return the key of a member's sample: its path up to the first dot of the file's name.
 
-    >>> key_of("train/v1.0/cat.small.jpg")
+    >>> sample_key_of("train/v1.0/cat.small.jpg")
     'train/v1.0/cat'
     """
     folder, slash, file = name.rpartition("/")
     return folder + slash + file.partition(".")[0]
 
 
-def _content(descriptor: int, member: Member) -> bytes:
+def _read_content(descriptor: int, member: Member) -> bytes:
+    """Return the bytes of a member; they are read unless they came along with the header."""
     return os.pread(descriptor, member.size, member.start) if member.content is None else member.content
 
 
-def _fields(descriptor: int, sample: Mapping[str, Member]) -> dict[str, Any]:
-    """The text and numbers in a sample's .json; empty where there is none, or it holds no object."""
+def _read_fields(descriptor: int, sample: Mapping[str, Member]) -> dict[str, Any]:
+    """Read the fields of a sample's .json that are texts or numbers; {} without a JSON object."""
     if _JSON not in sample:
         return {}
     try:
-        found = json.loads(_content(descriptor, sample[_JSON]))
+        parsed = json.loads(_read_content(descriptor, sample[_JSON]))
     except ValueError:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         return {}
-    return {key: value for key, value in found.items() if isinstance(value, str | int | float)}
+    return {key: value for key, value in parsed.items() if isinstance(value, str | int | float)}
 
 
-def _label(
+def _find_label(
     descriptor: int, sample: Mapping[str, Member], fields: Mapping[str, Any], label_key: str | None
 ) -> tuple[str, str | None]:
-    """The label of a picture and None, or "" and the problem with it."""
-    text = TEXT_KEY if label_key == TEXT_KEY else _CLASS if label_key is None else ""
-    if text in sample:
+    """Find the label of a sample.
+
+    Args:
+        descriptor: descriptor of the open shard.
+        sample: its members, by suffix.
+        fields: fields of its .json.
+        label_key: as of `read_shards`.
+
+    Returns:
+        The label and None, or "" and what is wrong.
+    """
+    text_suffix = _CLASS if label_key is None else label_key
+    if label_key in (None, TEXT_KEY) and text_suffix in sample:
         try:
-            return _content(descriptor, sample[text]).decode().strip(), None
+            return _read_content(descriptor, sample[text_suffix]).decode().strip(), None
         except UnicodeDecodeError:
-            return "", f"its {text} is not UTF-8"
-    if label_key != TEXT_KEY and (label_key or _DEFAULT_KEY) in fields:
-        return str(fields[label_key or _DEFAULT_KEY]).strip(), None
+            return "", f"its {text_suffix} is not UTF-8"
+    field = label_key or _DEFAULT_KEY
+    if label_key != TEXT_KEY and field in fields:
+        return str(fields[field]).strip(), None
     wanted = f"{_CLASS} and no {_DEFAULT_KEY} in a {_JSON}" if label_key is None else label_key
     return "", f"has no label beside it: no {wanted}"
 
 
-def _members(path: Path, descriptor: int, stat: os.stat_result) -> Iterable[Member]:
-    """The members of a shard, by the index beside it where that fits."""
+def _list_members(path: Path, descriptor: int, stat: os.stat_result) -> Iterable[Member]:
+    """List the members of a shard, by the index beside it where that fits, else by the headers."""
     try:
         index = path.with_suffix(".idx").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        return members(descriptor, stat.st_size)
-    found = indexed_members(descriptor, stat.st_size, index)
-    return members(descriptor, stat.st_size) if found is None else found
+        return read_members(descriptor, stat.st_size)
+    indexed = read_indexed_members(descriptor, stat.st_size, index)
+    return read_members(descriptor, stat.st_size) if indexed is None else indexed

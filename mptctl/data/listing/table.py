@@ -1,4 +1,4 @@
-"""Pictures as a table, in CSV or Parquet: a path and a label a row, perhaps part, id and further columns."""
+"""Reads tables of pictures, CSV or Parquet: a path and a label a row, perhaps part, id and more columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mptctl.data.listing.labelled_rows import ANY, LabelledRows
 from mptctl.errors import DataError, UsageError, did_you_mean, one_line, some
 from mptctl.names import ColumnRole
 
-# The columns that a table has, or may have; `--column ROLE=NAME` says which is which under other names.
+# What a column may be for; `--column ROLE=NAME` names the column where its name is not the role.
 ROLES = get_args(ColumnRole)
 
 
@@ -22,10 +22,10 @@ class Table(NamedTuple):
 
     Attributes:
         rows: ids, labels and parts.
-        paths: below the root, with ``/`` between folders; as they stand there where a row is bad, or without
-            a root.
-        has_ids: the ids come from a column; else they are the paths.
-        further: by name, every column but path, label, split and id, one value for each row.
+        paths: one for each row, relative to the root, with ``/`` between folders; as in the table where
+            there is no root, or the row is bad.
+        has_ids: True where the ids come from a column; else the paths are the ids.
+        further: every column without a role, by name, one value for each row.
     """
 
     rows: LabelledRows
@@ -35,22 +35,24 @@ class Table(NamedTuple):
 
 
 def read_table(path: Path, root: Path | None, columns: Mapping[str, str], *, labelled: bool = True) -> Table:
-    """Read all rows of a table; no picture is looked for.
+    """Read all rows of a table; no picture is opened. A row without a path below the root has a problem.
 
     Args:
-        path: of the table.
-        root: folder that paths are below; None: they lie anywhere, and stay as they are.
-        columns: names of columns by their roles, where they are other ones.
-        labelled: without it labels and parts are not looked at, and all rows are of one class.
+        path: the table; Parquet if its suffix says so, else CSV.
+        root: folder that pictures have to lie below; None: they may lie anywhere, and paths stay as they are.
+        columns: name of the column of a role, for roles whose column has another name.
+        labelled: False ignores labels and parts, and makes all rows one class.
 
     Raises:
-        UsageError: a column that is named and is not there.
-        DataError: it cannot be read, or lacks path or label.
+        UsageError: ``columns`` names a column that the table does not have.
+        DataError: the table cannot be read, or has no column of paths or of labels.
     """
     cells, lines = _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
     unit = "row" if isinstance(lines, range) else "line"
-    named = name_roles(columns, list(cells), path, ("path", "label") if labelled else ("path",))
-    paths = [_text(cell) for cell in cells[named["path"]]]
+    column_of = find_role_columns(
+        columns, list(cells), path, needed=("path", "label") if labelled else ("path",)
+    )
+    paths = [_text(cell) for cell in cells[column_of["path"]]]
     problems: dict[int, str] = {}
     for row, text in enumerate(paths):
         below = text if root is None else path_below(text, root)
@@ -60,31 +62,39 @@ def read_table(path: Path, root: Path | None, columns: Mapping[str, str], *, lab
             problems[row] = f"{text}: lies outside {root}; name a folder above it with --data-root"
         else:
             paths[row] = below
-    has_ids, has_parts = "id" in named, labelled and "split" in named
-    taken = {named[role] for role in ("path", "label", "split", "id") if role in named}
+    has_ids, has_parts = "id" in column_of, labelled and "split" in column_of
+    with_role = {column_of[role] for role in ("path", "label", "split", "id") if role in column_of}
+    further = {name: column for name, column in cells.items() if name not in with_role}
     rows = LabelledRows(
-        ids=[_text(cell) for cell in cells[named["id"]]] if has_ids else paths,
-        labels=[_text(cell) for cell in cells[named["label"]]] if labelled else [ANY] * len(paths),
-        parts=[_text(cell).strip().lower() for cell in cells[named["split"]]] if has_parts else [],
+        ids=[_text(cell) for cell in cells[column_of["id"]]] if has_ids else paths,
+        labels=[_text(cell) for cell in cells[column_of["label"]]] if labelled else [ANY] * len(paths),
+        parts=[_text(cell).strip().lower() for cell in cells[column_of["split"]]] if has_parts else [],
         where=lambda row: f"{path}: {unit} {lines[row]}",
         problems=problems,
     )
-    return Table(rows, paths, has_ids, {name: column for name, column in cells.items() if name not in taken})
+    return Table(rows, paths, has_ids, further)
 
 
-def name_roles(
+def find_role_columns(
     columns: Mapping[str, str],
     there: Sequence[str],
     what: object,
     needed: Sequence[str] = ("path", "label"),
 ) -> dict[str, str]:
-    """The column of each role that a table has.
+    """Find the column of each role. A role has the column that ``columns`` names, else the one called as it.
 
     Args:
-        columns: names by roles, as they were asked for.
-        there: the columns.
+        columns: column names by role, as ``--column`` gives them.
+        there: the columns of the table.
         what: the table, for messages.
-        needed: roles without which it is no table of pictures.
+        needed: roles that must have a column.
+
+    Returns:
+        Column names by role; a role without a column is left out.
+
+    Raises:
+        UsageError: ``columns`` names a column that is not there.
+        DataError: a needed role has no column.
     """
     for role, name in columns.items():
         if name not in there:
@@ -102,56 +112,74 @@ def name_roles(
 
 
 def holds_pictures(path: Path) -> bool:
-    """Tell whether a Parquet file has a column of bytes, or of bytes and paths; False where it is none."""
+    """Tell whether a Parquet file has a column of encoded pictures, by its schema.
+
+    The column is of bytes, or of records with a field ``bytes``. False where the file cannot be read.
+    """
     from pyarrow import parquet
 
     try:
         kinds = [str(kind) for kind in parquet.read_schema(path).types]
-    except Exception:  # of many kinds; what is wrong is said by whoever reads it whole
+    except Exception:  # of many kinds; reading the whole file later says what is wrong
         return False
     return any("binary" in kind or "bytes:" in kind for kind in kinds)
 
 
 def path_below(text: str, root: Path) -> str | None:
-    """A path relative to a folder, without detours; None where it leaves the folder."""
+    """Return a path relative to a folder, normalised; None where it is the folder itself or leaves it."""
     below = posixpath.normpath(os.path.relpath(text, root) if os.path.isabs(text) else text)
     return None if below in ("..", ".") or below.startswith("../") else below
 
 
 def _text(cell: Any) -> str:
+    """Return a cell as text; "" for an empty one."""
     return "" if cell is None else str(cell)
 
 
 def _read_csv(path: Path) -> tuple[dict[str, Sequence[Any]], Sequence[int]]:
-    """The cells of each column by name, and the number of the line on which each row ends."""
+    """Read a CSV file with a header; empty lines are left out.
+
+    Returns:
+        The cells of each column by name, and the number of the line on which each row ends, from 1.
+
+    Raises:
+        DataError: the file cannot be read, is not UTF-8 or damaged, or two columns have one name.
+    """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = csv.reader(file, strict=True)
-            header = next(lines, [])
+            reader = csv.reader(file, strict=True)
+            header = next(reader, [])
             if len(set(header)) < len(header):
                 raise DataError(f"{path}: has two columns of one name; rename all but one")
-            rows, numbers = [], []
-            for row in lines:
+            rows, line_numbers = [], []
+            for row in reader:
                 if not row:
                     continue
                 if len(row) != len(header):
                     raise DataError(
-                        f"{path}: line {lines.line_num} has {len(row)} fields and the header {len(header)}; "
+                        f"{path}: line {reader.line_num} has {len(row)} fields and the header {len(header)}; "
                         "repair it"
                     )
                 rows.append(row)
-                numbers.append(lines.line_num)
+                line_numbers.append(reader.line_num)
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 ({error.reason}); save it as UTF-8") from error
     except csv.Error as error:
-        raise DataError(f"{path}: line {lines.line_num}: {error}; repair it") from error
+        raise DataError(f"{path}: line {reader.line_num}: {error}; repair it") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
-    return {name: [row[i] for row in rows] for i, name in enumerate(header)}, numbers
+    return {name: [row[place] for row in rows] for place, name in enumerate(header)}, line_numbers
 
 
 def _read_parquet(path: Path) -> tuple[dict[str, Sequence[Any]], Sequence[int]]:
-    """The cells of each column by name, and the number of each row, from 1."""
+    """Read a Parquet file.
+
+    Returns:
+        The cells of each column by name, and the number of each row, from 1.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
     from pyarrow import parquet
 
     try:

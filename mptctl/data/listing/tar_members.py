@@ -1,8 +1,9 @@
-"""The members of a tar file: their names, and where their bytes begin; no byte of a picture is read."""
+"""Lists the members of a tar file with name, size and place, without reading the pictures."""
 
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 import zlib
@@ -12,13 +13,14 @@ from typing import NamedTuple
 from mptctl.errors import DataError
 
 _BLOCK = 512
-# Read at once: the header of a picture, and often a label's before it, which is a block or two.
+# Bytes read at once: enough for the header of a label's file, the label, and the header of the next picture.
 _PIECE = 4 * _BLOCK
-# Kinds of members: files; what holds the name, or further facts, of the next one.
+# Kinds of members: files; GNU's long name of the next file; POSIX facts of the next file; of all files.
 _FILES, _LONG_NAME, _PAX, _GLOBAL_PAX = (b"0", b"\0", b"7"), b"L", b"x", b"g"
 # The lower half of an Adler-32 is one more than the sum of the bytes, modulo this (RFC 1950); zlib computes
 # it faster than Python adds up bytes.
 _ADLER_MODULUS = 65521
+# Bytes of a header that hold its checksum.
 _PLACE_OF_SUM = slice(148, 156)
 _PAX_RECORD = re.compile(rb"\d+ path=([^\n]*)\n")
 _INDEX_HEAD = re.compile(r"v1\.2 \d+")
@@ -28,9 +30,10 @@ class Member(NamedTuple):
     """A file within a tar file.
 
     Attributes:
-        name: as it stands there.
-        start, size: where its bytes begin, and how many there are.
-        content: of a small file that was read on the way; None of others.
+        name: path of the file within the tar file.
+        start: offset of its first byte in the tar file.
+        size: number of its bytes.
+        content: its bytes where they came along with the header; else None.
     """
 
     name: str
@@ -39,12 +42,12 @@ class Member(NamedTuple):
     content: bytes | None = None
 
 
-class Damage(DataError):
-    """A tar file is damaged; the members before the damage were given already.
+class DamagedTar(DataError):
+    """A tar file is damaged.
 
     Args:
-        offset: where.
-        problem: what.
+        offset: byte of the tar file at which the damage begins.
+        problem: what is wrong there.
     """
 
     def __init__(self, offset: int, problem: str) -> None:
@@ -52,12 +55,14 @@ class Damage(DataError):
         self.offset, self.problem = offset, problem
 
 
-class Window(io.RawIOBase):
-    """Some bytes of an open file, as a file of their own; reads of many threads do not disturb each other.
+class FileRange(io.RawIOBase):
+    """A range of bytes of an open file, as a file of its own.
+
+    Reading leaves the position of the open file alone, so threads can read from one descriptor at once.
 
     Args:
-        descriptor: of the file.
-        start, size: of the bytes.
+        descriptor: descriptor of the open file.
+        start, size: offset and number of the bytes.
     """
 
     def __init__(self, descriptor: int, start: int, size: int) -> None:
@@ -72,7 +77,7 @@ class Window(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to a place within the bytes."""
+        """Move to an offset within the range, and return it; OSError for one before its first byte."""
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
         if base + offset < 0:
             raise OSError("before the beginning")
@@ -80,7 +85,7 @@ class Window(io.RawIOBase):
         return self._place
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # RawIOBase takes any buffer
-        """Read on from the place."""
+        """Fill a buffer from the present offset on, and return the number of bytes read; 0 at the end."""
         count = max(0, min(len(buffer), self._size - self._place))
         data = os.pread(self._descriptor, count, self._start + self._place)
         buffer[: len(data)] = data
@@ -88,17 +93,18 @@ class Window(io.RawIOBase):
         return len(data)
 
 
-def members(descriptor: int, size: int) -> Iterator[Member]:
-    """Every file of a tar file, from header to header: POSIX, GNU, and the oldest form.
+def read_members(descriptor: int, size: int) -> Iterator[Member]:
+    """Yield the files of a tar file of POSIX's, GNU's or the oldest form, by reading header after header.
 
     Args:
-        descriptor: of the open file.
-        size: its bytes.
+        descriptor: descriptor of the open tar file.
+        size: number of its bytes.
 
     Raises:
-        Damage: a header that is none, a member that goes beyond the end, or no end marker; said where it is
-            met, after the members before it.
+        DamagedTar: a header is damaged, a member goes beyond the end, or the end marker is missing; raised
+            after the members before the damage.
     """
+    # The piece that was read last begins at `begin`; the next header is at `place`, and at `at` in the piece.
     place, piece, begin = 0, b"", 0
     long_name: str | None = None
     while True:
@@ -107,72 +113,95 @@ def members(descriptor: int, size: int) -> Iterator[Member]:
             piece, begin, at = os.pread(descriptor, _PIECE, place), place, 0
         header = piece[at : at + _BLOCK]
         if len(header) < _BLOCK:
-            raise Damage(place, "cut off: the end marker of the tar file is missing")
+            raise DamagedTar(place, "cut off: the end marker of the tar file is missing")
         if header[0] == 0 and not any(header):
             return
-        count = _size_in(header, place)
+        count = _read_size(header, place)
         start, kind = place + _BLOCK, header[156:157]
-        place = start + (count + _BLOCK - 1) // _BLOCK * _BLOCK
+        place = start + whole_blocks(count)
         if start + count > size:
-            raise Damage(start, f"cut off: a member of {count:,} bytes goes beyond the end of the tar file")
+            raise DamagedTar(
+                start, f"cut off: a member of {count:,} bytes goes beyond the end of the tar file"
+            )
         content = piece[at + _BLOCK : at + _BLOCK + count] if place <= begin + len(piece) else None
         if kind in _FILES:
-            yield Member(_name(header) if long_name is None else long_name, start, count, content)
+            yield Member(_read_name(header) if long_name is None else long_name, start, count, content)
             long_name = None
         elif kind in (_LONG_NAME, _PAX):
             data = os.pread(descriptor, count, start) if content is None else content
-            found = data.rstrip(b"\0") if kind == _LONG_NAME else b"".join(_PAX_RECORD.findall(data)[-1:])
-            long_name = os.fsdecode(found) if found else long_name
+            encoded = data.rstrip(b"\0") if kind == _LONG_NAME else b"".join(_PAX_RECORD.findall(data)[-1:])
+            long_name = os.fsdecode(encoded) if encoded else long_name
         elif kind != _GLOBAL_PAX:
             long_name = None
 
 
-def indexed_members(descriptor: int, size: int, index: str) -> list[Member] | None:
-    """The files of a tar file by the index that ``wds2idx`` wrote; None where the two do not fit.
+def read_indexed_members(descriptor: int, size: int, index: str) -> list[Member] | None:
+    """List the files of a tar file by the index that ``wds2idx`` wrote.
+
+    A line of the index has four words for each file of a sample: suffix, start, size and name. Only the first
+    and the last file, and the end marker, are compared with the tar file.
 
     Args:
-        descriptor: of the open file.
-        size: its bytes.
+        descriptor: descriptor of the open tar file.
+        size: number of its bytes.
         index: the text of the ``.idx`` file.
+
+    Returns:
+        None where the index does not fit the tar file, or cannot be read.
     """
     head, *lines = index.splitlines()
     words = [line.split(" ") for line in lines]
     if not _INDEX_HEAD.fullmatch(head) or not words or any(len(line) % 4 for line in words):
         return None  # of an earlier version, or a name has a blank in it
     try:
-        found = [
-            Member(line[i + 3], int(line[i + 1]), int(line[i + 2]))
+        files = [
+            Member(name, int(start), int(length))
             for line in words
-            for i in range(0, len(line), 4)
+            for start, length, name in zip(line[1::4], line[2::4], line[3::4], strict=True)
         ]
-        for member in (found[0], found[-1]):
+        first, last = files[0], files[-1]
+        for member in (first, last):
             header = os.pread(descriptor, _BLOCK, member.start - _BLOCK)
-            if _size_in(header, 0) != member.size or not member.name.endswith(_name(header)):
+            if _read_size(header, 0) != member.size or not member.name.endswith(_read_name(header)):
                 return None
     except (ValueError, OSError, DataError):
         return None
-    end = found[-1].start + (found[-1].size + _BLOCK - 1) // _BLOCK * _BLOCK
-    return found if end < size and os.pread(descriptor, _BLOCK, end) == bytes(_BLOCK) else None
+    end = last.start + whole_blocks(last.size)
+    has_end_marker = end < size and os.pread(descriptor, _BLOCK, end) == bytes(_BLOCK)
+    return files if has_end_marker else None
 
 
-def _size_in(header: bytes, place: int) -> int:
-    """The size in bytes of the member after a header; raises Damage where the header is none or damaged."""
+def whole_blocks(size: int) -> int:
+    """Return the bytes that a member of ``size`` bytes takes up in a tar file: whole blocks of 512."""
+    return math.ceil(size / _BLOCK) * _BLOCK
+
+
+def _read_size(header: bytes, place: int) -> int:
+    """Return the size in bytes of a member, from its header.
+
+    Args:
+        header: the block before the member.
+        place: offset of the header in the tar file, for the error.
+
+    Raises:
+        DamagedTar: the block is no header, or its checksum is wrong.
+    """
     field = header[124:136]
     try:
         # GNU's form of more than 8 GB, or digits in octal.
         size = int.from_bytes(field[1:], "big") if field[0] & 0x80 else int(field.rstrip(b"\0 ") or b"0", 8)
-        told = int(header[_PLACE_OF_SUM].rstrip(b"\0 "), 8)
+        stored_sum = int(header[_PLACE_OF_SUM].rstrip(b"\0 "), 8)
     except (ValueError, IndexError) as error:
-        raise Damage(place, "no header of a member: the tar file is damaged") from error
-    # The sum counts its own place as blanks.
-    whole = told - 8 * ord(" ") + sum(header[_PLACE_OF_SUM])
-    if size < 0 or (1 + whole) % _ADLER_MODULUS != zlib.adler32(header) & 0xFFFF:
-        raise Damage(place, "the checksum of a member's header is wrong: the tar file is damaged")
+        raise DamagedTar(place, "no header of a member: the tar file is damaged") from error
+    # The stored sum counts its own eight bytes as blanks.
+    expected_sum = stored_sum - 8 * ord(" ") + sum(header[_PLACE_OF_SUM])
+    if size < 0 or (1 + expected_sum) % _ADLER_MODULUS != zlib.adler32(header) & 0xFFFF:
+        raise DamagedTar(place, "the checksum of a member's header is wrong: the tar file is damaged")
     return size
 
 
-def _name(header: bytes) -> str:
-    """The name of a member in its header; POSIX splits a long one into prefix and name."""
+def _read_name(header: bytes) -> str:
+    """Return the name of a member from its header; POSIX splits a long name into a prefix and a name."""
     name = header[:100].partition(b"\0")[0]
     prefix = header[345:500].partition(b"\0")[0] if header[257:263] == b"ustar\0" else b""
     return os.fsdecode(prefix + b"/" + name if prefix else name)

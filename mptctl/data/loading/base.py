@@ -1,4 +1,4 @@
-"""The base of all loaders: the pass over a plan, what a kind of loader says of itself, and its statistics."""
+"""The base class of all loaders: one pass over a plan, preparation of batches, and speed statistics."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from mptctl.data.augmentation.drawing import Transforms
 from mptctl.data.augmentation.operations import erase, operate
 from mptctl.data.loading.mixed import Mixing, mix_labels, mix_pictures
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
-from mptctl.data.pictures import Normalisation, channels_first, single_threaded
+from mptctl.data.pictures import Normalisation, channels_first, use_one_thread
 from mptctl.machine.facts import usable_cores
 from mptctl.machine.jpeg_decoder import jpeg_decoder
 from mptctl.names import LoaderName, Progress, tell_nobody
 
-# A loader that decodes before the first batch calls it so.
+# What a loader that decodes before the first batch tells `progress`.
 DECODING = "decoding pictures"
-# Pieces that a batch is cut into, for each thread: few enough to cost nothing, enough to share work evenly.
-_PIECES = 4
-# Below this part of the time, waiting for data is not worth a setting.
+# Slices of a batch per thread: few enough to cost nothing, enough to share work evenly.
+_SLICES = 4
+# Share of the time up to which waiting for data is not worth a change of settings.
 WAIT_WORTH_SAYING = 0.02
 
 
 class LoaderStats:
-    """The speed at which pictures came, and the time that the model waited for them."""
+    """Counts the pictures that a loader brought, and the time that the model waited for them."""
 
     def __init__(self) -> None:
         self.images = 0
@@ -39,48 +39,50 @@ class LoaderStats:
         self._begin = self._end = time.perf_counter()
 
     def count(self, images: int, wait_seconds: float) -> None:
-        """Count one batch: its pictures, and how long it was waited for."""
+        """Count one batch: the number of its pictures, and the seconds that the model waited for it."""
         self.images += images
         self.wait_seconds += wait_seconds
         self._end = time.perf_counter()
 
     @property
     def seconds(self) -> float:
-        """Time from the making of the loader to the last batch."""
+        """Seconds from the creation of the loader to the last batch."""
         return self._end - self._begin
 
     @property
     def images_per_second(self) -> float:
-        """Pictures a second that the consumer took."""
+        """Pictures a second that the model took; 0 before the first batch."""
         return self.images / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def wait_share(self) -> float:
-        """Part of the time, 0 to 1, that the consumer waited for data."""
+        """Share of the time, 0 to 1, that the model waited for data; 0 before the first batch."""
         return min(1.0, self.wait_seconds / self.seconds) if self.seconds > 0 else 0.0
 
 
 class Loader(ABC):
-    """Brings the pictures of a plan, one pass after another, in exactly its order.
+    """Reads the pictures of a plan, pass after pass, in exactly the order of the plan.
 
-    A kind of loader says of itself what stands first here, and turns jobs into batches; `LOADERS` names all
-    kinds.
+    A subclass states its name, when it can serve a plan, and how it turns jobs into batches. `LOADERS` lists
+    all subclasses.
 
     Args:
-        plan: what is read.
+        plan: which pictures are read, and how.
         reason: why this loader was chosen, one sentence for the log.
         cache_dir: folder for decoded pictures.
-        progress: told of pictures by a loader that decodes before the first batch.
+        progress: called with the number of decoded pictures, by a loader that decodes before the first batch.
 
     Attributes:
-        name: in the log and in the rows of ``mptctl bench loader``.
-        recipe_name: what ``data.loader`` calls it.
-        advice: what to do where the model waits for it.
-        devices: types of the devices that it brings batches to.
-        in_memory: whether it decodes every picture before the first batch, at one size, and keeps it.
+        name: name of the loader in the log and in the rows of ``mptctl bench loader``.
+        recipe_name: name of the loader in ``data.loader`` of a recipe.
+        advice: what the user can do where the model waits for this loader.
+        devices: types of the devices on which the loader can put batches.
+        in_memory: True where the loader decodes all pictures before the first batch, and keeps them.
         steps_per_epoch: global batches of one pass.
         num_samples: samples of this part, over all workers.
-        stats: pictures, and time that the consumer waited.
+        stats: number of pictures so far, and time that the model waited for them.
+        normalise: turns (B, S, S, 3) uint8 pictures on the device into float32, by the recipe's mean and
+            standard deviation.
     """
 
     name: str
@@ -90,23 +92,23 @@ class Loader(ABC):
     in_memory: ClassVar[bool] = False
 
     @classmethod
-    def refuses(cls, plan: LoadPlan) -> str | None:
-        """Say why it cannot serve a plan here, and what to do, to the recipe's user; None: it can."""
+    def why_impossible(cls, plan: LoadPlan) -> str | None:
+        """Say why the loader cannot serve a plan on this machine, and what to do; None if it can."""
         return None
 
     @classmethod
-    def declines(cls, plan: LoadPlan) -> str | None:
-        """Say in few words why another kind should serve a plan where the choice is free; None: it suits."""
+    def why_unsuited(cls, plan: LoadPlan) -> str | None:
+        """Say in few words why ``data.loader: auto`` passes over this loader for a plan; None if it suits."""
         return None
 
     @classmethod
-    def suits(cls, plan: LoadPlan) -> str:
-        """Say in few words why it is the best choice for a plan that it does not decline."""
+    def why_best(cls, plan: LoadPlan) -> str:
+        """Say in few words why this loader is the best choice for a plan that suits it."""
         return "nothing better can serve"
 
     @classmethod
-    def jpeg_decoder(cls) -> str:
-        """Name what decodes standard JPEG files here."""
+    def jpeg_decoder_name(cls) -> str:
+        """Return the name of the program that decodes standard JPEG files for this loader."""
         return jpeg_decoder().name
 
     def __init__(
@@ -118,19 +120,23 @@ class Loader(ABC):
         self.steps_per_epoch = plan.steps
         self.num_samples = plan.num_samples
         self.stats = LoaderStats()
-        self._normalise = Normalisation(plan.data, plan.device)
+        self.normalise = Normalisation(plan.data, plan.device)
         self._labels = torch.from_numpy(plan.split.labels)
         self.threads = plan.data.threads or usable_cores()
-        # Its threads begin with the first work that they get.
+        # Starts no thread before the first work is submitted.
         self.pool = ThreadPoolExecutor(
-            self.threads, thread_name_prefix="mptctl-loader", initializer=single_threaded
+            self.threads, thread_name_prefix="mptctl-loader", initializer=use_one_thread
         )
 
     def epoch(self, epoch: int, start_step: int = 0) -> Iterator[Batch]:
-        """Batches of one pass from ``start_step`` on: this worker's slice of each global batch.
+        """Yield this worker's slice of each global batch of one pass, and count the wait for it in ``stats``.
 
-        A short last batch is dropped in training, never in evaluation, where a worker whose slice of
-        it is empty gets no batch for that step.
+        Training drops a short last batch. Evaluation keeps it, and a worker whose slice of it is empty gets
+        no batch for that step.
+
+        Args:
+            epoch: number of the pass, from 0.
+            start_step: first global batch.
         """
         batches = self.batches(self.plan.jobs(epoch, start_step))
         try:
@@ -146,10 +152,10 @@ class Loader(ABC):
 
     @abstractmethod
     def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
-        """Turn jobs into batches, in order."""
+        """Yield the batch of each job, in order."""
 
-    def bottleneck(self) -> str:
-        """Say in one line what held the last passes up, and which setting moves it."""
+    def describe_bottleneck(self) -> str:
+        """Say in one line how fast pictures came, and what to change if the model waited for them."""
         stats = self.stats
         speed = f"{self.name} brought {stats.images_per_second:,.0f} images/s"
         if stats.wait_share <= WAIT_WORTH_SAYING:
@@ -157,15 +163,19 @@ class Loader(ABC):
         return f"{speed}; waiting for data {100 * stats.wait_share:.0f} %: {self.advice}"
 
     def close(self) -> None:
-        """Stop threads and free memory; safe to call twice."""
+        """Stop the threads and free the memory; safe to call twice."""
         self.pool.shutdown(wait=True, cancel_futures=True)
 
-    def normalise(self, pictures: Tensor) -> Tensor:
-        """(B, S, S, 3) uint8 on the device -> (B, S, S, 3) float32, by the recipe's mean and deviation."""
-        return self._normalise(pictures)
-
     def prepare(self, pictures: Tensor, transforms: Transforms | None) -> Tensor:
-        """(n, S, S, 3) uint8 on the device -> float32: the recipe's transforms and normalisation."""
+        """Apply drawn transforms and normalise.
+
+        Args:
+            pictures: (n, S, S, 3) uint8, on the device; stay as they are.
+            transforms: drawn for these n pictures; None: normalise only.
+
+        Returns:
+            (n, S, S, 3) float32.
+        """
         if transforms is None:
             return self.normalise(pictures)
         ready = self.normalise(operate(pictures, transforms))
@@ -173,10 +183,13 @@ class Loader(ABC):
         return ready
 
     def start_preparing(self, pictures: Tensor, transforms: Transforms | None) -> Callable[[], Tensor]:
-        """Begin to `prepare` a batch, on a CPU in threads where there are transforms.
+        """Begin to `prepare` a batch. Only a batch with transforms on a CPU is prepared ahead, in threads.
+
+        Args:
+            pictures, transforms: as of `prepare`.
 
         Returns:
-            A function that waits for the prepared batch and returns it.
+            A function that returns the prepared batch: it waits for the threads, or does the work itself.
         """
         if transforms is None or pictures.device.type != "cpu":
             return partial(self.prepare, pictures, transforms)
@@ -185,32 +198,38 @@ class Loader(ABC):
         def fill(rows: slice) -> None:
             ready[rows] = self.prepare(pictures[rows], whole[rows])
 
-        pieces = [self.pool.submit(fill, rows) for rows in self.pieces(len(pictures))]
+        futures = [self.pool.submit(fill, rows) for rows in self.row_slices(len(pictures))]
 
         def finish() -> Tensor:
-            for piece in pieces:
-                piece.result()
+            for future in futures:
+                future.result()
             return ready
 
         return finish
 
-    def pieces(self, rows: int) -> list[slice]:
-        """Parts of a batch for the threads."""
-        step = max(1, rows // (_PIECES * self.threads))
+    def row_slices(self, rows: int) -> list[slice]:
+        """Cut so many rows of a batch into slices for the threads."""
+        step = max(1, rows // (_SLICES * self.threads))
         return [slice(start, start + step) for start in range(0, rows, step)]
 
-    def batch(self, job: BatchJob, pictures: Tensor) -> Batch:
-        """Mix (B, S, S, 3) normalised pictures where pairs are mixed, and join labels and index."""
+    def make_batch(self, job: BatchJob, pictures: Tensor) -> Batch:
+        """Make the batch of a job: mix its pictures and labels in pairs if the job says so.
+
+        Args:
+            job: which samples, and how they are mixed.
+            pictures: (B, S, S, 3) normalised, on the device; changed in place where they are mixed.
+        """
         index = torch.from_numpy(job.index)
         labels, mixing = self._labels[index], None
         if job.pairs is not None:
             pictures = mix_pictures(pictures, job.pairs)
             labels, mixing = mix_labels(labels, job.pairs)
-            mixing = Mixing(*map(self._moved, mixing))
+            mixing = Mixing(*map(self._to_device, mixing))
         images = channels_first(pictures.to(self.plan.dtype))
-        return Batch(images, self._moved(labels), index, job.epoch, job.position, mixing)
+        return Batch(images, self._to_device(labels), index, job.epoch, job.position, mixing)
 
-    def _moved(self, column: Tensor) -> Tensor:
+    def _to_device(self, column: Tensor) -> Tensor:
+        """Return a tensor on the plan's device, without waiting for the copy."""
         if self.plan.device.type == "cuda":
             column = column.pin_memory().to(self.plan.device, non_blocking=True)
         return column

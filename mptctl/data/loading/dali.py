@@ -1,4 +1,4 @@
-"""DALI driven by the plan: it reads, decodes, resizes and normalises the pictures that the plan names."""
+"""The loaders that let NVIDIA's DALI read, decode, resize and normalise pictures."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from PIL import Image
 from torch import Tensor
 
 from mptctl.data.loading.base import Loader
-from mptctl.data.loading.dali_pipeline import build_pipeline, can_decode, shape_of, shows_edges
+from mptctl.data.loading.dali_pipeline import build_pipeline, can_decode, choose_geometry, shows_edges
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
 from mptctl.data.manifest import NONSTANDARD
 from mptctl.data.pictures import decode_row
-from mptctl.data.verify import look_into, without_warnings
+from mptctl.data.verify import check_stream, without_warnings
 from mptctl.errors import DataError, first_line, some
 from mptctl.files import replacing
 from mptctl.machine.facts import has_package
@@ -27,13 +27,13 @@ from mptctl.names import Progress, tell_nobody
 
 
 class DaliLoader(Loader):
-    """One DALI pipeline for all epochs; each batch of inputs comes from a job of the plan."""
+    """Runs one DALI pipeline for all epochs, fed with the jobs of the plan."""
 
     recipe_name = "dali"
 
     @classmethod
-    def refuses(cls, plan: LoadPlan) -> str | None:
-        """It needs files, and DALI."""
+    def why_impossible(cls, plan: LoadPlan) -> str | None:
+        """Say so for an array, bicubic resizing with visible edges, or a missing DALI; else None."""
         manifest = plan.split.manifest
         if manifest.is_array:
             return f"reads picture files, and {manifest.source} is one array; use auto"
@@ -44,8 +44,8 @@ class DaliLoader(Loader):
         return None
 
     @classmethod
-    def declines(cls, plan: LoadPlan) -> str | None:
-        """The same in few words."""
+    def why_unsuited(cls, plan: LoadPlan) -> str | None:
+        """Say in few words what `why_impossible` says."""
         if plan.split.manifest.is_array:
             return "DALI reads only files"
         if plan.data.interpolation == "bicubic" and shows_edges(plan):
@@ -53,8 +53,8 @@ class DaliLoader(Loader):
         return None if has_package("nvidia.dali") else "DALI is not installed"
 
     @classmethod
-    def jpeg_decoder(cls) -> str:
-        """DALI's own, whichever torchcodec or Pillow there is."""
+    def jpeg_decoder_name(cls) -> str:
+        """Return "DALI", which decodes by itself whatever else is installed."""
         return "DALI"
 
     def __init__(
@@ -62,41 +62,47 @@ class DaliLoader(Loader):
     ) -> None:
         super().__init__(plan, reason, cache_dir, progress)
         self._substitutes = _rewrite_nonstandard(plan, cache_dir)
-        self._shape = shape_of(plan)
+        self._geometry = choose_geometry(plan)
         self._jobs: Iterator[BatchJob] = iter(())
         self._in_flight: deque[BatchJob] = deque()
         self._pipeline: Any = None
 
     def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
-        """Run the pipeline until the jobs end, and leave it empty however the pass ends."""
+        """Yield the batch of each job, in order; no batch stays in the pipeline, however the pass ends.
+
+        Pictures with transforms leave the pipeline unnormalised; on a CPU, threads transform and normalise
+        them ``data.prefetch`` batches ahead.
+
+        Raises:
+            DataError: DALI failed on a batch; names the file to blame if one is found.
+        """
         pipeline = self._pipeline = self._pipeline or build_pipeline(
-            self.plan, self._shape, self._next_inputs
+            self.plan, self._geometry, self._next_inputs
         )
         self._jobs = jobs
         self._in_flight.clear()
-        whole = False
-        # Pictures with transforms leave the pipeline unnormalised; on a CPU threads work ahead on them.
+        is_complete = False
         ahead: deque[tuple[BatchJob, Callable[[], Tensor]]] = deque()
-        most = self.plan.data.prefetch if self.plan.transforms and self.plan.device.type == "cpu" else 0
+        max_ahead = self.plan.data.prefetch if self.plan.transforms and self.plan.device.type == "cpu" else 0
         try:
             while True:
                 try:
                     (pictures,) = self._run_pipeline(pipeline)
                 except StopIteration:
-                    whole = True
+                    is_complete = True
                     break
-                job, brought = self._in_flight.popleft(), self._as_tensor(pictures)
+                job, tensor = self._in_flight.popleft(), self._as_tensor(pictures)
                 if job.transforms is None:
-                    yield self.batch(job, brought)
+                    yield self.make_batch(job, tensor)
                     continue
-                ahead.append((job, self.start_preparing(brought, job.transforms)))
-                if len(ahead) > most:
+                ahead.append((job, self.start_preparing(tensor, job.transforms)))
+                if len(ahead) > max_ahead:
                     job, prepared = ahead.popleft()
-                    yield self.batch(job, prepared())
+                    yield self.make_batch(job, prepared())
             for job, prepared in ahead:
-                yield self.batch(job, prepared())
+                yield self.make_batch(job, prepared())
         finally:
-            if not whole:
+            if not is_complete:
                 self._drain()
             if self._pipeline is not None:
                 self._pipeline.reset()
@@ -107,42 +113,52 @@ class DaliLoader(Loader):
         self._pipeline = None
 
     def _next_inputs(self) -> list[Any]:
+        """Return the pipeline's inputs for the next job, in the order of its ``names``; DALI calls this.
+
+        Raises:
+            StopIteration: there is no further job.
+            DataError: a file of the job changed since split, or cannot be read.
+        """
         job = next(self._jobs)
         manifest = self.plan.split.manifest
         manifest.check_unchanged(job.index)
-        files = [np.frombuffer(self._file_or_bytes(i), dtype=np.uint8) for i in job.index.tolist()]
-        inputs = {"file": files} | self._shape.inputs(job)
+        files = [np.frombuffer(self._file_or_bytes(row), dtype=np.uint8) for row in job.index.tolist()]
+        inputs = {"file": files} | self._geometry.inputs(job)
         self._in_flight.append(job)
-        return [inputs[name] for name in self._shape.names]
+        return [inputs[name] for name in self._geometry.names]
 
     def _file_or_bytes(self, row: int) -> bytes:
-        """The name of the file that DALI reads for a row; of a picture in a shard, its bytes."""
+        """Return the name of the file that DALI reads for a row; for a picture in a shard, its bytes."""
         substitute, manifest = self._substitutes.get(row), self.plan.split.manifest
         if not manifest.shards:
             return os.fsencode(substitute or manifest.file(row))
         return manifest.read(row) if substitute is None else Path(substitute).read_bytes()
 
     def _run_pipeline(self, pipeline: Any) -> Any:
+        """Take the next batch out of the pipeline; StopIteration at the end of the jobs.
+
+        Raises:
+            DataError: DALI failed; the pipeline is given up then.
+        """
         try:
             if self.plan.device.type == "cuda":
                 return pipeline.run(torch.cuda.current_stream(self.plan.device))
             return pipeline.run()
         except (StopIteration, DataError):
             raise
-        except Exception as error:  # of any kind: DALI does not say which file it was, and that is looked for
-            # The plan knows the batches that were in work.
+        except Exception as error:  # of any kind, none of which says which file it was
             self._pipeline = None
-            raise self._error_with_file(error) from error
+            raise self._find_bad_files(error) from error
 
-    def _error_with_file(self, error: Exception) -> DataError:
-        """The error of a failed batch that names the file in work which is to blame."""
+    def _find_bad_files(self, error: Exception) -> DataError:
+        """Check the pictures of the batches in work, and return an error that names the bad ones."""
         manifest, problems = self.plan.split.manifest, []
-        rows = [i for job in self._in_flight for i in job.index.tolist()]
+        rows = [row for job in self._in_flight for row in job.index.tolist()]
         for row in rows:
             try:
                 data = manifest.read(row)
                 with without_warnings():
-                    look_into(io.BytesIO(data), manifest.relative_path(row), "decode", len(data))
+                    check_stream(io.BytesIO(data), manifest.relative_path(row), "decode", len(data))
             except DataError as problem:
                 problems.append(f"{manifest.where(row)}: {problem}")
         if problems:
@@ -158,27 +174,30 @@ class DaliLoader(Loader):
         return DataError(f"DALI failed ({first_line(error)[:160]}); try data.loader=threaded")
 
     def _drain(self) -> None:
-        """Take out what is still in work after a pass that was left early or failed."""
+        """Throw away the batches in work, after a pass that was left early or failed."""
         self._jobs = iter(())
         try:
             while self._pipeline is not None:
                 self._pipeline.run()
         except StopIteration:
             pass
-        except Exception:  # what failed is thrown away, whatever it says; the next pass builds a new one
+        except Exception:  # the pipeline failed on a batch that nobody wants; the next pass builds a new one
             self._pipeline = None
 
     def _as_tensor(self, pictures: Any) -> Tensor:
+        """Return DALI's pictures as a tensor: on a CPU in DALI's memory, on a GPU a copy.
+
+        On a CPU this spares a copy and the page faults of fresh memory. On a GPU a copy is cheap, and frees
+        DALI's memory in the order of torch's stream.
+        """
         from nvidia.dali.plugin.pytorch.torch_utils import to_torch_tensor
 
-        # On the CPU the batch is torch's from now on, which spares a copy and the faults of its fresh pages.
-        # On a GPU a copy is cheap, and frees DALI's memory in the order of torch's stream.
         tensor: Tensor = to_torch_tensor(pictures.as_tensor(), copy=self.plan.device.type == "cuda")
         return tensor
 
 
 class DaliCpuLoader(DaliLoader):
-    """DALI decodes on the CPU, for training there."""
+    """Decodes with DALI on the CPU, for a model on the CPU."""
 
     name = "dali-cpu"
     advice = "raise data.threads or data.prefetch; mptctl bench loader --tune finds the best"
@@ -186,7 +205,7 @@ class DaliCpuLoader(DaliLoader):
 
 
 class DaliMixedLoader(DaliLoader):
-    """DALI decodes on the GPU, JPEGs partly in its hardware decoder; batches never pass through the host."""
+    """Decodes with DALI on the GPU, JPEG files partly in its hardware decoder, for a model on the GPU."""
 
     name = "dali-mixed"
     advice = "set data.threads, data.prefetch and data.hw_decoder_load; mptctl bench loader --tune finds them"
@@ -194,17 +213,24 @@ class DaliMixedLoader(DaliLoader):
 
 
 def _rewrite_nonstandard(plan: LoadPlan, cache_dir: Path) -> dict[int, str]:
-    """Pictures that decoders disagree on, as Pillow reads them: kept as PNG files for DALI.
+    """Write pictures that decoders disagree on, as Pillow reads them, to PNG files for DALI.
 
-    Of ImageNet's 1.28 million pictures these are about two dozen.
+    Of ImageNet's 1.28 million pictures these are about two dozen. A file that exists is not written again.
+
+    Args:
+        plan: which pictures.
+        cache_dir: folder in which the files are written.
+
+    Returns:
+        The path of the PNG file, by row of the manifest.
     """
     manifest, substitutes = plan.split.manifest, {}
-    for i in plan.indices[manifest.kinds[plan.indices] == NONSTANDARD].tolist():
-        path = cache_dir / f"odd-{manifest.fingerprint[:16]}" / f"{i}.png"
+    for row in plan.indices[manifest.kinds[plan.indices] == NONSTANDARD].tolist():
+        path = cache_dir / f"odd-{manifest.fingerprint[:16]}" / f"{row}.png"
         if not path.exists():
-            manifest.check_unchanged(np.array([i]))
-            picture = decode_row(manifest, i).numpy()
+            manifest.check_unchanged(np.array([row]))
+            picture = decode_row(manifest, row).numpy()
             with replacing(path) as out:
                 Image.fromarray(picture).save(out, format="PNG")
-        substitutes[i] = str(path)
+        substitutes[row] = str(path)
     return substitutes

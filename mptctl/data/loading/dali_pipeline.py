@@ -1,4 +1,4 @@
-"""The three shapes of a DALI pipeline, and the sizes by which it cuts and scales as torchvision does."""
+"""Builds DALI pipelines, and computes sizes and places so that they resize and crop as torchvision does."""
 
 from __future__ import annotations
 
@@ -14,37 +14,33 @@ from numpy.typing import NDArray
 from mptctl.data.loading.part import BatchJob, LoadPlan
 from mptctl.machine.facts import usable_cores
 
-# The facts that DALI can be told about each picture; `Shape.names` says which of them a pipeline is told.
+# What a pipeline can be told about each picture; `Geometry.names` lists what one kind of pipeline is told.
 _INPUTS = {
     # name: (DALI's type, dimensions of one sample)
-    "file": ("UINT8", 1),  # its name, or the bytes of a picture in a shard
+    "file": ("UINT8", 1),  # name of the file, or the bytes of a picture in a shard
     "anchor": ("INT32", 1),  # top and left of the part that is decoded
-    "shape": ("INT32", 1),  # its height and width
-    "canvas": ("INT32", 1),  # top and left of a canvas around the picture, see `pad_for_resize`
-    "canvas_shape": ("INT32", 1),  # its height and width
+    "shape": ("INT32", 1),  # height and width of that part
+    "canvas": ("INT32", 1),  # top and left of a canvas around the picture, see `compute_canvas`
+    "canvas_shape": ("INT32", 1),  # height and width of that canvas
     "picture": ("FLOAT", 1),  # top and left of the picture on that canvas
-    "picture_end": ("FLOAT", 1),  # bottom and right of it
-    "target": ("FLOAT", 1),  # height and width to resize it to
-    "crop": ("INT32", 1),  # top and left of the centre crop that is cut out of that
+    "picture_end": ("FLOAT", 1),  # bottom and right of the picture on that canvas
+    "target": ("FLOAT", 1),  # height and width that the picture is resized to
+    "crop": ("INT32", 1),  # top and left of the centre crop in the resized picture
     "row_gain": ("FLOAT", 3),  # factor of each row of the crop, (S, 1, 1)
-    "column_gain": ("FLOAT", 3),  # factor of each column, (1, S, 1)
-    "window": ("INT32", 1),  # top and left of the training window within, or partly beyond, the crop
-    "flip": ("INT32", 0),
+    "column_gain": ("FLOAT", 3),  # factor of each column of the crop, (1, S, 1)
+    "window": ("INT32", 1),  # top and left of the training window in the crop, which it may leave
+    "flip": ("INT32", 0),  # 1: mirrored left to right
 }
 
 
-def _dali() -> Any:
-    """NVIDIA's package, which takes a second to import and may not be installed."""
-    from nvidia import dali
+class Geometry(ABC):
+    """How a pipeline decodes, resizes and crops pictures.
 
-    return dali
-
-
-class Shape(ABC):
-    """The steps of a pipeline between decoding and normalising.
+    Args:
+        plan: picture sizes, augmentation and device.
 
     Attributes:
-        names: what it is told about each picture, in order.
+        names: names of `_INPUTS` that the pipeline is told about each picture, in order.
     """
 
     names: tuple[str, ...]
@@ -54,22 +50,24 @@ class Shape(ABC):
 
     @abstractmethod
     def inputs(self, job: BatchJob) -> dict[str, Any]:
-        """Arrays of (b, ...) for one batch, by name, all but its paths."""
+        """Return the inputs for one batch by name, all but ``file``: arrays with b rows."""
 
     @abstractmethod
     def pictures(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
-        """DALI's nodes from the bytes of files to (S, S, 3) pictures.
+        """Build DALI's nodes from encoded pictures to (S, S, 3) pictures, and return the last one.
 
         Args:
-            encoded: node that gives each file's bytes.
+            encoded: node of each picture's encoded bytes.
             given: a node for each of ``names``.
-            decoder: settings of DALI's decoders.
+            decoder: keywords of DALI's decoders.
         """
 
     def _resize(self, pictures: Any, target: Any, **region: Any) -> Any:
-        dali = _dali()
+        """Build the node that resizes pictures, or ``region`` of each, as torchvision does."""
+        from nvidia import dali
+
         cubic = self.plan.data.interpolation == "bicubic"
-        # torchvision's scale is that of the rounded size, hence no sub-pixel scale.
+        # torchvision scales by the rounded size, hence no sub-pixel scale.
         return dali.fn.resize(
             pictures,
             size=target,
@@ -80,13 +78,13 @@ class Shape(ABC):
         )
 
 
-class StoredCrops(Shape):
-    """Training crops of the picture as stored, resized afterwards; only the crop is decoded."""
+class StoredCrops(Geometry):
+    """Decodes only the training crop of the picture as stored, and resizes the crop."""
 
     names = ("file", "anchor", "shape", "target", "flip")
 
     def inputs(self, job: BatchJob) -> dict[str, Any]:
-        """The window of each picture."""
+        """Return the crop of each picture, the size that the crop is resized to, and the flip."""
         views = job.views
         return {
             "anchor": np.stack([views.top, views.left], axis=1).astype(np.int32),
@@ -96,8 +94,9 @@ class StoredCrops(Shape):
         }
 
     def pictures(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
-        """Decode the window, resize it."""
-        dali = _dali()
+        """Build the nodes that decode the crop and resize it."""
+        from nvidia import dali
+
         pictures = dali.fn.decoders.image_slice(
             encoded,
             given["anchor"],
@@ -110,8 +109,8 @@ class StoredCrops(Shape):
         return self._resize(pictures, given["target"])
 
 
-class CentreCrops(Shape):
-    """Pictures resized and cropped at the centre; in training with a padded window of that."""
+class CentreCrops(Geometry):
+    """Resizes pictures and crops the centre; in pad-crop, cuts the training window out of the crop."""
 
     def __init__(self, plan: LoadPlan) -> None:
         super().__init__(plan)
@@ -119,53 +118,61 @@ class CentreCrops(Shape):
         self.names = ("file", "target", "crop", "flip", *(("window",) if self._has_window else ()))
 
     def inputs(self, job: BatchJob) -> dict[str, Any]:
-        """The size that each picture is resized to, and where it is cropped."""
-        target, crop = fitted_size(self._stored(job), self.plan.resize, self.plan.data.image_size)
+        """Return the size that each picture is resized to, its crop, its flip, and its window in pad-crop."""
+        target, crop = compute_resize_and_crop(
+            self._stored_sizes(job), self.plan.resize, self.plan.data.image_size
+        )
         inputs = {"target": target, "crop": crop, "flip": job.views.flip.astype(np.int32)}
         if self._has_window:
             inputs["window"] = np.stack([job.views.top, job.views.left], axis=1).astype(np.int32)
         return inputs
 
     def pictures(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
-        """Decode, resize, crop."""
-        dali = _dali()
+        """Build the nodes that decode, resize, crop, and in pad-crop cut the window."""
+        from nvidia import dali
+
         pictures = self._resize(dali.fn.decoders.image(encoded, **decoder), given["target"])
-        return self._window(dali.fn.slice(pictures, start=given["crop"], **self._cut), given)
+        return self._window(dali.fn.slice(pictures, start=given["crop"], **self._square), given)
 
     @property
-    def _cut(self) -> dict[str, Any]:
+    def _square(self) -> dict[str, Any]:
+        """Keywords of DALI's ``slice`` that cut an S x S square."""
         size = self.plan.data.image_size
         return {"shape": (size, size), "axes": [0, 1]}
 
-    def _stored(self, job: BatchJob) -> Any:
+    def _stored_sizes(self, job: BatchJob) -> Any:
+        """Return (b, 2) height and width of each picture as stored."""
         manifest = self.plan.split.manifest
         return np.stack([manifest.heights[job.index], manifest.widths[job.index]], axis=1)
 
     def _window(self, pictures: Any, given: dict[str, Any]) -> Any:
-        dali = _dali()
+        """Build the node that cuts the training window, with zeros beyond the crop, if there is a window."""
+        from nvidia import dali
+
         if not self._has_window:
             return pictures
         return dali.fn.slice(
-            pictures, start=given["window"], out_of_bounds_policy="pad", fill_values=0, **self._cut
+            pictures, start=given["window"], out_of_bounds_policy="pad", fill_values=0, **self._square
         )
 
 
 class CentreCropsWithEdges(CentreCrops):
-    """The same where edges of pictures that were made smaller are seen; see `pad_for_resize`."""
+    """Does the same, with torchvision's edges where a picture becomes smaller; see `compute_canvas`."""
 
     def __init__(self, plan: LoadPlan) -> None:
         super().__init__(plan)
         self.names += ("canvas", "canvas_shape", "picture", "picture_end", "row_gain", "column_gain")
 
     def inputs(self, job: BatchJob) -> dict[str, Any]:
-        """Also the canvas around each picture, and the factors of its outermost rows and columns."""
+        """Return also the canvas around each picture, and the factors of the crop's rows and columns."""
         inputs = super().inputs(job)
         size = self.plan.data.image_size
-        return inputs | pad_for_resize(self._stored(job), inputs["target"], inputs["crop"], size)
+        return inputs | compute_canvas(self._stored_sizes(job), inputs["target"], inputs["crop"], size)
 
     def pictures(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
-        """Decode, put on a canvas, resize, crop, and make the outermost rows and columns right."""
-        dali = _dali()
+        """Build the nodes that decode, pad, resize, crop, apply the factors and cut the window."""
+        from nvidia import dali
+
         pictures = dali.fn.slice(
             dali.fn.decoders.image(encoded, **decoder),
             start=given["canvas"],
@@ -176,31 +183,34 @@ class CentreCropsWithEdges(CentreCrops):
         )
         region = {"roi_start": given["picture"], "roi_end": given["picture_end"], "dtype": dali.types.FLOAT}
         pictures = dali.fn.slice(
-            self._resize(pictures, given["target"], **region), start=given["crop"], **self._cut
+            self._resize(pictures, given["target"], **region), start=given["crop"], **self._square
         )
         rows, columns = given["row_gain"], given["column_gain"]
-        if self.plan.device.type == "cuda":  # DALI multiplies what is on one device
+        if self.plan.device.type == "cuda":  # DALI multiplies only data on one device
             rows, columns = rows.gpu(), columns.gpu()
         return self._window(dali.fn.cast(pictures * rows * columns, dtype=dali.types.UINT8), given)
 
 
-def shape_of(plan: LoadPlan) -> Shape:
-    """The shape of a plan's pipeline."""
+def choose_geometry(plan: LoadPlan) -> Geometry:
+    """Choose how the pipeline of a plan decodes, resizes and crops."""
     if plan.crops_as_stored:
         return StoredCrops(plan)
     return CentreCropsWithEdges(plan) if shows_edges(plan) else CentreCrops(plan)
 
 
-def build_pipeline(plan: LoadPlan, shape: Shape, source: Callable[[], list[Any]]) -> Any:
-    """A DALI pipeline that turns the plan's inputs into (b, S, S, 3) normalised pictures.
+def build_pipeline(plan: LoadPlan, geometry: Geometry, source: Callable[[], list[Any]]) -> Any:
+    """Build a DALI pipeline that gives (b, S, S, 3) pictures.
+
+    They are normalised; if the plan has transforms, they are uint8, and the loader transforms and normalises.
 
     Args:
         plan: sizes, device and settings.
-        shape: what is done with each picture.
-        source: called for each batch; gives a list of what the shape's ``names`` say, or raises StopIteration
-            at the end of a pass.
+        geometry: how pictures are decoded, resized and cropped.
+        source: returns the inputs of the next batch, in the order of the geometry's ``names``; raises
+            StopIteration at the end of a pass.
     """
-    dali = _dali()
+    from nvidia import dali
+
     data = plan.data
     share = math.ceil(plan.batch_size / plan.world_size)
     pipeline = dali.Pipeline(
@@ -212,28 +222,28 @@ def build_pipeline(plan: LoadPlan, shape: Shape, source: Callable[[], list[Any]]
     with pipeline:
         nodes = dali.fn.external_source(
             source=source,
-            num_outputs=len(shape.names),
-            dtype=[getattr(dali.types, _INPUTS[name][0]) for name in shape.names],
-            ndim=[_INPUTS[name][1] for name in shape.names],
+            num_outputs=len(geometry.names),
+            dtype=[getattr(dali.types, _INPUTS[name][0]) for name in geometry.names],
+            ndim=[_INPUTS[name][1] for name in geometry.names],
         )
-        given = dict(zip(shape.names, nodes, strict=True))
+        given = dict(zip(geometry.names, nodes, strict=True))
         encoded = given["file"]
         if not plan.split.manifest.shards:
             # A mapped file that shrinks while it is read kills the process; a file that is read does not.
             encoded = dali.fn.io.file.read(encoded, dont_use_mmap=True)
-        if plan.transforms:  # which come before normalisation
-            normalised: dict[str, Any] = {"dtype": dali.types.UINT8}
+        if plan.transforms:  # the loader normalises after them
+            normalisation: dict[str, Any] = {"dtype": dali.types.UINT8}
         else:
-            normalised = {
+            normalisation = {
                 "mean": [255 * value for value in data.mean],
                 "std": [255 * value for value in data.std],
                 "dtype": dali.types.FLOAT16 if plan.dtype == torch.float16 else dali.types.FLOAT,
             }
         pictures = dali.fn.crop_mirror_normalize(
-            shape.pictures(encoded, given, decoder_settings(plan)),
+            geometry.pictures(encoded, given, decoder_settings(plan)),
             mirror=given["flip"],
             output_layout="HWC",
-            **normalised,
+            **normalisation,
         )
         pipeline.set_outputs(pictures)
     pipeline.build()
@@ -241,13 +251,14 @@ def build_pipeline(plan: LoadPlan, shape: Shape, source: Callable[[], list[Any]]
 
 
 def can_decode(plan: LoadPlan, data: bytes) -> bool:
-    """Tell whether DALI decodes one picture by itself; for naming the one on which a batch failed.
+    """Tell whether DALI can decode one encoded picture.
 
     Args:
         plan: device and settings.
-        data: its file.
+        data: bytes of the picture's file.
     """
-    dali = _dali()
+    from nvidia import dali
+
     device = (plan.device.index or 0) if plan.device.type == "cuda" else None
     pipeline = dali.Pipeline(batch_size=1, num_threads=1, device_id=device, prefetch_queue_depth=1)
     with pipeline:
@@ -262,8 +273,9 @@ def can_decode(plan: LoadPlan, data: bytes) -> bool:
 
 
 def decoder_settings(plan: LoadPlan) -> dict[str, Any]:
-    """Settings of DALI's decoders, as keywords: where they decode, and how their pictures become Pillow's."""
-    dali = _dali()
+    """Return keywords of DALI's decoders: the device, and what makes their pictures the same as Pillow's."""
+    from nvidia import dali
+
     on_gpu = plan.device.type == "cuda"
     settings: dict[str, Any] = {
         "device": "mixed" if on_gpu else "cpu",
@@ -273,7 +285,7 @@ def decoder_settings(plan: LoadPlan) -> dict[str, Any]:
     }
     if on_gpu:
         settings["hw_decoder_load"] = plan.data.hw_decoder_load
-        # Memory for all but the few largest; for those the decoder grows.
+        # Memory for 99.9 % of the pictures; for larger ones the decoder grows.
         widths, heights = plan.split.manifest.widths, plan.split.manifest.heights
         settings["preallocate_width_hint"] = int(np.quantile(widths[plan.indices], 0.999))
         settings["preallocate_height_hint"] = int(np.quantile(heights[plan.indices], 0.999))
@@ -281,59 +293,66 @@ def decoder_settings(plan: LoadPlan) -> dict[str, Any]:
 
 
 def shows_edges(plan: LoadPlan) -> bool:
-    """Tell whether edges of pictures that were made smaller are seen, and so have to be right."""
+    """Tell whether the model sees pixels that the edge of a picture influences when it is made smaller.
+
+    There DALI's resizing differs from torchvision's; see `compute_canvas`.
+    """
     if plan.crops_as_stored:
         return False
     manifest = plan.split.manifest
     shorter = np.minimum(manifest.heights[plan.indices], manifest.widths[plan.indices])
     size = plan.data.image_size
-    reach = 2 if plan.data.interpolation == "bilinear" else 4  # pixels, on both sides together
+    # Pixels of the resized picture that edges influence, on both sides together.
+    reach = 2 if plan.data.interpolation == "bilinear" else 4
     return plan.resize - size < reach and bool((shorter > size).any())
 
 
-def fitted_size(
+def compute_resize_and_crop(
     sizes: NDArray[np.int32], resize: int, size: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """The sizes and places of `resize_and_crop`, in numbers.
+    """Compute the sizes and places by which `resize_and_crop` resizes and crops. All are in pixels.
 
     Args:
-        sizes: (n, 2) height and width of each picture.
-        resize: shorter side, in pixels.
+        sizes: (n, 2) height and width of each picture as stored.
+        resize: shorter side after resizing.
         size: side of the crop.
 
     Returns:
         (n, 2) height and width after resizing, whole numbers, and (n, 2) top and left of the crop.
     """
     short = sizes.min(axis=1, keepdims=True)
-    # torchvision cuts the long side's fraction off, and rounds half a pixel of the anchor to even.
+    # As torchvision: the longer side is rounded down, and half a pixel of the anchor to the even number.
     resized = np.where(sizes == short, resize, np.int64(resize) * sizes // short)
     crop = np.rint((resized - size) / 2.0)
     return resized.astype(np.float32), crop.astype(np.int32)
 
 
-def pad_for_resize(
+def compute_canvas(
     stored: NDArray[np.int32], target: NDArray[np.float32], crop: NDArray[np.int32], size: int
 ) -> dict[str, Any]:
-    """Put pictures on a canvas of zeros, so that DALI's filter sees zeros beyond their edges.
+    """Compute a canvas of zeros around each picture, and factors for the crop's rows and columns.
 
-    Where a filter reaches over the edge, Pillow and torchvision leave out what is not there and scale the
-    rest up; DALI repeats the edge. With zeros there, a factor on the outermost rows makes it the same.
+    Where a filter reaches over the edge, Pillow and torchvision leave out the missing pixels and scale up the
+    weights of the others, but DALI repeats the edge. On a canvas DALI's filter meets zeros there, and a
+    factor on the outermost rows and columns of the resized picture makes them those of torchvision.
 
     Args:
-        stored: (n, 2) height and width of each picture.
-        target: (n, 2) what it is resized to.
-        crop: (n, 2) top and left of the crop that is cut out of that.
-        size: side of the crop.
+        stored: (n, 2) height and width of each picture as stored.
+        target: (n, 2) height and width after resizing.
+        crop: (n, 2) top and left of the crop in the resized picture.
+        size: side of the crop, S.
 
     Returns:
-        ``canvas`` (n, 2) its top and left, ``canvas_shape`` (n, 2), ``picture`` and ``picture_end`` (n, 2)
-        where the picture lies on it, ``row_gain`` (n, S, 1, 1) and ``column_gain`` (n, 1, S, 1).
+        The inputs ``canvas``, ``canvas_shape``, ``picture`` and ``picture_end``, (n, 2) each, ``row_gain``,
+        (n, S, 1, 1), and ``column_gain``, (n, 1, S, 1), as `_INPUTS` explains them.
     """
-    # Where a side is not made smaller, repeating the edge and leaving it out are the same.
+    # A side that is not made smaller needs no margin: repeating the edge or leaving it out is the same there.
     margin = np.where(stored > target, np.ceil(stored / target), 0).astype(np.int32)
-    rows = crop[:, :, None] + np.arange(size)  # (n, 2, S) place of each row and column
-    outermost = (rows == 0) | (rows == target[:, :, None] - 1)
-    gain = np.where(outermost, edge_renormalization(stored / target)[:, :, None], 1.0).astype(np.float32)
+    places = crop[:, :, None] + np.arange(
+        size
+    )  # (n, 2, S) place of each row and column in the resized picture
+    is_outermost = (places == 0) | (places == target[:, :, None] - 1)
+    gain = np.where(is_outermost, edge_gain(stored / target)[:, :, None], 1.0).astype(np.float32)
     return {
         "canvas": -margin,
         "canvas_shape": stored + 2 * margin,
@@ -344,11 +363,16 @@ def pad_for_resize(
     }
 
 
-def edge_renormalization(scale: NDArray[np.float64]) -> NDArray[np.float64]:
-    """All weights of the triangle filter around the outermost pixel, over those within the picture.
+def edge_gain(scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Compute the factor by which torchvision scales up the filter weights of the outermost pixel.
+
+    The filter is a triangle. The factor is the sum of its weights over the sum of those within the picture.
 
     Args:
-        scale: pixels of the stored picture to one of the resized picture; where at most 1, the gain is 1.
+        scale: pixels of the stored picture to one of the resized picture.
+
+    Returns:
+        The factor of each scale; 1 where the scale is at most 1.
     """
     scale = np.maximum(scale, 1.0)
     centre = scale / 2

@@ -1,4 +1,4 @@
-"""Mixes the pictures of a batch in pairs, and their labels, as the plan says."""
+"""Mixes the pictures of a batch in pairs, and their labels, as `Pairs` were drawn."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from torch import Tensor
 from mpt_kernels.types import LossSettings
 from mptctl.data.augmentation.mixing import Pairs
 
-# The label that adds nothing to a loss.
+# The label that the losses ignore.
 IGNORED = LossSettings(num_old=0).ignore_index
 
 
 class Mixing(NamedTuple):
-    """The second labels of pictures, and what the first ones weigh.
+    """The second label of each picture of a mixed batch, and the weight of the first.
 
-    others: (B,) int64 label of the partner; the ignored one where a picture has one label alone.
-    weight: (B,) float32 of a picture's own label, 0..1; the partner's has the rest.
+    Attributes:
+        others: (B,) int64 label of the partner; `IGNORED` where a picture has only its own label.
+        weight: (B,) float32 weight of the own label, 0 to 1; the partner's label has 1 - weight.
     """
 
     others: Tensor
@@ -26,10 +27,17 @@ class Mixing(NamedTuple):
 
 
 def mix_pictures(pictures: Tensor, pairs: Pairs) -> Tensor:
-    """(2p, S, S, 3) normalised pictures, two of a pair side by side, mixed where they lie.
+    """Mix the two pictures of each pair, in place.
 
     Each pixel becomes w x + (1 - w) y of a picture x and its partner y: two products and a sum, each
     rounded by itself, so that no bit depends on the batch.
+
+    Args:
+        pictures: (2p, S, S, 3) normalised; rows 2i and 2i + 1 are a pair.
+        pairs: how each of the p pairs is mixed.
+
+    Returns:
+        The same tensor.
     """
     place = torch.arange(pictures.shape[1], device=pictures.device)
     kept, boxes = torch.from_numpy(pairs.kept), torch.from_numpy(pairs.boxes)
@@ -39,24 +47,24 @@ def mix_pictures(pictures: Tensor, pairs: Pairs) -> Tensor:
     rows = (first_row <= place) & (place < end_row)
     columns = (first_column <= place) & (place < end_column)
     outside = ~(rows[:, :, None] & columns[:, None, :])
-    # A number for each value, since what a product repeats along its last axis is slow.
+    # Expanded to all three colours, since a product that repeats one along its last axis is slow.
     w = (outside * kept[:, None, None])[..., None].expand(-1, -1, -1, 3).reshape(len(kept), 1, -1)
     both = pictures.reshape(len(kept), 2, -1)
-    others = both.flip(1).mul_(1 - w)
-    return both.mul_(w).add_(others).reshape(pictures.shape)
+    partners = both.flip(1).mul_(1 - w)
+    return both.mul_(w).add_(partners).reshape(pictures.shape)
 
 
 def mix_labels(labels: Tensor, pairs: Pairs) -> tuple[Tensor, Mixing]:
-    """Labels of pictures and of their partners, where each weighs something, and what the former weigh.
+    """Find the two labels of each mixed picture, and the weight of the first.
 
-    Two equal labels are one of weight 1, so that the valid labels of a picture always differ.
+    A picture whose partner has the same label has that label alone, with weight 1.
 
     Args:
-        labels: (2p,) int64, on the CPU.
-        pairs: how their pictures are mixed.
+        labels: (2p,) int64, on the CPU; rows 2i and 2i + 1 are a pair.
+        pairs: how the pictures are mixed.
 
     Returns:
-        (2p,) own labels, the ignored one where the partner covers the whole picture; and the mixing.
+        (2p,) own labels, `IGNORED` where the partner covers the whole picture; and the mixing.
     """
     others = labels.reshape(-1, 2).flip(1).reshape(-1)
     weight = torch.from_numpy(pairs.weight).repeat_interleave(2)

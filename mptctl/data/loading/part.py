@@ -1,4 +1,4 @@
-"""The plan of a pass over a part of the split, its jobs, and the batches that come of them."""
+"""The plan of what a loader reads from a part of a split, its jobs, and the batches that they become."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from mptctl.recipe.transforms import Step
 
 @dataclass(frozen=True)
 class Batch:
-    """Pictures on their way to the model.
+    """A batch of pictures and labels, as the model takes it.
 
     Attributes:
         images: (B, 3, H, W) normalised, on the loader's device, channels-last in memory.
         labels: (B,) int64, in class order (old classes first), on the loader's device.
-        index: (B,) int64, each sample's index in the manifest, on the CPU.
-        epoch: of the plan, counted from 0.
-        position: where the first sample stands in the epoch's order, over all workers; the others follow it.
+        index: (B,) int64, row of each sample in the manifest, on the CPU.
+        epoch: number of the pass, from 0.
+        position: place of the first sample in the epoch's order, over all workers; the rest follow it.
         mixing: the second label of each picture, and the weight of the first; None where pictures have one.
     """
 
@@ -44,13 +44,14 @@ class Batch:
     position: int = 0
     mixing: Mixing | None = None
 
-    def parts(self, count: int) -> list[Batch]:
-        """The batch in so many parts, each of which knows where it stands."""
+    def split_into(self, count: int) -> list[Batch]:
+        """Cut the batch into ``count`` batches of about one size, each with its own position in the epoch."""
         if count == 1:
             return [self]
         parts, position = [], self.position
         columns = (self.images, self.labels, self.index, *(self.mixing or ()))
-        for images, labels, index, *mixing in zip(*(x.tensor_split(count) for x in columns), strict=True):
+        pieces = (column.tensor_split(count) for column in columns)
+        for images, labels, index, *mixing in zip(*pieces, strict=True):
             mixed = Mixing(*mixing) if mixing else None
             parts.append(Batch(images, labels, index, self.epoch, position, mixed))
             position += len(index)
@@ -59,16 +60,16 @@ class Batch:
 
 @dataclass(frozen=True)
 class BatchJob:
-    """One worker's slice of one global batch.
+    """What a loader has to do for one batch: one worker's slice of one global batch.
 
     Attributes:
         index: (b,) rows of the manifest.
-        views: crops and flips, (b,) each; in evaluation the whole square as it is.
-        epoch: of the plan, counted from 0.
-        position: where the slice begins in the epoch's order, over all workers.
-        transforms: operations after crop and flip, (b,) each; None without `data.transforms`, and in
-            evaluation.
-        pairs: how neighbours are mixed; None where they are not.
+        views: crop and flip of each of the b pictures; in evaluation the whole square, not flipped.
+        epoch: number of the pass, from 0.
+        position: place of the first sample in the epoch's order, over all workers.
+        transforms: drawn operations on each of the b pictures after crop and flip; None in evaluation, and
+            without `data.transforms`.
+        pairs: how the pictures of each pair of neighbours are mixed; None if they are not.
     """
 
     index: NDArray[np.int64]
@@ -81,23 +82,23 @@ class BatchJob:
 
 @dataclass(frozen=True, eq=False)
 class LoadPlan:
-    """Everything that decides which pictures a loader gives, and how.
+    """Everything that decides which pictures a loader reads, in which order, and how it prepares them.
 
     Attributes:
-        split: which pictures, and their labels.
+        split: the pictures and their labels.
         data: picture size, augmentation, normalisation and the loader's settings.
         part: ``train``, ``val`` or ``test``.
         batch_size: samples of a global batch, over all workers.
         seed: seed of order and augmentation.
-        train: shuffled and augmented, or every sample once in the manifest's order.
-        device: where batches shall be.
-        num_classes: only samples of the first so many classes.
-        rank, world_size: which worker this is, of how many.
-        dtype: type of the pictures.
+        train: True shuffles and augments; False gives every sample once in the manifest's order.
+        device: device of the batches.
+        num_classes: only samples of the first ``num_classes`` classes; None: of all.
+        rank, world_size: number of this worker, from 0, and how many there are.
+        dtype: type of the pictures in a batch.
 
     Raises:
-        UsageError: no such worker, a batch that is larger than the part or too small for the workers, or a
-            size before the centre crop that is smaller than the crop; pairs that workers would have to part.
+        UsageError: the worker does not exist; in training, the batch is larger than the part, leaves a worker
+            fewer than 2 samples, or would part a mixed pair; or ``data.eval_resize`` is below the crop.
     """
 
     split: Split
@@ -138,52 +139,52 @@ class LoadPlan:
 
     @cached_property
     def indices(self) -> NDArray[np.int64]:
-        """(n,) rows of the manifest that one pass gives, over all workers, ascending."""
+        """(n,) rows of the manifest in this part and these classes, over all workers, ascending."""
         return self.split.indices(self.part, self.num_classes)
 
     @property
     def num_samples(self) -> int:
-        """Samples of the part, over all workers."""
+        """Number of samples in this part and these classes, over all workers."""
         return len(self.indices)
 
     @property
     def steps(self) -> int:
-        """Global batches of one pass: a short last one counts in evaluation only."""
+        """Number of global batches of one pass; a short last one counts in evaluation only."""
         whole, rest = divmod(self.num_samples, self.batch_size)
         return whole + (1 if rest and not self.train else 0)
 
     @property
     def left_out(self) -> int:
-        """Samples at the end of an epoch's order that make no whole batch: in training they are left out."""
+        """Number of samples that each training epoch leaves out, as they fill no batch; 0 in evaluation."""
         return self.num_samples - self.steps * self.batch_size if self.train else 0
 
     @property
     def resize(self) -> int:
-        """Shorter side to which a picture is resized before the centre crop, in pixels."""
+        """Length to which the shorter side of a picture is resized before the centre crop, in pixels."""
         return self.data.image_size if self.train else self.data.resized_side
 
     @property
     def crops_as_stored(self) -> bool:
-        """True where training crops are of the picture as stored, and resized afterwards."""
+        """True where crops are cut from pictures as stored, then resized: random-resized-crop in training."""
         return self.train and self.data.augment == "random-resized-crop"
 
     @property
     def transforms(self) -> tuple[Step, ...]:
-        """Steps after crop and flip; none in evaluation."""
+        """The recipe's steps after crop and flip; () in evaluation."""
         return self.data.transforms if self.train else ()
 
     @property
     def padding(self) -> int:
-        """Pixels of zeros that a training window may reach over each edge; 0 without such windows."""
+        """Pixels of zeros around a picture that a training window may contain; 0 except in pad-crop."""
         return self.data.padding if self.train and self.data.augment == "pad-crop" else 0
 
     @property
     def resident_bytes(self) -> int:
-        """Memory of all pictures of this pass, decoded, with their padding."""
+        """Bytes of all pictures of this pass, decoded, with their padding."""
         return self.num_samples * 3 * (self.data.image_size + 2 * self.padding) ** 2
 
     def picture(self, index: int) -> Tensor:
-        """(H, W, 3) uint8 of one row of the manifest, as it is stored.
+        """Read the picture of one row of the manifest: (H, W, 3) uint8, as stored.
 
         Raises:
             DataError: its file is gone or cannot be decoded.
@@ -193,30 +194,34 @@ class LoadPlan:
         return decode_row(self.split.manifest, index)
 
     def draws(self, epoch: int) -> Draws:
-        """The pictures of one pass in its order, over all workers."""
+        """Return the rows of one pass in its order, over all workers; a row may come several times."""
         if not self.train:
             return Draws(self.indices, None)
         return EpochPlan(self.seed, self.data).draws(epoch, self.indices, self.split.labels[self.indices])
 
     def order(self, epoch: int) -> NDArray[np.int64]:
-        """(n,) rows of the manifest in the order of one pass, over all workers."""
+        """Return (n,) rows of the manifest in the order of one pass, over all workers."""
         return self.draws(epoch).rows
 
     def jobs(self, epoch: int, start_step: int = 0) -> Iterator[BatchJob]:
-        """This worker's slice of each global batch from ``start_step`` on."""
-        judged = DataRecipe(image_size=self.data.image_size, augment="none", flip=False)
-        epoch_plan, manifest = EpochPlan(self.seed, self.data if self.train else judged), self.split.manifest
+        """Yield this worker's job for each global batch from ``start_step`` on; none for an empty slice."""
+        unchanged = DataRecipe(image_size=self.data.image_size, augment="none", flip=False)
+        epoch_plan, manifest = (
+            EpochPlan(self.seed, self.data if self.train else unchanged),
+            self.split.manifest,
+        )
         draws = self.draws(epoch)
-        # At once, since each of the draw's many operations costs a batch more than what it computes.
+        # For all batches at once: for one batch, starting the many numpy operations would cost most.
         pairs = epoch_plan.pairs(epoch, 0, self.steps * self.batch_size)
         for step in range(start_step, self.steps):
-            whole = draws[step * self.batch_size : (step + 1) * self.batch_size]
-            share = worker_share(len(whole.rows), self.rank, self.world_size)
-            index, copies = whole.rows[share], None if whole.copies is None else whole.copies[share]
+            global_batch = draws[step * self.batch_size : (step + 1) * self.batch_size]
+            share = worker_share(len(global_batch.rows), self.rank, self.world_size)
+            own = global_batch[share]
+            index, copies = own.rows, own.copies
             position = step * self.batch_size + share.start
             if len(index) == 0:
                 continue
             views = epoch_plan.views(epoch, index, manifest.heights[index], manifest.widths[index], copies)
             transforms = epoch_plan.transforms(epoch, index, copies)
-            of_job = pairs and pairs[position // 2 : (position + len(index)) // 2]
-            yield BatchJob(index, views, epoch, position, transforms, of_job)
+            job_pairs = pairs and pairs[position // 2 : (position + len(index)) // 2]
+            yield BatchJob(index, views, epoch, position, transforms, job_pairs)

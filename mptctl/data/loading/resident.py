@@ -1,4 +1,4 @@
-"""Pictures in memory as uint8, on the device where there is one: for what fits there, nothing is faster."""
+"""The loader that keeps all decoded pictures in memory, on the GPU if there is one: the fastest one."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from torch import Tensor
 
 from mptctl.data.loading.base import DECODING, Loader
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
-from mptctl.data.pictures import resize_and_crop, single_threaded, windows
+from mptctl.data.pictures import all_windows, resize_and_crop, use_one_thread
 from mptctl.errors import StorageError
 from mptctl.files import replacing
 from mptctl.machine.facts import usable_cores
 from mptctl.names import Progress, tell_nobody
 
 Rows = NDArray[np.int64]
-# Pictures that a thread decodes at once.
+# Pictures that a thread decodes in one go.
 _CHUNK = 32
 
 
 class ResidentLoader(Loader):
-    """All pictures of the pass decoded, resized and padded once; a batch is a gather of windows."""
+    """Decodes, resizes and pads all pictures once; a batch is then cut out of the array in memory."""
 
     name = recipe_name = "resident"
     advice = "leave it a core (runtime.threads), or compute on a GPU"
     in_memory = True
 
     @classmethod
-    def refuses(cls, plan: LoadPlan) -> str | None:
-        """Pictures at one size cannot be cropped as they are stored."""
+    def why_impossible(cls, plan: LoadPlan) -> str | None:
+        """Say so for crops of pictures as stored, since all pictures are kept at one size; else None."""
         if plan.crops_as_stored:
             return (
                 "keeps pictures at one size and cannot crop them as stored "
@@ -44,44 +44,48 @@ class ResidentLoader(Loader):
         return None
 
     @classmethod
-    def declines(cls, plan: LoadPlan) -> str | None:
-        """Also what takes more memory than the recipe allows."""
+    def why_unsuited(cls, plan: LoadPlan) -> str | None:
+        """Say so for crops of pictures as stored, and for more memory than the recipe allows; else None."""
         if plan.crops_as_stored:
             return "random-resized-crop needs pictures as stored"
         if plan.resident_bytes / 1e9 <= plan.data.resident_limit_gb:
             return None
-        return f"{_memory(plan)}, above {_memory_limit(plan)}"
+        return f"{_describe_memory(plan)}, above {_describe_limit(plan)}"
 
     @classmethod
-    def suits(cls, plan: LoadPlan) -> str:
-        """The memory that it takes."""
-        return f"{_memory(plan)}, below {_memory_limit(plan)}"
+    def why_best(cls, plan: LoadPlan) -> str:
+        """Say how much memory the pictures take."""
+        return f"{_describe_memory(plan)}, below {_describe_limit(plan)}"
 
     def __init__(
         self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress = tell_nobody
     ) -> None:
         super().__init__(plan, reason, cache_dir, progress)
-        pictures = resident_pictures(plan, cache_dir, progress)
+        pictures = load_resident_pictures(plan, cache_dir, progress)
         pad = self._pad = plan.padding
         padded = np.pad(pictures, ((0, 0), (pad, pad), (pad, pad), (0, 0))) if pad else pictures
         size = plan.data.image_size
-        # Every window of every picture, without a copy: (n, 2 pad + 1, 2 pad + 1, ...).
+        # Every window of every picture, without a copy: (n, 2 pad + 1, 2 pad + 1, ...). On a CPU a row of
+        # pixels is one dimension with three places a pixel, so a window begins at every third place.
         if plan.device.type == "cpu":
             rows = padded.reshape(*padded.shape[:2], 3 * padded.shape[2])
             self._windows = np.lib.stride_tricks.sliding_window_view(rows, (size, 3 * size), (1, 2))[
                 :, :, ::3
             ]
-            mirrored = np.arange(size)[::-1, None] * 3 + np.arange(3)
-            self._mirrored = mirrored.reshape(-1)  # places of a row's bytes when it is mirrored
+            # For each byte of a mirrored row, its place in the row.
+            self._mirrored = (np.arange(size)[::-1, None] * 3 + np.arange(3)).reshape(-1)
         else:
             on_device = torch.from_numpy(padded).to(plan.device)
-            self._device_windows = windows(on_device, size)
-        # Row of each sample in the array above.
+            self._device_windows = all_windows(on_device, size)
+        # The place in the array above of each row of the manifest; -1 for rows of other parts and classes.
         self._row = np.full(len(plan.split.manifest), -1, dtype=np.int64)
         self._row[plan.indices] = np.arange(plan.num_samples)
 
     def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
-        """On a device, launches run ahead by themselves; on the CPU one thread works ahead."""
+        """Yield the batch of each job, in order.
+
+        On a GPU launches run ahead by themselves. On a CPU one thread works ``data.prefetch`` batches ahead.
+        """
         if self.plan.device.type != "cpu":
             for job in jobs:
                 yield self._gather(job)
@@ -91,8 +95,8 @@ class ResidentLoader(Loader):
             job = next(jobs, None)
             return None if job is None else self._gather(job)
 
-        # One thread takes the jobs in order, so many batches ahead.
-        pool = ThreadPoolExecutor(1, thread_name_prefix="mptctl-resident", initializer=single_threaded)
+        # One thread alone, so that the jobs are taken in order.
+        pool = ThreadPoolExecutor(1, thread_name_prefix="mptctl-resident", initializer=use_one_thread)
         try:
             ahead = deque(pool.submit(next_batch) for _ in range(self.plan.data.prefetch + 1))
             batch = ahead.popleft().result()
@@ -104,13 +108,22 @@ class ResidentLoader(Loader):
             pool.shutdown(cancel_futures=True)
 
     def _gather(self, job: BatchJob) -> Batch:
+        """Make the batch of a job from the pictures in memory."""
         row = self._row[job.index]
         top, left, flip = job.views.top + self._pad, job.views.left + self._pad, job.views.flip
         gather = self._on_cpu if self.plan.device.type == "cpu" else self._on_device
-        return self.batch(job, self.start_preparing(gather(row, top, left, flip), job.transforms)())
+        return self.make_batch(job, self.start_preparing(gather(row, top, left, flip), job.transforms)())
 
     def _on_cpu(self, row: Rows, top: Rows, left: Rows, flip: NDArray[np.bool_]) -> Tensor:
-        """(B, S, S, 3) uint8. numpy copies whole rows, which is three times as fast as torch's index."""
+        """Cut (B, S, S, 3) uint8 windows on the CPU.
+
+        numpy copies whole rows of a window, which is three times as fast as indexing in torch.
+
+        Args:
+            row: (B,) places of the pictures in memory.
+            top, left: (B,) first row and column of each window in the padded picture.
+            flip: (B,) True where the window is mirrored.
+        """
         pictures = self._windows[row, top, left]
         mirror = np.flatnonzero(flip)
         pictures[mirror] = np.take(pictures[mirror], self._mirrored, axis=2)
@@ -118,25 +131,36 @@ class ResidentLoader(Loader):
         return torch.from_numpy(pictures.reshape(-1, size, size, 3))
 
     def _on_device(self, row: Rows, top: Rows, left: Rows, flip: NDArray[np.bool_]) -> Tensor:
-        """(B, S, S, 3) uint8, after one small copy to the device that does not wait for what runs there."""
+        """Cut (B, S, S, 3) uint8 windows on the GPU; arguments as of `_on_cpu`.
+
+        One small copy to the GPU, which does not wait for what runs there, says where.
+        """
         where = torch.from_numpy(np.stack([row, top, left, flip.astype(np.int64)])).pin_memory()
         row_d, top_d, left_d, flip_d = where.to(self.plan.device, non_blocking=True).unbind()
         pictures = self._device_windows[row_d, top_d, left_d]
         return torch.where(flip_d.bool()[:, None, None, None], pictures.flip(2), pictures)
 
 
-def _memory(plan: LoadPlan) -> str:
+def _describe_memory(plan: LoadPlan) -> str:
     return f"{plan.num_samples:,} pictures take {plan.resident_bytes / 1e9:.2f} GB decoded"
 
 
-def _memory_limit(plan: LoadPlan) -> str:
+def _describe_limit(plan: LoadPlan) -> str:
     return f"data.resident_limit_gb {plan.data.resident_limit_gb:g}"
 
 
-def resident_pictures(plan: LoadPlan, cache_dir: Path, progress: Progress = tell_nobody) -> NDArray[np.uint8]:
-    """(n, S, S, 3) uint8 pictures of a pass, resized and cropped to the size that the model sees.
+def load_resident_pictures(
+    plan: LoadPlan, cache_dir: Path, progress: Progress = tell_nobody
+) -> NDArray[np.uint8]:
+    """Load (n, S, S, 3) uint8 pictures of a pass, resized and cropped to the size that the model sees.
 
-    Files are decoded once for all classes of the part, and the array is kept in ``cache_dir``.
+    Picture files are decoded for all classes of the part at once. The array is kept in a file in
+    ``cache_dir``, which the next call reads instead.
+
+    Args:
+        plan: which pictures, and their size.
+        cache_dir: folder for the file; it is not used for a source that is one array.
+        progress: told how many pictures are decoded.
 
     Raises:
         DataError: a file is gone, changed since split, or damaged.
@@ -147,24 +171,27 @@ def resident_pictures(plan: LoadPlan, cache_dir: Path, progress: Progress = tell
         pictures = plan.split.array
         if pictures.shape[1:3] == (size, size):
             return pictures[plan.indices]
-        return _fill(plan, plan.indices, progress)
+        return _decode_rows(plan, plan.indices, progress)
     manifest.check_unchanged(plan.indices)
-    everything = plan.split.indices(plan.part)
-    # Of one manifest, splits take the pictures of other classes.
-    kept = hashlib.blake2b(manifest.digest.encode() + everything.tobytes(), digest_size=8).hexdigest()
-    by = "" if plan.data.interpolation == "bilinear" else f"-{plan.data.interpolation}"
-    name = f"{plan.part}-{resize}-{size}{by}-{kept}.npy"
-    path = cache_dir / name
-    decoded = _load_kept(path, (len(everything), size, size, 3))
+    all_classes = plan.split.indices(plan.part)
+    # Two splits of one manifest may have other rows in a part.
+    digest = hashlib.blake2b(manifest.digest.encode() + all_classes.tobytes(), digest_size=8).hexdigest()
+    suffix = "" if plan.data.interpolation == "bilinear" else f"-{plan.data.interpolation}"
+    path = cache_dir / f"{plan.part}-{resize}-{size}{suffix}-{digest}.npy"
+    decoded = _load_cached(path, (len(all_classes), size, size, 3))
     if decoded is None:
-        decoded = _fill(plan, everything, progress)
+        decoded = _decode_rows(plan, all_classes, progress)
         with replacing(path) as stream:
             np.save(stream, decoded)
-    return np.ascontiguousarray(decoded[np.searchsorted(everything, plan.indices)])
+    return np.ascontiguousarray(decoded[np.searchsorted(all_classes, plan.indices)])
 
 
-def _fill(plan: LoadPlan, indices: Rows, progress: Progress) -> NDArray[np.uint8]:
-    """Read pictures in threads into one array."""
+def _decode_rows(plan: LoadPlan, indices: Rows, progress: Progress) -> NDArray[np.uint8]:
+    """Decode, resize and crop rows of the manifest in threads, into one (n, S, S, 3) array.
+
+    Raises:
+        DataError: a file is gone or damaged.
+    """
     size = plan.data.image_size
     out = np.empty((len(indices), size, size, 3), dtype=np.uint8)
 
@@ -174,22 +201,29 @@ def _fill(plan: LoadPlan, indices: Rows, progress: Progress) -> NDArray[np.uint8
             out[row] = resize_and_crop(picture, plan.resize, size, plan.data.interpolation).numpy()
 
     starts = range(0, len(indices), _CHUNK)
-    pool = ThreadPoolExecutor(plan.data.threads or usable_cores(), initializer=single_threaded)
+    pool = ThreadPoolExecutor(plan.data.threads or usable_cores(), initializer=use_one_thread)
     try:
         for done, _ in enumerate(pool.map(fill, starts), start=1):
             progress(DECODING, min(done * _CHUNK, len(indices)), len(indices))
     finally:
-        # After Ctrl-C or a bad picture no thread begins another piece.
+        # After Ctrl-C or a bad picture no thread begins another chunk.
         pool.shutdown(cancel_futures=True)
     return out
 
 
-def _load_kept(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:
-    """Pictures that were kept, mapped; None where the file is not there, damaged, or of another shape."""
+def _load_cached(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:
+    """Map the pictures of a file into memory.
+
+    Returns:
+        None where the file does not exist, is damaged, or holds an array of another shape or type.
+
+    Raises:
+        StorageError: the file cannot be read.
+    """
     try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
+        cached = np.load(path, mmap_mode="r", allow_pickle=False)
     except (FileNotFoundError, ValueError, EOFError):
         return None
     except OSError as error:
         raise StorageError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
-    return found if found.shape == shape and found.dtype == np.uint8 else None
+    return cached if cached.shape == shape and cached.dtype == np.uint8 else None

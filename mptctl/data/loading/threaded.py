@@ -1,4 +1,4 @@
-"""Pictures decoded by torchcodec in a pool of threads: works everywhere; DALI is compared with it."""
+"""The loader that decodes pictures in a pool of threads; it can serve every plan."""
 
 from __future__ import annotations
 
@@ -11,17 +11,23 @@ from torch import Tensor
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.part import Batch, BatchJob
-from mptctl.data.pictures import augment, resize_and_crop
+from mptctl.data.pictures import crop_and_flip, resize_and_crop
 
 
 class ThreadedLoader(Loader):
-    """Reads, decodes and cuts pictures in threads, some batches ahead; on the CPU, normalises them."""
+    """Reads, decodes and crops pictures in threads, ``data.prefetch`` batches ahead.
+
+    For a CPU the threads also normalise and transform the pictures; for a GPU that is done there.
+    """
 
     name = recipe_name = "threaded"
     advice = "raise data.threads, or let DALI read (data.loader=dali)"
 
     def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
-        """Keep so many batches in work, and give them in order."""
+        """Yield the batch of each job, in order, with ``data.prefetch`` batches in work beyond it.
+
+        If the pass is left early, the work that threads have not begun is cancelled.
+        """
         ahead: deque[tuple[BatchJob, Tensor, list[Future[None]]]] = deque()
         try:
             for job in jobs:
@@ -31,39 +37,46 @@ class ThreadedLoader(Loader):
             while ahead:
                 yield self._finish_batch(*ahead.popleft())
         finally:
-            for _, _, pieces in ahead:
-                for piece in pieces:
-                    piece.cancel()
+            for _, _, futures in ahead:
+                for future in futures:
+                    future.cancel()
 
     def _start_batch(self, job: BatchJob) -> tuple[BatchJob, Tensor, list[Future[None]]]:
+        """Submit the work on a batch; return the job, the tensor that the threads fill, and the futures."""
         size = self.plan.data.image_size
         on_cpu = self.plan.device.type == "cpu"
-        # For a device, bytes are copied and normalised there; on the CPU the threads do that, picture by
-        # picture, while it is in their caches.
+        # A GPU gets bytes, which are less to copy; on a CPU each thread normalises a picture that is still in
+        # its cache.
         out = torch.empty(
             (len(job.index), size, size, 3),
             dtype=torch.float32 if on_cpu else torch.uint8,
             pin_memory=not on_cpu,
         )
-        pieces = [self.pool.submit(self._prepare_rows, job, out, rows) for rows in self.pieces(len(out))]
-        return job, out, pieces
+        futures = [self.pool.submit(self._prepare_rows, job, out, rows) for rows in self.row_slices(len(out))]
+        return job, out, futures
 
-    def _finish_batch(self, job: BatchJob, out: Tensor, pieces: list[Future[None]]) -> Batch:
-        for piece in pieces:
-            piece.result()
+    def _finish_batch(self, job: BatchJob, out: Tensor, futures: list[Future[None]]) -> Batch:
+        """Wait for the threads, and make the batch on the device; raises the first error of a thread."""
+        for future in futures:
+            future.result()
         if out.dtype == torch.uint8:
             out = self.prepare(out.to(self.plan.device, non_blocking=True), job.transforms)
-        return self.batch(job, out)
+        return self.make_batch(job, out)
 
     def _prepare_rows(self, job: BatchJob, out: Tensor, rows: slice) -> None:
+        """Write the pictures of some rows of a job into ``out``: bytes, or floats ready for the model.
+
+        Raises:
+            DataError: a file is gone, changed since split, or damaged.
+        """
         plan, manifest = self.plan, self.plan.split.manifest
         index = job.index[rows]
         manifest.check_unchanged(index)
         views = job.views[rows]
-        for row, i in enumerate(index.tolist()):
-            picture = plan.picture(i)
+        for row, manifest_row in enumerate(index.tolist()):
+            picture = plan.picture(manifest_row)
             if plan.train:
-                picture = augment(picture, plan.data, views, row)
+                picture = crop_and_flip(picture, plan.data, views, row)
             else:
                 picture = resize_and_crop(picture, plan.resize, plan.data.image_size, plan.data.interpolation)
             place = slice(rows.start + row, rows.start + row + 1)

@@ -1,1 +1,1 @@
-"""Copies of pictures of any source, as folders of classes or as tar shards."""
+"""`mptctl pack`: copies the pictures of any source into folders of classes or tar shards."""

@@ -1,4 +1,4 @@
-"""Folders that `datasets.save_to_disk` wrote: a folder of Arrow files, or one for each part."""
+"""Folders that `datasets.save_to_disk` wrote, one for all or one for each part, as a source of `pack`."""
 
 from __future__ import annotations
 
@@ -11,49 +11,59 @@ import pyarrow as pa
 
 from mptctl.data.listing.image_folder import PART_WORDS
 from mptctl.data.listing.recognise import PARTS_NAME, STATE_NAME
-from mptctl.data.packing.column_source import Batch, ColumnFile, ColumnSource, list_columns
+from mptctl.data.packing.column_source import ColumnFile, ColumnSource, RowBatch, list_columns
 from mptctl.data.packing.columns import read_features
 from mptctl.errors import DataError, one_line
 
-# The file that describes a folder's columns.
+# The file that describes the columns of a folder.
 INFO_NAME = "dataset_info.json"
 
 
 class ArrowFile(ColumnFile):
-    """One file of a folder; its rows stay where they are, mapped into memory.
+    """One Arrow file with pictures inside, mapped into memory.
 
     Args:
-        path: of the file.
-        part: a word of `PART_WORDS`, or "".
-        features: the folder's description of the columns.
+        path: path of the file.
+        part: a word of `PART_WORDS`, or "" where no file has one.
+        features: the folder's description of its columns; empty without one.
 
     Raises:
-        DataError: it is no Arrow file, or damaged.
+        DataError: the file is no Arrow file, or damaged.
     """
 
     def __init__(self, path: Path, part: str, features: Mapping[str, Any]) -> None:
         self.path, self.part = path, part
         try:
-            # A file that is cut off has no end, and all of its batches are looked at here.
+            # The list reads all headers, so that a file that is cut off is found here.
             self._batches = list(pa.ipc.open_stream(pa.memory_map(str(path))))
             self.schema = pa.ipc.open_stream(pa.memory_map(str(path))).schema
         except (OSError, ValueError) as error:  # pyarrow's errors are both
             raise DataError(f"{path}: no whole Arrow file ({one_line(error)[:120]})") from error
         self.features = features or read_features(self.schema)
 
-    def batches(self, columns: list[str], rows: Collection[int] | None = None) -> Iterator[Batch]:
-        """As `ColumnFile.batches`; all of a struct comes where a part of it is wanted."""
+    def batches(self, columns: list[str], rows: Collection[int] | None = None) -> Iterator[RowBatch]:
+        """Yield all batches; for a column such as ``image.path``, they have the whole struct ``image``."""
         start = 0
-        names = [name for name in self.schema.names if name in {column.split(".")[0] for column in columns}]
+        wanted = {column.split(".")[0] for column in columns}
+        names = [name for name in self.schema.names if name in wanted]
         for batch in self._batches:
-            yield Batch(start, batch.select(names))
+            yield RowBatch(start, batch.select(names))
             start += batch.num_rows
 
 
 def list_arrow(folder: Path, named: Mapping[str, str]) -> ColumnSource:
-    """List the pictures of a folder that `datasets` saved; arguments and errors as `list_columns`."""
+    """List the pictures of a folder that `datasets` saved; no picture is read.
+
+    Args:
+        folder: the folder.
+        named: as of `list_columns`.
+
+    Raises:
+        UsageError, DataError: as of `list_columns`; DataError also where a file that describes the folder is
+            missing or damaged.
+    """
     if not (folder / PARTS_NAME).is_file():
-        return list_columns(_files(folder, ""), named)
+        return list_columns(_open_files(folder, ""), named)
     parts = _read_json(folder / PARTS_NAME).get("splits", [])
     unknown = [name for name in parts if name.lower() not in PART_WORDS]
     if unknown or not parts:
@@ -61,11 +71,19 @@ def list_arrow(folder: Path, named: Mapping[str, str]) -> ColumnSource:
             f"{folder / PARTS_NAME}: parts {', '.join(unknown) or 'missing'}: expected train, validation and "
             "test; pack the folder of each alone"
         )
-    return list_columns([file for name in parts for file in _files(folder / name, name.lower())], named)
+    return list_columns([file for name in parts for file in _open_files(folder / name, name.lower())], named)
 
 
-def _files(folder: Path, part: str) -> list[ColumnFile]:
-    """The files of one set, in order."""
+def _open_files(folder: Path, part: str) -> list[ColumnFile]:
+    """Open the Arrow files of one folder, in order.
+
+    Args:
+        folder: a folder with `STATE_NAME`.
+        part: a word of `PART_WORDS`, or "".
+
+    Raises:
+        DataError: a file is missing or damaged, or the rows are those of another set in another order.
+    """
     state = _read_json(folder / STATE_NAME)
     if state.get("_indices_files") or state.get("_indices_data_files"):
         raise DataError(
@@ -80,12 +98,13 @@ def _files(folder: Path, part: str) -> list[ColumnFile]:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object; DataError if the file cannot be read or holds none."""
     try:
-        found = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); save the set again") from error
     except ValueError as error:
         raise DataError(f"{path}: no JSON ({one_line(error)[:120]}); save the set again") from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise DataError(f"{path}: no JSON object; save the set again")
-    return found
+    return content

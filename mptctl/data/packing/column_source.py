@@ -1,4 +1,4 @@
-"""Tables with pictures inside, of Parquet or Arrow: a picture a row, its label, and further columns."""
+"""Tables with pictures inside, in Parquet or Arrow files, as a source of `pack`."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ import pyarrow as pa
 
 from mptctl.data.listing.labelled_rows import LabelledRows
 from mptctl.data.packing.columns import PictureColumns, find_columns
-from mptctl.data.packing.source import CHUNK, ClassedRows, Original, PackSource, Reading, class_rows
+from mptctl.data.packing.source import CHUNK, ClassedRows, Original, PackSource, Reading, classify_rows
 from mptctl.errors import DataError, some
 
 
-class Batch(NamedTuple):
-    """Some rows of a file: the number of the first, and their columns."""
+class RowBatch(NamedTuple):
+    """Some rows of a file: the number of the first row, from 0, and columns of these rows."""
 
     start: int
     columns: pa.RecordBatch
 
 
 class ColumnFile(ABC):
-    """One file with a picture a row.
+    """One file with a picture in each row.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         part: a word of `PART_WORDS`, or "" where no file has one.
-        schema, features: its columns, and Hugging Face's description of them.
+        schema: columns of the file.
+        features: Hugging Face's description of the columns; empty without one.
     """
 
     path: Path
@@ -43,29 +44,39 @@ class ColumnFile(ABC):
     features: Mapping[str, Any]
 
     @abstractmethod
-    def batches(self, columns: list[str], rows: Collection[int] | None = None) -> Iterator[Batch]:
-        """Some columns, `CHUNK` rows a time or more; ``image.path`` is a column too.
+    def batches(self, columns: list[str], rows: Collection[int] | None = None) -> Iterator[RowBatch]:
+        """Yield columns of the file, some rows at a time.
 
         Args:
-            columns: by name.
-            rows: batches without any of these can be left out; None for all rows.
+            columns: names of columns; a field of a struct is named like ``image.path``.
+            rows: wanted rows, from 0; batches without any of them may be left out. None: all rows.
 
         Raises:
             DataError: the file is damaged.
         """
 
 
-class _ListedRows:
-    """The rows of all files: what is said of each picture, and what is wrong with it."""
+class _RowListing:
+    """Collects label, part, id and further columns of each row of all files.
+
+    Args:
+        columns: names of the columns.
+        where: takes a row and returns its place, for messages.
+
+    Attributes:
+        rows: labels, parts, ids, and problems.
+        files: name of the file that each picture once had; "" where it has none. Empty with a column of ids.
+        further: further columns, batch after batch.
+    """
 
     def __init__(self, columns: PictureColumns, where: Callable[[int], str]) -> None:
         self.columns = columns
         self.rows = LabelledRows([], [], [], where)
-        self.files: list[str] = []  # file name of each, "" where it has none
+        self.files: list[str] = []
         self.further: list[pa.RecordBatch] = []
 
     def add(self, file: ColumnFile) -> None:
-        """List the rows of one more file."""
+        """Add the rows of one more file."""
         columns = self.columns
         wanted = [columns.label, *columns.further, *filter(None, (columns.split, columns.id))]
         if columns.has_paths and columns.id is None:
@@ -82,6 +93,7 @@ class _ListedRows:
             self.further.append(rows.select(columns.further))
 
     def _add_labels(self, labels: list[Any]) -> None:
+        """Add labels as text; one that is neither a whole number nor text gets a problem."""
         for label in labels:
             if not isinstance(label, int | str | None):
                 row = len(self.rows.labels)
@@ -89,7 +101,7 @@ class _ListedRows:
             self.rows.labels.append("" if label is None else str(label))
 
     def _add_names(self, rows: pa.RecordBatch) -> None:
-        """Ids, and names of files; without a column of ids they are the rows' numbers."""
+        """Add ids; without a column of ids, row numbers as ids, and file names."""
         if self.columns.id is not None:
             ids = rows.column(self.columns.id).to_pylist()
             self.rows.ids += ["" if value is None else str(value) for value in ids]
@@ -104,9 +116,9 @@ class ColumnSource(PackSource):
     """Pictures inside tables.
 
     Attributes:
-        files: in the order of the rows.
-        starts: (len(files) + 1,) row of the source at which each begins; the last is where the rows end.
-        image: the column of the pictures.
+        files: the files, in the order of the rows.
+        starts: (len(files) + 1,) first row of each file in the source, and the number of all rows.
+        image: name of the column of pictures.
     """
 
     files: list[ColumnFile]
@@ -114,62 +126,65 @@ class ColumnSource(PackSource):
     image: str
 
     def where(self, row: int) -> str:
-        """The file and the number of the row in it, from 1."""
+        """Return the file, and the number of the row in it, from 1."""
         return _where(self.files, self.starts, row)
 
     def readings(self, rows: Sequence[int]) -> Iterator[list[Reading]]:
-        """The rows' pictures, file by file; the thread that reads one copies its bytes out of the file."""
+        """Yield the readings of some rows, file by file; a reading copies the bytes out of the file."""
         wanted = set(rows)
         for file, start, end in zip(self.files, self.starts, self.starts[1:], strict=False):
-            here = {row - start for row in wanted.intersection(range(start, end))}
-            if not here:
+            wanted_here = {row - start for row in wanted.intersection(range(start, end))}
+            if not wanted_here:
                 continue
-            for batch in file.batches([self.image], here):
+            for batch in file.batches([self.image], wanted_here):
                 pictures = batch.columns.column(self.image)
-                places = [i for i in range(len(pictures)) if batch.start + i in here]
+                places = [place for place in range(len(pictures)) if batch.start + place in wanted_here]
                 readings = [
-                    Reading(start + batch.start + i, partial(_read, pictures, i, file.path)) for i in places
+                    Reading(start + batch.start + place, partial(_read_picture, pictures, place, file.path))
+                    for place in places
                 ]
                 for first in range(0, len(readings), CHUNK):
                     yield readings[first : first + CHUNK]
 
 
 def list_columns(files: Sequence[ColumnFile], named: Mapping[str, str]) -> ColumnSource:
-    """List the pictures inside tables, and check what is said of them; no picture is read.
+    """List the pictures inside the files of one table, with labels, parts and ids; no picture is read.
 
-    An id is the ``id`` column's; else ``PART/CLASS/FILE`` by the name that the picture had as a file; else,
-    where the rows have no such names or some of them twice, its number in the part.
+    Ids come from a column of ids. Without one they are those of `_make_ids`.
 
     Args:
-        files: of one table, in order.
-        named: columns that a person named, by `Role`.
+        files: the files, in order.
+        named: column names that ``--column`` gives, by `Role`.
 
     Raises:
-        UsageError: a named column is not there.
-        DataError: the files are not alike, or as of `class_rows`.
+        UsageError: ``named`` names a column that does not exist.
+        DataError: the files have different columns, or as of `find_columns` and `classify_rows`.
     """
     columns = find_columns(files[0].schema, files[0].features, named, str(files[0].path))
-    _refuse_unlike(files, columns, named)
+    _refuse_other_columns(files, columns, named)
     starts = [0]
-    listed = _ListedRows(columns, lambda row: _where(files, starts, row))
+    listed = _RowListing(columns, lambda row: _where(files, starts, row))
     for file in files:
         listed.add(file)
         starts.append(len(listed.rows.ids))
     what = some(str(file.path) for file in files)
-    found = class_rows(listed.rows, columns.class_names or None, what, "correct these rows")
-    found.notes.extend(f"left out: column {name}, which holds bytes" for name in columns.left_out)
+    classified = classify_rows(listed.rows, columns.class_names or None, what, "correct these rows")
+    classified.notes.extend(f"left out: column {name}, which holds bytes" for name in columns.left_out)
     return ColumnSource(
-        **found._asdict(),
-        ids=listed.rows.ids if columns.id else _name_rows(found, listed.files),
-        further=_join(listed.further) if columns.further else None,
-        digest=_digest(files),
+        **classified._asdict(),
+        ids=listed.rows.ids if columns.id else _make_ids(classified, listed.files),
+        further=pa.Table.from_batches(listed.further) if columns.further else None,
+        digest=_digest_files(files),
         files=list(files),
         starts=starts,
         image=columns.image,
     )
 
 
-def _refuse_unlike(files: Sequence[ColumnFile], columns: PictureColumns, named: Mapping[str, str]) -> None:
+def _refuse_other_columns(
+    files: Sequence[ColumnFile], columns: PictureColumns, named: Mapping[str, str]
+) -> None:
+    """Raise DataError where a file has other columns or classes than the first file's ``columns``."""
     for file in files[1:]:
         if find_columns(file.schema, file.features, named, str(file.path)) != columns:
             raise DataError(
@@ -179,12 +194,21 @@ def _refuse_unlike(files: Sequence[ColumnFile], columns: PictureColumns, named: 
 
 
 def _where(files: Sequence[ColumnFile], starts: Sequence[int], row: int) -> str:
-    number = int(np.searchsorted(starts, row, side="right")) - 1
-    return f"{files[number].path}: row {row - starts[number] + 1}"
+    """Return the file of a row of the source, and the number of the row in that file, from 1."""
+    file = int(np.searchsorted(starts, row, side="right")) - 1
+    return f"{files[file].path}: row {row - starts[file] + 1}"
 
 
-def _name_rows(rows: ClassedRows, files: Sequence[str]) -> list[str]:
-    """``PART/CLASS/FILE`` of each row."""
+def _make_ids(rows: ClassedRows, files: Sequence[str]) -> list[str]:
+    """Make the id of each row: ``PART/CLASS/FILE``, or ``PART/CLASS/NUMBER``.
+
+    The second form is that of all rows where some have no file name, or two rows would get one id. If there
+    are file names at all, a note is added to ``rows.notes`` then.
+
+    Args:
+        rows: classes and parts.
+        files: file name of each row; "" for none.
+    """
     names = [name.replace("/", "_") for name in rows.class_names]
     folders = [
         "/".join(filter(None, (part, names[label])))
@@ -203,22 +227,27 @@ def _name_rows(rows: ClassedRows, files: Sequence[str]) -> list[str]:
     return ids
 
 
-def _join(batches: list[pa.RecordBatch]) -> pa.Table:
-    return pa.Table.from_batches(batches)
-
-
-def _digest(files: Sequence[ColumnFile]) -> str:
-    """Digest of the files' names, sizes and times of change."""
-    facts = []
-    for file in files:
-        stat = file.path.stat()
-        facts.append([file.path.name, stat.st_size, stat.st_mtime_ns])
+def _digest_files(files: Sequence[ColumnFile]) -> str:
+    """Compute a digest of the files' names, sizes and times of change."""
+    stats = [file.path.stat() for file in files]
+    facts = [
+        [file.path.name, stat.st_size, stat.st_mtime_ns] for file, stat in zip(files, stats, strict=True)
+    ]
     return hashlib.blake2b(json.dumps(facts).encode(), digest_size=16).hexdigest()
 
 
-def _read(pictures: pa.Array, i: int, file: Path) -> Original:
-    """Read a picture of a batch: its bytes, or those of the file that it names."""
-    value = pictures[i].as_py()
+def _read_picture(pictures: pa.Array, place: int, file: Path) -> Original:
+    """Read a picture of a batch: its bytes, or those of the file that it names.
+
+    Args:
+        pictures: the column of pictures.
+        place: place of the picture in the column.
+        file: the file of the batch; paths are relative to its folder.
+
+    Raises:
+        DataError: there are no bytes, or the named file cannot be read.
+    """
+    value = pictures[place].as_py()
     content, path = (value.get("bytes"), value.get("path")) if isinstance(value, dict) else (value, None)
     if content:
         return Original(content)

@@ -1,4 +1,4 @@
-"""Columns of a table with pictures inside: which one holds the pictures, and which one their labels."""
+"""Finds the columns of pictures, labels, parts and ids in a table with pictures inside."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mptctl.errors import DataError, UsageError, did_you_mean, some
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# What a column of a table can be: `--column label=fine_label`.
+# What a column may be for; `--column label=fine_label` names the column of a role.
 Role = Literal["image", "label", "split", "id"]
 ROLES: tuple[str, ...] = (*get_args(Role), "path")
-# What Hugging Face calls the kinds of column that are looked for by kind.
+# Hugging Face's name for the type of the column of a role.
 _FEATURES: dict[str, str] = {"image": "Image", "label": "ClassLabel"}
-# Arrow's types of encoded pictures; null where every row names a file.
+# Arrow's types of columns of encoded pictures; null where every row names a file instead.
 _BYTES = ("binary", "large_binary", "binary_view", "null")
 
 
@@ -26,12 +26,12 @@ class PictureColumns:
     """Names of the columns of a table with pictures inside.
 
     Attributes:
-        image, label: always there.
-        split, id: None where there is none.
-        class_names: of labels that are numbers, by the file's metadata; empty without such.
-        further: all others that can be kept as text or numbers.
-        left_out: all others.
-        has_paths: whether ``image`` is a struct that also has the picture's path.
+        image, label: columns of the pictures and of their labels.
+        split, id: columns of the parts and of the ids; None where there is no such column.
+        class_names: names of the classes where the file's metadata have them; labels are then numbers.
+        further: columns without a role that are kept.
+        left_out: columns without a role that hold bytes, and are not kept.
+        has_paths: True where ``image`` is a struct that also has the path of the picture.
     """
 
     image: str
@@ -47,17 +47,17 @@ class PictureColumns:
 def find_columns(
     schema: pa.Schema, features: Mapping[str, Any], named: Mapping[str, str], where: str
 ) -> PictureColumns:
-    """Tell the columns of a table apart.
+    """Find the columns of a table that have a role.
 
     Args:
-        schema: of the table.
-        features: Hugging Face's description of its columns; empty without such.
-        named: column of a `Role` that a person named.
+        schema: schema of the table.
+        features: Hugging Face's description of the columns; empty without one.
+        named: column names that ``--column`` gives, by `Role`.
         where: the file, for messages.
 
     Raises:
-        UsageError: a named column is not there.
-        DataError: no column of pictures or of labels, or several.
+        UsageError: ``named`` names a column that does not exist.
+        DataError: pictures or labels have no column, or several; or the column of pictures holds none.
     """
     for role, name in named.items():
         if name not in schema.names:
@@ -65,64 +65,68 @@ def find_columns(
                 f"--column {role}={name}: {where} has {some(schema.names, 8)}"
                 f"{did_you_mean(name, schema.names)}"
             )
-    image, label = (_find(role, schema, features, named, where) for role in ("image", "label"))
-    has_paths = _check_image(schema.field(image), where)
+    image, label = (_find_column(role, schema, features, named, where) for role in ("image", "label"))
+    has_paths = _check_picture_column(schema.field(image), where)
     split, row_id = (named.get(role, role if role in schema.names else None) for role in ("split", "id"))
-    others = [name for name in schema.names if name not in (image, label, split, row_id)]
-    left_out = tuple(name for name in others if "binary" in str(schema.field(name).type))
+    without_role = [name for name in schema.names if name not in (image, label, split, row_id)]
+    left_out = tuple(name for name in without_role if "binary" in str(schema.field(name).type))
     return PictureColumns(
         image=image,
         label=label,
         split=split,
         id=row_id,
         class_names=tuple(features.get(label, {}).get("names", ())),
-        further=tuple(name for name in others if name not in left_out),
+        further=tuple(name for name in without_role if name not in left_out),
         left_out=left_out,
         has_paths=has_paths,
     )
 
 
 def read_features(schema: pa.Schema) -> dict[str, Any]:
-    """Hugging Face's description of a table's columns, from its metadata; empty where it has none."""
+    """Read Hugging Face's description of a table's columns from its metadata; {} where it has none."""
     try:
         return dict(json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"])
     except (KeyError, ValueError, TypeError):
         return {}
 
 
-def _find(
+def _find_column(
     role: str, schema: pa.Schema, features: Mapping[str, Any], named: Mapping[str, str], where: str
 ) -> str:
-    """The column that is named, else the one of the role's name, else the only one of the role's kind."""
+    """Find the column of ``image`` or ``label``; arguments as of `find_columns`.
+
+    It is the column that ``named`` names, else the one called as the role, else the only one whose feature
+    has the type of the role.
+
+    Raises:
+        DataError: none of these exists.
+    """
     names: list[str] = schema.names
     if role in named:
         return named[role]
     if role in names:
         return role
-    fitting = [
-        name
-        for name in names
-        if isinstance(features.get(name), dict) and features[name].get("_type") == _FEATURES[role]
-    ]
+    described = [name for name in names if isinstance(features.get(name), dict)]
+    fitting = [name for name in described if features[name].get("_type") == _FEATURES[role]]
     if len(fitting) == 1:
         return fitting[0]
-    there = f"several columns could be it: {some(fitting)}" if fitting else f"it has {some(schema.names, 8)}"
-    raise DataError(f"{where}: no column {role}; {there}; name it with --column {role}=NAME")
+    choice = f"several columns could be it: {some(fitting)}" if fitting else f"it has {some(names, 8)}"
+    raise DataError(f"{where}: no column {role}; {choice}; name it with --column {role}=NAME")
 
 
-def _check_image(field: pa.Field, where: str) -> bool:
-    """Tell whether a column of pictures has their paths too.
+def _check_picture_column(field: pa.Field, where: str) -> bool:
+    """Check that a column holds encoded pictures, and tell whether it also holds their paths.
 
     Raises:
-        DataError: it holds no pictures.
+        DataError: the column is neither of bytes nor of structs with bytes.
     """
-    kind = field.type
-    if str(kind) in _BYTES:
+    column_type = field.type
+    if str(column_type) in _BYTES:
         return False
-    names: list[str] = [kind.field(i).name for i in range(kind.num_fields)]
-    if "bytes" in names and str(kind.field("bytes").type) in _BYTES:
+    names: list[str] = [column_type.field(i).name for i in range(column_type.num_fields)]
+    if "bytes" in names and str(column_type.field("bytes").type) in _BYTES:
         return "path" in names
     raise DataError(
-        f"{where}: column {field.name} is {kind}, not the bytes of pictures, or a struct with them; "
+        f"{where}: column {field.name} is {column_type}, not the bytes of pictures, or a struct with them; "
         "name another with --column image=NAME"
     )

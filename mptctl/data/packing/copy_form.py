@@ -1,4 +1,4 @@
-"""The form of a copy: where each picture of a source goes, and how it gets there."""
+"""The base class of packed copies: where each picture of a source goes, and when it is written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mptctl.errors import DataError
 from mptctl.files import write_atomically
 
 CLASSES_NAME = "classes.txt"
-# First bytes of the formats that are read, and the suffix of a picture whose source gives it none.
+# Suffix by the first bytes of a picture, for a picture whose source gives it no suffix.
 _SUFFIXES = {
     b"\xff\xd8": ".jpg",
     b"\x89PNG": ".png",
@@ -31,7 +31,7 @@ _SUFFIXES = {
 
 
 class Prepared(NamedTuple):
-    """A picture as it goes into the copy: its row at the source, its line, its bytes."""
+    """A picture that is ready for the copy: its row in the source, its record, and its bytes in the copy."""
 
     row: int
     file: PackedFile
@@ -39,30 +39,37 @@ class Prepared(NamedTuple):
 
 
 class Copy(ABC):
-    """Where each picture of a source goes.
+    """A packed copy that is being written.
+
+    The methods are called in this order: `clear`, `begin`, then `write` and `keep` of each picture, `close`
+    or `give_up`, `finish`.
 
     Args:
-        out: the folder of the copy.
-        source: of the pictures.
+        out: folder of the copy.
+        source: the pictures.
 
     Attributes:
-        done: what became of each picture that this call wrote, by row.
+        done: records of the pictures that this call has written, by row.
 
     Raises:
-        BadPictures: pictures that would have one name.
+        BadPictures: two pictures would get one name.
     """
 
     def __init__(self, out: Path, source: PackSource) -> None:
         self.out, self.source = out, source
         self.done: dict[int, PackedFile] = {}
         self._names = [self._name(row) for row in range(len(source))]
-        self._refuse_one_name()
+        self._refuse_shared_names()
 
     def path(self, row: int, content: bytes) -> str:
-        """Path of a picture below the copy, or its name within a shard; by its bytes if it has no suffix.
+        """Return the path of a picture below the copy, or its name within a shard.
+
+        Args:
+            row: row of the picture in the source.
+            content: bytes of the picture; they give a name without a suffix its suffix.
 
         Raises:
-            DataError: the bytes are no picture's.
+            DataError: the name has no suffix, and the bytes are of no known format.
         """
         name = self._names[row]
         return name if has_suffix(name) else name + _suffix_of(content)
@@ -71,68 +78,69 @@ class Copy(ABC):
     def clear(
         self, before: Mapping[str, PackedFile], same: Mapping[str, PackedFile]
     ) -> Mapping[str, PackedFile]:
-        """Remove what the source has no longer, or has as another picture.
+        """Remove pictures that the source has no longer, or that have changed there.
 
         Args:
-            before: all that earlier calls wrote, by id.
-            same: of these, the pictures that are there, and whose originals are what they were.
+            before: records of all pictures that earlier calls wrote, by id.
+            same: the part of ``before`` whose pictures are there, and whose originals have not changed.
 
         Returns:
-            Of these, the ones that stay.
+            The part of ``same`` whose pictures stay.
 
         Raises:
-            UsageError: there are pictures that no call of ours wrote: they would be taken for the source's.
+            UsageError: there are pictures that no call of `pack` wrote; they would count as the source's.
         """
 
     @abstractmethod
     def begin(self) -> None:
-        """Make what pictures are written into, without what a kill left half written in it."""
+        """Make the folders, or prepare the shards; remove files that a kill left half written."""
 
     @abstractmethod
     def holds(self, file: PackedFile) -> bool:
-        """Tell whether a picture that an earlier call wrote is there."""
+        """Tell whether a picture that an earlier call wrote is still there."""
 
     @abstractmethod
     def write(self, picture: Prepared) -> None:
-        """Write what can be written out of order, in any thread."""
+        """Write as much of a picture as can be written out of order; called in any thread."""
 
     @abstractmethod
     def keep(self, pictures: Iterable[Prepared]) -> None:
-        """Write what has to be in order, and remember which pictures are there for good."""
+        """Write what has to be written in order, and record pictures in ``done`` when they are safe."""
 
     @abstractmethod
     def finish(self, files: Mapping[int, PackedFile]) -> None:
-        """Write what stands beside the pictures.
+        """Write the files that describe the pictures, if the form has such files.
 
         Args:
-            files: lines of all that are in the copy, by row.
+            files: records of all pictures in the copy, by row.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Finish what is open."""
+        """Finish files that are open, after the last picture."""
 
     @abstractmethod
     def give_up(self, error: BaseException) -> None:
-        """Remove what is half written."""
+        """Remove files that are half written, because of an error."""
 
     def next_place(self) -> list[str]:
-        """Arguments with which `mptctl split` takes the copy."""
-        return [self._place(), *([] if any(self.source.parts) else ["--test-fraction", "0.2"])]
+        """Return the arguments of `mptctl split` for this copy."""
+        return [self._place()] if any(self.source.parts) else [self._place(), "--test-fraction", "0.2"]
 
     @abstractmethod
     def _place(self) -> str:
-        """The copy as a place that `mptctl split` recognises."""
+        """Return the place that `mptctl split` reads this copy from."""
 
     @abstractmethod
     def _name(self, row: int) -> str:
-        """As `path`, without a suffix where the picture has none."""
+        """Return the path or name of a row as `path` does, without a suffix where the source has none."""
 
     def _key(self, name: str) -> str:
-        """The key that no two pictures of a copy may share."""
+        """Return the part of a name that no two pictures of a copy may share."""
         return name
 
-    def _refuse_one_name(self) -> None:
+    def _refuse_shared_names(self) -> None:
+        """Raise BadPictures where two pictures have names with one `_key`."""
         keys = [self._key(name) for name in self._names]
         counts = Counter(keys)
         problems = [
@@ -144,28 +152,29 @@ class Copy(ABC):
             raise BadPictures(problems, len(keys), "give each an id of its own before the first dot")
 
 
-def safe_path(row_id: str) -> str:
-    """An id as a path that leads nowhere else, and to no hidden file.
+def to_safe_path(row_id: str) -> str:
+    """Turn an id into a relative path that stays below its folder, and names no hidden file.
 
-    >>> safe_path("../photos//.a.jpg")
+    >>> to_safe_path("../photos//.a.jpg")
     'photos/_a.jpg'
     """
     *folders, name = [part for part in row_id.split("/") if part not in ("", ".", "..")] or ["_"]
-    return "/".join([*folders, f"_{name[1:]}" if name.startswith(".") else name])
+    visible_name = f"_{name[1:]}" if name.startswith(".") else name
+    return "/".join([*folders, visible_name])
 
 
 def has_suffix(name: str) -> bool:
-    """Tell whether a name is one of a picture."""
+    """Tell whether a name ends in the suffix of a picture format."""
     return name.lower().endswith(EXTENSIONS)
 
 
-def stem_of(name: str) -> str:
-    """A name without a picture's suffix."""
+def without_suffix(name: str) -> str:
+    """Return a name without the suffix of a picture format, if it has one."""
     return os.path.splitext(name)[0] if has_suffix(name) else name
 
 
-def further_of(source: PackSource, row: int) -> dict[str, Any]:
-    """Further columns of one picture, empty ones left out."""
+def further_values(source: PackSource, row: int) -> dict[str, Any]:
+    """Return the further columns of one picture by name, without empty ones."""
     if source.further is None:
         return {}
     values = {name: source.further.column(name)[row].as_py() for name in source.further.column_names}
@@ -173,16 +182,17 @@ def further_of(source: PackSource, row: int) -> dict[str, Any]:
 
 
 def as_json(value: Any) -> str:
-    """A value of a further column; times and the like as text."""
+    """Return a value of a further column as JSON; a value of a type that JSON lacks as text."""
     return json.dumps(value, default=str, ensure_ascii=False)
 
 
 def write_classes(out: Path, source: PackSource) -> None:
-    """Write the names of the classes, one a line, in the order of their numbers."""
+    """Write ``classes.txt`` into a copy: the names of the classes, one a line, class 0 first."""
     write_atomically(out / CLASSES_NAME, "".join(f"{name}\n" for name in source.class_names).encode())
 
 
 def _suffix_of(content: bytes) -> str:
+    """Return the suffix of an encoded picture by its first bytes; DataError for an unknown format."""
     for start, suffix in _SUFFIXES.items():
         if content.startswith(start):
             return suffix

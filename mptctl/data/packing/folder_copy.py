@@ -1,4 +1,4 @@
-"""A copy as a folder of classes, and a table of what that cannot say: ids, further columns."""
+"""A packed copy as folders of classes, with a table of ids and further columns if there are any."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mptctl.data.listing.image_folder import class_folders, picture_files
+from mptctl.data.listing.image_folder import list_class_folders, list_picture_files
 from mptctl.data.packing.copy_form import (
     Copy,
     Prepared,
     as_json,
-    further_of,
+    further_values,
     has_suffix,
-    safe_path,
-    stem_of,
+    to_safe_path,
+    without_suffix,
     write_classes,
 )
 from mptctl.data.packing.records import PackedFile, append_files
@@ -29,83 +29,97 @@ TABLE_NAME = "pictures.csv"
 
 
 class FolderCopy(Copy):
-    """``PART/CLASS/FILE``, or ``CLASS/FILE`` of a source without parts."""
+    """Writes picture files ``PART/CLASS/FILE``, or ``CLASS/FILE`` for a source without parts."""
 
     def clear(
         self, before: Mapping[str, PackedFile], same: Mapping[str, PackedFile]
     ) -> Mapping[str, PackedFile]:
-        """As `Copy.clear`."""
-        ours = {file.path for file in before.values()}
-        wanted = {name if has_suffix(name) else stem_of(name) for name in self._names}
+        """Remove picture files that the source does not have, and class folders that are empty then."""
+        packed = {file.path for file in before.values()}
+        wanted = {name if has_suffix(name) else without_suffix(name) for name in self._names}
         for part in {"", "train", "val", "test", *self.source.parts}:
-            for name in class_folders(self.out / part):
-                self._remove_strays(f"{part}/{name}".strip("/"), wanted, ours)
+            for name in list_class_folders(self.out / part):
+                self._remove_strays(f"{part}/{name}".strip("/"), wanted, packed)
         return same
 
     def begin(self) -> None:
-        """As `Copy.begin`: all folders of classes, also empty ones."""
+        """Make all class folders, also empty ones, and remove files that a kill left half written."""
         remove_partial_files(self.out)
         folders = {path for folder in self.source.folders() for path in (Path(folder), *Path(folder).parents)}
         for path in sorted(folders - {Path()}):
-            self._make(self.out / path)
+            self._make_folder(self.out / path)
 
     def holds(self, file: PackedFile) -> bool:
-        """As `Copy.holds`."""
+        """Tell whether the file is there with its recorded size."""
         try:
             return os.lstat(self.out / file.path).st_size == file.packed_bytes
         except OSError:
             return False
 
     def write(self, picture: Prepared) -> None:
-        """As `Copy.write`: the file."""
+        """Write the picture file."""
         write_atomically(self.out / picture.file.path, picture.content)
 
     def keep(self, pictures: Iterable[Prepared]) -> None:
-        """As `Copy.keep`: lines."""
+        """Append the records of pictures, whose files are written already, and add them to ``done``."""
         files = {picture.row: picture.file for picture in pictures}
         append_files(self.out, files.values())
         self.done |= files
 
     def finish(self, files: Mapping[int, PackedFile]) -> None:
-        """As `Copy.finish`: the table, and the order of the classes."""
+        """Write ``pictures.csv`` and ``classes.txt``, if ids or further columns need a table."""
         source = self.source
         has_ids = any(file.id for file in files.values())
         if source.further is None and not has_ids:
             return
-        names = [] if source.further is None else source.further.column_names
-        own = ["path", "label", *(["split"] if any(source.parts) else ()), *(["id"] if has_ids else ())]
+        further_names = [] if source.further is None else source.further.column_names
+        own_names = ["path", "label", *(["split"] if any(source.parts) else ()), *(["id"] if has_ids else ())]
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
-        table.writerow([*own, *(f"source_{name}" if name in own else name for name in names)])
+        table.writerow(
+            [*own_names, *(f"source_{name}" if name in own_names else name for name in further_names)]
+        )
         for row, file in files.items():
-            known = {"path": file.path, "label": source.class_names[source.labels[row]]}
-            known |= {"split": source.parts[row], "id": file.source_id}
-            further = further_of(source, row)
-            table.writerow([*(known[name] for name in own), *(_cell(further.get(name)) for name in names)])
+            own = {"path": file.path, "label": source.class_names[source.labels[row]]}
+            own |= {"split": source.parts[row], "id": file.source_id}
+            further = further_values(source, row)
+            own_cells = [own[name] for name in own_names]
+            table.writerow([*own_cells, *(_cell(further.get(name)) for name in further_names)])
         write_atomically(self.out / TABLE_NAME, text.getvalue().encode())
         write_classes(self.out, source)
 
     def close(self) -> None:
-        """As `Copy.close`: no file is open."""
+        """Do nothing: no file is open."""
 
     def give_up(self, error: BaseException) -> None:
-        """As `Copy.give_up`: whatever is there is whole."""
+        """Do nothing: every file that is there is whole."""
 
     def _place(self) -> str:
         return str(self.out)
 
     def _name(self, row: int) -> str:
+        """Return ``PART/CLASS/FILE``; UsageError for a class that cannot be the name of a folder."""
         name = self.source.class_names[self.source.labels[row]]
         if "/" in name or name.startswith("."):
             raise UsageError(f"class {name!r}: cannot be the name of a folder; pack with --to shards")
         folder = "/".join(filter(None, (self.source.parts[row], name)))
-        row_id = safe_path(self.source.ids[row])
+        row_id = to_safe_path(self.source.ids[row])
         return f"{folder}/{row_id.removeprefix(folder + '/').replace('/', '_')}"
 
-    def _remove_strays(self, folder: str, wanted: set[str], ours: set[str]) -> None:
-        paths = [f"{folder}/{name}" for name in picture_files(self.out / folder)]
-        strays = [path for path in paths if not wanted.intersection((path, stem_of(path)))]
-        foreign = [path for path in strays if path not in ours]
+    def _remove_strays(self, folder: str, wanted: set[str], packed: set[str]) -> None:
+        """Remove the pictures of a class folder that are not wanted, and the folder if it is empty then.
+
+        Args:
+            folder: path of the class folder below the copy.
+            wanted: paths of the source's pictures, without suffix where the source has none.
+            packed: paths of pictures that earlier calls wrote.
+
+        Raises:
+            UsageError: an unwanted picture is not one that an earlier call wrote.
+        """
+        paths = [f"{folder}/{name}" for name in list_picture_files(self.out / folder)]
+        strays = [path for path in paths if not wanted.intersection((path, without_suffix(path)))]
+        foreign = [path for path in strays if path not in packed]
         if foreign:
             raise UsageError(
                 f"{self.out}: holds pictures that the source does not have: {some(foreign)}; remove them"
@@ -115,7 +129,13 @@ class FolderCopy(Copy):
         with suppress(OSError):  # not empty
             (self.out / folder).rmdir()
 
-    def _make(self, folder: Path) -> None:
+    def _make_folder(self, folder: Path) -> None:
+        """Make a folder if it does not exist, and remove files that a kill left half written in it.
+
+        Raises:
+            UsageError: the folder is a link.
+            StorageError: the folder cannot be made.
+        """
         if folder.resolve() != folder:
             raise UsageError(f"{folder}: is a link to {folder.resolve()}; remove it, or name another folder")
         try:
@@ -126,4 +146,5 @@ class FolderCopy(Copy):
 
 
 def _cell(value: Any) -> Any:
+    """Return a value as a cell of the table: lists and records as JSON."""
     return as_json(value) if isinstance(value, (list, dict)) else value

@@ -1,4 +1,4 @@
-"""Packing: every picture of a source read once, made smaller where that is asked for, and written anew."""
+"""Packs pictures: reads each picture of a source once, resizes it if asked, and writes it into a copy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mptctl.data.listing.image_folder import BadPictures
 from mptctl.data.manifest import STANDARD
 from mptctl.data.packing.copy_form import Copy, Prepared
 from mptctl.data.packing.folder_copy import FolderCopy
-from mptctl.data.packing.places import LIST, TABLE_FILES, kind_of
+from mptctl.data.packing.places import LISTERS, TABLE_FILES, choose_kind
 from mptctl.data.packing.records import (
     How,
     PackedFile,
@@ -32,73 +32,72 @@ from mptctl.data.packing.records import (
     write_files,
     write_packed,
 )
-from mptctl.data.packing.remote import Store, is_remote, list_remote, objects_digest
+from mptctl.data.packing.remote import Store, digest_objects, is_remote, list_remote
 from mptctl.data.packing.shard_copy import ShardCopy
 from mptctl.data.packing.source import PackSource, Reading
 from mptctl.data.picture_structure import START_OF_JPEG
-from mptctl.data.pictures import decode, resized, single_threaded
-from mptctl.data.verify import look_into, without_warnings
+from mptctl.data.pictures import decode, resize_picture, use_one_thread
+from mptctl.data.verify import check_stream, without_warnings
 from mptctl.errors import DataError, UsageError, first_line
 from mptctl.files import locked_folder
 from mptctl.machine.facts import usable_cores
 from mptctl.names import Progress, tell_nobody
 
-# Above it Pillow's documentation promises larger files with hardly any gain in quality. Colour of half the
-# size, as cameras write it, is decoded in three quarters of the time that colour of full size takes;
-# docs/speed.md has both.
+# Pillow's documentation promises hardly any gain above quality 95, but larger files. Colour of half the size,
+# as cameras write it, is decoded in three quarters of the time of full colour; docs/speed.md has both.
 QUALITY, CHROMA = 95, "4:2:0"
-# Of the other formats WebP alone is mostly lossy (RFC 9649, section 2.4).
+# First bytes of WebP: beside JPEG the only format here that is mostly lossy (RFC 9649, section 2.4).
 START_OF_WEBP = b"RIFF"
-# Folder within a copy where the files of tables in a store lie while they are packed.
+# Folder within a copy for tables and shards that are fetched from a store, until the copy is complete.
 FETCHED = ".fetched"
-# Advice after a kill, a full disk or a bad picture.
+# Advice in messages about a copy that is not complete.
 AGAIN = "give the same command again: it goes on"
 
 
 @dataclass(frozen=True)
 class _Bad:
-    """A picture that cannot be packed, and why."""
+    """A picture that cannot be packed: its row in the source, and what is wrong."""
 
     row: int
     problem: str
 
 
 def pack_pictures(request: PackRequest, out: Path, *, progress: Progress = tell_nobody) -> PackReport:
-    """Copy all pictures of a source, as a folder of classes or as tar shards, with their ids.
+    """Copy all pictures of a source into folders of classes or tar shards, with their ids.
 
-    What an earlier call has done is kept where the original is what it was. Without a short side a picture is
-    copied byte for byte. With one it is decoded and resized as for evaluation; JPEG and WebP are written as
-    JPEG at `QUALITY`, all others as PNG, without EXIF data, whose rotation no loader applies. Smaller
-    pictures are never made larger.
+    Pictures of an earlier call stay if their originals have not changed. Without a short side, a picture is
+    copied byte for byte. With a short side, a larger picture is decoded and resized as for evaluation; JPEG
+    and WebP are written as JPEG at `QUALITY`, other formats as PNG. EXIF data are dropped; no loader applies
+    their rotation. Smaller pictures are never made larger.
 
     Args:
-        request: the source, and the form of the copy; of kind "" where that is to be found out.
-        out: the copy: a new folder, or one that an earlier call with the same request began.
+        request: the source, and the form of the copy; an empty ``kind`` is recognised.
+        out: folder of the copy: a new folder, or one that an earlier call with the same request began.
         progress: told how many pictures are done.
 
     Raises:
-        UsageError: one folder lies in the other, or ``out`` holds something else.
-        DataError: the source cannot be listed; `BadPictures`: pictures that cannot be decoded. All others are
-            packed.
-        StorageError: ``out`` cannot be written; what is done is kept.
+        UsageError: source and ``out`` lie one in the other, or ``out`` holds something else.
+        DataError: the source cannot be listed.
+        BadPictures: some pictures cannot be decoded; all others are packed.
+        StorageError: ``out`` cannot be written; pictures that are packed stay.
     """
     begin = time.monotonic()
     out = out.expanduser().resolve()
-    _refuse_folders(request, out)
-    source, request = _open(request, out, progress)
+    _refuse_bad_folders(request, out)
+    source, request = _list_source(request, out, progress)
     copy: Copy = ShardCopy(out, source) if request.to == "shards" else FolderCopy(out, source)
     with locked_folder(out):
         refuse_other(out, request)
         before = read_files(out)
-        found = copy.clear(before, _unchanged(source, copy, before))
-        # First: by it the next call knows the folder.
+        packed_before = copy.clear(before, _find_unchanged(source, copy, before))
+        # pack.json comes first, so that a call after a kill knows the folder.
         write_packed(out, count_files(request, (), complete=False))
         copy.begin()
-        write_files(out, found.values())  # without the half line of a kill
-        rows = [row for row, row_id in enumerate(source.ids) if row_id not in found]
+        write_files(out, packed_before.values())  # drops a line that a kill cut off
+        rows = [row for row, row_id in enumerate(source.ids) if row_id not in packed_before]
         bad = _Packing(source, copy, request.short_side).run(rows, progress)
-        files = copy.done | {row: found[i] for row, i in enumerate(source.ids) if i in found}
-        files = dict(sorted(files.items()))
+        kept = {row: packed_before[i] for row, i in enumerate(source.ids) if i in packed_before}
+        files = dict(sorted((copy.done | kept).items()))
         copy.finish(files)
         write_files(out, files.values())
         packed = count_files(request, files.values(), complete=not bad)
@@ -118,18 +117,18 @@ def pack_pictures(request: PackRequest, out: Path, *, progress: Progress = tell_
         shards=len({file.shard for file in files.values() if file.shard}),
         notes=source.notes,
         next_place=copy.next_place(),
-        found=len(found),
+        found=len(packed_before),
         seconds=round(time.monotonic() - begin, 2),
     )
 
 
 class _Packing:
-    """The copying of pictures in threads: decoder, resize and encoder let go of Python's lock.
+    """Copies pictures in threads; decoder, resizing and encoder release Python's lock.
 
     Args:
-        source: of the pictures.
-        copy: where they go.
-        short_side: in pixels; None for pictures as they are.
+        source: the pictures.
+        copy: the copy that they go into.
+        short_side: shorter side of a picture at most, in pixels; None: pictures are copied as they are.
     """
 
     def __init__(self, source: PackSource, copy: Copy, short_side: int | None) -> None:
@@ -137,10 +136,13 @@ class _Packing:
         self._given_up = threading.Event()
 
     def run(self, rows: list[int], progress: Progress) -> list[_Bad]:
-        """Copy the pictures of some rows, and return those that cannot be."""
+        """Copy the pictures of some rows, and return those that cannot be packed.
+
+        After an error of another kind, half-written files are removed.
+        """
         bad: list[_Bad] = []
         done = len(self.source) - len(rows)
-        with without_warnings(), ThreadPoolExecutor(usable_cores(), initializer=single_threaded) as pool:
+        with without_warnings(), ThreadPoolExecutor(usable_cores(), initializer=use_one_thread) as pool:
             try:
                 for chunk in self._pack_ahead(pool, self.source.readings(rows)):
                     self.copy.keep(item for item in chunk if isinstance(item, Prepared))
@@ -149,8 +151,7 @@ class _Packing:
                     progress("packing", done, len(self.source))
                 self.copy.close()
             except BaseException as error:
-                # Leaving the pool waits for its threads: after Ctrl-C or on a full disk none begins another
-                # picture.
+                # Leaving the pool waits for its threads, so they must not begin another picture.
                 self._given_up.set()
                 self.copy.give_up(error)
                 raise
@@ -159,7 +160,7 @@ class _Packing:
     def _pack_ahead(
         self, pool: ThreadPoolExecutor, chunks: Iterator[list[Reading]]
     ) -> Iterator[list[Prepared | _Bad]]:
-        """Yield the result of each chunk, in order; at most two for each thread are in memory."""
+        """Yield the results of each chunk, in order; at most two chunks for each thread are in work."""
         waiting: deque[Future[list[Prepared | _Bad]]] = deque()
         for chunk in chunks:
             waiting.append(pool.submit(self._pack_chunk, chunk))
@@ -169,14 +170,16 @@ class _Packing:
             yield waiting.popleft().result()
 
     def _pack_chunk(self, readings: list[Reading]) -> list[Prepared | _Bad]:
+        """Pack some pictures, one after another; none after an error elsewhere."""
         return [self._pack_picture(reading) for reading in readings if not self._given_up.is_set()]
 
     def _pack_picture(self, reading: Reading) -> Prepared | _Bad:
+        """Read a picture, convert it, and write as much of it as can be written out of order."""
         row = reading.row
         try:
             original = reading.read()
             path = self.copy.path(row, original.content)
-            content, how = _packed(original.content, path, self.short_side)
+            content, how = _convert(original.content, path, self.short_side)
         except DataError as error:
             return _Bad(row, str(error))
         row_id = self.source.ids[row]
@@ -186,29 +189,35 @@ class _Packing:
         return prepared
 
 
-def _open(request: PackRequest, out: Path, progress: Progress) -> tuple[PackSource, PackRequest]:
-    """List the source, and say what it is; files of tables in a store are fetched first."""
+def _list_source(request: PackRequest, out: Path, progress: Progress) -> tuple[PackSource, PackRequest]:
+    """List the source of a request, and return it with the request, completed by kind and digest.
+
+    Tables and shards in a store are first fetched into ``out``, which is begun for that.
+    """
     if not is_remote(request.source):
-        kind = kind_of(request.source, request.kind)
-        source = LIST[kind](request.source, request.columns)
+        kind = choose_kind(request.source, request.kind)
+        source = LISTERS[kind](request.source, request.columns)
         return source, request.model_copy(update={"kind": kind, "digest": source.digest})
     store = Store(request.source)
     objects = store.list_objects()
-    tables = [each for each in objects if each.path.endswith(TABLE_FILES)]
-    if all(each.path.endswith("classes.txt") for each in tables):
+    tables = [stored for stored in objects if stored.path.endswith(TABLE_FILES)]
+    if all(stored.path.endswith("classes.txt") for stored in tables):
         return list_remote(store, objects), request.model_copy(update={"kind": "imagefolder"})
-    request = request.model_copy(update={"kind": "", "digest": objects_digest(tables)})
+    request = request.model_copy(update={"kind": "", "digest": digest_objects(tables)})
     with locked_folder(out):
         refuse_other(out, request)
         write_packed(out, count_files(request, (), complete=False))
         store.fetch(tables, out / FETCHED, progress)
-    endings = {"parquet": ".parquet", "webdataset": ".tar"}
-    found = (kind for kind, end in endings.items() if any(each.path.endswith(end) for each in tables))
-    return LIST[next(found, "arrow")](str(out / FETCHED), request.columns), request
+    suffixes = {Path(stored.path).suffix for stored in tables}
+    kinds = {".parquet": "parquet", ".tar": "webdataset"}
+    kind = next((kind for suffix, kind in kinds.items() if suffix in suffixes), "arrow")
+    return LISTERS[kind](str(out / FETCHED), request.columns), request
 
 
-def _unchanged(source: PackSource, copy: Copy, before: Mapping[str, PackedFile]) -> dict[str, PackedFile]:
-    """The lines whose picture is there, and whose original is what it was."""
+def _find_unchanged(
+    source: PackSource, copy: Copy, before: Mapping[str, PackedFile]
+) -> dict[str, PackedFile]:
+    """Return the records, by id, of pictures that are in the copy and whose originals have not changed."""
     same: dict[str, PackedFile] = {}
     for row, row_id in enumerate(source.ids):
         file = before.get(row_id)
@@ -223,43 +232,49 @@ def _unchanged(source: PackSource, copy: Copy, before: Mapping[str, PackedFile])
     return same
 
 
-def _packed(content: bytes, name: str, short_side: int | None) -> tuple[bytes, How]:
-    """A picture's bytes in the copy, and what was done.
+def _convert(content: bytes, name: str, short_side: int | None) -> tuple[bytes, How]:
+    """Return the bytes of a picture for the copy, and what was done with it.
+
+    Args:
+        content: bytes of the original.
+        name: name of the original, whose suffix has to fit its format.
+        short_side: shorter side at most, in pixels; None: the bytes stay as they are.
 
     Raises:
-        DataError: what is wrong with it, without its name.
+        DataError: the picture is bad; the message does not name it.
     """
-    found = look_into(io.BytesIO(content), name, "header", len(content))
+    facts = check_stream(io.BytesIO(content), name, "header", len(content))
     if short_side is None:
         return content, "copied"
-    small = min(found.height, found.width) <= short_side
-    if small and found.kind == STANDARD:
-        look_into(io.BytesIO(content), name, "decode", len(content))
+    is_small = min(facts.height, facts.width) <= short_side
+    if is_small and facts.kind == STANDARD:
+        check_stream(io.BytesIO(content), name, "decode", len(content))
         return content, "copied"
     try:
-        picture = decode(content, found.kind, name)
+        picture = decode(content, facts.kind, name)
     except DataError as error:
         raise DataError(f"cannot be decoded ({first_line(error.__cause__ or error)[:120]})") from error
-    if not small:
-        picture = resized(picture, [short_side])
+    if not is_small:
+        picture = resize_picture(picture, [short_side])
     image = Image.fromarray(picture.contiguous().numpy())
-    with _memory_file() as stream:
+    with _open_memory_file() as stream:
         if content.startswith((START_OF_JPEG, START_OF_WEBP)):
             image.save(stream, "JPEG", quality=QUALITY, subsampling=CHROMA)
         else:
             image.save(stream, "PNG")
         stream.seek(0)
-        return stream.read(), "rewritten" if small else "resized"
+        return stream.read(), "rewritten" if is_small else "resized"
 
 
-def _memory_file() -> BinaryIO:
-    """A file in memory, of the system's where it has such: into others Pillow encodes under Python's lock."""
+def _open_memory_file() -> BinaryIO:
+    """Open a file in memory: if possible one of the system, since Pillow writes it without Python's lock."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("picture"), "w+b")
     return io.BytesIO()
 
 
-def _refuse_folders(request: PackRequest, out: Path) -> None:
+def _refuse_bad_folders(request: PackRequest, out: Path) -> None:
+    """Raise UsageError where source and copy lie one in the other, or ``out`` is no folder."""
     source = Path(request.source)
     overlaps = source == out or source in out.parents or out in source.parents
     if overlaps and not is_remote(request.source):

@@ -1,4 +1,4 @@
-"""Parquet files with pictures inside, as Hugging Face and data frames write them."""
+"""Parquet files with pictures inside, as Hugging Face and data frames write them, as a source of `pack`."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from mptctl.data.listing.patterns import find_files, parts_in_names, root_of
-from mptctl.data.packing.column_source import Batch, ColumnFile, ColumnSource, list_columns
+from mptctl.data.listing.patterns import find_part_words, list_files, root_folder_of
+from mptctl.data.packing.column_source import ColumnFile, ColumnSource, RowBatch, list_columns
 from mptctl.data.packing.columns import read_features
 from mptctl.data.packing.source import CHUNK
 from mptctl.errors import DataError, one_line
 
 
 class ParquetFile(ColumnFile):
-    """One Parquet file.
+    """One Parquet file with pictures inside.
 
     Args:
-        path: of the file.
-        part: a word of `PART_WORDS`, or "".
+        path: path of the file.
+        part: a word of `PART_WORDS`, or "" where no file has one.
 
     Raises:
-        DataError: it is none, or damaged.
+        DataError: the file is no Parquet file, or damaged.
     """
 
     def __init__(self, path: Path, part: str) -> None:
         self.path, self.part = path, part
         try:
-            # Mapped: else a column of a group of rows is read whole, and a data frame's is one group.
+            # Mapped, since else the whole column of a row group is read, and a data frame is one row group.
             self._file = pq.ParquetFile(path, memory_map=True)
         except (OSError, ValueError) as error:  # pyarrow's errors are both
             raise DataError(f"{path}: no readable Parquet file ({one_line(error)[:120]})") from error
         self.schema = self._file.schema_arrow
         self.features = read_features(self.schema)
 
-    def batches(self, columns: list[str], rows: Collection[int] | None = None) -> Iterator[Batch]:
-        """As `ColumnFile.batches`; groups of rows without any that is wanted are not read."""
+    def batches(self, columns: list[str], rows: Collection[int] | None = None) -> Iterator[RowBatch]:
+        """Yield batches as `ColumnFile.batches` says; row groups without a wanted row are not read."""
         start = 0
         for group in range(self._file.num_row_groups):
             end = start + self._file.metadata.row_group(group).num_rows
@@ -45,10 +45,11 @@ class ParquetFile(ColumnFile):
                 yield from self._read_group(group, start, columns)
             start = end
 
-    def _read_group(self, group: int, start: int, columns: list[str]) -> Iterator[Batch]:
+    def _read_group(self, group: int, start: int, columns: list[str]) -> Iterator[RowBatch]:
+        """Yield the batches of one row group, whose first row is ``start``; DataError if it is damaged."""
         try:
             for batch in self._file.iter_batches(CHUNK, row_groups=[group], columns=columns):
-                yield Batch(start, batch)
+                yield RowBatch(start, batch)
                 start += batch.num_rows
         except (OSError, ValueError) as error:
             raise DataError(
@@ -57,13 +58,16 @@ class ParquetFile(ColumnFile):
 
 
 def list_parquet(place: str, named: Mapping[str, str]) -> ColumnSource:
-    """List the pictures inside Parquet files; errors as `find_files`, `parts_in_names` and `list_columns`.
+    """List the pictures inside Parquet files; no picture is read.
 
     Args:
-        place: as of `find_files`.
+        place: the files, as of `list_files`.
         named: as of `list_columns`.
+
+    Raises:
+        UsageError, DataError: as of `list_files`, `find_part_words` and `list_columns`.
     """
-    paths = find_files(place, ".parquet")
-    names = [os.path.relpath(path, root_of(place)) for path in paths]
-    parts = parts_in_names(names, place)
-    return list_columns([ParquetFile(*each) for each in zip(paths, parts, strict=True)], named)
+    paths = list_files(place, ".parquet")
+    names = [os.path.relpath(path, root_folder_of(place)) for path in paths]
+    parts = find_part_words(names, place)
+    return list_columns([ParquetFile(path, part) for path, part in zip(paths, parts, strict=True)], named)

@@ -1,11 +1,11 @@
-"""The sources of `pack`, a row each: how the pictures of a place are listed."""
+"""Chooses how the pictures of a place are listed for `pack`, by the kind of the place."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mptctl.data.listing.recognise import recognise
+from mptctl.data.listing.recognise import recognise_kind
 from mptctl.data.packing.arrow_folder import list_arrow
 from mptctl.data.packing.folder_source import list_folder
 from mptctl.data.packing.parquet_files import list_parquet
@@ -14,7 +14,7 @@ from mptctl.data.packing.table_source import list_table
 from mptctl.data.packing.tar_source import list_tars
 from mptctl.errors import DataError, UsageError, did_you_mean
 
-# Ends of the names of files that hold many pictures, or belong to such.
+# Ends of names of files that hold many pictures, or describe such files.
 TABLE_FILES = (
     ".tar",
     "classes.txt",
@@ -24,8 +24,8 @@ TABLE_FILES = (
     "dataset_info.json",
     "dataset_dict.json",
 )
-# Lists the pictures of a place of a kind, given the columns that a person named.
-LIST: dict[str, Callable[[str, Mapping[str, str]], PackSource]] = {
+# The function that lists the pictures of a place, by kind. It takes the place and --column's names by role.
+LISTERS: dict[str, Callable[[str, Mapping[str, str]], PackSource]] = {
     "arrow": lambda place, named: list_arrow(Path(place), named),
     "parquet": list_parquet,
     "webdataset": list_tars,
@@ -34,16 +34,20 @@ LIST: dict[str, Callable[[str, Mapping[str, str]], PackSource]] = {
 }
 
 
-def kind_of(place: str, said: str) -> str:
-    """The kind of a place: as it is said, or as it is recognised where that is "".
+def choose_kind(place: str, said: str) -> str:
+    """Return the kind of a place: ``said``, or the recognised kind where ``said`` is "".
+
+    Args:
+        place: a folder, a file or a pattern.
+        said: what ``--source`` says.
 
     Raises:
-        UsageError: it is said to be none of the sources.
-        DataError: it is none.
+        UsageError: ``said`` is no kind of source.
+        DataError: the place is of no known kind.
     """
-    if said and said not in LIST:
-        raise UsageError(f"--source {said}: unknown; use {', '.join(LIST)}{did_you_mean(said, LIST)}")
-    kind = said or recognise(place)
+    if said and said not in LISTERS:
+        raise UsageError(f"--source {said}: unknown; use {', '.join(LISTERS)}{did_you_mean(said, LISTERS)}")
+    kind = said or recognise_kind(place)
     if kind is None:
         raise DataError(
             f"{place}: nothing that is read lies there; name a folder of class folders, a table (.csv, "

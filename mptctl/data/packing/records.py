@@ -16,35 +16,37 @@ from mptctl.names import PackForm
 from mptctl.recipe import differences
 
 PACK_NAME, FILES_NAME = "pack.json", "pack-files.jsonl"
-# The fate of a picture; `Packed` has a sentence on each for a person.
+# What was done with a picture; the fields of `Packed` explain each word.
 How = Literal["resized", "rewritten", "copied"]
 
 
 class PackRequest(Model):
-    """From what a packed copy is made."""
+    """The source of a packed copy, and the form of the copy."""
 
     version: Literal[1] = Field(1, description="form of the packed copy")
     source: str = Field(description="place of the originals")
-    kind: str = Field("imagefolder", description="what it is, by its name in the table of sources")
-    columns: dict[str, str] = Field({}, description="its columns that were named, by what they say")
-    digest: str = Field("", description="of the names, sizes and times of its tables; empty for folders")
+    kind: str = Field("imagefolder", description="kind of the source, by its name in the table of sources")
+    columns: dict[str, str] = Field({}, description="names of the columns that --column named, by role")
+    digest: str = Field(
+        "", description="digest of the names, sizes and times of the source's tables; empty for folders"
+    )
     to: PackForm = Field("folder", description="form of the copy")
-    short_side: int | None = Field(description="shorter side of a picture at most, in pixels; null: any")
-    quality: int = Field(description="quality of JPEGs that are written, in Pillow's scale")
+    short_side: int | None = Field(description="shorter side of a picture at most, in pixels; null: no limit")
+    quality: int = Field(description="quality of the JPEG files that are written, on Pillow's scale")
     chroma: Literal["4:2:0"] = Field(
-        "4:2:0", description="colour of JPEGs that are written: of half the size"
+        "4:2:0", description="chroma subsampling of the JPEG files that are written"
     )
 
 
 class Packed(Model):
-    """The contents of a packed copy; ``pack.json`` is this object."""
+    """The contents of a packed copy, as ``pack.json`` has them."""
 
-    request: PackRequest = Field(description="from what it is made")
-    complete: bool = Field(description="whether every picture of the source is in it")
-    pictures: int = Field(0, description="pictures in it")
-    resized: int = Field(0, description="of these, made smaller and written anew")
-    rewritten: int = Field(0, description="of these, small already and written anew as RGB")
-    copied: int = Field(0, description="of these, small already and copied byte for byte")
+    request: PackRequest = Field(description="the source, and the form of the copy")
+    complete: bool = Field(description="whether every picture of the source is in the copy")
+    pictures: int = Field(0, description="pictures in the copy")
+    resized: int = Field(0, description="pictures that were made smaller and encoded again")
+    rewritten: int = Field(0, description="pictures that were small enough, and were encoded again as RGB")
+    copied: int = Field(0, description="pictures that were copied byte for byte")
     source_bytes: int = Field(0, description="bytes of the originals")
     packed_bytes: int = Field(0, description="bytes of the copy's pictures")
 
@@ -54,24 +56,24 @@ class PackReport(Packed):
 
     path: str = Field(description="folder of the packed copy")
     classes: int = Field(description="classes of the source")
-    shards: int = Field(0, description="tar shards in it")
-    notes: list[str] = Field([], description="what there is to know of the source")
-    next_place: list[str] = Field(description="arguments with which `mptctl split` takes it")
-    found: int = Field(description="pictures that were there already from an earlier call")
+    shards: int = Field(0, description="tar shards in the copy")
+    notes: list[str] = Field([], description="sentences on what was found in the source")
+    next_place: list[str] = Field(description="arguments of `mptctl split` for this copy")
+    found: int = Field(description="pictures that an earlier call had packed")
     seconds: float = Field(description="how long this call took")
 
 
 @dataclass(frozen=True)
 class PackedFile:
-    """One picture of a packed copy: what the original was, and what came of it.
+    """One picture of a packed copy, and its original.
 
     Attributes:
-        path: below the copy, or name within its shard.
-        source_bytes, source_mtime: size of the original, and its time of change in nanoseconds.
-        packed_bytes: size of the copy.
-        how: what was done.
-        id: of the source, where it is not the path.
-        shard, shard_bytes: the file that it lies in, and its size.
+        path: path below the folder of the copy, or name within the shard.
+        source_bytes, source_mtime: bytes of the original, and nanoseconds of its last change.
+        packed_bytes: bytes of the picture in the copy.
+        how: what was done with the picture.
+        id: id at the source; "" where it is the path.
+        shard, shard_bytes: name of the shard and its bytes; "" and 0 in a copy as folders.
     """
 
     path: str
@@ -85,20 +87,20 @@ class PackedFile:
 
     @property
     def source_id(self) -> str:
-        """The id of the original."""
+        """The picture's id at the source."""
         return self.id or self.path
 
     def line(self) -> bytes:
-        """A JSON array and a line's end."""
+        """Return the record as a line of ``pack-files.jsonl``: a JSON array and a line feed."""
         return json.dumps(astuple(self)).encode() + b"\n"
 
 
 def refuse_other(out: Path, request: PackRequest) -> None:
-    """Take a folder that is empty, or holds a copy of the same request.
+    """Refuse a folder that is not empty and does not hold a copy of the same request.
 
     Raises:
-        UsageError: it holds something else.
-        DataError: its ``pack.json`` cannot be read.
+        UsageError: the folder holds something else.
+        DataError: the folder's ``pack.json`` cannot be read.
     """
     path = out / PACK_NAME
     try:
@@ -119,38 +121,44 @@ def refuse_other(out: Path, request: PackRequest) -> None:
 
 
 def read_files(out: Path) -> dict[str, PackedFile]:
-    """The lines of a copy by the originals' ids; what a kill left of the last line does not count."""
+    """Read the records of a copy, by id at the source; {} without ``pack-files.jsonl``.
+
+    Lines that cannot be parsed are left out: a kill may have cut off the last one.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
     try:
         lines = (out / FILES_NAME).read_bytes().split(b"\n")
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise DataError(f"{out / FILES_NAME}: cannot be read ({error.strerror}); remove it") from error
-    found: dict[str, PackedFile] = {}
+    files: dict[str, PackedFile] = {}
     for line in lines:
         try:
             file = PackedFile(*json.loads(line))
         except (ValueError, TypeError):
             continue
-        found[file.source_id] = file
-    return found
+        files[file.source_id] = file
+    return files
 
 
 def write_files(out: Path, files: Iterable[PackedFile]) -> None:
-    """Replace the lines of a copy.
+    """Write ``pack-files.jsonl`` of a copy anew.
 
     Raises:
-        StorageError: they cannot be written.
+        StorageError: the file cannot be written; the earlier one stays.
     """
     with replacing(out / FILES_NAME) as stream:
         stream.writelines(file.line() for file in files)
 
 
 def append_files(out: Path, files: Iterable[PackedFile]) -> None:
-    """Add lines to those of a copy.
+    """Append records to ``pack-files.jsonl`` of a copy.
 
     Raises:
-        StorageError: they cannot be written.
+        StorageError: the file cannot be written.
     """
     lines = b"".join(file.line() for file in files)
     try:
@@ -162,17 +170,17 @@ def append_files(out: Path, files: Iterable[PackedFile]) -> None:
 
 
 def write_packed(out: Path, packed: Packed) -> None:
-    """Replace ``pack.json``.
+    """Write ``pack.json`` of a copy anew.
 
     Raises:
-        StorageError: it cannot be written.
+        StorageError: the file cannot be written; the earlier one stays.
     """
     with replacing(out / PACK_NAME) as stream:
         stream.write((packed.model_dump_json(indent=2) + "\n").encode())
 
 
 def count_files(request: PackRequest, files: Iterable[PackedFile], *, complete: bool) -> Packed:
-    """Count what became of pictures, and their bytes."""
+    """Sum up the records of a copy: its pictures, what was done with them, and their bytes."""
     files = list(files)
     counts = {how: sum(file.how == how for file in files) for how in ("resized", "rewritten", "copied")}
     return Packed(

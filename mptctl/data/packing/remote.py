@@ -1,4 +1,4 @@
-"""Pictures in object stores and on web servers, through fsspec: listed, fetched, and checked."""
+"""Lists, fetches and checks pictures in object stores and on web servers, through fsspec."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from mptctl.files import replacing
 from mptctl.machine.facts import has_package, require_extra
 from mptctl.names import Progress
 
+# The package that reads addresses of a protocol.
 _PROTOCOLS = {"s3": "s3fs", "gs": "gcsfs", "https": "aiohttp", "http": "aiohttp"}
-# Fetches of an object whose bytes are not what the store says, until it is taken for bad.
+# An object is bad if its bytes are not what the store says after so many fetches.
 _ATTEMPTS = 3
 _MD5 = re.compile("[0-9a-f]{32}")
 
@@ -31,10 +32,10 @@ class StoredObject(NamedTuple):
     """One object of a store.
 
     Attributes:
-        path: as fsspec names it.
-        size: in bytes; None where the store does not say.
-        changed: nanosecond of its last change; 0 where the store does not say.
-        md5: digest of its bytes, in hexadecimal; "" where the store has none.
+        path: its path in fsspec, with the bucket or host.
+        size: number of its bytes; None where the store does not say.
+        changed: its last change in nanoseconds; 0 where the store does not say.
+        md5: hexadecimal MD5 digest of its bytes; "" where the store has none.
     """
 
     path: str
@@ -49,13 +50,16 @@ def is_remote(place: str) -> bool:
 
 
 class Store:
-    """The store that an address leads to.
+    """Reads the object store or web server of an address.
 
     Args:
         place: the address.
 
+    Attributes:
+        root: path of the address in fsspec.
+
     Raises:
-        UsageError: the packages that read it are not installed.
+        UsageError: the package that reads such addresses is not installed.
     """
 
     def __init__(self, place: str) -> None:
@@ -71,64 +75,70 @@ class Store:
         self.root: str = self._files._strip_protocol(place).rstrip("/")
 
     def list_objects(self) -> list[StoredObject]:
-        """All objects below the address, or those that its braces name.
+        """List all objects below the address, or those that its braces or its file name name, by path.
 
         Raises:
-            DataError: the store cannot be reached, refuses, lists nothing, or does not list at all.
+            DataError: the store cannot be reached, refuses, or has nothing there; or the address is a folder
+                of a web server, which cannot be listed.
         """
+        names_files = "{" in self.place or "." in self.place.rpartition("/")[2]
+        if self.place.startswith("http") and not names_files:
+            raise DataError(
+                f"{self.place}: a web server does not list what it has; name files with braces, such as "
+                "https://HOST/train-{000..127}.parquet"
+            )
         try:
-            if "{" in self.place or "." in self.place.rpartition("/")[2]:
+            if names_files:
                 names = [self._files._strip_protocol(name) for name in expand_braces(self.place)]
-                found = {name: self._files.info(name) for name in names}
-            elif self.place.startswith("http"):
-                raise DataError(
-                    f"{self.place}: a web server does not list what it has; name files with braces, such as "
-                    "https://HOST/train-{000..127}.parquet"
-                )
+                infos = {name: self._files.info(name) for name in names}
             else:
-                found = self._files.find(self.root, detail=True)
-        except DataError:
-            raise
+                infos = self._files.find(self.root, detail=True)
         except Exception as error:  # of botocore, aiohttp, gcsfs and the system
-            raise DataError(f"{self.place}: {_reason(error)}") from error
-        objects = [_stored(path, info) for path, info in sorted(found.items())]
+            raise DataError(f"{self.place}: {_explain_error(error)}") from error
+        objects = [_make_stored_object(path, info) for path, info in sorted(infos.items())]
         if not objects:
             raise DataError(f"{self.place}: nothing lies there; correct the address")
         return objects
 
     def read(self, objects: Sequence[StoredObject]) -> list[bytes | str]:
-        """The bytes of some objects, fetched at once; of each that is bad, what is wrong with it."""
+        """Fetch some objects at once; return the bytes of each, or a text that says what is wrong with it."""
         contents: dict[str, bytes | str] = {}
         for _ in range(_ATTEMPTS):
-            wanted = [each for each in objects if not isinstance(contents.get(each.path), bytes)]
+            wanted = [stored for stored in objects if not isinstance(contents.get(stored.path), bytes)]
             if not wanted:
                 break
-            fetched = self._files.cat([each.path for each in wanted], on_error="return")
-            for each in wanted:
-                content = fetched[each.path]
+            fetched = self._files.cat([stored.path for stored in wanted], on_error="return")
+            for stored in wanted:
+                content = fetched[stored.path]
                 if isinstance(content, Exception):
-                    contents[each.path] = _reason(content)
+                    contents[stored.path] = _explain_error(content)
                 else:
                     digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
-                    contents[each.path] = self._fault(each, len(content), digest) or content
-        return [contents[each.path] for each in objects]
+                    contents[stored.path] = self._find_fault(stored, len(content), digest) or content
+        return [contents[stored.path] for stored in objects]
 
     def fetch(self, objects: Sequence[StoredObject], folder: Path, progress: Progress) -> None:
-        """Copy files into a folder, whole and checked, but those that are there already.
+        """Copy objects into files of a folder; a file that has the object's size already stays.
+
+        Args:
+            objects: the objects.
+            folder: folder of the files, whose paths in it are those below the address.
+            progress: told how many files are done.
 
         Raises:
-            DataError: one is not what the store says that it is, or cannot be fetched.
-            StorageError: one cannot be written.
+            DataError: an object cannot be fetched, or its bytes are not what the store says.
+            StorageError: a file cannot be written.
         """
-        for number, each in enumerate(objects):
-            path = folder / each.path.removeprefix(self.root).strip("/").replace(":", "_")
+        for number, stored in enumerate(objects):
+            path = folder / stored.path.removeprefix(self.root).strip("/").replace(":", "_")
             if path == folder:
-                path = folder / Path(each.path).name
-            if not (path.exists() and path.stat().st_size == each.size):
-                self._fetch_file(each, path)
+                path = folder / Path(stored.path).name
+            if not (path.exists() and path.stat().st_size == stored.size):
+                self._fetch_file(stored, path)
             progress("fetching files", number + 1, len(objects))
 
     def _fetch_file(self, stored: StoredObject, path: Path) -> None:
+        """Copy one object into a file, with several attempts; errors as of `fetch`."""
         fault = ""
         for _ in range(_ATTEMPTS):
             digest, size = hashlib.md5(usedforsecurity=False), 0
@@ -140,15 +150,15 @@ class Store:
                             size += len(piece)
                             stream.write(piece)
                 except Exception as error:  # of botocore, aiohttp, gcsfs and the system
-                    raise DataError(f"{stored.path}: {_reason(error)}") from error
-            fault = self._fault(stored, size, digest.hexdigest())
+                    raise DataError(f"{stored.path}: {_explain_error(error)}") from error
+            fault = self._find_fault(stored, size, digest.hexdigest())
             if not fault:
                 return
             path.unlink()
         raise DataError(f"{stored.path}: {fault}; put it there again")
 
-    def _fault(self, stored: StoredObject, size: int, digest: str) -> str:
-        """The fault of an object's bytes; "" where there is none."""
+    def _find_fault(self, stored: StoredObject, size: int, digest: str) -> str:
+        """Compare size and MD5 digest of fetched bytes with the store; return what is wrong, or ""."""
         if stored.size is not None and size != stored.size:
             return f"{size:,} bytes came, and the store says {stored.size:,}"
         if stored.md5 and digest != stored.md5 and not self._is_encrypted(stored):
@@ -156,95 +166,96 @@ class Store:
         return ""
 
     def _is_encrypted(self, stored: StoredObject) -> bool:
-        """Tell whether S3 encrypts an object by a key of its own: its ETag is then no digest."""
+        """Tell whether S3 encrypts an object by a key of its own; its ETag is then no MD5 digest."""
         if not self.place.startswith("s3://"):
             return False
         bucket, _, key = stored.path.partition("/")
         try:
             head = self._files.call_s3("head_object", Bucket=bucket, Key=key)
-        except Exception:  # then its digest counts
+        except Exception:  # the ETag then counts as a digest
             return False
         return str(head.get("ServerSideEncryption", "")).startswith("aws:kms")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RemoteSource(PackSource):
-    """Pictures in a store, ``PART/CLASS/FILE`` or ``CLASS/FILE`` below an address.
+    """Pictures in a store, ``PART/CLASS/FILE`` or ``CLASS/FILE`` below an address, as a source of `pack`.
 
     Attributes:
-        store: that has them.
-        objects: in the order of the rows.
+        store: the store.
+        objects: the object of each row.
     """
 
     store: Store
     objects: list[StoredObject]
 
     def where(self, row: int) -> str:
-        """The address."""
+        """Return the address of the picture."""
         return f"{self.store.place.partition('://')[0]}://{self.objects[row].path}"
 
     def stamp(self, row: int) -> Stamp | None:
-        """Size and time of the last change, as the store says."""
+        """Return size and last change, as the store says; None where it does not say the size."""
         size, changed = self.objects[row].size, self.objects[row].changed
         return None if size is None else Stamp(size, changed)
 
     def readings(self, rows: Sequence[int]) -> Iterator[list[Reading]]:
-        """The objects, fetched together by the thread that reads the first of them."""
+        """Yield the readings of some rows; the first one of a list fetches all pictures of the list."""
         for start in range(0, len(rows), CHUNK):
             chunk = rows[start : start + CHUNK]
-            batch = _Batch(self.store, [self.objects[row] for row in chunk])
-            yield [Reading(row, partial(batch.read, i)) for i, row in enumerate(chunk)]
+            batch = _ObjectBatch(self.store, [self.objects[row] for row in chunk])
+            yield [Reading(row, partial(batch.read, place)) for place, row in enumerate(chunk)]
 
 
-class _Batch:
-    """Objects that are fetched together, when the first is read."""
+class _ObjectBatch:
+    """Fetches some objects together when the first of them is read; for one thread."""
 
     def __init__(self, store: Store, objects: list[StoredObject]) -> None:
         self._store, self._objects = store, objects
         self._contents: list[bytes | str] = []
 
-    def read(self, number: int) -> Original:
+    def read(self, place: int) -> Original:
+        """Return the object at a place of the batch; DataError if it is bad or cannot be fetched."""
         if not self._contents:
             self._contents = self._store.read(self._objects)
-        content = self._contents[number]
+        content = self._contents[place]
         if isinstance(content, str):
             raise DataError(content)
-        return Original(content, self._objects[number].changed)
+        return Original(content, self._objects[place].changed)
 
 
 def list_remote(store: Store, objects: Sequence[StoredObject]) -> RemoteSource:
-    """Tell parts and classes of pictures in a store by their addresses.
+    """List the pictures among the objects of a store, with parts and classes by their paths.
 
     Raises:
-        DataError: pictures lie elsewhere than in folders of classes, or there is none.
+        DataError: there is no picture, a picture lies outside class folders, or only some are in parts.
     """
-    kept, ids, names, parts, elsewhere = [], [], [], [], []
-    for each in objects:
-        path = each.path.removeprefix(store.root).strip("/")
+    pictures, ids, names, parts, elsewhere = [], [], [], [], []
+    for stored in objects:
+        path = stored.path.removeprefix(store.root).strip("/")
         *folders, file = path.split("/")
         if not is_read(file):
             continue
         part = PART_WORDS.get(folders[0].lower(), "") if len(folders) == 2 else ""
-        if not folders or len(folders) > 2 or (len(folders) == 2 and not part):
+        is_in_class_folder = len(folders) == 1 or bool(part)
+        if not is_in_class_folder:
             elsewhere.append(path)
             continue
-        kept.append(each)
+        pictures.append(stored)
         ids.append("/".join(filter(None, (part, folders[-1], file))))
         names.append(folders[-1])
         parts.append(part)
-    if elsewhere or not kept or (any(parts) and not all(parts)):
-        what = (
-            f"pictures outside class folders: {some(elsewhere)}"
-            if elsewhere
-            else "no pictures in class folders"
-        )
+    if elsewhere or not pictures or (any(parts) and not all(parts)):
+        outside = f"pictures outside class folders: {some(elsewhere)}"
+        problem = outside if elsewhere else "no pictures in class folders"
         raise DataError(
-            f"{store.place}: {what}; expected CLASS/FILE, or train/CLASS/FILE and test/CLASS/FILE"
+            f"{store.place}: {problem}; expected CLASS/FILE, or train/CLASS/FILE and test/CLASS/FILE"
         )
     class_names = tuple(sorted(set(names)))
     position = {name: label for label, name in enumerate(class_names)}
-    unchecked = sum(not each.md5 for each in kept)
-    notes = [f"{unchecked:,} of {len(kept):,} objects have no checksum: of these the length is checked alone"]
+    unchecked = sum(not stored.md5 for stored in pictures)
+    notes = [
+        f"{unchecked:,} of {len(pictures):,} objects have no checksum: of these the length is checked alone"
+    ]
     return RemoteSource(
         class_names=class_names,
         ids=ids,
@@ -252,16 +263,17 @@ def list_remote(store: Store, objects: Sequence[StoredObject]) -> RemoteSource:
         parts=parts,
         notes=notes if unchecked else [],
         store=store,
-        objects=kept,
+        objects=pictures,
     )
 
 
-def objects_digest(objects: Sequence[StoredObject]) -> str:
-    """Digest of what a store says of its objects."""
-    return hashlib.blake2b(repr([tuple(each) for each in objects]).encode(), digest_size=16).hexdigest()
+def digest_objects(objects: Sequence[StoredObject]) -> str:
+    """Compute a digest of path, size, last change and MD5 digest of objects."""
+    return hashlib.blake2b(repr([tuple(stored) for stored in objects]).encode(), digest_size=16).hexdigest()
 
 
-def _stored(path: str, info: dict[str, Any]) -> StoredObject:
+def _make_stored_object(path: str, info: dict[str, Any]) -> StoredObject:
+    """Make the record of an object from what fsspec says of it; an ETag of S3 may be its MD5 digest."""
     etag = str(info.get("ETag", "")).strip('"') if "StorageClass" in info or "Key" in info else ""
     md5 = etag if _MD5.fullmatch(etag) else ""
     if not md5 and info.get("md5Hash"):
@@ -271,19 +283,19 @@ def _stored(path: str, info: dict[str, Any]) -> StoredObject:
     return StoredObject(path, info.get("size"), nanoseconds, md5)
 
 
-def _reason(error: Exception) -> str:
-    """Words for a message: the error of a store, and what to do."""
-    said = one_line(error)[:160]
+def _explain_error(error: Exception) -> str:
+    """Say in a message what an error of a store means, and what to do."""
+    text = one_line(error)[:160]
     kind = type(error).__name__
-    if "Credentials" in kind or "credentials" in said:
+    if "Credentials" in kind or "credentials" in text:
         return (
-            f"no credentials ({said}); set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or "
+            f"no credentials ({text}); set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or "
             "FSSPEC_S3_ANON=true for a public bucket"
         )
     if isinstance(error, PermissionError):
-        return f"the store refuses ({said}); check your rights"
+        return f"the store refuses ({text}); check your rights"
     if isinstance(error, FileNotFoundError):
-        return f"not there ({said}); correct the address"
-    if "checksum" in said.lower():
-        return f"its bytes are not what the store says ({said}); put it there again"
-    return f"cannot be read ({said or kind}); check address and network"
+        return f"not there ({text}); correct the address"
+    if "checksum" in text.lower():
+        return f"its bytes are not what the store says ({text}); put it there again"
+    return f"cannot be read ({text or kind}); check address and network"

@@ -1,38 +1,39 @@
-"""Pictures that `pack` is given: what is known of each one before any is read, and how they are read."""
+"""The sources of `pack`: id, class and part of each picture before one is read, and the reading itself."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from mptctl.data.listing.image_folder import PART_WORDS, BadPictures
-from mptctl.data.listing.labelled_rows import LabelledRows, arrange
+from mptctl.data.listing.labelled_rows import LabelledRows, arrange_rows
 from mptctl.errors import some
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Pictures that a thread takes at once: a kill costs at most these of each thread again.
+# Pictures that a thread takes at once; after a kill, each thread repeats at most so many.
 CHUNK = 16
 
 
 class Original(NamedTuple):
-    """The encoded bytes of a picture at its source, and the nanosecond of the file's last change."""
+    """The encoded bytes of a picture, and the last change of its file in nanoseconds; 0 without a file."""
 
     content: bytes
     mtime: int = 0
 
 
 class Reading(NamedTuple):
-    """A picture whose turn has come.
+    """A picture that is to be read next.
 
     Attributes:
-        row: its number in the source.
-        read: gives its bytes, in any thread; DataError, without the picture's name, where it cannot.
+        row: row of the picture in the source.
+        read: reads the picture, in any thread; raises DataError, without the picture's name, if it cannot.
     """
 
     row: int
@@ -40,7 +41,7 @@ class Reading(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """By what a changed original is known."""
+    """Bytes and last change (nanoseconds) of an original: they tell whether it has changed."""
 
     size: int
     mtime: int
@@ -48,17 +49,16 @@ class Stamp(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PackSource(ABC):
-    """The pictures of one place.
+    """The pictures of one place, which `pack` copies.
 
     Attributes:
-        class_names: in the source's order.
-        ids: of each picture, in the order in which they are read; without a suffix where the source names no
-            file.
-        labels: index into ``class_names`` of each.
-        parts: ``train``, ``val``, ``test``, or "" where the source has no parts.
-        further: columns beside the known ones, a row a picture; None where there are none.
-        notes: what a person is told of the place.
-        digest: of what the place says of itself, where single pictures have no stamp.
+        class_names: names of the classes, in the source's order.
+        ids: id of each picture, in the order of reading; without a suffix where the source names no file.
+        labels: index into ``class_names``, one for each picture.
+        parts: ``train``, ``val`` or ``test`` for each picture; "" for each where the source has no parts.
+        further: further columns, one row for each picture; None without such columns.
+        notes: sentences for the user on what was found.
+        digest: digest of the tables or shards; "" where each picture has a stamp instead.
     """
 
     class_names: tuple[str, ...]
@@ -73,29 +73,42 @@ class PackSource(ABC):
         return len(self.ids)
 
     def folders(self) -> set[str]:
-        """Folders of classes that a copy has, also where they are empty."""
+        """Return the paths of all class folders that a copy as folders has."""
         places = {*zip(self.parts, self.labels, strict=True)}
         return {"/".join(filter(None, (part, self.class_names[label]))) for part, label in places}
 
     @abstractmethod
     def where(self, row: int) -> str:
-        """The place of one picture, for messages."""
+        """Return the place of one picture, for messages."""
 
     def stamp(self, row: int) -> Stamp | None:
-        """The present state of an original; None where it is as the digest says.
+        """Return the present stamp of an original; None where ``digest`` tells whether it has changed.
 
         Raises:
-            OSError: it is gone.
+            OSError: the original is gone.
         """
         return None
 
     @abstractmethod
     def readings(self, rows: Sequence[int]) -> Iterator[list[Reading]]:
-        """The pictures of some rows, ascending, a few at a time: what one thread takes at once."""
+        """Yield the readings of some rows, ascending, in lists of at most `CHUNK` for one thread each."""
+
+
+class OneByOneSource(PackSource):
+    """A source whose pictures are read one at a time, each by itself."""
+
+    @abstractmethod
+    def read(self, row: int) -> Original:
+        """Read one picture, in any thread; DataError, without the picture's name, if that fails."""
+
+    def readings(self, rows: Sequence[int]) -> Iterator[list[Reading]]:
+        """Yield the readings of some rows, `CHUNK` at a time; each reads its picture by `read`."""
+        for start in range(0, len(rows), CHUNK):
+            yield [Reading(row, partial(self.read, row)) for row in rows[start : start + CHUNK]]
 
 
 class ClassedRows(NamedTuple):
-    """Class and part of rows, in their source's own order: fields of a `PackSource`."""
+    """Class and part of each row, in the source's order, and notes: fields of a `PackSource`."""
 
     class_names: tuple[str, ...]
     labels: list[int]
@@ -103,28 +116,29 @@ class ClassedRows(NamedTuple):
     notes: list[str]
 
 
-def class_rows(rows: LabelledRows, known: Sequence[str] | None, what: str, advice: str) -> ClassedRows:
-    """Find class and part of each row as `arrange` does; classes without a picture are left out.
+def classify_rows(rows: LabelledRows, known: Sequence[str] | None, what: str, advice: str) -> ClassedRows:
+    """Give each row its class and part as `arrange_rows` does; leave out classes without a picture.
 
     Args:
-        rows, known, what: as of `arrange`.
-        advice: what to do about bad rows.
+        rows, known, what: as of `arrange_rows`.
+        advice: what to do about bad rows, for the message.
 
     Raises:
-        DataError: as of `arrange`; `BadPictures`: rows that cannot be used, all of them named.
+        DataError: as of `arrange_rows`.
+        BadPictures: there are bad rows; names all of them.
     """
-    arranged = arrange(rows, known, what)
+    arranged = arrange_rows(rows, known, what)
     if rows.problems:
         lines = [f"{rows.where(row)}: {problem}" for row, problem in sorted(rows.problems.items())]
         raise BadPictures(lines, len(rows.ids), advice)
     labels = np.empty_like(arranged.labels)
     labels[arranged.order] = arranged.labels
-    there, positions = np.unique(labels, return_inverse=True)
+    used, positions = np.unique(labels, return_inverse=True)
     names = arranged.class_names
-    empty = [names[label] for label in sorted(set(range(len(names))) - set(there.tolist()))]
+    empty = [names[label] for label in np.setdiff1d(np.arange(len(names)), used)]
     notes = [f"left out: {len(empty)} of {len(names)} classes, which have no picture: {some(empty)}"]
     return ClassedRows(
-        class_names=tuple(names[label] for label in there.tolist()),
+        class_names=tuple(names[label] for label in used.tolist()),
         labels=positions.tolist(),
         parts=[PART_WORDS[word] for word in rows.parts] or [""] * len(rows.ids),
         notes=notes if empty else [],

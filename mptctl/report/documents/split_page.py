@@ -9,7 +9,7 @@ import numpy as np
 
 from mptctl.data.sheet import training_sheet
 from mptctl.data.split import Split
-from mptctl.data.split_summary import SplitSummary, identical_pictures
+from mptctl.data.split_summary import SplitSummary, list_identical
 from mptctl.errors import DataError
 from mptctl.recipe import DEFAULT_PRESET, load_recipe
 from mptctl.recipe.picture_words import training_words
@@ -45,7 +45,7 @@ def split_page(split: Split, summary: SplitSummary, argv: Sequence[str]) -> str:
     document = split_document(summary)
     sentences = [part.text for part in document.parts if isinstance(part, Note)]
     parts = next(part for part in document.parts if isinstance(part, Table))
-    identical = identical_pictures(summary.duplicates)
+    identical = list_identical(summary.duplicates)
     preset = DEFAULT_PRESET[split.file.source]
     return render_page(
         "split",

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torchvision.transforms import v2
 
-from mptctl.data.augmentation.drawing import OPERATIONS, Transforms, amounts_of
+from mptctl.data.augmentation.drawing import OPERATIONS, Transforms, compute_amounts
 from mptctl.data.plan import EpochPlan
 from mptctl.recipe import DataRecipe
 
@@ -54,7 +54,7 @@ def amount(name: str, magnitude: float, space: str, bins: int) -> float:
     if magnitudes is None:
         return 0.0
     place = magnitudes.double().tolist().index(abs(magnitude))
-    table = amounts_of("wide" if wide else "usual", bins, SIZE)
+    table = compute_amounts("wide" if wide else "usual", bins, SIZE)
     return float(table[OPERATIONS.index(name), place, int(magnitude < 0)])
 
 

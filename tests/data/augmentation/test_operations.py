@@ -11,7 +11,7 @@ from torch import Tensor
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as vision
 
-from mptctl.data.augmentation.drawing import OPERATIONS, Erasures, Operations, Transforms, amounts_of
+from mptctl.data.augmentation.drawing import OPERATIONS, Erasures, Operations, Transforms, compute_amounts
 from mptctl.data.augmentation.operations import erase, operate, operate_in_groups
 from mptctl.data.plan import EpochPlan
 from mptctl.recipe import DataRecipe
@@ -44,7 +44,7 @@ def test_an_operation_of_a_space_makes_torchvisions_pixels(name: str, how: dict[
     modes = {key: v2.InterpolationMode(how[key]) for key in how if key == "interpolation"}
     theirs = v2.TrivialAugmentWide(**how | modes)
     maker, signed = v2.AutoAugment._AUGMENTATION_SPACE[name]
-    table = amounts_of("usual", 31, 33)[OPERATIONS.index(name)]
+    table = compute_amounts("usual", 31, 33)[OPERATIONS.index(name)]
     for place in (0, 7, 30):
         magnitudes = maker(31, 33, 33)
         for side in (0, 1) if signed else (0,):

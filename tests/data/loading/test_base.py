@@ -48,7 +48,7 @@ class SlowLoader(Loader):
         size = self.plan.data.image_size
         for job in jobs:
             time.sleep(CONSUMER)
-            yield self.batch(job, torch.zeros(len(job.index), size, size, 3))
+            yield self.make_batch(job, torch.zeros(len(job.index), size, size, 3))
 
 
 def test_statistics_count_all_the_time_that_a_batch_was_waited_for(split: Split) -> None:
@@ -56,7 +56,7 @@ def test_statistics_count_all_the_time_that_a_batch_was_waited_for(split: Split)
     assert len(list(loader.epoch(0))) == 5
     assert loader.stats.wait_seconds >= 5 * CONSUMER
     assert loader.stats.wait_share > 0.5
-    assert "be faster" in loader.bottleneck()
+    assert "be faster" in loader.describe_bottleneck()
 
 
 def test_the_bottleneck_is_named_with_the_setting_that_moves_it(split: Split, loader_of: MakeLoader) -> None:
@@ -68,7 +68,7 @@ def test_the_bottleneck_is_named_with_the_setting_that_moves_it(split: Split, lo
         loader.stats = LoaderStats()
         loader.stats.count(100, 0.0)
         loader.stats.wait_seconds = wait * loader.stats.seconds
-        assert words in loader.bottleneck()
+        assert words in loader.describe_bottleneck()
 
 
 def test_a_sample_that_is_missing_or_seen_twice_makes_an_evaluation_invalid(split: Split) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torchvision.transforms.v2 import functional as vision
 
-from mptctl.data.loading.dali_pipeline import edge_renormalization, fitted_size, pad_for_resize
+from mptctl.data.loading.dali_pipeline import compute_canvas, compute_resize_and_crop, edge_gain
 from mptctl.data.pictures import resize_and_crop
 
 
@@ -17,7 +17,7 @@ def test_the_resized_size_and_the_crop_are_torchvisions(
     height: int, width: int, size: int, more: int
 ) -> None:
     resize = size + more
-    target, crop = fitted_size(np.array([[height, width]], dtype=np.int32), resize, size)
+    target, crop = compute_resize_and_crop(np.array([[height, width]], dtype=np.int32), resize, size)
     resized = vision.resize(torch.zeros(3, height, width, dtype=torch.uint8), [resize])
     assert target[0].tolist() == list(resized.shape[1:])
     # A picture whose pixels say where they are: its corner says where it was cut.
@@ -27,7 +27,7 @@ def test_the_resized_size_and_the_crop_are_torchvisions(
 
 
 def test_the_outermost_pixel_loses_what_lies_beyond_the_edge() -> None:
-    gain = edge_renormalization(np.array([0.5, 1.0, 2.0, 4.0]))
+    gain = edge_gain(np.array([0.5, 1.0, 2.0, 4.0]))
     assert gain[:2].tolist() == [1.0, 1.0]
     # At scale 2 the centre is one pixel from the edge: weights 1/4, 3/4, 3/4, 1/4, the first one beyond the edge.
     assert gain[2] == 2 / (2 - 0.25)
@@ -36,8 +36,8 @@ def test_the_outermost_pixel_loses_what_lies_beyond_the_edge() -> None:
 
 def test_only_the_outermost_rows_of_a_picture_that_is_made_smaller_are_scaled() -> None:
     stored = np.array([[64, 96], [16, 24]], dtype=np.int32)
-    target, crop = fitted_size(stored, 32, 32)
-    found = pad_for_resize(stored, target, crop, 32)
+    target, crop = compute_resize_and_crop(stored, 32, 32)
+    found = compute_canvas(stored, target, crop, 32)
     rows, columns = found["row_gain"][:, :, 0, 0], found["column_gain"][:, 0, :, 0]
     assert (rows[0, [0, -1]] > 1).all()
     assert (rows[0, 1:-1] == 1).all()

@@ -9,10 +9,10 @@ import torch
 from mptctl.data.loading.dali_pipeline import (
     CentreCrops,
     CentreCropsWithEdges,
-    Shape,
+    Geometry,
     StoredCrops,
+    choose_geometry,
     decoder_settings,
-    shape_of,
 )
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import Split
@@ -33,11 +33,11 @@ from tests.common import CPU
     ],
 )
 def test_every_shape_is_told_what_it_asks_for(
-    split: Split, part: Part, setting: dict[str, object], shape: type[Shape], window: bool
+    split: Split, part: Part, setting: dict[str, object], shape: type[Geometry], window: bool
 ) -> None:
     data = DataRecipe.model_validate({"image_size": 32, **setting})
     plan = LoadPlan(split, data, part, 8, 0, part == "train", CPU)
-    found = shape_of(plan)
+    found = choose_geometry(plan)
     assert type(found) is shape
     assert ("window" in found.names) == window
     job = next(plan.jobs(0))

@@ -118,7 +118,7 @@ def test_evaluation_neither_mixes_nor_repeats(uneven: Split, loader_of: MakeLoad
 
 def test_parts_of_a_batch_know_their_partners(uneven: Split, loader_of: MakeLoader) -> None:
     batch = next(loader_of(uneven, KINDS[0], batch_size=12, **BOTH).epoch(0))
-    parts = batch.parts(3)
+    parts = batch.split_into(3)
     assert [part.position for part in parts] == [0, 4, 8]
     assert batch.mixing is not None
     for column, values in enumerate(batch.mixing):

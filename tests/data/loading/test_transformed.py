@@ -10,7 +10,7 @@ import torch
 
 from mptctl.data.augmentation.operations import erase, operate
 from mptctl.data.loading.base import Loader
-from mptctl.data.pictures import augment, channels_first
+from mptctl.data.pictures import channels_first, crop_and_flip
 from mptctl.data.plan import EpochPlan
 from mptctl.data.split import Split, make_split
 from tests.common import KINDS, MakeLoader, make_folder
@@ -49,7 +49,10 @@ def test_a_picture_is_what_the_plan_says(same_size: Split, loader_of: MakeLoader
     transforms = plan.transforms(2, rows)
     assert transforms is not None
     cut = torch.stack(
-        [augment(loader.plan.picture(i), loader.plan.data, views, row) for row, i in enumerate(rows.tolist())]
+        [
+            crop_and_flip(loader.plan.picture(i), loader.plan.data, views, row)
+            for row, i in enumerate(rows.tolist())
+        ]
     )
     expected = loader.normalise(operate(cut, transforms))
     erase(expected, transforms)
