@@ -138,7 +138,7 @@ def _print_times(bench: KernelBench) -> None:
 
 def _print_counts(bench: KernelBench) -> None:
     """Print three tables on the compiled kernel: its bounds, how it is compiled, and its instructions."""
-    last_batch_size = bench.rows[-1].n
+    last_batch_size = bench.rows[-1].n if bench.rows else None  # no rows where nothing could be compiled
     typer.echo("µs by machine code, without a GPU: the largest of issue, alu, sfu and floor binds")
     _print_table(
         ("GPU", "rows", "classes", "type", "issue", "alu", "sfu", "floor", "ratio", "binds"),
