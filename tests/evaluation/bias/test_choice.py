@@ -18,7 +18,7 @@ from mptctl.evaluation.statistics import upper_bounds
 from tests.evaluation.made_up import made_up
 
 # No shift heals a flip between old classes, and a larger k hardly does.
-BEGIN_WITH_OLD = "train an update by MPT that begins with the old model (--init old)"
+TRAIN_BY_MPT = "train an update by MPT, which has fewer flips between old classes"
 
 
 def by_one_bias(samples: ValidationSamples, bias: float) -> tuple[int, int]:
@@ -168,7 +168,7 @@ def test_what_cannot_be_met_names_the_least_that_can_be_had() -> None:
     assert (
         f"{100 * flips / n:.2f} % ({flips} of {n} validation pictures of old classes), at most {100 * bound:.2f} %"
     ) in str(refused.value)
-    assert str(refused.value).endswith(f"; raise the budget, hold out more pictures, or {BEGIN_WITH_OLD}")
+    assert str(refused.value).endswith(f"; raise the budget, hold out more pictures, or {TRAIN_BY_MPT}")
     assert choose_bias(samples, Budget(max_nfr=float(bound))).line.steps.flips.min() == flips
     with pytest.raises(GateFailed, match="the least that can be had is"):
         choose_bias(samples, Budget(max_er_increase=-0.9))
@@ -226,7 +226,7 @@ def test_a_budget_near_the_least_that_can_be_reached_is_said() -> None:
     # As many flips as were seen are the most with which it is met: so few or fewer come up about every other time.
     assert said is not None
     assert f"({flips} of {n}): about {100 * binom.cdf(flips, n, flips / n):.0f} % of validation parts" in said
-    assert said.endswith(f"; hold out more pictures, or {BEGIN_WITH_OLD}")
+    assert said.endswith(f"; hold out more pictures, or {TRAIN_BY_MPT}")
     assert warn_if_barely_met(choose_bias(samples, far), far) is None
     points = Budget(max_er_increase=0.1)
     assert warn_if_barely_met(choose_bias(samples, points), points) is None
