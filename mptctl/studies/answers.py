@@ -1,4 +1,4 @@
-"""The answers of a run to the validation and the test part: read from its folder, or asked of its model."""
+"""The predictions of a run on the validation and the test part: read from its folder, or computed anew."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mptctl.studies.answers_file import (
     write_answers,
 )
 from mptctl.studies.run_folders import find_by_digest, kept_answers
-from mptctl.studies.training_cost import RunWork, steps_of
+from mptctl.studies.training_cost import RunWork, count_steps
 
 if TYPE_CHECKING:
     from mptctl.evaluation.reading.predictions import Predictions
@@ -37,19 +37,21 @@ if TYPE_CHECKING:
 
 
 def run_answers(folder: Path, session: Session = Session(), *, split: Split | None = None) -> RunAnswers:
-    """The answers of a run: those in its folder if they are its checkpoint's, else new ones, then kept there.
-    A folder without a checkpoint needs ``answers.npz`` and ``recipe.yaml``, and neither pictures nor a split.
+    """Return the predictions of a run: those in its folder if they are its checkpoint's, else computed ones.
+
+    Computed ones are written to the folder, where it can be written and they are on the split beside it. A
+    folder without a checkpoint needs ``answers.npz`` and ``recipe.yaml``, and neither pictures nor a split.
 
     Args:
         folder: of the run.
-        session: where the model computes, and who is told how far it is.
-        split: whose pictures are asked; default: the one beside the run.
+        session: where the model computes, and who is told of its progress.
+        split: whose pictures are predicted; None: the split beside the run.
 
     Raises:
-        CheckpointError: no run there, a damaged one, or one of another split.
+        CheckpointError: there is no run, it is damaged, or it is of another split.
         UsageError: there is no split, or no such device.
-        DataError: pictures that are gone, or a split without a test part.
-        NonFiniteError: logits that are NaN.
+        DataError: pictures are gone, or the split has no test part.
+        NonFiniteError: logits are NaN.
     """
     best = folder / "best.pt"
     if not best.is_file():
@@ -57,114 +59,130 @@ def run_answers(folder: Path, session: Session = Session(), *, split: Split | No
     from mptctl.models.checkpoint import load_checkpoint
 
     checkpoint, kept = load_checkpoint(best), read_answers(folder)
-    wanted = None if split is None else split.fingerprint
-    if (
-        kept is not None
-        and kept.head.digest == checkpoint.digest
-        and wanted in (None, kept.head.split_fingerprint)
-    ):
-        return _counted_again(kept, checkpoint)
-    own = split_above(folder)
+    if kept is not None and _are_of(kept, checkpoint, split):
+        return _with_current_work(kept, checkpoint)
+    split_beside = split_above(folder)
     if split is None:
-        split = own or find_split(folder.parent, [folder])
+        split = split_beside or find_split(folder.parent, [folder])
     trained_on = checkpoint.meta.split_fingerprint
     if trained_on not in (None, split.fingerprint):
         raise CheckpointError(
             f"{best}: was trained on the split {str(trained_on)[:12]}, {split.run_root} has "
             f"{split.fingerprint[:12]}; compare runs of one split"
         )
-    answers = _ask(folder, checkpoint, relocate(split, session.data_root), session)
-    if own is not None and own.fingerprint == split.fingerprint:
-        _keep_if_it_can_be_written(answers)
+    answers = _compute_answers(folder, checkpoint, relocate(split, session.data_root), session)
+    if split_beside is not None and split_beside.fingerprint == split.fingerprint:
+        _write_if_possible(answers)
     return answers
 
 
-def _counted_again(kept: RunAnswers, checkpoint: Checkpoint) -> RunAnswers:
-    """Counts the work anew where the run went on since or a teacher was not there."""
-    work, batch = kept.head.work, kept.recipe.optim.batch_size
-    steps, _ = steps_of(kept.folder)
-    if None not in work.teachers.values() and work.pictures == (None if steps is None else steps * batch):
+def _are_of(kept: RunAnswers, checkpoint: Checkpoint, split: Split | None) -> bool:
+    """Tells whether kept predictions are those of a checkpoint, and of a split if one is given."""
+    is_of_split = split is None or split.fingerprint == kept.head.split_fingerprint
+    return is_of_split and kept.head.digest == checkpoint.digest
+
+
+def _with_current_work(kept: RunAnswers, checkpoint: Checkpoint) -> RunAnswers:
+    """Return kept predictions with the work of the run as it is now; written back if the work has changed.
+
+    The work changes where the run was trained for longer, or a missing teacher is there now.
+    """
+    work = kept.head.work
+    steps = count_steps(kept.folder).total
+    pictures = None if steps is None else steps * kept.recipe.optim.batch_size
+    if None not in work.teachers.values() and work.pictures == pictures:
         return kept
     counted = _count_work(kept.folder, checkpoint)
     if counted == work:
         return kept
     answers = replace(kept, head=kept.head.model_copy(update={"work": counted}))
-    _keep_if_it_can_be_written(answers)
+    _write_if_possible(answers)
     return answers
 
 
 def _count_work(folder: Path, checkpoint: Checkpoint) -> RunWork:
+    """Count the work of the run that a checkpoint is of; teachers are looked for beside the run."""
     from mptctl.studies.cost_of_run import count_run
 
-    teachers = checkpoint.meta.teachers
-    return count_run(
-        folder, checkpoint.meta, {name: find_by_digest(digest, folder) for name, digest in teachers.items()}
-    )
+    digests = checkpoint.meta.teachers
+    teachers = {name: find_by_digest(digest, folder) for name, digest in digests.items()}
+    return count_run(folder, checkpoint.meta, teachers)
 
 
-def _keep_if_it_can_be_written(answers: RunAnswers) -> None:
-    with suppress(StorageError):  # what cannot be kept is asked again the next time
+def _write_if_possible(answers: RunAnswers) -> None:
+    """Write predictions to the run's folder; where that fails, they are computed again the next time."""
+    with suppress(StorageError):
         write_answers(answers)
 
 
 def split_above(folder: Path) -> Split | None:
-    """The split of the run root that a run lies in, or its ensemble; None where there is none."""
+    """Load the split of the run root that a run or its ensemble lies in; None where there is none."""
     for root in list(folder.resolve().parents)[:2]:
         if (root / SPLIT_NAME).is_file() and any(root.glob("manifest*.npz")):
             return load_split(root)
     return None
 
 
-def _ask(folder: Path, checkpoint: Checkpoint, split: Split, session: Session) -> RunAnswers:
-    """Answers of a checkpoint on the validation and the test part."""
+def _compute_answers(folder: Path, checkpoint: Checkpoint, split: Split, session: Session) -> RunAnswers:
+    """Compute the predictions of a checkpoint on the validation and the test part, its calibration and work.
+
+    Args:
+        folder: of the run.
+        checkpoint: its best one.
+        split: whose pictures are predicted; without a validation part the predictions on it are empty.
+        session: where the model computes.
+    """
     from mptctl.inference.predict import predict
 
-    names, old = split.classes.names, frozenset(split.classes.old)
-    asked = {
+    predictions = {
         part: predict({"run": checkpoint}, split, session, part=part)["run"]
         for part in PARTS
         if part == "test" or len(split.indices(part))
     }
-
-    def answers(part: Part) -> PartAnswers:
-        if part not in asked:
-            return no_answers()
-        rows, pairing = split.indices(part), pair({"run": asked[part]})
-        scores = score(pairing, "run", old)
-        assert scores is not None  # a checkpoint has logits
-        back = np.argsort(pairing.rows["run"])  # from the order of the ids to that of the manifest
-        place = {name: i for i, name in enumerate(names)}
-        column = np.array([place[label] for label in pairing.vocabulary], dtype=np.int64)
-        took_new = column[pairing.answers["run"]] >= len(old)
-        return round_answers(
-            index=rows,
-            label=column[pairing.truth][back],
-            old_answer=column[scores.old_answer][back],
-            new_answer=column[scores.new_answer][back],
-            old_logit=scores.old_logit[back],
-            new_logit=scores.new_logit[back],
-            took_new=took_new[back],
-            confidence=scores.confidence[back],
-            classes=len(names),
-        )
-
+    answers = {part: _answers_on(part, predicted, split) for part, predicted in predictions.items()}
     meta = checkpoint.meta
     head = AnswersHead(
         schema_version=SCHEMA_VERSION,
         digest=checkpoint.digest,
         teachers=meta.teachers,
-        class_names=names,
+        class_names=split.classes.names,
         num_old=split.classes.num_old,
         num_known=len(meta.class_names),
         request=split.file.request,
         split_fingerprint=split.fingerprint,
         work=_count_work(folder, checkpoint),
-        calibration=_calibration(asked["test"], asked.get("val")),
+        calibration=_calibration(predictions["test"], predictions.get("val")),
     )
-    return RunAnswers(folder, meta.recipe, head, answers("val"), answers("test"))
+    return RunAnswers(folder, meta.recipe, head, answers.get("val", no_answers()), answers["test"])
+
+
+def _answers_on(part: Part, predictions: Predictions, split: Split) -> PartAnswers:
+    """Predictions with logits on one part, in the order of the manifest, as the small file holds them."""
+    names, old = split.classes.names, frozenset(split.classes.old)
+    pairing = pair({"run": predictions})
+    scores = score(pairing, "run", old)
+    assert scores is not None  # a checkpoint has logits
+    # From the order of the ids to that of the manifest.
+    manifest_order = np.argsort(pairing.rows["run"])
+    # Classes by their places among the split's, for those by their places in the vocabulary.
+    place = {name: i for i, name in enumerate(names)}
+    class_of = np.array([place[label] for label in pairing.vocabulary], dtype=np.int64)
+    took_new = class_of[pairing.answers["run"]] >= len(old)
+    return round_answers(
+        index=split.indices(part),
+        label=class_of[pairing.truth][manifest_order],
+        old_answer=class_of[scores.old_answer][manifest_order],
+        new_answer=class_of[scores.new_answer][manifest_order],
+        old_logit=scores.old_logit[manifest_order],
+        new_logit=scores.new_logit[manifest_order],
+        took_new=took_new[manifest_order],
+        confidence=scores.confidence[manifest_order],
+        classes=len(names),
+    )
 
 
 def _calibration(test: Predictions, validation: Predictions | None) -> KeptCalibration:
+    """Measure calibration on the test part, with a temperature fitted on the validation part if any."""
     from mptctl.evaluation.calibration.report import measure_calibration
 
     report = measure_calibration(test, validation)

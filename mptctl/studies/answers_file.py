@@ -1,4 +1,4 @@
-"""The answers of a run to the validation and the test part, and the small file that holds them."""
+"""The predictions of a run on the validation and the test part (answers), and the small file of them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ SCHEMA_VERSION = 2
 # The parts in the file, and the arrays of each.
 PARTS: tuple[Part, ...] = ("val", "test")
 ARRAYS = ("index", "label", "old_answer", "new_answer", "old_logit", "gap", "confidence")
-# The smallest number above zero that half precision has: the gap of an answer that is only just a new class.
+# The smallest positive number of half precision: the least gap of a prediction that is a new class.
 LEAST = np.float16(2.0**-24)
-# Keys of a recipe's runtime with which a run of another value is another row.
+# Keys of a recipe's runtime that change a run by more than rounding: with another value it is another row.
 MORE_THAN_ROUNDING = ("precision", "teacher_precision", "sync_batchnorm")
 
 
@@ -62,20 +62,23 @@ class AnswersHead(Model):
 
 @dataclass(frozen=True)
 class PartAnswers:
-    """Answers of one model on one part. Classes are places in the split's order, so that old ones come first.
+    """Predictions of one model on the N samples of one part.
+
+    Classes are indices in the split's order, so that old classes come first. The best old class of a sample
+    is the old class with the largest logit; likewise the best new class.
 
     Attributes:
         index: (N,) int32 row of each sample in the split's manifest, ascending.
-        label: (N,) true classes, in the smallest unsigned type that holds them, as the next two.
-        old_answer, new_answer: (N,) the best old class and the best new one.
+        label: (N,) true classes, in the smallest unsigned type that holds all classes.
+        old_answer, new_answer: (N,) best old and best new class, in the same type.
         old_logit: (N,) float16 logit of the best old class, rounded from float32.
-        gap: (N,) float16, logit of the best new class minus that of the best old one, rounded to 11 bits with
-            its sign kept: the answer is the new class exactly where it is above zero. Minus infinity where
-            none is known.
-        confidence: (N,) float16 softmax probability of the answer, rounded.
+        gap: (N,) float16 logit of the best new class minus that of the best old one, rounded to 11 bits with
+            the sign kept: the prediction is the best new class exactly where the gap is above zero. Minus
+            infinity where the model knows no new class.
+        confidence: (N,) float16 softmax probability of the prediction, rounded.
 
-    Answers without a bias, and all rates that follow from them, are exact. A bias is exact but for samples
-    whose gap lies within the rounding of it, a part of 2^-11.
+    Predictions without a shift, and all rates of them, are exact. With a shift, only samples may be wrong
+    whose gap differs from the shift by less than rounding, a relative 2^-11.
     """
 
     index: NDArray[np.int32]
@@ -91,22 +94,22 @@ class PartAnswers:
 
     @property
     def new_logit(self) -> NDArray[np.float64]:
-        """(N,) logit of the best new class."""
+        """(N,) logit of the best new class; minus infinity where the model knows no new class."""
         return self.old_logit.astype(np.float64) + self.gap.astype(np.float64)
 
     def answers(self, bias: float = 0.0) -> NDArray[np.int64]:
-        """(N,) answers once a constant is taken off the logits of the new classes."""
-        new = self.gap.astype(np.float64) > bias
-        return np.where(new, self.new_answer, self.old_answer).astype(np.int64)
+        """(N,) predicted classes after ``bias`` is subtracted from the logits of the new classes."""
+        is_new = self.gap.astype(np.float64) > bias
+        return np.where(is_new, self.new_answer, self.old_answer).astype(np.int64)
 
     def right(self, bias: float = 0.0) -> NDArray[np.bool_]:
-        """(N,) which of them are right."""
+        """(N,) whether each of these predictions is right."""
         right: NDArray[np.bool_] = self.answers(bias) == self.label
         return right
 
     @property
     def wrong_by_bias(self) -> WrongByBias:
-        """Wrong answers as a constant is taken off the logits of the new classes."""
+        """The wrong samples at every bias: gaps, and whether the best new and the best old class are wrong."""
         return WrongByBias(
             self.gap.astype(np.float64), self.new_answer != self.label, self.old_answer != self.label
         )
@@ -114,13 +117,13 @@ class PartAnswers:
 
 @dataclass(frozen=True)
 class RunAnswers:
-    """A run, and what it answered.
+    """A run and its predictions.
 
     Attributes:
         folder: of the run.
-        recipe: that it was trained by.
+        recipe: of its training.
         head: checkpoint, teachers, split, and counted work.
-        val, test: its answers; `val` is empty where the split has no validation part.
+        val, test: predictions on the two parts; `val` is empty where the split has no validation part.
     """
 
     folder: Path
@@ -130,21 +133,23 @@ class RunAnswers:
     test: PartAnswers
 
     def part(self, name: Part) -> PartAnswers:
-        """Its answers to one of the two parts."""
+        """The predictions on the part ``val`` or ``test``; KeyError for ``train``."""
         return {"val": self.val, "test": self.test}[name]
 
 
 def settings_of(run: RunAnswers) -> str:
-    """The settings that the seeds of a row share, as text: the recipe without its seed and keys of speed."""
+    """The settings that runs of a row share, as JSON: recipe without seed and speed, number of teachers."""
     recipe = run.recipe.model_dump(mode="json")
-    free = may_change_between_starts()
+    keys_of_speed = may_change_between_starts()
     recipe["runtime"] = {key: recipe["runtime"][key] for key in MORE_THAN_ROUNDING}
-    recipe["data"] = {key: value for key, value in recipe["data"].items() if f"data.{key}" not in free}
+    recipe["data"] = {
+        key: value for key, value in recipe["data"].items() if f"data.{key}" not in keys_of_speed
+    }
     return json.dumps([recipe, len(run.head.teachers)], sort_keys=True)
 
 
 def answers_digest(run: RunAnswers) -> str:
-    """A digest of all that is kept of a run's answers: two models that are not one have another."""
+    """The SHA-256 of a run's kept predictions, by which copies of one model are recognised."""
     digest = hashlib.sha256()
     for part in (run.val, run.test):
         for name in ARRAYS:
@@ -153,17 +158,20 @@ def answers_digest(run: RunAnswers) -> str:
 
 
 def read_answers(folder: Path) -> RunAnswers | None:
-    """Reads ``answers.npz`` and ``recipe.yaml``; None without the first, or where it is of no use.
+    """Read ``answers.npz`` and ``recipe.yaml`` of a run folder.
+
+    Returns:
+        None where there is no ``answers.npz``; also where one of the two files cannot be read, but a
+        checkpoint is there from which predictions can be computed anew.
 
     Raises:
-        CheckpointError: it or the recipe is damaged or missing, and there is no checkpoint that could answer
-            anew.
+        CheckpointError: one of the two files cannot be read, and there is no checkpoint.
     """
     path = folder / ANSWERS_NAME
     if not path.is_file():
         return None
     try:
-        # Opened here: of a file that is cut short numpy would leave it open.
+        # Opened here, since numpy leaves a file open that is cut short.
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             head = AnswersHead.model_validate_json(bytes(arrays["head"]))
             if head.schema_version != SCHEMA_VERSION:
@@ -189,13 +197,13 @@ def write_answers(answers: RunAnswers) -> None:
     """Write ``answers.npz`` into the run's folder, whole or not at all.
 
     Raises:
-        StorageError: it cannot be written; what was there stays.
+        StorageError: the file cannot be written; an earlier file stays.
     """
     write_atomically(answers.folder / ANSWERS_NAME, answers_bytes(answers))
 
 
 def answers_bytes(answers: RunAnswers) -> bytes:
-    """The content of ``answers.npz``; the same for the same answers, whenever it is made."""
+    """The content of ``answers.npz``: the same bytes for the same predictions."""
     head = np.frombuffer(answers.head.model_dump_json().encode(), dtype=np.uint8)
     parts = {"val": answers.val, "test": answers.test}
     arrays: dict[str, Any] = {
@@ -218,19 +226,27 @@ def round_answers(  # noqa: PLR0913  # the arrays of a file
     confidence: NDArray[np.float64],
     classes: int,
 ) -> PartAnswers:
-    """Bring numbers into the types of the file; which answer was given is kept whatever the rounding."""
-    small = np.min_scalar_type(max(classes - 1, 0))
-    known = np.isfinite(new_logit)
+    """Round (N,) arrays to the types of the file, so that no prediction changes.
+
+    Args:
+        index, label, old_answer, new_answer, old_logit, confidence: as in `PartAnswers`.
+        new_logit: of the best new class; not finite where the model knows no new class.
+        took_new: whether the prediction is the best new class, which fixes the sign of the rounded gap.
+        classes: their number, which decides the type of classes.
+    """
+    class_type = np.min_scalar_type(max(classes - 1, 0))
+    knows_new = np.isfinite(new_logit)
     largest = float(np.finfo(np.float16).max)
-    difference = np.where(known, new_logit - np.where(np.isfinite(old_logit), old_logit, -largest), 0.0)
+    finite_old_logit = np.where(np.isfinite(old_logit), old_logit, -largest)
+    difference = np.where(knows_new, new_logit - finite_old_logit, 0.0)
     gap = np.clip(difference, -largest, largest).astype(np.float16)
     gap = np.where(took_new, np.maximum(gap, LEAST), np.minimum(gap, np.float16(0)))
-    gap = np.where(known, gap, np.float16(-np.inf))
+    gap = np.where(knows_new, gap, np.float16(-np.inf))
     return PartAnswers(
         index=index.astype(np.int32),
-        label=label.astype(small),
-        old_answer=old_answer.astype(small),
-        new_answer=np.where(known, new_answer, 0).astype(small),
+        label=label.astype(class_type),
+        old_answer=old_answer.astype(class_type),
+        new_answer=np.where(knows_new, new_answer, 0).astype(class_type),
         old_logit=np.clip(old_logit, -largest, largest).astype(np.float16),
         gap=gap,
         confidence=confidence.astype(np.float16),
@@ -238,6 +254,7 @@ def round_answers(  # noqa: PLR0913  # the arrays of a file
 
 
 def no_answers() -> PartAnswers:
+    """Predictions on a part without samples."""
     rows, numbers = np.empty(0, dtype=np.int64), np.empty(0)
     return round_answers(
         index=rows,
@@ -253,12 +270,16 @@ def no_answers() -> PartAnswers:
 
 
 def _pack(part: PartAnswers) -> dict[str, NDArray[Any]]:
-    """Arrays as they are written. Rows as steps from one to the next: nearly all are small, and pack well."""
+    """The arrays as they are written: as `PartAnswers`, but each row index as its step from the one before.
+
+    Steps are small numbers, which compress well.
+    """
     arrays = {name: getattr(part, name) for name in ARRAYS}
     return arrays | {"index": np.diff(part.index, prepend=np.int32(0))}
 
 
 def _unpack(arrays: dict[str, NDArray[Any]]) -> PartAnswers:
+    """Undo `_pack`; ValueError where the arrays are not of one length."""
     lengths = {len(array) for array in arrays.values()}
     if len(lengths) > 1:
         raise ValueError(f"arrays of {sorted(lengths)} samples")

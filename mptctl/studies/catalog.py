@@ -1,4 +1,4 @@
-"""The recipes and studies that can be named, with one line each, and what stands behind a name."""
+"""The presets and studies that have names: a list with one line each, and the content of one of them."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ class Catalog(Model):
 
 
 def catalog() -> list[CatalogEntry]:
-    """Every preset and every study, without their content.
+    """List every preset and every study, without their content.
 
     Raises:
-        UsageError: a study that is not valid.
+        UsageError: a study is not valid.
     """
     entries = [*map(_preset_entry, preset_names()), *map(_study_entry, study_names())]
     return [entry.model_copy(update={"content": None}) for entry in entries]
 
 
 def find_in_catalog(name: str) -> list[CatalogEntry]:
-    """Finds what a name stands for: a preset, a study, or one of each.
+    """Find the preset, the study, or both of a name, with their content.
 
     Raises:
-        UsageError: it stands for nothing; the nearest name is in the message.
+        UsageError: there is neither; the message suggests the nearest name.
     """
     presets, studies = preset_names(), study_names()
     if name not in presets and name not in studies:
@@ -61,7 +61,7 @@ def find_in_catalog(name: str) -> list[CatalogEntry]:
 
 
 def _preset_entry(name: str) -> CatalogEntry:
-    # The comment that its file begins with says what it is.
+    """The entry of a preset; its description is the comment in the first line of its file."""
     with open(preset_folder() / f"{name}.yaml", encoding="utf-8") as file:
         description = file.readline().removeprefix("#").strip()
     content = load_recipe(name).model_dump(mode="json", context=ALL_KEYS)

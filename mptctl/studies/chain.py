@@ -1,4 +1,4 @@
-"""A chain of updates, each against the one before and the first: flips that are new, lasting and healed."""
+"""A chain of updates: the flips of each against the first model, and which are new, lasting and healed."""
 
 from __future__ import annotations
 
@@ -71,13 +71,12 @@ class ChainReport(Model):
 
 
 class FlipsOfFirst(NamedTuple):
-    """The fate of the right answers of generation 0 in one update; counts of samples.
+    """Counts of samples that generation 0 gets right, and this update or the generation before gets wrong.
 
     Attributes:
-        new: wrong now, right in the generation before; also where an earlier one had broken and another
-            healed them.
-        lasting: wrong now and in the generation before.
-        healed: right now, wrong in the generation before.
+        new: right in the generation before, wrong now; some may have been wrong in an earlier generation.
+        lasting: wrong in the generation before, and now.
+        healed: wrong in the generation before, right now.
     """
 
     new: int
@@ -86,14 +85,14 @@ class FlipsOfFirst(NamedTuple):
 
 
 def follow_flips(right: Sequence[BoolArray]) -> list[FlipsOfFirst]:
-    """Follow the flips against generation 0 through the generations.
+    """Count, for each generation from 1 on, the new, lasting and healed flips against generation 0.
+
+    New and lasting flips together are those of the generation; lasting and healed ones together are those of
+    the generation before.
 
     Args:
-        right: for each generation from 0 on, (N,) which test samples of generation 0's classes it gets right.
-
-    Returns:
-        One entry for each generation from 1 on. The new and the lasting ones are its flips against generation
-        0, the lasting and the healed ones those of the generation before.
+        right: for each generation from 0 on, (N,) whether it is right on each test sample of generation 0's
+            classes.
 
     >>> right = np.array([[True, True, True], [True, False, False], [False, True, False]])
     >>> follow_flips(list(right))
@@ -111,27 +110,27 @@ def follow_flips(right: Sequence[BoolArray]) -> list[FlipsOfFirst]:
 
 
 def report_chains(folders: Sequence[Path], session: Session = Session()) -> ChainReport:
-    """Every chain of updates that some runs make up.
+    """Measure every chain of updates among some runs.
 
-    Which run an update replaces is what it records; a chain ends with an update that no other replaces.
+    Each update records the run that it replaces. A chain ends with an update that no other update replaces.
 
     Args:
-        folders: of the runs; those that belong to no chain are left alone.
-        session: for models that did not answer yet; see `run_answers`.
+        folders: of the runs; runs that belong to no chain are ignored.
+        session: for runs whose predictions are not kept yet; see `run_answers`.
 
     Raises:
-        CheckpointError: no update among them, none whose old model is there too, or generations of other
-            classes or pictures.
+        CheckpointError: there is no update, no chain is whole, or the generations of a chain have other
+            classes or test pictures.
     """
     notes: list[str] = []
-    asked: dict[Path, RunAnswers] = {}
+    answers: dict[Path, RunAnswers] = {}
     first: dict[Path, FirstModel] = {}
     chains: list[list[ChainRow]] = []
     for chain in _chains(folders, notes):
         for run in chain:
-            if run not in asked:
-                asked[run] = run_answers(run, session)
-        models = [asked[run] for run in chain]
+            if run not in answers:
+                answers[run] = run_answers(run, session)
+        models = [answers[run] for run in chain]
         first[chain[0]] = FirstModel(
             seed=models[0].head.request.seed,
             run=str(models[0].folder),
@@ -139,6 +138,7 @@ def report_chains(folders: Sequence[Path], session: Session = Session()) -> Chai
             er_all=_error_on_known_classes(models[0]),
         )
         chains.append(_rows(models))
+    # By seed, and by the method and name of the run that a chain ends with.
     chains.sort(key=lambda rows: (rows[0].seed, METHOD_NAMES.index(rows[-1].method), rows[-1].name))
     return ChainReport(
         first=sorted(first.values(), key=lambda model: model.seed),
@@ -148,7 +148,15 @@ def report_chains(folders: Sequence[Path], session: Session = Session()) -> Chai
 
 
 def _chains(folders: Sequence[Path], notes: list[str]) -> list[list[Path]]:
-    """Folders of each chain, generation after generation; a note on each run that is left out."""
+    """Find the folders of each whole chain, generation after generation.
+
+    Args:
+        folders: of all runs.
+        notes: a note is added for each run and each chain that is left out.
+
+    Raises:
+        CheckpointError: there is no update, or no chain is whole.
+    """
     old_of: dict[Path, str] = {}
     by_digest: dict[str, Path] = {}
     for run in folders:
@@ -164,11 +172,11 @@ def _chains(folders: Sequence[Path], notes: list[str]) -> list[list[Path]]:
         raise CheckpointError("no update among these runs; train a chain with mptctl study chain")
     chains = []
     for end in ends:
-        chain, broken = _back_to_first(end, old_of, by_digest)
-        if broken is None:
+        chain, problem = _back_to_first(end, old_of, by_digest)
+        if problem is None:
             chains.append(chain)
         else:
-            notes.append(f"{end}: left out: {broken}")
+            notes.append(f"{end}: left out: {problem}")
     if not chains:
         raise CheckpointError(f"no chain of updates is whole ({'; '.join(notes)})")
     return chains
@@ -177,10 +185,20 @@ def _chains(folders: Sequence[Path], notes: list[str]) -> list[list[Path]]:
 def _back_to_first(
     end: Path, old_of: dict[Path, str], by_digest: dict[str, Path]
 ) -> tuple[list[Path], str | None]:
-    """The chain that ends with a run, and what is missing in it; None for one that is whole."""
+    """Follow old models back from the last update of a chain.
+
+    Args:
+        end: the last update.
+        old_of: the digest of the old model of each finished update.
+        by_digest: all runs by the digests of their checkpoints.
+
+    Returns:
+        The chain from its first model on, and the reason why it is not whole; None if it is.
+    """
     chain = [end]
-    while (digest := old_of.get(chain[0])) is not None:
-        now, before = chain[0], by_digest.get(digest)
+    while chain[0] in old_of:
+        now, digest = chain[0], old_of[chain[0]]
+        before = by_digest.get(digest)
         whose = "its" if now == end else f"{now}'s"
         if before is None:
             return chain, (
@@ -196,17 +214,17 @@ def _back_to_first(
 
 
 def _rows(models: Sequence[RunAnswers]) -> list[ChainRow]:
-    """The updates of one chain; generation 0 is the first of its models."""
+    """The rows of the updates of one chain, whose models begin with generation 0; refuses unlike models."""
     for before, now in pairwise(models):
         _refuse_unlike(before, now)
     known = [model.head.num_known for model in models]
-    of_first = [_right(model, known[0]) for model in models]
-    n = len(of_first[0])
+    right_on_first_classes = [_right(model, known[0]) for model in models]
+    n = len(right_on_first_classes[0])
     rows = []
-    for generation, flips in enumerate(follow_flips(of_first), start=1):
+    for generation, flips in enumerate(follow_flips(right_on_first_classes), start=1):
         before, now = models[generation - 1], models[generation]
-        shared = known[generation - 1]
-        counts = flip_counts(_right(before, shared), _right(now, shared))
+        known_before = known[generation - 1]
+        counts = flip_counts(_right(before, known_before), _right(now, known_before))
         rows.append(
             ChainRow(
                 seed=now.head.request.seed,
@@ -227,23 +245,28 @@ def _rows(models: Sequence[RunAnswers]) -> list[ChainRow]:
 
 
 def _right(model: RunAnswers, classes: int) -> BoolArray:
-    """(n,) test samples of the first so many classes that a model gets right, in the manifest's order."""
+    """(n,) whether a model is right on each test sample of the first ``classes`` classes; manifest order."""
     return model.test.right()[model.test.label < classes]
 
 
 def _error_on_known_classes(model: RunAnswers) -> Rate:
+    """The error rate on test samples of the classes that a model knows."""
     right = _right(model, model.head.num_known)
     return rate(int((~right).sum()), len(right))
 
 
 def _refuse_unlike(before: RunAnswers, now: RunAnswers) -> None:
-    """Refuse two generations that cannot be compared sample by sample."""
+    """Refuse two generations of a chain whose classes or test samples differ.
+
+    Raises:
+        CheckpointError: the classes that the earlier one knows, or their test samples, are not the same.
+    """
     known = before.head.num_known
     samples = [model.test.index[model.test.label < known] for model in (before, now)]
     names = [model.head.class_names[:known] for model in (before, now)]
     if names[0] != names[1] or not np.array_equal(samples[0], samples[1]):
-        what = "classes" if names[0] != names[1] else "test pictures"
+        differing = "classes" if names[0] != names[1] else "test pictures"
         raise CheckpointError(
-            f"{now.folder}: was asked of other {what} than {before.folder}, which it replaces; name runs of "
-            "one chain"
+            f"{now.folder}: was asked of other {differing} than {before.folder}, which it replaces; name "
+            "runs of one chain"
         )

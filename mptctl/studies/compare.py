@@ -1,4 +1,4 @@
-"""Comparison of updates over seeds: means, the best, differences by noise alone, and costs."""
+"""Comparison of updates over seeds: mean rates, the best rows, differences within noise, and costs."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from mptctl.studies.groups import (
     Group,
     count_once,
     group_updates,
-    missing_seeds,
+    notes_on_missing_seeds,
+    notes_on_old_models,
     refuse_other_splits,
     refuse_unknown_row,
     row_of_name,
-    several_old_models,
 )
-from mptctl.studies.post_hoc_bias import Shift, at_test_error_of, shift_updates
+from mptctl.studies.post_hoc_bias import Shift, shift_to_test_error, shift_updates
 from mptctl.studies.updates import Update, find_updates
 
 # Figures of an old model's calibration that have a mean over seeds.
@@ -54,13 +54,18 @@ CALIBRATION_FIELDS = ("accuracy", "ece", "aece", "temperature", "scaled_ece", "s
 
 
 class RedrawnRates(NamedTuple):
-    """Rates of one update, as they are and on samples that are drawn again."""
+    """Rates of one update, by their names.
+
+    Attributes:
+        observed: on the samples themselves.
+        draws: (RESAMPLES,) on samples that are drawn again, of the paired bootstrap.
+    """
 
     observed: Mapping[str, float]
     draws: Mapping[str, FloatArray]
 
 
-# By split and seed.
+# The updates of a row, by split and seed.
 RedrawnGroup = Mapping[tuple[str, int], RedrawnRates]
 
 
@@ -75,25 +80,26 @@ def compare_runs(
     shift: Shift = "all",
     against: str | None = None,
 ) -> Comparison:
-    """Compares runs: a row for each method, over its seeds.
+    """Compare updates: a row for each method, over its seeds.
 
     Args:
         folders: a study's folder, run roots, or run folders.
-        session: where models compute that did not answer yet.
-        old: the old model of all of them, a folder, or a name beside each run; default: what each run
+        session: where models compute whose predictions are not kept yet.
+        old: the old model of all updates, as a folder or as a name beside each run; None: what each run
             records.
-        by: what rows are grouped over: seeds, where all splits must be alike but for theirs; the same with
-            each old model apart; or each split apart.
-        part: on which updates are compared: test, or val, where something is to be chosen.
-        equal_error: the row at whose validation error all are compared, each with a bias of its own; None: as
-            they are, beside the plain update at the error of the best MPT row.
-        shift: to that row all updates, or the plain one alone.
-        against: the row that every other one's difference is to; None: no differences.
+        by: ``seed``: one table, whose splits may differ in their seed alone; ``old``: a section for each old
+            model; ``split``: a section for each split.
+        part: whose samples are counted: ``test``; or ``val``, to choose a method.
+        equal_error: the row to whose validation error updates are shifted; None: only the plain update is
+            shifted, in a row of its own, to the best MPT row.
+        shift: with ``equal_error``: shift all updates, or the plain one alone, in a row of its own.
+        against: the row to which every other row's difference is given; None: no differences.
 
     Raises:
-        CheckpointError: no update there, an old model that is missing, or runs of other splits.
-        UsageError: one old model for all updates, and each apart; no row of that name.
-        DataError, NonFiniteError: see `run_answers`; or there is no validation part.
+        CheckpointError: there is no update, an old model is missing, or splits differ.
+        UsageError: ``old`` together with ``by="old"``; or no row, or several, have the given name.
+        DataError: see `run_answers`; or there is no validation part for ``equal_error``.
+        NonFiniteError: see `run_answers`.
     """
     if old is not None and by == "old":
         raise UsageError(
@@ -102,105 +108,132 @@ def compare_runs(
     found = find_updates(folders, old, session, by_old=by == "old", part=part)
     if by != "split" and found.updates:
         refuse_other_splits(found.updates)
-    updates, again = count_once(found.updates, by)
+    updates, notes_on_copies = count_once(found.updates, by)
     groups = group_updates(updates, by)
     names = [group.name for group in groups]
     if equal_error is not None:
         refuse_unknown_row("--equal-error", equal_error, names)
-    all_moved = equal_error is not None and shift == "all"
+    all_shifted = equal_error is not None and shift == "all"
     if against is not None:
-        refuse_unknown_row("--against", against, names if all_moved else [*names, BIAS_ROW])
-    notes = [*found.notes, *again, *several_old_models(groups)]
-    held_against = {}
+        refuse_unknown_row("--against", against, names if all_shifted else [*names, BIAS_ROW])
+    notes = [*found.notes, *notes_on_copies, *notes_on_old_models(groups)]
+    rival_of_section = {}
     rows: list[ComparisonRow] = []
-    seeds = 1
+    most_seeds = 1
     for section in dict.fromkeys(group.section for group in groups):
-        shifted = shift_updates([g for g in groups if g.section == section], equal_error, shift)
-        inside = shifted.groups
-        notes += [*missing_seeds(inside), *_other_units(inside), *shifted.notes]
-        if not inside:
+        members = [group for group in groups if group.section == section]
+        shifted = shift_updates(members, equal_error, shift)
+        members = shifted.groups
+        notes += [*notes_on_missing_seeds(members), *_notes_on_units_of_cost(members), *shifted.notes]
+        if not members:
             continue
         if shifted.rival is not None:
-            held_against[section or "all"] = shifted.rival
-        seeds = max(seeds, *(len(group.updates) for group in inside))
-        base = None if against is None else row_of_name("--against", inside, against)
+            rival_of_section[section or "all"] = shifted.rival
+        most_seeds = max(most_seeds, *(len(group.updates) for group in members))
+        base = None if against is None else row_of_name("--against", members, against)
         if against is not None and base is None:
             notes.append(f"{section or 'the table'}: no differences: it has no row {against}")
-        rows += _rows(inside, by, base, moved=all_moved)
+        rows += _rows(members, by, base, all_shifted=all_shifted)
     return Comparison(
         rows=rows,
         by=by,
         part=part,
-        equal_error=equal_error if all_moved else None,
+        equal_error=equal_error if all_shifted else None,
         against=against,
         old=_old_models(groups, by),
         calibration=_calibration(found.old_models) if by == "old" and part == "test" else None,
         noise=Noise(
-            over="seeds and samples" if seeds > 1 else "samples",
+            over="seeds and samples" if most_seeds > 1 else "samples",
             resamples=RESAMPLES,
             level=LEVEL,
         ),
-        bias_held_against=held_against,
+        bias_held_against=rival_of_section,
         notes=notes,
     )
 
 
-def _rows(groups: Sequence[Group], by: By, base: Group | None, *, moved: bool) -> list[ComparisonRow]:
-    """Rows of one section of the table, with the best of each column and what is within noise of it.
+def _rows(groups: Sequence[Group], by: By, base: Group | None, *, all_shifted: bool) -> list[ComparisonRow]:
+    """The rows of one section of the table, with the best of each column and the differences to one row.
 
     Args:
         groups: of that section.
-        by: what rows are grouped over.
-        base: the one that differences are to; None: no differences.
-        moved: whether each has a bias of its own.
+        by: what makes the sections.
+        base: the row to which differences are given; None: no differences.
+        all_shifted: every update is shifted to the error of one row.
     """
-    plain = _plain_of(groups)
-    rows = [_row(group, plain, by, moved) for group in groups]
+    plain = _plain_by_replicate(groups)
+    rows = [_row(group, plain, by, all_shifted) for group in groups]
     redrawn = redraw_groups(groups)
-    best: dict[int, list[Column]] = {i: [] for i in range(len(rows))}
-    noise: dict[int, list[Column]] = {i: [] for i in range(len(rows))}
-    most = max(len(group.updates) for group in groups)
-    for column in COLUMNS:
-        mean_of_row = {i: getattr(row, column).mean for i, row in enumerate(rows)}
-        means = {i: mean for i, mean in mean_of_row.items() if mean is not None}
-        if not means:
-            continue
-        # A row of fewer seeds is not held against rows of more, unless there is none of all seeds.
-        whole = [i for i in means if len(groups[i].updates) == most] or list(means)
-        top = min(whole, key=lambda i: means[i])
-        for i, mean in means.items():
-            if i in whole and mean == means[top]:
-                best[i].append(column)
-                continue
-            apart = difference_to(redrawn[i], redrawn[top])
-            if apart is not None and is_noise(apart[column]):
-                noise[i].append(column)
+    marks = _find_best(rows, groups, redrawn)
     differences: list[dict[Column, Difference] | None] = [None] * len(groups)
     if base is not None:
-        to = next(i for i, group in enumerate(groups) if group is base)
-        differences = [
-            None if i == to else difference_to(redrawn[i], redrawn[to]) for i in range(len(groups))
-        ]
+        base_index = next(i for i, group in enumerate(groups) if group is base)
+        for i, rates in enumerate(redrawn):
+            if i != base_index:
+                differences[i] = difference_to(rates, redrawn[base_index])
     return [
         row.model_copy(
-            update={"best": best[i], "within_noise_of_best": noise[i], "differences": differences[i]}
+            update={
+                "best": marks[i].best,
+                "within_noise_of_best": marks[i].within_noise,
+                "differences": differences[i],
+            }
         )
         for i, row in enumerate(rows)
     ]
 
 
-def _plain_of(groups: Sequence[Group]) -> dict[tuple[str, int], Update]:
-    """The plain update of each seed, whose own work is what costs are counted in."""
+class _Marks(NamedTuple):
+    """The columns in which a row is the best, and those in which it is within noise of the best."""
+
+    best: list[Column]
+    within_noise: list[Column]
+
+
+def _find_best(
+    rows: Sequence[ComparisonRow], groups: Sequence[Group], redrawn: Sequence[RedrawnGroup]
+) -> list[_Marks]:
+    """Find, for each row of a section, the columns in which it is the best or within noise of the best.
+
+    Only rows with the most seeds can be the best; if none of them has a mean, every row with a mean can.
+
+    Args:
+        rows: of the section.
+        groups, redrawn: of the rows, in the same order.
+    """
+    marks = [_Marks([], []) for _ in rows]
+    most_seeds = max(len(group.updates) for group in groups)
+    for column in COLUMNS:
+        means = {i: getattr(row, column).mean for i, row in enumerate(rows)}
+        means = {i: mean for i, mean in means.items() if mean is not None}
+        if not means:
+            continue
+        with_most_seeds = [i for i in means if len(groups[i].updates) == most_seeds]
+        candidates = with_most_seeds or list(means)
+        best = min(candidates, key=lambda i: means[i])
+        for i, mean in means.items():
+            if i in candidates and mean == means[best]:
+                marks[i].best.append(column)
+                continue
+            differences = difference_to(redrawn[i], redrawn[best])
+            if differences is not None and is_noise(differences[column]):
+                marks[i].within_noise.append(column)
+    return marks
+
+
+def _plain_by_replicate(groups: Sequence[Group]) -> dict[tuple[str, int], Update]:
+    """The first plain update of each split and seed, in whose own work costs are counted."""
     plain: dict[tuple[str, int], Update] = {}
     for group in groups:
-        for update in group.updates if group.is_plain else ():
-            plain.setdefault(update.replicate, update)
+        if group.is_plain:
+            for update in group.updates:
+                plain.setdefault(update.replicate, update)
     return plain
 
 
-def _other_units(groups: Sequence[Group]) -> list[str]:
-    """A note on rows whose costs are not counted in plain trainings, since none of their seed is there."""
-    plain = _plain_of(groups)
+def _notes_on_units_of_cost(groups: Sequence[Group]) -> list[str]:
+    """A note on rows with seeds that have no plain update, whose costs have another unit; none otherwise."""
+    plain = _plain_by_replicate(groups)
     names = [group.name for group in groups if any(u.replicate not in plain for u in group.updates)]
     if not names:
         return []
@@ -210,81 +243,98 @@ def _other_units(groups: Sequence[Group]) -> list[str]:
     ]
 
 
-def _row(group: Group, plain: dict[tuple[str, int], Update], by: By, moved: bool) -> ComparisonRow:
+def _row(group: Group, plain: dict[tuple[str, int], Update], by: By, all_shifted: bool) -> ComparisonRow:
+    """The row of a group, but for the best columns and differences, which follow from all rows together.
+
+    Args:
+        group: the updates of the row.
+        plain: the plain update of each split and seed.
+        by: what makes the sections.
+        all_shifted: every update is shifted to the error of one row.
+    """
     updates = group.updates
     counts = [update.counts for update in updates]
-    rates = [flip_rates(c, 0) for c in counts]
-    costs = [_cost(u.run, plain.get(u.replicate)) for u in updates]
-    at_test_error = [at_test_error_of(u) for u in updates] if moved and updates[0].part == "test" else None
-    parts = Cost(
-        own=_mean([c.own for c in costs]),
-        asked=_mean([c.asked for c in costs]),
-        taught=_mean([c.taught for c in costs]),
+    rates = [flip_rates(count, 0) for count in counts]
+    costs = [_cost(update.run, plain.get(update.replicate)) for update in updates]
+    at_test_error = None
+    if all_shifted and updates[0].part == "test":
+        at_test_error = [shift_to_test_error(update) for update in updates]
+    cost_parts = Cost(
+        own=_mean([cost.own for cost in costs]),
+        asked=_mean([cost.asked for cost in costs]),
+        taught=_mean([cost.taught for cost in costs]),
     )
-    whole = [parts.own, parts.asked, parts.taught]
+    known_parts = [part for part in (cost_parts.own, cost_parts.asked, cost_parts.taught) if part is not None]
     return ComparisonRow(
         name=group.name,
         method=group.method,
         split=None if by == "old" else group.section,
         old=group.section if by == "old" else None,
-        seeds=[u.run.recipe.runtime.seed for u in updates],
-        runs=[str(u.run.folder) for u in updates],
-        nfr=spread([r.nfr.value for r in rates]),
-        rel_nfr=spread([r.rel_nfr.value for r in rates]),
-        er_old=spread([c.new_wrong / c.total for c in counts]),
-        er_all=spread([count / of for count, of in _errors(updates).values]),
-        lost=spread([r.lost.value for r in rates]),
-        pfr=spread([r.pfr.value for r in rates]),
-        nfi=spread([r.nfi.value for r in rates]),
+        seeds=[update.run.recipe.runtime.seed for update in updates],
+        runs=[str(update.run.folder) for update in updates],
+        nfr=spread([rate.nfr.value for rate in rates]),
+        rel_nfr=spread([rate.rel_nfr.value for rate in rates]),
+        er_old=spread([count.new_wrong / count.total for count in counts]),
+        er_all=spread([wrong / total for wrong, total in _errors(updates).values]),
+        lost=spread([rate.lost.value for rate in rates]),
+        pfr=spread([rate.pfr.value for rate in rates]),
+        nfi=spread([rate.nfi.value for rate in rates]),
         flips=_flips(updates),
         errors=_errors(updates),
-        cost=None if None in whole else float(sum(part for part in whole if part is not None)),
-        cost_parts=parts,
+        cost=float(sum(known_parts)) if len(known_parts) == 3 else None,
+        cost_parts=cost_parts,
         parameters=updates[0].run.head.work.parameters,
         best=[],
         within_noise_of_best=[],
-        bias=spread([u.bias for u in updates]) if moved or group.method == BIAS_ROW else None,
+        bias=spread([u.bias for u in updates]) if all_shifted or group.method == BIAS_ROW else None,
         flips_at_test_error=None if at_test_error is None else _flips(at_test_error),
         errors_at_test_error=None if at_test_error is None else _errors(at_test_error),
     )
 
 
 def _flips(updates: Sequence[Update]) -> Counted:
+    """Negative flips and samples of old classes, of each update."""
     return Counted(values=[(u.counts.negative_flips, u.counts.total) for u in updates])
 
 
 def _errors(updates: Sequence[Update]) -> Counted:
+    """Wrong predictions and samples of all classes, of each update."""
     return Counted(values=[(int((~u.right).sum()), len(u.right)) for u in updates])
 
 
 def spread(values: Sequence[float | None]) -> Spread:
-    """Mean and standard deviation (n - 1) of values over seeds."""
+    """Mean and standard deviation (n - 1) of values over seeds; both None where one of the values is."""
     known = [value for value in values if value is not None]
-    whole = len(known) == len(values)
+    all_known = len(known) == len(values)
     return Spread(
-        mean=float(np.mean(known)) if whole else None,
-        std=float(np.std(known, ddof=1)) if whole and len(known) > 1 else None,
+        mean=float(np.mean(known)) if all_known else None,
+        std=float(np.std(known, ddof=1)) if all_known and len(known) > 1 else None,
         values=list(values),
     )
 
 
 def _cost(run: RunAnswers, plain: Update | None) -> Cost:
-    """Work of a run by that of the plain run of its seed, or else of its own model without teachers."""
+    """The work of a run, in units of the plain training of its seed.
+
+    Where `plain` is None, the unit is the run's own training without teachers. A part is None where its work
+    or the unit is not known.
+    """
     work = run.head.work
     unit = work.own if plain is None else plain.run.head.work.own
 
-    def part(amount: float | None) -> float | None:
+    def in_units(amount: float | None) -> float | None:
         return None if amount is None or not unit else amount / unit
 
-    return Cost(own=part(work.own), asked=part(work.asked), taught=part(work.taught))
+    return Cost(own=in_units(work.own), asked=in_units(work.asked), taught=in_units(work.taught))
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
+    """The mean; None where one of the values is."""
     return spread(values).mean
 
 
 def _old_models(groups: Sequence[Group], by: By) -> list[OldModels]:
-    """The old models of each section, with their errors, one a split."""
+    """The old models of each section, with the error on old classes of each, one for each split."""
     sections: dict[str | None, dict[tuple[str, str], float | None]] = {}
     for group in groups:
         for update in group.updates:
@@ -302,6 +352,7 @@ def _old_models(groups: Sequence[Group], by: By) -> list[OldModels]:
 
 
 def _calibration(old_models: Mapping[str, Sequence[RunAnswers]]) -> list[CalibrationRow]:
+    """A row of calibration for each name of old models, over the runs of that name."""
     return [
         CalibrationRow(
             old=name,
@@ -316,7 +367,7 @@ def _calibration(old_models: Mapping[str, Sequence[RunAnswers]]) -> list[Calibra
 
 
 def redraw_groups(groups: Sequence[Group]) -> list[RedrawnGroup]:
-    """Rates of a section's rows, as they are and on samples drawn again, the same for all rows."""
+    """The rates of each row of a section, on the samples themselves and on draws, the same for all rows."""
     updates = [update for group in groups for update in group.updates]
     draws = iter(redraw_rates([update.counted for update in updates]))
     return [
@@ -329,7 +380,7 @@ def redraw_groups(groups: Sequence[Group]) -> list[RedrawnGroup]:
 
 
 def difference_to(one: RedrawnGroup, other: RedrawnGroup) -> dict[Column, Difference] | None:
-    """By rate, what one group has more than another; None where they have no seed in common."""
+    """The rates of one row minus those of another, over common seeds; None where they have none in common."""
     shared = [replicate for replicate in one if replicate in other]
     if not shared:
         return None
@@ -337,11 +388,12 @@ def difference_to(one: RedrawnGroup, other: RedrawnGroup) -> dict[Column, Differ
 
 
 def is_noise(difference: Difference) -> bool:
-    """Says if the interval of a difference contains zero, or there is none."""
+    """Tells whether the interval of a difference contains zero; yes where there is no interval."""
     return difference.low is None or difference.high is None or difference.low <= 0 <= difference.high
 
 
 def _difference(pairs: Sequence[tuple[RedrawnRates, RedrawnRates]], column: Column) -> Difference:
+    """The mean difference of one rate over pairs of updates of the same seed, with its interval."""
     values = [one.observed[column] - other.observed[column] for one, other in pairs]
     draws = np.mean([one.draws[column] - other.draws[column] for one, other in pairs], axis=0)
     mean = float(np.mean(values))

@@ -1,9 +1,10 @@
-"""Counting the work of a run: operations of its network and of its teachers on one picture, and its steps."""
+"""Count the work of a run: operations of its network and of its teachers on one picture, and its steps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -12,7 +13,7 @@ from mptctl.methods.rows import ROWS, start_epoch
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
 from mptctl.models.networks import build_model, set_training_mode
 from mptctl.names import Role
-from mptctl.studies.training_cost import RunWork, TeacherWork, steps_of
+from mptctl.studies.training_cost import RunWork, TeacherWork, count_steps
 from mptctl.teachers.source import role_of
 
 # Pictures that operations are counted on: batch normalisation needs two.
@@ -20,60 +21,81 @@ COUNTED_ON = 2
 
 
 def count_run(folder: Path, meta: CheckpointMeta, teachers: Mapping[str, Path | None]) -> RunWork:
-    """Count the work of a run that is done.
+    """Count the work of a trained run.
 
     Args:
         folder: of the run.
-        meta: what its checkpoint says of itself.
-        teachers: by the names in `meta`, their folders; None where one was not found.
+        meta: of its checkpoint.
+        teachers: their folders, by the names in `meta`; None for one that was not found.
     """
     recipe = meta.recipe
-    parameters, forward, step = count_model(meta)
-    steps, per_epoch = steps_of(folder)
+    operations = count_model(meta)
+    steps, per_epoch = count_steps(folder)
     batch = recipe.optim.batch_size
-    late = start_epoch(recipe.method) * (per_epoch or 0)
-    asked = {name for name in meta.teachers if role_of(name) in ROWS[recipe.method.name].teachers}
-    begun = {name for name in meta.teachers if recipe.method.init == "ref" and role_of(name) is Role.REF}
+    # Steps of the first epochs, in which the method does not ask its teachers yet.
+    untaught = start_epoch(recipe.method) * (per_epoch or 0)
+    asked_roles = ROWS[recipe.method.name].teachers
+    counted: dict[str, TeacherWork | None] = {}
+    for name in meta.teachers:
+        is_asked = role_of(name) in asked_roles
+        gives_weights = recipe.method.init == "ref" and role_of(name) is Role.REF
+        if is_asked or gives_weights:
+            counted[name] = _count_teacher(name, teachers.get(name), is_asked=is_asked)
     return RunWork(
-        parameters=parameters,
-        forward=forward,
-        training_step=step,
+        parameters=operations.parameters,
+        forward=operations.forward,
+        training_step=operations.training_step,
         pictures=None if steps is None else steps * batch,
-        taught_pictures=None if steps is None else max(0, steps - late) * batch,
-        teachers={
-            name: _count_teacher(name, teachers.get(name), is_asked=name in asked)
-            for name in meta.teachers
-            if name in asked | begun
-        },
+        taught_pictures=None if steps is None else max(0, steps - untaught) * batch,
+        teachers=counted,
     )
 
 
-def count_model(meta: CheckpointMeta) -> tuple[int, int, int]:
-    """Parameters of a model, and operations on one picture: forward, and with backward. By shapes alone."""
+class ModelOperations(NamedTuple):
+    """The size of a network, and its floating point operations on one picture.
+
+    Attributes:
+        parameters: of the network.
+        forward: operations of a forward pass.
+        training_step: operations of a forward and a backward pass.
+    """
+
+    parameters: int
+    forward: int
+    training_step: int
+
+
+def count_model(meta: CheckpointMeta) -> ModelOperations:
+    """Count the parameters and operations of a network by its shapes alone, without its weights."""
     size = meta.recipe.data.image_size
     with torch.device("meta"):
         model = build_model(meta.recipe.model, len(meta.class_names), size)
         pictures = torch.empty(COUNTED_ON, 3, size, size)
-    # In training mode: in evaluation attention is computed by one kernel, of which nothing is counted.
+    # In training mode, since the counter does not see the kernel that computes attention in evaluation.
     set_training_mode(model, meta.recipe.model)
     with FlopCounterMode(display=False) as counter:
         logits = model(pictures)
         forward = counter.get_total_flops()
         if logits.requires_grad:
             logits.sum().backward()
-    both = counter.get_total_flops()
-    return sum(p.numel() for p in model.parameters()), forward // COUNTED_ON, both // COUNTED_ON
+    with_backward = counter.get_total_flops()
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    return ModelOperations(parameters, forward // COUNTED_ON, with_backward // COUNTED_ON)
 
 
 def _count_teacher(name: str, folder: Path | None, *, is_asked: bool) -> TeacherWork | None:
-    """The work of a teacher: to answer, where it is asked, and to be trained. None where it is not there."""
+    """Count the work of a teacher: of its forward pass, if it is asked, and of its own training.
+
+    None where its checkpoint is missing. The training of an old or an imported model counts nothing.
+    """
     if folder is None or not (folder / "best.pt").is_file():
         return None
     meta = load_checkpoint(folder / "best.pt").meta
-    _, forward, step = count_model(meta)
-    forward = forward if is_asked else 0
+    operations = count_model(meta)
+    forward = operations.forward if is_asked else 0
     if role_of(name) is Role.OLD or meta.origin == "imported":
         return TeacherWork(forward=forward, training=0.0)
-    steps, _ = steps_of(folder)
-    training = None if steps is None else float(steps * meta.recipe.optim.batch_size * step)
+    steps = count_steps(folder).total
+    batch = meta.recipe.optim.batch_size
+    training = None if steps is None else float(steps * batch * operations.training_step)
     return TeacherWork(forward=forward, training=training)

@@ -204,7 +204,7 @@ def _seed_twice(updates: Sequence[Update]) -> bool:
     return len({update.replicate for update in updates}) < len(updates)
 
 
-def several_old_models(groups: Sequence[Group]) -> list[str]:
+def notes_on_old_models(groups: Sequence[Group]) -> list[str]:
     """A note on rows of one setting that stand apart since they replace other old models."""
     names = [group.name for group in groups if group.name.endswith(_old_model_ending(group.updates))]
     if not names:
@@ -212,7 +212,7 @@ def several_old_models(groups: Sequence[Group]) -> list[str]:
     return [f"{'; '.join(names)}: runs that replace other old models are no seeds of one row"]
 
 
-def missing_seeds(groups: Sequence[Group]) -> list[str]:
+def notes_on_missing_seeds(groups: Sequence[Group]) -> list[str]:
     """A note on rows of fewer seeds than others."""
     every = {update.replicate for group in groups for update in group.updates}
     short = [f"{group.name} {len(group.updates)}" for group in groups if len(group.updates) < len(every)]

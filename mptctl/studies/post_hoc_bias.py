@@ -1,4 +1,4 @@
-"""A bias off the new classes' logits after training: of the plain update, and of all at one error."""
+"""Shift updates after training: subtract a constant from the new classes' logits, to compare at one error."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ Shift = Literal["all", "plain"]
 
 
 class ShiftedRows(NamedTuple):
-    """The rows of one section of a table, some of them with a bias that was chosen on the validation part.
+    """The rows of one section of a table, some of them shifted by a bias chosen on the validation part.
 
     Attributes:
         groups: the rows.
-        notes: what a reader of their numbers should know.
-        rival: the row at whose validation error the plain update was shifted; None where it was not.
+        notes: for the reader of their numbers.
+        rival: the row to whose validation error the plain update was shifted, in a row of its own; None where
+            there is no such row.
     """
 
     groups: list[Group]
@@ -33,12 +34,13 @@ class ShiftedRows(NamedTuple):
 
 
 def shift_updates(groups: Sequence[Group], name: str | None, shift: Shift) -> ShiftedRows:
-    """Shifts updates to the validation error of one row.
+    """Shift updates to the validation error of one row.
 
     Args:
         groups: of one section of the table.
-        name: of the row; None: the plain update is shifted to the best MPT row.
-        shift: all updates in place, or the plain one alone, in a row of its own.
+        name: of the row; None: only the plain update is shifted, to the best MPT row.
+        shift: ``all``: every update is replaced by its shifted one; ``plain``: a row with the shifted plain
+            update is added.
 
     Raises:
         UsageError, DataError: see `at_equal_error`.
@@ -49,106 +51,125 @@ def shift_updates(groups: Sequence[Group], name: str | None, shift: Shift) -> Sh
 
 
 def add_shifted_plain(groups: Sequence[Group], name: str | None) -> ShiftedRows:
-    """Adds the plain update with a constant taken off its new classes' logits, after the row of that update.
+    """Add a row of the plain update shifted to the validation error of another row, after the plain one.
 
-    The constant is chosen for each seed at the validation error of one row: the test part chooses nothing.
+    The shift of each seed is chosen on the validation part; the test part chooses nothing. Where no such row
+    can be made, a note says why, unless it was not asked for by ``name``.
 
     Args:
         groups: of one section of the table.
-        name: of the row; None: the MPT row of the lowest mean NFR on validation.
+        name: of the other row; None: the MPT row of the lowest mean NFR on validation.
     """
     rows = list(groups)
-    plain = next((group for group in groups if group.is_plain), None)
+    plain_rows = [group for group in groups if group.is_plain]
     if name is None:
         rivals = [group for group in groups if group.method.startswith("mpt")]
     else:
         named = row_of_name("--equal-error", groups, name)
         rivals = [named] if named is not None else []
-    if (
-        plain is None
-        or not rivals
-        or all(u.run.head.num_old == len(u.run.head.class_names) for u in plain.updates)
-    ):
+    if not rivals or not plain_rows or not _has_new_classes(plain_rows[0]):
         missing = f"no row “{BIAS_ROW}”: it needs new classes, a plain update and the row {name}"
         return ShiftedRows(rows, [missing] if name is not None else [])
-    # A row of fewer seeds is no measure for the others.
-    plain_seeds = {update.replicate for update in plain.updates}
-    shared = [len(plain_seeds.intersection(u.replicate for u in group.updates)) for group in rivals]
-    rivals = [group for group, seeds in zip(rivals, shared, strict=True) if seeds == max(shared)]
+    plain = plain_rows[0]
+    rivals = _with_most_common_seeds(rivals, plain)
     if not all(len(update.run.val) for group in (plain, *rivals) for update in group.updates):
         note = f"no row “{BIAS_ROW}”: there is no validation part to choose a shift on"
         return ShiftedRows(rows, [note])
     best = min(rivals, key=lambda group: float(np.mean([_val_nfr(update) for update in group.updates])))
-    biased, missed = _shift(plain, best, 0.0)
-    if not biased:
+    shifted = _shift_to_error_of(best, plain, least_bias=0.0)
+    if not shifted.updates:
         return ShiftedRows(
             rows, [f"no row “{BIAS_ROW}”: {plain.name} and {best.name} have no seed in common"]
         )
-    at = next(i for i, group in enumerate(rows) if group is plain)
-    rows.insert(at + 1, Group(BIAS_ROW, BIAS_ROW, plain.section, biased))
+    place = next(i for i, group in enumerate(rows) if group is plain)
+    rows.insert(place + 1, Group(BIAS_ROW, BIAS_ROW, plain.section, shifted.updates))
     notes = [
-        f"in {missed} of {len(biased)} seeds no shift brings the plain update to the validation error of "
-        f"{best.name}; there the one with the lowest error is taken"
+        f"in {shifted.missed} of {len(shifted.updates)} seeds no shift brings the plain update to the "
+        f"validation error of {best.name}; there the one with the lowest error is taken"
     ]
-    return ShiftedRows(rows, notes if missed else [], best.name)
+    return ShiftedRows(rows, notes if shifted.missed else [], best.name)
 
 
-def _shift(group: Group, rival: Group, least: float) -> tuple[list[Update], int]:
-    """Gives each update the largest bias at which it errs no more on validation than another row's run.
+def _has_new_classes(group: Group) -> bool:
+    """Tells whether one of the splits of a row has new classes."""
+    return any(update.run.head.num_old < len(update.run.head.class_names) for update in group.updates)
+
+
+def _with_most_common_seeds(groups: Sequence[Group], plain: Group) -> list[Group]:
+    """Those rows that have the most seeds in common with the plain one."""
+    plain_seeds = {update.replicate for update in plain.updates}
+    common = [len(plain_seeds.intersection(u.replicate for u in group.updates)) for group in groups]
+    return [group for group, seeds in zip(groups, common, strict=True) if seeds == max(common)]
+
+
+class _ShiftedUpdates(NamedTuple):
+    """Shifted updates of one row.
+
+    Attributes:
+        updates: of the seeds that both rows have.
+        missed: how many of them have a higher error than the other row whatever the bias.
+    """
+
+    updates: list[Update]
+    missed: int
+
+
+def _shift_to_error_of(rival: Group, group: Group, least_bias: float) -> _ShiftedUpdates:
+    """Give each update of a row the largest bias at which its validation error is at most another row's.
 
     Args:
-        group: of the updates as they are.
-        rival: the other row; seeds that it has not are left out.
-        least: see `bias_at_error`.
-
-    Returns:
-        The updates, and the number of those that err more whatever their bias.
+        rival: the other row; seeds that it lacks are left out.
+        group: the updates to shift.
+        least_bias: as ``least`` of `bias_at_error`.
     """
-    runs = {update.replicate: update.run for update in rival.updates}
+    rival_runs = {update.replicate: update.run for update in rival.updates}
     shifted, missed = [], 0
     for update in group.updates:
-        if update.replicate in runs:
-            run = runs[update.replicate]
-            bias, reached = bias_at_error(update.run.val, float(np.mean(~run.val.right())), least)
-            shifted.append(replace(update, bias=bias, rival=run, least_bias=least))
-            missed += not reached
-    return shifted, missed
+        if update.replicate in rival_runs:
+            run = rival_runs[update.replicate]
+            error = float(np.mean(~run.val.right()))
+            bias, is_reached = bias_at_error(update.run.val, error, least_bias)
+            shifted.append(replace(update, bias=bias, rival=run, least_bias=least_bias))
+            missed += not is_reached
+    return _ShiftedUpdates(shifted, missed)
 
 
 def bias_at_error(part: PartAnswers, error: float, least: float = 0.0) -> tuple[float, bool]:
-    """The largest bias at which a model errs no more than it may: flips only become fewer with the bias.
+    """Choose the largest bias at which a model's error is at most a limit; a larger bias has fewer flips.
 
     Args:
-        part: its answers; at least one.
-        error: what it may err on all classes, a fraction.
-        least: the smallest bias; minus infinity where one may also be put on the new classes.
+        part: the model's predictions on at least one sample.
+        error: the limit on the error over all classes, a fraction.
+        least: the smallest bias allowed; minus infinity allows to add to the new classes' logits.
 
     Returns:
-        The bias, one of the gaps or the least, and whether that error is reached; where it is not, the bias
-        with the lowest error, of several the smallest.
+        The bias, which is one of the gaps or ``least``, and whether the limit is kept. Where no bias keeps
+        the limit, the bias of the lowest error; of several such the smallest.
     """
     biases, reached = largest_bias(part.wrong_by_bias, np.ones((1, len(part))), np.array([error]), least)
     return float(biases[0]), bool(reached[0])
 
 
 def _val_nfr(update: Update) -> float:
+    """The negative flip rate on the validation part, a fraction; 0 where no sample is of an old class."""
     counts = replace(update, part="val").counts
     return counts.negative_flips / max(counts.total, 1)
 
 
 def at_equal_error(groups: Sequence[Group], name: str) -> ShiftedRows:
-    """The same updates, each with the largest bias at which it errs no more on validation than one row does.
+    """Shift every update to the validation error of one row.
 
-    A bias off the new classes' logits trades errors for flips after any training, so the flips of updates of
-    unlike errors say little of each other. The row itself has its largest bias too.
+    Subtracting a constant from the new classes' logits trades errors for fewer flips after any training, so
+    flips can be compared only at the same error. Each update gets the largest bias at which its validation
+    error is at most that of the row; the row itself does too.
 
     Args:
         groups: of one section of the table.
         name: of the row.
 
     Returns:
-        The groups, without runs of seeds that the row has not, and notes; no group where the section has no
-        such row.
+        The groups, without runs of seeds that the row lacks, and notes on these; no group where the section
+        has no such row.
 
     Raises:
         UsageError: several rows have that name.
@@ -164,9 +185,9 @@ def at_equal_error(groups: Sequence[Group], name: str) -> ShiftedRows:
                     f"--equal-error: {update.run.folder} has no validation part to choose a shift on; leave "
                     "it out"
                 )
-    moved, notes = [], []
+    shifted_groups, notes = [], []
     for group in groups:
-        updates, missed = _shift(group, target, -np.inf)
+        updates, missed = _shift_to_error_of(target, group, least_bias=-np.inf)
         if not updates:
             notes.append(f"{group.name} is left out: it has no seed in common with {name}")
             continue
@@ -180,13 +201,14 @@ def at_equal_error(groups: Sequence[Group], name: str) -> ShiftedRows:
                 f"{group.name}: in {missed} of {len(updates)} seeds no shift brings it to the validation "
                 f"error of {name}; there the one with the lowest error is taken"
             )
-        moved.append(group._replace(updates=updates))
-    return ShiftedRows(moved, notes)
+        shifted_groups.append(group._replace(updates=updates))
+    return ShiftedRows(shifted_groups, notes)
 
 
-def at_test_error_of(update: Update) -> Update:
-    """An update with the bias read off the test samples, at the test error of the row it is held against.
-    A check on the choice by validation, after which rows differ in test error by what that choice varies.
+def shift_to_test_error(update: Update) -> Update:
+    """Return a shifted update with another bias, chosen on the test samples at the test error of its rival.
+
+    A check on the choice by validation, after which rows may differ in test error.
     """
     assert update.rival is not None
     error = float(np.mean(~update.rival.test.right()))

@@ -1,9 +1,10 @@
-"""The cost of a training: operations of its model and its teachers, times the steps that it made."""
+"""The cost of a training: the operations of its model and its teachers, times its steps."""
 
 from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -39,19 +40,19 @@ class RunWork(Model):
 
     @property
     def own(self) -> float | None:
-        """Of the model's own forward and backward passes."""
+        """Operations of the model's own forward and backward passes; None where its steps are not known."""
         return None if self.pictures is None else float(self.pictures * self.training_step)
 
     @property
     def asked(self) -> float | None:
-        """Of the teachers' forward passes, each of an ensemble's members counted, as if none was kept."""
+        """Operations of all teachers' forward passes, as if no cache saved any; None where not known."""
         if self.taught_pictures is None or None in self.teachers.values():
             return None
         return float(self.taught_pictures * sum(t.forward for t in self.teachers.values() if t is not None))
 
     @property
     def taught(self) -> float | None:
-        """Of training the references, each of an ensemble's members counted; not of the old model."""
+        """Operations of training all references, but not the old model; None where one is not known."""
         total = 0.0
         for teacher in self.teachers.values():
             if teacher is None or teacher.training is None:
@@ -60,15 +61,28 @@ class RunWork(Model):
         return total
 
 
-def steps_of(folder: Path) -> tuple[int | None, int | None]:
-    """Steps that a run made in all, and in its first epoch, by its ``metrics.jsonl``, also a packed one."""
+class StepCounts(NamedTuple):
+    """Optimizer steps of a run.
+
+    Attributes:
+        total: in all; None where the run has no metrics.
+        per_epoch: of its first epoch; None where that was not finished.
+    """
+
+    total: int | None
+    per_epoch: int | None
+
+
+def count_steps(folder: Path) -> StepCounts:
+    """Count the optimizer steps of a run by its ``metrics.jsonl``, or by the packed file of that name."""
     lines = metrics_of(folder)
-    first = next((line.step for line in lines if line.event == "epoch"), None)
-    return max((line.step for line in lines), default=None), first
+    ends_of_epochs = [line.step for line in lines if line.event == "epoch"]
+    total = max((line.step for line in lines), default=None)
+    return StepCounts(total, ends_of_epochs[0] if ends_of_epochs else None)
 
 
 def metrics_of(folder: Path) -> list[MetricsLine]:
-    """The lines of ``metrics.jsonl``, or of ``metrics.jsonl.gz``; none where there is neither."""
+    """Read the lines of ``metrics.jsonl``, else of ``metrics.jsonl.gz``; empty where there is neither."""
     packed = folder / "metrics.jsonl.gz"
     if (folder / "metrics.jsonl").exists() or not packed.is_file():
         return read_metrics(folder / "metrics.jsonl")

@@ -13,7 +13,7 @@ from mptctl.recipe import Recipe
 from mptctl.studies.answers import run_answers
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.cost_of_run import count_model
-from mptctl.studies.training_cost import steps_of
+from mptctl.studies.training_cost import count_steps
 from tests.common import Train, short_recipe
 
 SHORT = "optim.max_steps=4"
@@ -69,7 +69,7 @@ def test_teachers_are_counted_where_the_method_asks_them_and_members_each(run: T
     run(short_recipe(method="elodi", **elodi), "elodi", old=old, refs=refs)
     run(short_recipe("optim.epochs=3"), "no-treatment", old=old)
     work = run_answers(digits.run_root / "elodi").head.work
-    steps, per_epoch = steps_of(digits.run_root / "elodi")
+    steps, per_epoch = count_steps(digits.run_root / "elodi")
     assert steps is not None
     assert per_epoch is not None
     assert steps == 3 * per_epoch
@@ -120,6 +120,6 @@ def test_steps_are_read_from_packed_metrics_too(run: Train) -> None:
     folder = run(short_recipe(SHORT))[0].run
     content = folder.metrics.read_bytes()
     folder.metrics.unlink()
-    assert steps_of(folder.path) == (None, None)
+    assert count_steps(folder.path) == (None, None)
     (folder.path / "metrics.jsonl.gz").write_bytes(gzip.compress(content))
-    assert steps_of(folder.path) == (4, 4)
+    assert count_steps(folder.path) == (4, 4)
