@@ -109,7 +109,7 @@ class PartAnswers:
 
     @property
     def wrong_by_bias(self) -> WrongByBias:
-        """The wrong samples at every bias: gaps, and whether the best new and the best old class are wrong."""
+        """The wrong samples at every bias: gaps, and whether best new and best old class are wrong."""
         return WrongByBias(
             self.gap.astype(np.float64), self.new_answer != self.label, self.old_answer != self.label
         )

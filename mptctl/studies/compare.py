@@ -196,10 +196,6 @@ def _find_best(
     """Find, for each row of a section, the columns in which it is the best or within noise of the best.
 
     Only rows with the most seeds can be the best; if none of them has a mean, every row with a mean can.
-
-    Args:
-        rows: of the section.
-        groups, redrawn: of the rows, in the same order.
     """
     marks = [_Marks([], []) for _ in rows]
     most_seeds = max(len(group.updates) for group in groups)

@@ -1,4 +1,4 @@
-"""The report of a comparison of updates: a row a method, its rates over seeds, and which differ by noise."""
+"""The report of a comparison of updates: a row for each method, its rates over seeds, and differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Updates that differ in their seed alone, put together; and which splits may stand in one table."""
+"""Groups of updates that differ in their seed alone: the rows of a table, and the notes on them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PLAIN = "no-treatment"
 
 
 class Group(NamedTuple):
-    """Runs that differ in their seed alone.
+    """A row of the table: updates that differ in their seed alone.
 
     Attributes:
-        name, method: of the runs.
-        section: what its section of the table is about: a split, or an old model; None where the table has
-            one.
-        updates: one a seed.
+        name: of the row.
+        method: of the runs.
+        section: the split or the old model of its section of the table; None where there is one section.
+        updates: one for each seed.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Group(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Says if costs are counted in it: plain training from fresh weights."""
+        """Tells whether this is plain training from fresh weights, in whose work costs are counted."""
         return self.method == PLAIN and self.updates[0].run.recipe.method.init == "fresh"
 
 
@@ -42,22 +42,28 @@ def refuse_other_splits(updates: Sequence[Update]) -> None:
     """Refuse runs whose splits differ in more than their seed.
 
     Raises:
-        CheckpointError: names two of them and what differs.
+        CheckpointError: splits differ in another setting, or splits of one seed differ; the message names two
+            runs and the difference.
     """
     first = updates[0].run
-    wanted = _split_key(first)
+    expected = _split_settings(first)
     first_of_seed: dict[int, RunAnswers] = {}
     for run in [update.run for update in updates]:
-        key, seed = _split_key(run), run.head.request.seed
-        differs = [f"{name} {wanted[name]} or {key[name]}" for name in key if key[name] != wanted[name]]
-        if differs:
-            raise _of_another_split(run, first, "; ".join(differs))
+        settings, seed = _split_settings(run), run.head.request.seed
+        differences = [
+            f"{name} {expected[name]} or {value}"
+            for name, value in settings.items()
+            if value != expected[name]
+        ]
+        if differences:
+            raise _of_another_split(run, first, "; ".join(differences))
         same_seed = first_of_seed.setdefault(seed, run)
         if run.head.split_fingerprint != same_seed.head.split_fingerprint:
             raise _of_another_split(run, same_seed, f"other pictures or classes with split seed {seed}")
 
 
 def _of_another_split(run: RunAnswers, other: RunAnswers, difference: str) -> CheckpointError:
+    """The error that two runs are of different splits."""
     return CheckpointError(
         f"{run.folder}: is of another split than {other.folder} ({difference}); compare runs of one split, "
         "or group them with --by split"
@@ -65,40 +71,44 @@ def _of_another_split(run: RunAnswers, other: RunAnswers, difference: str) -> Ch
 
 
 def count_once(updates: Sequence[Update], by: By) -> tuple[list[Update], list[str]]:
-    """Each run once against each old model on a split, and notes on folders that hold a run again.
+    """Leave out updates that are there twice; return the others, and a note on each that is left out.
 
-    A run is there again as a copy of its checkpoint; as equal weights that bear another name or seed, which
-    all that is kept of their answers tells; and as the same training done twice, on other threads for
-    instance.
+    Two updates are one where their checkpoints are copies, where their kept predictions are equal under
+    another name or seed, or where the same training was done twice, for instance with more threads.
+
+    Args:
+        updates: against their old models.
+        by: what makes the sections of the table.
     """
-    counted: dict[_Identity, Update] = {}
+    first_with: dict[_Identity, Update] = {}
     once, notes = [], []
     for update in updates:
         identities = _identities(update, by)
-        again = next((identity for identity in identities if identity in counted), None)
-        if again is not None:
-            notes.append(f"{update.run.folder}: left out: {again.means} {counted[again].run.folder}")
+        shared = [identity for identity in identities if identity in first_with]
+        if shared:
+            first = first_with[shared[0]].run.folder
+            notes.append(f"{update.run.folder}: left out: {shared[0].relation} {first}")
             continue
         for identity in identities:
-            counted[identity] = update
+            first_with[identity] = update
         once.append(update)
     return once, notes
 
 
 class _Identity(NamedTuple):
-    """A way in which two updates are the same one: where all of it is equal.
+    """One way to recognise an update; two updates that share an identity are the same.
 
     Attributes:
-        means: what the later one is to the earlier one, as a verb.
-        facts: that are equal.
+        relation: of the later update to the earlier one, as a verb phrase for a note.
+        facts: that both have in common.
     """
 
-    means: str
+    relation: str
     facts: tuple[str, ...]
 
 
 def _identities(update: Update, by: By) -> list[_Identity]:
-    """The ways in which `count_once` knows an update again."""
+    """The identities of an update, by which `count_once` finds it again."""
     run, old = update.run, update.old.head.digest
     split, settings = run.head.split_fingerprint, settings_of(run)
     weights = (settings, answers_digest(run), split if by == "split" else "", update.old_name or "")
@@ -114,12 +124,15 @@ def _identities(update: Update, by: By) -> list[_Identity]:
 
 
 def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
-    """Put together what differs in its seed alone, in the order of the table of methods.
+    """Group updates that differ in their seed alone, in the order of sections, methods and names.
 
-    Settings are the whole recipe, of `runtime` only what changes more than rounding, how many teachers there
-    are, and the recipe of the old model. On one split runs of one row replace one old model. Two runs of the
-    same settings, split and seed, as with two references, are told apart by their names, or else by their
-    folders.
+    The updates of a group have the same settings, by `settings_of`, and old models of the same settings; on
+    one split they replace one old model. Two updates of the same settings, split and seed, for instance with
+    two references, are put into groups by the names of their runs, or else by their folders.
+
+    Args:
+        updates: each counted once.
+        by: what makes the sections of the table.
     """
     alike: dict[tuple[str | None, str], list[Update]] = {}
     labels = _split_labels(updates) if by == "split" else {}
@@ -128,10 +141,10 @@ def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
         alike.setdefault((section, settings_of(update.run)), []).append(update)
     groups = []
     for (section, _), members in alike.items():
-        parts = [part for one_old in _by_old_model(members) for part in _told_apart(one_old)]
-        for name, several in zip(_titles(parts), parts, strict=True):
-            several.sort(key=lambda m: (m.run.recipe.runtime.seed, m.run.head.request.seed))
-            groups.append(Group(name, several[0].run.recipe.method.name, section, several))
+        parts = [part for same_old in _by_old_model(members) for part in _one_a_seed(same_old)]
+        for name, part in zip(_titles(parts), parts, strict=True):
+            part.sort(key=lambda update: (update.run.recipe.runtime.seed, update.run.head.request.seed))
+            groups.append(Group(name, part[0].run.recipe.method.name, section, part))
     sections = list(dict.fromkeys(group.section for group in groups))
     if by == "split":
         sections.sort(key=lambda section: section or "")
@@ -139,10 +152,10 @@ def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
 
 
 def _by_old_model(updates: Sequence[Update]) -> list[list[Update]]:
-    """Updates of one setting, in a part for each kind of old model.
+    """Divide updates of the same settings by their old models.
 
-    Where each split has one old model, old models of the same settings are of one kind: they differ as their
-    splits do. Where a split has two, each old model is a kind of its own.
+    Where each split has one old model, old models of the same settings count as one. Where a split has two,
+    each old model has a part of its own.
     """
     old_models: dict[tuple[str, int], set[str]] = {}
     for update in updates:
@@ -157,21 +170,21 @@ def _by_old_model(updates: Sequence[Update]) -> list[list[Update]]:
 
 
 def _titles(parts: Sequence[Sequence[Update]]) -> list[str]:
-    """Names of rows of one setting: their runs' or method's, and where two are alike, old model or folder."""
+    """The names of rows of the same settings; equal ones end in their old model, or else in their folder."""
     titles = [_name_of_row(updates) for updates in parts]
     with_old_models = _with_endings(titles, [_old_model_ending(updates) for updates in parts])
     return _with_endings(with_old_models, [f", {updates[0].run.folder.parent}" for updates in parts])
 
 
 def _name_of_row(updates: Sequence[Update]) -> str:
-    """The name that all runs have, or else that of their method."""
+    """The name that all runs share, or else the name of their method."""
     name = updates[0].run.folder.name
     all_have_it = all(update.run.folder.name == name for update in updates)
     return name if all_have_it else updates[0].run.recipe.method.name
 
 
 def _with_endings(titles: Sequence[str], endings: Sequence[str]) -> list[str]:
-    """The titles, those with their ending that several rows have and that their endings tell apart."""
+    """Append to each title that several rows share its ending, unless their endings are all the same too."""
     endings_of: dict[str, set[str]] = {title: set() for title in titles}
     for title, ending in zip(titles, endings, strict=True):
         endings_of[title].add(ending)
@@ -182,30 +195,31 @@ def _with_endings(titles: Sequence[str], endings: Sequence[str]) -> list[str]:
 
 
 def _old_model_ending(updates: Sequence[Update]) -> str:
-    """The end of a row's name that tells it from a row of the same setting and another old model."""
+    """The end of the name of a row whose settings another row shares, with another old model."""
     old = updates[0].old
     return f", old {old.folder.name} {old.head.digest[:8]}"
 
 
-def _told_apart(updates: Sequence[Update]) -> list[list[Update]]:
-    """Updates of a row, one a seed: all together, else those of each name, else each folder by itself."""
-    if not _seed_twice(updates):
+def _one_a_seed(updates: Sequence[Update]) -> list[list[Update]]:
+    """Divide updates so that no part has a seed twice: not at all, else by name of run, else each alone."""
+    if not _has_seed_twice(updates):
         return [list(updates)]
-    named: dict[str, list[Update]] = {}
+    by_name: dict[str, list[Update]] = {}
     for update in updates:
-        named.setdefault(update.run.folder.name, []).append(update)
+        by_name.setdefault(update.run.folder.name, []).append(update)
     parts = []
-    for several in named.values():
-        parts += [[update] for update in several] if _seed_twice(several) else [several]
+    for same_name in by_name.values():
+        parts += [[update] for update in same_name] if _has_seed_twice(same_name) else [same_name]
     return parts
 
 
-def _seed_twice(updates: Sequence[Update]) -> bool:
+def _has_seed_twice(updates: Sequence[Update]) -> bool:
+    """Tells whether two updates have the same split and seed."""
     return len({update.replicate for update in updates}) < len(updates)
 
 
 def notes_on_old_models(groups: Sequence[Group]) -> list[str]:
-    """A note on rows of one setting that stand apart since they replace other old models."""
+    """A note on rows of the same settings that replace different old models; no note where there are none."""
     names = [group.name for group in groups if group.name.endswith(_old_model_ending(group.updates))]
     if not names:
         return []
@@ -213,30 +227,29 @@ def notes_on_old_models(groups: Sequence[Group]) -> list[str]:
 
 
 def notes_on_missing_seeds(groups: Sequence[Group]) -> list[str]:
-    """A note on rows of fewer seeds than others."""
-    every = {update.replicate for group in groups for update in group.updates}
-    short = [f"{group.name} {len(group.updates)}" for group in groups if len(group.updates) < len(every)]
+    """A note on the rows that lack some of the seeds; none where no row does."""
+    seeds = {update.replicate for group in groups for update in group.updates}
+    short = [f"{group.name} {len(group.updates)}" for group in groups if len(group.updates) < len(seeds)]
     if not short:
         return []
-    return [f"of {len(every)} seeds some rows have fewer, and are not called the best: {', '.join(short)}"]
+    return [f"of {len(seeds)} seeds some rows have fewer, and are not called the best: {', '.join(short)}"]
 
 
 def _split_labels(updates: Sequence[Update]) -> dict[str, str]:
-    """Names of the splits where several stand in one table, by their fingerprints.
+    """Name the splits of a table, by their fingerprints.
 
-    Splits that differ in their seed alone have one name. To the names of others that sound alike is added in
-    what they differ, and to those of splits that nothing tells apart, not even their seed, the fingerprint.
+    Splits that differ in their seed alone share one name. To equal names of other splits the settings are
+    added in which they differ; to those of splits with equal settings and seed, the fingerprint.
     """
     splits = {update.run.head.split_fingerprint: update.run for update in updates}
     labels = {}
     for fingerprint, run in splits.items():
-        key = _split_key(run)
-        alike = [other for other in splits.values() if _split_name(other) == _split_name(run)]
-        differs = [
-            name for name in sorted(key) if any(_split_key(other)[name] != key[name] for other in alike)
-        ]
-        parts = [_split_name(run), *(f"{name} {key[name]}" for name in differs)]
-        seeds = [other.head.request.seed for other in alike if _split_key(other) == key]
+        settings = _split_settings(run)
+        same_name = [other for other in splits.values() if _split_name(other) == _split_name(run)]
+        others = [_split_settings(other) for other in same_name]
+        differing = [key for key in sorted(settings) if any(other[key] != settings[key] for other in others)]
+        parts = [_split_name(run), *(f"{key} {settings[key]}" for key in differing)]
+        seeds = [other.head.request.seed for other in same_name if _split_settings(other) == settings]
         if len(set(seeds)) < len(seeds):
             parts.append(fingerprint[:8])
         labels[fingerprint] = ", ".join(parts)
@@ -249,32 +262,32 @@ def _split_name(run: RunAnswers) -> str:
     return f"{head.request.source}, {head.num_old} of {len(head.class_names)} classes old"
 
 
-def _split_key(run: RunAnswers) -> dict[str, object]:
-    """All of a split but its seed."""
+def _split_settings(run: RunAnswers) -> dict[str, object]:
+    """The settings of a split without its seed and data root, and its numbers of classes."""
     head, request = run.head, run.head.request
-    key = {
+    settings = {
         name: getattr(request, name)
         for name in SplitRequest.model_fields
         if name not in ("seed", "data_root")
     }
-    return key | {"old classes": head.num_old, "classes": len(head.class_names)}
+    return settings | {"old classes": head.num_old, "classes": len(head.class_names)}
 
 
 def refuse_unknown_row(flag: str, name: str, names: Sequence[str]) -> None:
-    """Refuse a name that no row has.
+    """Refuse a name, given by a flag, that no row has.
 
     Raises:
-        UsageError: names the nearest one.
+        UsageError: ``name`` is not in ``names``; the message suggests the nearest one.
     """
     if name not in names:
         raise UsageError(f"{flag} {name}: no such row{nearest(name, names)}")
 
 
 def row_of_name(flag: str, groups: Sequence[Group], name: str) -> Group | None:
-    """The row of a section that has a name; None where the section has no such row.
+    """Find the row of a name in a section; None where the section has no such row.
 
     Args:
-        flag: that named it.
+        flag: the flag that names the row, for the message.
         groups: of one section of the table.
         name: of the row.
 

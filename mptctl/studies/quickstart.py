@@ -1,4 +1,4 @@
-"""The whole story on the embedded characters: old model, plain update, MPT update, and their flips."""
+"""The quickstart: train old model, reference, plain and MPT update on embedded characters; count flips."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from mptctl.studies.study_file import OLD, load_study
 from mptctl.studies.study_plan import plan_study
 from mptctl.studies.study_report import Board
 
-# Its runs are those of this study, of one seed.
+# The study whose runs, of one seed, the quickstart trains.
 STUDY = "demo"
-# The page that shows what the careful update breaks, below the run root.
+# The page on the flips of the MPT update, below the run root.
 PAGE_NAME = "flips.html"
-# The command that somebody who has seen it will want to type.
+# The command to suggest at the end.
 NEXT_COMMAND = "mptctl split imagefolder --data-root DIR --run-root mine"
 # Pictures that the last screen shows.
 EXAMPLES = 6
@@ -79,8 +79,8 @@ class Quickstart(NamedTuple):
     """The findings of the quickstart, with all that its page shows.
 
     Attributes:
-        result: what it found; its page is still to be written.
-        flips: the report of the careful update with all of its flips, for that page.
+        result: the findings; the page that they name is still to be written.
+        flips: the report of the MPT update with all of its flips, for that page.
         split: of the characters.
         found: the models, by the names of their runs.
     """
@@ -99,33 +99,34 @@ def quickstart(
     on_update: Callable[[Board], None],
     log: Callable[[str], None],
 ) -> Quickstart:
-    """Split the characters, train four models, as many at a time as there are cores, and measure the updates.
+    """Split the characters, train the models of `STUDY`, as many at once as there are cores, and measure them.
 
     Args:
-        run_root: where everything is written.
+        run_root: where split and runs are written.
         seed: of the split and, with fixed offsets, of all runs.
-        overwrite: throw away what an earlier quickstart left there; what no run wrote stays.
+        overwrite: throw away the runs that an earlier quickstart left there; files that no run wrote stay.
         on_update: called with the board of the runs now and then, and whenever one begins or ends.
         log: called with lines of progress.
 
     Raises:
         UsageError: a run folder or another split exists, and ``overwrite`` is not given; or a path that a run
             needs holds something that no run wrote, or is written by another process.
+        MptctlError: a run failed.
     """
     started = time.monotonic()
     study = load_study(STUDY)
     folders = {run.name: run_folder(run_root, run.name) for run in plan_study(study, (seed,), flat=True)}
-    held = [path.name for path in folders.values() if os.path.lexists(path)]
-    if held and not overwrite:
+    existing = [path.name for path in folders.values() if os.path.lexists(path)]
+    if existing and not overwrite:
         raise UsageError(
-            f"{run_root}: already holds {', '.join(held)}; start anew with --overwrite, or use another "
+            f"{run_root}: already holds {', '.join(existing)}; start anew with --overwrite, or use another "
             "--run-root"
         )
-    # What is to be replaced may be in use, or be no run; and a file may stand where a folder is needed.
+    # A folder to be replaced may be in use, or be no run; and a file may stand where a folder is needed.
     for folder in folders.values():
         RunDir(folder).refuse_unusable("replace" if overwrite else "refuse")
     split = make_split("characters", run_root=run_root, seed=seed, overwrite=overwrite)
-    for name in held:
+    for name in existing:
         with RunDir(folders[name]).locked("replace"):
             RunDir(folders[name]).empty()
     request = StudyRequest(study=study, seeds=(seed,), run_root=run_root, flat=True)
@@ -150,6 +151,7 @@ def quickstart(
 
 
 def _row(name: str, report: FlipReport) -> QuickstartRow:
+    """The row of a model, from its comparison with the old one."""
     return QuickstartRow(
         model=name,
         negative_flips=report.counts.negative_flips,
@@ -163,16 +165,16 @@ def _row(name: str, report: FlipReport) -> QuickstartRow:
 
 
 def _examples(plain: FlipReport, careful: Predictions) -> list[QuickstartExample]:
-    """The flips of the plain update that both models were surest of, one for each label and answer."""
+    """Up to `EXAMPLES` flips of the plain update, surest first, one for each pair of label and prediction."""
     answers = dict(zip(careful.ids.tolist(), careful.preds.tolist(), strict=True))
-    unlike: dict[tuple[str, str], FlippedSample] = {}
+    first_of_kind: dict[tuple[str, str], FlippedSample] = {}
     for flip in plain.worst_flips:  # the surest comes first
-        unlike.setdefault((flip.label, flip.answer), flip)
+        first_of_kind.setdefault((flip.label, flip.answer), flip)
     return [
         QuickstartExample(
             id=flip.id, label=flip.label, plain_answer=flip.answer, careful_answer=answers[flip.id]
         )
-        for flip in list(unlike.values())[:EXAMPLES]
+        for flip in list(first_of_kind.values())[:EXAMPLES]
     ]
 
 
@@ -186,8 +188,9 @@ def _meaning(
 
     wrong = {name: models[name].preds != models[name].labels for name in (plain.model, careful.model)}
     was_right = models[OLD].preds == models[OLD].labels
-    flips_differ_by = difference_in_words(*(wrong[row.model] & was_right for row in (plain, careful)))
-    errors_differ_by = difference_in_words(*(wrong[row.model] for row in (plain, careful)))
+    flips = {name: wrong[name] & was_right for name in wrong}
+    flips_differ_by = difference_in_words(flips[plain.model], flips[careful.model])
+    errors_differ_by = difference_in_words(wrong[plain.model], wrong[careful.model])
     return (
         f"Of {plain.n_old:,} test samples of the {split.classes.num_old} old classes, the plain update "
         f"breaks {plain.negative_flips:,} that the old model got right and margin preserving training breaks "
@@ -200,8 +203,8 @@ def difference_in_words(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> str
     """Say whether two models' errors differ by more than sampling noise, by the exact McNemar test.
 
     Args:
-        one, other: whether each sample is wrong, (N,), of the same samples.
+        one, other: (N,) whether each model is wrong on each of the same samples.
     """
-    first, second = int((one & ~other).sum()), int((other & ~one).sum())
-    p = mcnemar(Counts(both_right=0, negative_flips=first, positive_flips=second, both_wrong=0))
+    only_one, only_other = int((one & ~other).sum()), int((other & ~one).sum())
+    p = mcnemar(Counts(both_right=0, negative_flips=only_one, positive_flips=only_other, both_wrong=0))
     return "more than sampling noise" if p < SIGNIFICANT else "no more than sampling noise"

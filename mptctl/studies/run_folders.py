@@ -1,10 +1,11 @@
-"""The runs that a folder holds: a study's, a run root's, or the folder is one itself."""
+"""Find runs: in the folder of a study, in a run root, by name, and by the digest of a checkpoint."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from mptctl.errors import CheckpointError, did_you_mean, some
 from mptctl.models.ownership import NOT_RUNS
@@ -12,22 +13,22 @@ from mptctl.studies.answers_file import ANSWERS_NAME, RunAnswers, read_answers
 
 
 def is_run_folder(folder: Path) -> bool:
-    """Says if a folder holds a run that can be compared: a checkpoint, or answers of one."""
+    """Tells whether a folder holds a run that can be compared: a checkpoint, or kept predictions of one."""
     return (folder / "best.pt").is_file() or (folder / ANSWERS_NAME).is_file()
 
 
 def named_folder(name: str, run_root: Path) -> Path:
-    """Finds the folder of a study, run root or run: a path with runs in it, else a name below the run root.
+    """Find the folder of a study, run root or run: a path with runs in it, else a name below the run root.
 
     Raises:
-        CheckpointError: neither holds a run.
+        CheckpointError: neither holds a run; the message says what was found, and suggests a run.
     """
     places = (Path(name).expanduser(), run_root / name)
     for folder in places:
         if runs_below(folder):
             return folder
-    there = next((folder for folder in places if folder.is_dir()), None)
-    state = "no such study or run" if there is None else _what_it_holds_instead(there)
+    existing = [folder for folder in places if folder.is_dir()]
+    state = _describe_other_content(existing[0]) if existing else "no such study or run"
     looked = " and ".join(dict.fromkeys(map(str, places)))
     runs = sorted(path.parent.name for path in run_root.glob("*/best.pt"))
     raise CheckpointError(
@@ -36,8 +37,8 @@ def named_folder(name: str, run_root: Path) -> Path:
     )
 
 
-def _what_it_holds_instead(folder: Path) -> str:
-    """Says why a folder is neither study nor run."""
+def _describe_other_content(folder: Path) -> str:
+    """Say what a folder holds that is neither a study nor a run: nothing, several studies, or a chain."""
     if not runs_of_chain(folder):
         return f"{folder} holds no run that has come to a checkpoint"
     # Folders of seeds and generations have numbers for names.
@@ -48,10 +49,10 @@ def _what_it_holds_instead(folder: Path) -> str:
 
 
 def runs_below(folder: Path) -> list[Path]:
-    """Run folders that a folder stands for, in the order of their names, numbers by their value.
+    """List the run folders that a folder stands for, in the order of their names, numbers by their value.
 
-    That is the folder itself, or those in it (a run root), or those one deeper (a study: a run root for each
-    seed).
+    These are the folder itself; else the run folders in it (a run root); else those one level deeper (a
+    study, with a run root for each seed).
     """
     if is_run_folder(folder):
         return [folder]
@@ -61,14 +62,19 @@ def runs_below(folder: Path) -> list[Path]:
 
 
 def runs_of_chain(folder: Path, depth: int = 3) -> list[Path]:
-    """Every run folder below one, in the order of their names; seed, generation and run are so deep."""
+    """List every run folder at or below a folder, in the order of their names.
+
+    The default depth is that of a chain: seed, generation, run.
+    """
     if is_run_folder(folder):
         return [folder]
-    return [run for each in _folders_in(folder) if depth for run in runs_of_chain(each, depth - 1)]
+    if depth == 0:
+        return []
+    return [run for inner in _folders_in(folder) for run in runs_of_chain(inner, depth - 1)]
 
 
 def find_by_digest(digest: str, beside: Path) -> Path | None:
-    """Finds a run by its checkpoint's digest among those beside a run and their ensembles; None if absent."""
+    """Find a run by its checkpoint's digest, among the runs and ensembles beside another; None if absent."""
     siblings = _folders_in(beside.absolute().parent)
     candidates = siblings + [
         member for each in siblings if not is_run_folder(each) for member in _folders_in(each)
@@ -80,37 +86,45 @@ def find_by_digest(digest: str, beside: Path) -> Path | None:
 
 
 def checkpoint_digest(folder: Path) -> str:
-    """Digest of a run's checkpoint, or of the one that its answers are of.
+    """The digest of a run's checkpoint; without one, of the checkpoint whose predictions are kept.
 
     Raises:
-        CheckpointError: it has neither, or the checkpoint is damaged.
+        CheckpointError: there is neither, or the checkpoint is damaged.
     """
-    return _what_it_says(folder)[0]
+    return _identify(folder).digest
 
 
 def recorded_teachers(folder: Path) -> dict[str, str]:
-    """Role to digest of each teacher that a run records.
+    """The digest of each teacher that a run records, by its role; empty where it had none.
 
     Raises:
-        CheckpointError: no run, or the checkpoint is damaged.
+        CheckpointError: there is no run, or the checkpoint is damaged.
     """
-    return _what_it_says(folder)[1]
+    return _identify(folder).teachers
 
 
-def _what_it_says(folder: Path) -> tuple[str, dict[str, str]]:
+class _Identity(NamedTuple):
+    """The digest of a checkpoint, and those of its teachers by their roles."""
+
+    digest: str
+    teachers: dict[str, str]
+
+
+def _identify(folder: Path) -> _Identity:
+    """Read the digests of a run from its checkpoint, or from its kept predictions."""
     best = folder / "best.pt"
     if best.is_file():
         status = best.stat()
         return _read_checkpoint(best, status.st_mtime_ns, status.st_size)
     head = kept_answers(folder).head
-    return head.digest, head.teachers
+    return _Identity(head.digest, head.teachers)
 
 
 def kept_answers(folder: Path) -> RunAnswers:
-    """The answers in the folder of a run whose checkpoint is not there.
+    """Read the kept predictions of a run whose checkpoint is missing.
 
     Raises:
-        CheckpointError: no answers there, or damaged ones.
+        CheckpointError: there are none, or they are damaged.
     """
     kept = read_answers(folder)
     if kept is None:
@@ -121,6 +135,7 @@ def kept_answers(folder: Path) -> RunAnswers:
 
 
 def _digest_or_none(folder: Path) -> str | None:
+    """The digest of a run's checkpoint; None where it cannot be read."""
     try:
         return checkpoint_digest(folder)
     except CheckpointError:
@@ -128,19 +143,25 @@ def _digest_or_none(folder: Path) -> str | None:
 
 
 @lru_cache(maxsize=1024)
-def _read_checkpoint(best: Path, mtime: int, size: int) -> tuple[str, dict[str, str]]:
-    """Kept by time and size of the file, so that each checkpoint is read once in a comparison."""
+def _read_checkpoint(best: Path, mtime: int, size: int) -> _Identity:
+    """Read the digests of a checkpoint; once for each time and size of the file, which key the cache."""
     from mptctl.models.checkpoint import load_checkpoint
 
     checkpoint = load_checkpoint(best)
-    return checkpoint.digest, checkpoint.meta.teachers
+    return _Identity(checkpoint.digest, checkpoint.meta.teachers)
 
 
 def _folders_in(where: Path) -> list[Path]:
-    """The folders in a folder, numbers in their names in the order of numbers."""
+    """List the folders in a folder that may be runs or hold runs, sorted by name, numbers by their value.
+
+    Empty where there is no such folder.
+    """
     if not where.is_dir():
         return []
     folders = [path for path in where.iterdir() if path.is_dir() and path.name not in NOT_RUNS]
-    return sorted(
-        folders, key=lambda path: [(int(n or 0), text) for n, text in re.findall(r"(\d*)(\D*)", path.name)]
-    )
+    return sorted(folders, key=_natural_order)
+
+
+def _natural_order(path: Path) -> list[tuple[int, str]]:
+    """A key by which ``seed2`` comes before ``seed10``: the numbers in a name and the text after each."""
+    return [(int(number or 0), text) for number, text in re.findall(r"(\d*)(\D*)", path.name)]

@@ -1,4 +1,4 @@
-"""From folders to updates: which runs are to be compared, and which old model each of them replaces."""
+"""Find the updates in folders: the runs to compare, and the old model that each of them replaces."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from mptctl.studies.run_folders import find_by_digest, is_run_folder, recorded_t
 from mptctl.studies.training_cost import metrics_of
 
 BoolArray = NDArray[np.bool_]
-# Samples of a part, in words.
+# Names of the parts in messages.
 PART_NAMES: dict[Part, str] = {"train": "training", "val": "validation", "test": "test"}
 
 
 @dataclass(frozen=True)
 class Update:
-    """A run against the old model that it replaces, on one part of a split, perhaps with a bias taken off.
+    """A run compared with the old model that it replaces, on one part of a split, perhaps shifted.
 
     Attributes:
-        run, old: their answers, to the same samples.
-        bias: taken off the logits of the new classes; below zero it is put on them.
-        old_name: of the old model, where there are several to tell apart.
-        part: on which they are compared.
-        rival: run at whose validation error the bias was chosen, and is chosen again when samples are drawn
-            again; None where the bias was not chosen.
-        least_bias: smallest bias that could be chosen.
+        run, old: predictions of both on the same samples.
+        bias: subtracted from the logits of the new classes; a negative one is added.
+        old_name: of the old model, in a table with several; None in others.
+        part: whose samples are counted.
+        rival: the run at whose validation error the bias was chosen, and is chosen again on each draw of the
+            bootstrap; None where the bias was not chosen.
+        least_bias: the smallest bias that could be chosen.
     """
 
     run: RunAnswers
@@ -51,22 +51,22 @@ class Update:
 
     @property
     def replicate(self) -> tuple[str, int]:
-        """Split and seed, which runs of several methods share when they are of one seed."""
+        """Fingerprint of the split and seed of the run, by which runs of different methods are paired."""
         return self.run.head.split_fingerprint, self.run.recipe.runtime.seed
 
     @cached_property
     def old_right(self) -> BoolArray:
-        """(N,) samples of the part that the old model gets right."""
+        """(N,) whether the old model is right on each sample of the part."""
         return self.old.part(self.part).right()
 
     @cached_property
     def right(self) -> BoolArray:
-        """(N,) samples of the part that the update gets right."""
+        """(N,) whether the update, shifted by its bias, is right on each sample of the part."""
         return self.run.part(self.part).right(self.bias)
 
     @cached_property
     def of_old(self) -> BoolArray:
-        """(N,) samples of the part that are of an old class."""
+        """(N,) whether each sample of the part is of an old class."""
         of_old: BoolArray = self.run.part(self.part).label < self.run.head.num_old
         return of_old
 
@@ -77,7 +77,7 @@ class Update:
 
     @cached_property
     def counted(self) -> CountedUpdate:
-        """Answers, old model and the choice of the bias, as samples are drawn again."""
+        """The update as the paired bootstrap takes it, which chooses the bias again on each draw."""
         choice = None
         if self.rival is not None:
             rival_wrong = ~self.rival.val.right()
@@ -88,11 +88,13 @@ class Update:
 
 @dataclass(frozen=True)
 class Found:
-    """The updates that folders hold, and sentences on runs that were left out.
+    """The updates that folders hold.
 
     Attributes:
-        old_models: with each of several, all that lie beside the updates or in the folders, by the names of
-            their runs.
+        updates: with their old models.
+        notes: a sentence on each run that was left out.
+        old_models: all old models beside the updates, by the names of their runs; empty unless a table with
+            several old models is made.
     """
 
     updates: list[Update]
@@ -108,31 +110,30 @@ def find_updates(
     by_old: bool = False,
     part: Part = "test",
 ) -> Found:
-    """Every update in some folders, with its answers and those of its old model.
+    """Find every update in some folders, and the predictions of the update and its old model.
 
-    In a folder of several runs those are updates that record an old model; a run that is named itself always
-    is one.
+    In a folder of several runs, the updates are those that record an old model. A run folder that is named
+    itself is taken as an update in any case.
 
     Args:
         folders: a study's folder, run roots, or run folders.
-        old: the old model of all of them, a folder, or a name beside each run; default: what each run
+        old: the old model of all updates, as a folder or as a name beside each run; None: what each run
             records.
-        session: for models that did not answer yet; see `run_answers`.
-        by_old: there are several old models, and an update that learnt from none of them is held against
-            each.
-        part: on which they are compared.
+        session: for runs whose predictions are not kept yet; see `run_answers`.
+        by_old: there are several old models; an update that learnt from none of them is compared with each.
+        part: whose samples are counted.
 
     Raises:
-        CheckpointError: no run or no update there, an old model that is not there, or runs of other splits
-            than theirs.
-        DataError: a part without a sample of an old class.
+        CheckpointError: there is no run or no update, an old model is missing, or a run and its old model are
+            of different splits.
+        DataError: the part has no sample of an old class.
     """
-    chosen = _chosen_runs(folders)
+    is_named = _chosen_runs(folders)
     notes: list[str] = []
     updates: list[Update] = []
-    beside = _old_models(chosen, session) if by_old else {}
-    for run, named in chosen.items():
-        if run in beside.get(run.parent, {}):
+    old_models_in = _find_old_models(is_named, session) if by_old else {}
+    for run, named in is_named.items():
+        if run in old_models_in.get(run.parent, {}):
             continue
         replaced = _replaced_model(run, old, notes, named=named)
         if replaced is None:
@@ -144,45 +145,55 @@ def find_updates(
                 "it is no update; name updates, and the model that they replace with --old"
             )
         if not by_old:
-            updates.append(_against(answers, replaced, part, session))
+            updates.append(_pair_with_old(answers, replaced, part, session))
             continue
-        learns = Role.OLD in ROWS[answers.recipe.method.name].teachers
-        several = [replaced] if learns else list(beside[run.parent])
-        updates += [replace(_against(answers, each, part, session), old_name=each.name) for each in several]
+        learns_from_old = Role.OLD in ROWS[answers.recipe.method.name].teachers
+        for old_model in [replaced] if learns_from_old else old_models_in[run.parent]:
+            update = _pair_with_old(answers, old_model, part, session)
+            updates.append(replace(update, old_name=old_model.name))
     old_models: dict[str, list[RunAnswers]] = {}
-    for models in beside.values():
+    for models in old_models_in.values():
         for folder, model in models.items():
             old_models.setdefault(folder.name, []).append(model)
     if not updates and not old_models:
         names = ", ".join(str(folder) for folder in folders)
-        left = f" ({'; '.join(notes)})" if notes else ""
+        reasons = f" ({'; '.join(notes)})" if notes else ""
         raise CheckpointError(
-            f"{names}: no update there{left}; train one with mptctl train-mpt or train-baseline"
+            f"{names}: no update there{reasons}; train one with mptctl train-mpt or train-baseline"
         )
     return Found(updates, notes, old_models)
 
 
 def _chosen_runs(folders: Sequence[Path]) -> dict[Path, bool]:
-    """The runs in some folders, each with whether it was named itself."""
+    """The runs in some folders, resolved, each with whether its own folder is one of those given.
+
+    Raises:
+        CheckpointError: one of the folders holds no run.
+    """
     chosen: dict[Path, bool] = {}
     for folder in folders:
         runs = runs_below(folder)
         if not runs:
-            what = "holds no finished run" if folder.is_dir() else "no such folder or study"
-            raise CheckpointError(f"{folder}: {what}; name a study, a run root or run folders")
+            problem = "holds no finished run" if folder.is_dir() else "no such folder or study"
+            raise CheckpointError(f"{folder}: {problem}; name a study, a run root or run folders")
         for run in runs:
             chosen[run.resolve()] = chosen.get(run.resolve(), False) or run == folder
     return chosen
 
 
 def _replaced_model(run: Path, old: Path | None, notes: list[str], *, named: bool) -> Path | None:
-    """The folder of the old model that a run replaces; None where the run is no update that can be compared.
+    """Find the folder of the old model that a run replaces; None where the run is left out.
+
+    A run is left out where it is no update, is unfinished, or its old model is missing.
 
     Args:
         run: a run folder.
         old: as for `find_updates`.
-        notes: takes a sentence on an update that is left out.
-        named: the run was named itself, so that it is refused rather than left out.
+        notes: a sentence is added on an update that is left out.
+        named: the run folder was named itself.
+
+    Raises:
+        CheckpointError: a run that was named itself has no old model, or is the old model.
     """
     recorded = recorded_teachers(run).get(Role.OLD)
     if not named and recorded is None:
@@ -191,12 +202,12 @@ def _replaced_model(run: Path, old: Path | None, notes: list[str], *, named: boo
     if state is not None:
         notes.append(f"{run}: left out: {state}")
         return None
-    replaced = _old_of(run, recorded, old)
+    replaced = _find_old_model(run, recorded, old)
     if replaced is None:
-        lost = _lost(run, recorded)
+        reason = _why_no_old_model(run, recorded)
         if named:
-            raise CheckpointError(f"{run}: {lost}")
-        notes.append(f"{run}: left out: {lost}")
+            raise CheckpointError(f"{run}: {reason}")
+        notes.append(f"{run}: left out: {reason}")
     elif replaced.resolve() == run:
         if named:
             raise CheckpointError(f"{run}: is the old model itself; name updates of it")
@@ -204,8 +215,12 @@ def _replaced_model(run: Path, old: Path | None, notes: list[str], *, named: boo
     return replaced
 
 
-def _old_models(runs: Collection[Path], session: Session) -> dict[Path, dict[Path, RunAnswers]]:
-    """Finished runs that know the old classes alone, by the run root that they lie in."""
+def _find_old_models(runs: Collection[Path], session: Session) -> dict[Path, dict[Path, RunAnswers]]:
+    """Find the finished runs beside some runs that had no teacher and know the old classes alone.
+
+    Returns:
+        Their predictions by folder, for each run root.
+    """
     by_root: dict[Path, dict[Path, RunAnswers]] = {}
     for root in dict.fromkeys(run.parent for run in runs):
         models = by_root.setdefault(root, {})
@@ -218,9 +233,15 @@ def _old_models(runs: Collection[Path], session: Session) -> dict[Path, dict[Pat
     return by_root
 
 
-def _against(run: RunAnswers, replaced: Path, part: Part, session: Session) -> Update:
-    """An update beside its old model, once both are known to have seen the same samples."""
-    # An imported old model is of no split, and is asked on the update's.
+def _pair_with_old(run: RunAnswers, replaced: Path, part: Part, session: Session) -> Update:
+    """Make an update of a run and the folder of its old model, whose predictions are read or computed.
+
+    Raises:
+        CheckpointError: the two are of different splits, or the old model knows neither the old classes nor
+            all classes.
+        DataError: the part has no sample of an old class.
+    """
+    # An imported old model is of no split; it predicts on the update's.
     split = split_above(run.folder) if (replaced / "best.pt").is_file() else None
     old = run_answers(replaced, session, split=split)
     if old.head.split_fingerprint != run.head.split_fingerprint:
@@ -243,15 +264,21 @@ def _against(run: RunAnswers, replaced: Path, part: Part, session: Session) -> U
 
 
 def unfinished(run: Path) -> str | None:
-    """Says how far a run came that is not finished; None for one that is, or that logged nothing."""
+    """Say that a run is not finished, and its epoch; None for one that is finished, or has no metrics."""
     lines = metrics_of(run)
     if not lines or came_to_end(lines):
         return None
     return f"its run is not finished (epoch {lines[-1].epoch})"
 
 
-def _old_of(run: Path, recorded: str | None, old: Path | None) -> Path | None:
-    """The folder of the old model of a run; None where it records none, or one that is not there any more."""
+def _find_old_model(run: Path, recorded: str | None, old: Path | None) -> Path | None:
+    """Find the folder of the old model of a run: ``old`` if given, else the run of the recorded digest.
+
+    None where no digest is recorded, or no run beside this one has it.
+
+    Raises:
+        CheckpointError: ``old`` is neither a run folder nor the name of a run beside this one.
+    """
     if old is None:
         return None if recorded is None else find_by_digest(recorded, run)
     for folder in (old, run.parent / old):
@@ -262,8 +289,8 @@ def _old_of(run: Path, recorded: str | None, old: Path | None) -> Path | None:
     )
 
 
-def _lost(run: Path, recorded: str | None) -> str:
-    """Says what is missing of a run without an old model beside it."""
+def _why_no_old_model(run: Path, recorded: str | None) -> str:
+    """Say why the old model of a run was not found: none is recorded, or it is not beside the run."""
     if recorded is None:
         return "records no old model; name it with --old RUN"
     usual = run.parent / Role.OLD.value

@@ -238,7 +238,7 @@ RUNS: dict[int, Guard] = {
     56: one(
         "a run that is there again is not counted again",
         "studies/groups.py",
-        "        if again is not None:\n",
+        "        if shared:\n",
         "        if False:\n",
     ),
     57: one(
