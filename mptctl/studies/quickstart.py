@@ -99,7 +99,7 @@ def quickstart(
     on_update: Callable[[Board], None],
     log: Callable[[str], None],
 ) -> Quickstart:
-    """Split the characters, train the models of `STUDY`, as many at once as there are cores, and measure them.
+    """Split the characters, train the models of `STUDY`, as many at once as there are cores; measure them.
 
     Args:
         run_root: where split and runs are written.

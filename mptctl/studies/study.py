@@ -1,4 +1,4 @@
-"""The study itself: trains what is missing, as many runs at a time as fit, and goes on if interrupted."""
+"""Run a study: train its missing runs, as many at a time as fit; the same call goes on after a stop."""
 
 from __future__ import annotations
 
@@ -34,24 +34,25 @@ if TYPE_CHECKING:
 
 # Seconds between two looks at the runs.
 LOOK_EVERY = 0.5
-# The contents of a run root beside its lock are looked at run by run, not as a whole.
+# The kind of a run root for its lock; the runs in it are checked one by one.
 RUN_ROOT = Kind("study")
 
 
 @dataclass(frozen=True)
 class StudyRequest:
-    """A study that somebody asked for.
+    """A study to run, and how.
 
     Attributes:
-        study: what is trained.
-        seeds: which seeds of it.
-        run_root: where everything is written.
+        study: its content.
+        seeds: of the study, those to run.
+        run_root: the folder of all splits and runs.
         data_root: folder of the data; None: the study's own.
         ray_address: of a Ray cluster that shares the run root; None for this machine alone.
         parallel: most runs at once; None: one a GPU, or one a core where there is none.
         lockstep: most runs that one process trains step by step in turn.
-        results: where recipe, metrics and answers of each finished run are copied to; None: nowhere.
-        flat: split and runs of its one seed lie in the run root itself.
+        results: the folder that recipe, metrics and predictions of each finished run are copied to; None: no
+            copies.
+        flat: split and runs of the only seed lie in the run root itself.
     """
 
     study: Study
@@ -71,20 +72,22 @@ def run_study(
     log: Callable[[str], None],
     progress: Progress = tell_nobody,
 ) -> StudyReport:
-    """Train what is missing of a study.
+    """Train the missing runs of a study, and compare the finished ones.
+
+    A run that fails does not raise an error; see `refuse_if_failed`.
 
     Args:
-        request: what to do.
-        on_update: called with the board now and then, and whenever a run begins or ends.
+        request: the study.
+        on_update: called with the board every `LOOK_EVERY` seconds, and whenever a run begins or ends.
         log: called with lines of progress.
         progress: told how many files are checked while a split is made.
 
     Raises:
         UsageError: another study writes into the run root, or a run is too short for its method.
-        CheckpointError: a run that is there differs from the planned one, or its teacher is missing.
+        CheckpointError: an existing run differs from the planned one, or its teacher is missing.
         StorageError: the run root cannot be written, or the disk is too small.
-        Stopped: a signal asked for it; all runs have saved.
-        MptctlError: what keeps a split from being made.
+        Stopped: a signal came; all runs have saved.
+        MptctlError: a split cannot be made.
     """
     started = time.monotonic()
     root = request.run_root
@@ -100,8 +103,8 @@ def run_study(
         if request.study.file.generations is not None:
             chain = report_chains([*map(board.folder, done)]) if updates else None
         elif request.study.file.old_models is not None:
-            of_old = [board.folder(run) for run in done if run.only_old_classes]
-            comparison = compare_runs(updates or of_old, by="old") if done else None
+            old_models = [board.folder(run) for run in done if run.only_old_classes]
+            comparison = compare_runs(updates or old_models, by="old") if done else None
         elif updates:
             comparison = compare_runs(updates)
     return StudyReport(
@@ -116,11 +119,11 @@ def run_study(
 
 
 def refuse_unusable_root(root: Path) -> None:
-    """Refuse a run root that a study could not write into; changes nothing.
+    """Refuse a run root that a study could not write into.
 
     Raises:
-        UsageError: another study writes into it, or it is a link.
-        StorageError: it is no folder.
+        UsageError: another study writes into the run root, or the run root is a link.
+        StorageError: the run root is no folder.
     """
     if not is_free(root):
         raise UsageError(f"{root}: another study is writing into it; wait for it, or use another --run-root")
@@ -130,7 +133,18 @@ def refuse_unusable_root(root: Path) -> None:
 def prepare(
     request: StudyRequest, progress: Progress = tell_nobody
 ) -> tuple[list[PlannedRun], dict[str, Split], dict[str, Standing]]:
-    """Runs, splits, and where each run stands; finds what can be wrong before anything is trained."""
+    """Make the splits that are missing, plan the runs, and check that they can be trained.
+
+    Args:
+        request: the study.
+        progress: told how many files are checked while a split is made.
+
+    Returns:
+        The runs, each after its teachers; the splits by their places; the standing of each run by its key.
+
+    Raises:
+        MptctlError: as `run_study`; also where ``request.results`` holds other runs or cannot be written.
+    """
     results = request.results
     if results is not None:
         writable_results(results)
@@ -155,15 +169,15 @@ def prepare(
 def plan_runs(
     request: StudyRequest, splits: Mapping[str, Split]
 ) -> tuple[list[PlannedRun], dict[str, Standing]]:
-    """The runs of a study, and where each stands by its key.
+    """Plan the runs of a study, each after its teachers, and find the standing of each by its key.
 
     Args:
-        request: what to do.
-        splits: those that are there, by their places.
+        request: the study.
+        splits: those that exist, by their places.
 
     Raises:
         UsageError: a run is too short for its method.
-        CheckpointError: a run that is there is not the planned one.
+        CheckpointError: an existing run is not the planned one.
     """
     runs = plan_study(request.study, request.seeds, flat=request.flat)
     for place, split in splits.items():
@@ -172,10 +186,10 @@ def plan_runs(
 
 
 def refuse_if_failed(report: StudyReport) -> None:
-    """Raise where runs failed.
+    """Raise an error if runs of a study failed.
 
     Raises:
-        MptctlError: names them, and what could not be trained for that reason.
+        MptctlError: names the failed runs, and those that were not trained since a teacher failed.
     """
     if not report.failed:
         return
@@ -189,6 +203,7 @@ def refuse_if_failed(report: StudyReport) -> None:
 
 
 def _refuse_small_disk(root: Path, missing: Sequence[PlannedRun], splits: dict[str, Split]) -> None:
+    """Raise StorageError if the disk of the run root is too small for the missing runs."""
     needed = disk_bytes(missing, {place: sizes_of_split(split) for place, split in splits.items()})
     free = free_bytes(root)
     if needed > free:
@@ -199,37 +214,41 @@ def _refuse_small_disk(root: Path, missing: Sequence[PlannedRun], splits: dict[s
 
 
 def _train(request: StudyRequest, board: Board, log: Callable[[str], None], stop: StopRequest) -> None:
-    """Train what is left, and wait for it."""
+    """Train the waiting runs of a board on Ray, wait for all, and copy the results of finished runs.
 
-    def keep(run: PlannedRun) -> None:
+    On Ctrl-C or a signal, every run saves before KeyboardInterrupt is raised.
+    """
+
+    def copy_results(run: PlannedRun) -> None:
         if request.results is not None:
             for note in keep_results(request.study.name, run, board.folder(run), request.results):
                 log(note)
 
     for run in board.runs_of("done"):
-        keep(run)
-    left = board.runs_of("waiting")
-    if not left:
+        copy_results(run)
+    waiting = board.runs_of("waiting")
+    if not waiting:
         return
-    on_gpu = choose_device(left[0].recipe.runtime.device).type == "cuda"
+    on_gpu = choose_device(waiting[0].recipe.runtime.device).type == "cuda"
     quiet(request.ray_address)
     with silence_stdout(), ExitStack() as stack:
-        joins = request.ray_address is not None
-        size, cpus, gpus = shares(request.parallel, on_gpu, len(left), cluster=joins)
-        cores = size * cpus if request.ray_address is None else None
+        joins_cluster = request.ray_address is not None
+        size, cpus, gpus = shares(request.parallel, on_gpu, len(waiting), cluster=joins_cluster)
+        cores = None if joins_cluster else size * cpus
         stack.enter_context(ray_cluster(request.ray_address, cpus, gpus, stop, cores))
-        # Here, because they import Ray, which reads its settings then.
+        # Imported here, because Ray reads its settings when it is imported.
         import ray
 
         from mptctl.studies.study_pool import WorkerPool
 
-        if request.ray_address is not None and request.parallel is None:
-            there = ray.cluster_resources()
-            size = min(len(left), int(there["GPU"] // gpus if gpus else there["CPU"] // cpus))
+        if joins_cluster and request.parallel is None:
+            resources = ray.cluster_resources()
+            fitting = resources["GPU"] // gpus if gpus else resources["CPU"] // cpus
+            size = min(len(waiting), int(fitting))
         pool = WorkerPool(request.run_root, size, cpus, gpus)
         device = "cuda" if gpus else "cpu"
         try:
-            _drive(pool, board, request.lockstep, lambda run: on_machine(run, cpus, device), keep)
+            _drive(pool, board, request.lockstep, lambda run: on_machine(run, cpus, device), copy_results)
         except KeyboardInterrupt:
             log("stopping: every run saves where it is")
             pool.stop()
@@ -240,36 +259,55 @@ def _drive(
     pool: WorkerPool,
     board: Board,
     lockstep: int,
-    settled: Callable[[PlannedRun], PlannedRun],
-    keep: Callable[[PlannedRun], None],
+    settle: Callable[[PlannedRun], PlannedRun],
+    copy_results: Callable[[PlannedRun], None],
 ) -> None:
-    """Give runs to workers until there is none that could still be trained."""
+    """Give runs to workers until none is left that could be trained, and keep the board up to date.
+
+    Args:
+        pool: of the workers.
+        board: of the runs.
+        lockstep: most runs that one process trains in turn.
+        settle: sets what the machine decides of a run; see `on_machine`.
+        copy_results: called with each run that is done.
+    """
     while True:
-        while pool.free_slots and (runs := board.next_runs(lockstep, pool.free_slots)):
-            for run in runs:
-                board.begins(run)
-            pool.start(list(map(settled, runs)))
+        _start_ready_runs(pool, board, lockstep, settle)
         if pool.is_idle:
             return
         for run, outcome in pool.finished(LOOK_EVERY):
             if isinstance(outcome, str):
-                board.died(run, outcome, MAX_RESTARTS)
+                board.restart(run, outcome, MAX_RESTARTS)
             elif outcome.status == "done":
-                board.ends(run)
-                keep(run)
+                board.mark_done(run)
+                copy_results(run)
             else:
-                board.fails(run, outcome.error or "was stopped from outside; start the same command again")
-        board.look()
+                reason = outcome.error or "was stopped from outside; start the same command again"
+                board.mark_failed(run, reason)
+        board.read_progress()
+
+
+def _start_ready_runs(
+    pool: WorkerPool, board: Board, lockstep: int, settle: Callable[[PlannedRun], PlannedRun]
+) -> None:
+    """Give runs whose teachers are done to workers, until no worker or no such run is left."""
+    while pool.free_slots:
+        runs = board.next_runs(lockstep, pool.free_slots)
+        if not runs:
+            return
+        for run in runs:
+            board.mark_running(run)
+        pool.start([settle(run) for run in runs])
 
 
 def shares(parallel: int | None, on_gpu: bool, runs: int, *, cluster: bool = False) -> tuple[int, int, float]:
-    """Workers on this machine, and the cores and the part of a GPU that each has.
+    """Number of workers on this machine, cores of each, and GPUs of each (a fraction where they share one).
 
     Args:
         parallel: most workers; None: one a GPU, or one a core where there is none.
         on_gpu: whether they compute on GPUs.
-        runs: that there are to be trained.
-        cluster: they are on a cluster of machines like this one.
+        runs: number of runs to train.
+        cluster: the workers are on a cluster of machines like this one.
     """
     cores = usable_cores()
     if not on_gpu:
@@ -278,20 +316,24 @@ def shares(parallel: int | None, on_gpu: bool, runs: int, *, cluster: bool = Fal
 
 
 def cpu_shares(parallel: int | None, cores: int, runs: int, *, cluster: bool) -> tuple[int, int]:
-    """Workers on a machine with so many cores and no GPU, and the cores that each has.
+    """Number of workers on a machine without a GPU, and cores of each; other arguments as for `shares`.
 
-    These follow from what was asked for and not from how many runs are left: a run's last bits change with
-    its threads.
+    The cores do not depend on how many runs are left, since the last bits of a run change with its threads.
     """
-    alone = parallel is None or cluster
-    return min(parallel or cores, runs), 1 if alone else max(1, cores // (parallel or cores))
+    workers = parallel or cores
+    if parallel is None or cluster:
+        return min(workers, runs), 1
+    return min(workers, runs), max(1, cores // workers)
 
 
 def gpu_shares(
     parallel: int | None, gpus: int, cores: int, runs: int, *, cluster: bool
 ) -> tuple[int, int, float]:
-    """The same for a machine with GPUs, which runs share only where there is no other machine."""
-    size = min(parallel or gpus, runs)
+    """Number of workers on a machine with GPUs, cores of each and GPUs of each; arguments as for `shares`.
+
+    On a cluster each worker has a GPU of its own; on one machine more workers than GPUs share them.
+    """
+    workers = min(parallel or gpus, runs)
     if cluster:
-        return size, max(1, cores // gpus), 1.0
-    return size, max(1, cores // size), min(1.0, gpus / size)
+        return workers, max(1, cores // gpus), 1.0
+    return workers, max(1, cores // workers), min(1.0, gpus / workers)

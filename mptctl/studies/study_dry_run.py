@@ -1,4 +1,4 @@
-"""A study on paper: its runs, those that are there, and what the rest takes; nothing is written."""
+"""A dry run of a study: its runs, how far each is, and the time and disk that the rest takes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mptctl.studies.study_report import last_line
 from mptctl.studies.study_state import Standing, existing_split, make_splits
 from mptctl.training.estimate import Estimate
 
-# Of a run that has come to its end.
+# The estimate for a run without steps left.
 NOTHING_LEFT = Estimate(step_seconds=0.0, seconds=0.0, disk_mb=0.0)
 
 
@@ -68,10 +68,10 @@ class StudyDryRun(Model):
 def dry_run(request: StudyRequest) -> StudyDryRun:
     """Plan the runs of a study, and estimate the time and disk that those not yet done will take.
 
-    Everything that the study needs is looked at, but for its pictures.
+    All that the study needs is checked as `run_study` does, but for its pictures; nothing is written.
 
     Raises:
-        MptctlError: what keeps the study from starting; see `run_study`.
+        MptctlError: the study could not start; see `run_study`.
     """
     root = request.run_root
     refuse_unusable_root(root)
@@ -83,13 +83,24 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
             if split is not None:
                 splits[place] = split
     runs, standing = plan_runs(request, splits)
-    left = [run for run in runs if standing[run.key] != "done"]
+    unfinished = [run for run in runs if standing[run.key] != "done"]
+    missing = [run for run in unfinished if standing[run.key] == "missing"]
     device = choose_device(runs[0].recipe.runtime.device)
     parallel, threads, _ = shares(
-        request.parallel, device.type == "cuda", max(1, len(left)), cluster=request.ray_address is not None
+        request.parallel,
+        device.type == "cuda",
+        max(1, len(unfinished)),
+        cluster=request.ray_address is not None,
     )
     sizes = _sizes(request, splits)
     rows = _rows([on_machine(run, threads, device.type) for run in runs], standing, sizes, root, device)
+    seconds = makespan(
+        unfinished,
+        {key: row.seconds for key, row in rows.items()},
+        parallel,
+        lockstep=request.lockstep,
+        teachers={key: row.teacher_seconds for key, row in rows.items()},
+    )
     return StudyDryRun(
         study=request.study.name,
         description=request.study.file.description,
@@ -98,36 +109,32 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
         device=device.type,
         parallel=parallel,
         lockstep=request.lockstep,
-        seconds=round(
-            makespan(
-                left,
-                {key: row.seconds for key, row in rows.items()},
-                parallel,
-                lockstep=request.lockstep,
-                teachers={key: row.teacher_seconds for key, row in rows.items()},
-            ),
-            3,
-        ),
-        disk_mb=round(disk_bytes([run for run in left if standing[run.key] == "missing"], sizes) / 1e6, 1),
+        seconds=round(seconds, 3),
+        disk_mb=round(disk_bytes(missing, sizes) / 1e6, 1),
         free_mb=round(free_bytes(root) / 1e6, 1),
     )
 
 
 def _sizes(request: StudyRequest, splits: dict[str, Split]) -> dict[str, Sizes]:
-    """The sizes of each split, by place; those of a missing split are worked out from its source."""
-    wanted = request.study.file.split
+    """The sizes of the split of each place.
+
+    Those of a missing split follow from its source; where the source does not tell them, the splits of one
+    seed are made in a scratch folder and counted.
+    """
+    content = request.study.file.split
     known = {place: sizes_of_split(split) for place, split in splits.items()}
     stages = request.study.file.splits
     if len(known) == len(request.seeds) * len(stages):
         return known
-    found = wanted.find(request.data_root)
+    found = content.find(request.data_root)
     must_be_made = (
-        found.place is not None or wanted.old_classes is not None or wanted.test_fraction is not None
+        found.place is not None or content.old_classes is not None or content.test_fraction is not None
     )
-    if must_be_made:  # its source alone does not tell how large its parts are
+    if must_be_made:
         with scratch_folder() as scratch:
-            made = make_splits(stages, scratch, request.seeds[:1], request.data_root)
-            counted = {stage: sizes_of_split(made[place_of(request.seeds[0], stage)]) for stage in stages}
+            seed = request.seeds[0]
+            made = make_splits(stages, scratch, [seed], request.data_root)
+            counted = {stage: sizes_of_split(made[place_of(seed, stage)]) for stage in stages}
     else:
         source = count_source(found.source, found.root)
         counted = {stage: sizes_of_source(each, found.source, source) for stage, each in stages.items()}
@@ -144,7 +151,15 @@ def _rows(
     root: Path,
     device: torch.device,
 ) -> dict[str, PlannedRow]:
-    """The rows of some runs, by their keys."""
+    """The rows of all runs by their keys, with the steps left and estimates of their time.
+
+    Args:
+        runs: all runs of the study.
+        standing: of each run, by its key.
+        sizes: of the splits, by their places.
+        root: the run root.
+        device: where runs compute.
+    """
     planned = {run.key: run for run in runs}
     rows = {}
     for run in runs:

@@ -1,4 +1,4 @@
-"""The board of a study, which knows how each run stands and who is next, and the report at its end."""
+"""The board of a study, with the status and progress of each run; and the report at the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mptctl.studies.study_plan import PlannedRun, in_lockstep, total_steps
 from mptctl.studies.study_state import Standing
 
 Status = Literal["waiting", "running", "done", "failed", "blocked"]
-# Bytes at the end of a metrics file that hold its last whole line; a line has some hundred.
+# Bytes at the end of a metrics file that contain its last whole line; a line has a few hundred.
 TAIL_BYTES = 4096
 
 
@@ -30,12 +30,12 @@ class RunProgress:
 
     Attributes:
         run: as planned.
-        status: blocked is what cannot be trained, since a teacher of it failed.
+        status: ``blocked``: cannot be trained, since one of its teachers failed.
         total_steps: optimizer steps of the whole run.
-        step: those that are done.
-        seconds_left: to its end, as the run itself expects; None where that is not known.
+        step: optimizer steps done.
+        seconds_left: to the end of the run, by its own estimate; None where there is none.
         restarts: how often it went on in another process after its own had died.
-        error: why it failed or is blocked.
+        error: why it failed or is blocked; None for others.
     """
 
     run: PlannedRun
@@ -81,13 +81,13 @@ class StudyReport(Model):
 
 
 class Board:
-    """Knows of every run whether it waits, runs, or has ended.
+    """The status and progress of every run of a study.
 
     Args:
         runs: each after its teachers.
         splits: by their places.
         standing: of each run, by its key.
-        on_update: called with the board whenever something changes.
+        on_update: called with the board at first, and whenever a status changes or progress is read.
     """
 
     def __init__(
@@ -109,18 +109,18 @@ class Board:
             if progress.status == "done":
                 progress.step = progress.total_steps
             elif standing[progress.run.key] != "missing":
-                self._read_progress(progress)
+                self._update_progress(progress)
         self._started = time.monotonic()
-        self._first_steps = self._steps_made()
+        self._first_steps = self._steps_done()
         self._notify()
 
     @property
     def runs(self) -> list[RunProgress]:
-        """The state of each run, each after its teachers."""
+        """Status and progress of all runs, each after its teachers."""
         return list(self._runs.values())
 
     def count(self, status: Status) -> int:
-        """Runs of one status."""
+        """The number of runs of one status."""
         return len(self.runs_of(status))
 
     def folder(self, run: PlannedRun) -> Path:
@@ -128,58 +128,58 @@ class Board:
         return run.seed_folder(self._splits[run.place]) / run.name
 
     def runs_of(self, status: Status) -> list[PlannedRun]:
-        """Runs of one status, in their order."""
+        """The runs of one status, each after its teachers."""
         return [progress.run for progress in self.runs if progress.status == status]
 
     def next_runs(self, lockstep: int = 1, workers: int = 1) -> list[PlannedRun]:
-        """The first run that waits and whose teachers are done, and those that can go in lock-step with it.
+        """The first waiting run whose teachers are done, and others to train in lock-step with it; else none.
 
         Args:
             lockstep: most runs of one process.
-            workers: that have nothing to do, among which such runs are divided.
+            workers: idle workers, among which the runs that could go in lock-step are divided.
         """
         done = {run.key for run in self.runs_of("done")}
         ready = [run for run in self.runs_of("waiting") if done.issuperset(run.teachers)]
         return in_lockstep(ready, lockstep, workers)
 
-    def begins(self, run: PlannedRun) -> None:
-        """A run has been given to a worker."""
+    def mark_running(self, run: PlannedRun) -> None:
+        """Note that a run was given to a worker."""
         self._set_status(run, "running")
 
-    def ends(self, run: PlannedRun) -> None:
-        """A run has come to its end."""
+    def mark_done(self, run: PlannedRun) -> None:
+        """Note that a run has come to its end."""
         progress = self._runs[run.key]
         progress.step, progress.seconds_left = progress.total_steps, None
         self._set_status(run, "done")
 
-    def fails(self, run: PlannedRun, error: str) -> None:
-        """A run has failed: what learns from it cannot be trained."""
+    def mark_failed(self, run: PlannedRun, error: str) -> None:
+        """Note that a run failed, and that waiting runs which need it as a teacher are blocked."""
         self._runs[run.key].error = error
         self._set_status(run, "failed")
         for other in self.runs_of("waiting"):
-            lost = [key for key in other.teachers if self._runs[key].status in ("failed", "blocked")]
-            if lost:
-                self._runs[other.key].error = f"its teacher {lost[0]} failed"
+            untrained = [key for key in other.teachers if self._runs[key].status in ("failed", "blocked")]
+            if untrained:
+                self._runs[other.key].error = f"its teacher {untrained[0]} failed"
                 self._set_status(other, "blocked")
 
-    def died(self, run: PlannedRun, reason: str, at_most: int) -> None:
-        """A run's process has died: it goes on in another one, but not for ever."""
+    def restart(self, run: PlannedRun, reason: str, at_most: int) -> None:
+        """Let a run whose process died wait for another one; after ``at_most`` restarts it has failed."""
         progress = self._runs[run.key]
         progress.restarts += 1
         if progress.restarts > at_most:
-            self.fails(run, f"its process died {progress.restarts} times: {reason[:300]}")
+            self.mark_failed(run, f"its process died {progress.restarts} times: {reason[:300]}")
         else:
             self._set_status(run, "waiting")
 
-    def look(self) -> None:
-        """Read how far the running ones are."""
+    def read_progress(self) -> None:
+        """Read from their metrics how far the running runs are."""
         for progress in self.runs:
             if progress.status == "running":
-                self._read_progress(progress)
+                self._update_progress(progress)
         self._notify()
 
     def rows(self) -> list[StudyRow]:
-        """All runs as they are reported at the end."""
+        """All runs, as the report at the end has them."""
         return [
             StudyRow(
                 seed=progress.run.seed,
@@ -193,25 +193,28 @@ class Board:
         ]
 
     def _set_status(self, run: PlannedRun, status: Status) -> None:
+        """Change the status of a run, and call `on_update`."""
         self._runs[run.key].status = status
         self._notify()
 
     def _notify(self) -> None:
         self._on_update(self)
 
-    def _read_progress(self, progress: RunProgress) -> None:
+    def _update_progress(self, progress: RunProgress) -> None:
+        """Set step and seconds left from the last line of a run's metrics, if there is one."""
         line = last_line(RunDir(self.folder(progress.run)).metrics)
         if line is not None:
             progress.step = line.step
             progress.seconds_left = line.seconds_left
 
-    def _steps_made(self) -> int:
+    def _steps_done(self) -> int:
+        """Optimizer steps of all runs, those before this call of the study too."""
         return sum(progress.step for progress in self.runs)
 
     @property
     def seconds_left(self) -> float | None:
-        """To the end of the study, at the rate of all workers since it began; None before there is one."""
-        done = self._steps_made() - self._first_steps
+        """Seconds to the end of the study, at the rate of its steps so far; None before the first step."""
+        done = self._steps_done() - self._first_steps
         if done <= 0:
             return None
         left = sum(
@@ -223,7 +226,7 @@ class Board:
 
 
 def last_line(metrics: Path) -> MetricsLine | None:
-    """The last whole line of a run's metrics; None where there is none."""
+    """The last whole line of a file of metrics; None where there is no such line, or no file."""
     try:
         with open(metrics, "rb") as file:
             file.seek(max(0, metrics.stat().st_size - TAIL_BYTES))

@@ -24,22 +24,22 @@ def test_a_run_waits_for_its_teachers(tmp_path: Path) -> None:
     while runs_now := board.next_runs():
         (run,) = runs_now
         order.append(run.name)
-        board.begins(run)
+        board.mark_running(run)
     assert order == ["old", "ref"]
-    board.ends(runs["old"])
+    board.mark_done(runs["old"])
     (following,) = board.next_runs()
     assert following is runs["no-treatment"]
-    board.begins(following)
+    board.mark_running(following)
     assert board.next_runs() == []
-    board.ends(runs["ref"])
+    board.mark_done(runs["ref"])
     assert board.next_runs() == [runs["mpt-kl"]]
 
 
 def test_what_learns_from_a_failed_run_is_blocked_and_the_others_go_on(tmp_path: Path) -> None:
     seen: list[Board] = []
     runs, board = board_of(tmp_path, seen, done="old")
-    board.begins(runs["ref"])
-    board.fails(runs["ref"], "out of luck")
+    board.mark_running(runs["ref"])
+    board.mark_failed(runs["ref"], "out of luck")
     assert board.next_runs() == [runs["no-treatment"]]
     assert {row.run: (row.status, row.error) for row in board.rows()} == {
         "old": ("done", None),
@@ -53,10 +53,10 @@ def test_what_learns_from_a_failed_run_is_blocked_and_the_others_go_on(tmp_path:
 def test_a_run_whose_process_died_goes_on_but_not_for_ever(tmp_path: Path) -> None:
     runs, board = board_of(tmp_path, [])
     for _ in range(2):
-        board.begins(runs["old"])
-        board.died(runs["old"], "killed", 2)
+        board.mark_running(runs["old"])
+        board.restart(runs["old"], "killed", 2)
         assert board.next_runs() == [runs["old"]]
-    board.died(runs["old"], "killed", 2)
+    board.restart(runs["old"], "killed", 2)
     (row, *_) = board.rows()
     assert (row.status, row.error) == ("failed", "its process died 3 times: killed")
 
@@ -64,13 +64,13 @@ def test_a_run_whose_process_died_goes_on_but_not_for_ever(tmp_path: Path) -> No
 def test_progress_is_what_the_run_itself_has_written(tmp_path: Path) -> None:
     seen: list[Board] = []
     runs, board = board_of(tmp_path, seen)
-    board.begins(runs["old"])
+    board.mark_running(runs["old"])
     metrics = board.folder(runs["old"]) / "metrics.jsonl"
     metrics.parent.mkdir()
     append_metrics(metrics, MetricsLine(event="step", epoch=1, step=1, seconds_left=7.0))
     with open(metrics, "a", encoding="utf-8") as file:
         file.write('{"event": "step", "epoch"')  # cut short, as by a kill
-    board.look()
+    board.read_progress()
     (old, *_) = seen[-1].runs
     assert (old.step, old.total_steps, old.seconds_left) == (1, 2, 7.0)
     assert seen[-1].seconds_left is not None
@@ -95,5 +95,5 @@ def test_runs_that_can_go_in_lockstep_are_divided_among_the_workers(tmp_path: Pa
     first = board.next_runs(8, 2)
     assert [run.name for run in first] == names[:3]
     for run in first:
-        board.begins(run)
+        board.mark_running(run)
     assert [run.name for run in board.next_runs(8, 1)] == names[3:]
