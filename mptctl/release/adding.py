@@ -1,4 +1,4 @@
-"""A trained run that knows further classes, from a few pictures of each, without training."""
+"""Add classes to a trained run from a few pictures of each, without training, and write it as a new run."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from mptctl.models.run_folder import RunDir
 from mptctl.names import Session
 from mptctl.release.new_run import refuse_unfit, write_run
 
-# Part of the right answers on validation samples that new classes may take over.
+# Share of the right predictions on validation samples that may go to a new class instead.
 LIMIT = 0.01
-# Distance of the constant from the next sample that it keeps, where there is room: more than rounding.
+# How far the constant lies above the last sample that it keeps, relative to 1 + |constant|: beyond rounding.
 ROOM = 1e-4
 
 
@@ -53,13 +53,13 @@ class AddReport(Model):
 
 @dataclass(frozen=True)
 class AddRequest:
-    """The classes that `fewshot --add` adds, and to which run.
+    """The classes that `fewshot --add` adds, and the run it adds them to.
 
     Attributes:
-        run: the run to begin with: its name, its folder or a checkpoint of it.
+        run: the run to add classes to: its name, its folder or a checkpoint of it.
         pictures: a folder with a folder of pictures for each new class.
         name: of the new run folder below the run root.
-        overwrite: throw away the run that is in the folder.
+        overwrite: replace a run that is in that folder.
     """
 
     run: str
@@ -69,26 +69,29 @@ class AddRequest:
 
 
 @dataclass(frozen=True)
-class _Validation:
-    """Validation samples as the run sees them: (n, D) features, and (n,) names of their classes."""
+class _ValidationFeatures:
+    """Validation samples as the run's classifier sees them: (n, D) features, and n names of classes."""
 
     features: Tensor
     labels: list[str]
 
 
 def add_classes(request: AddRequest, session: Session) -> AddReport:
-    """Imprint rows for the classes of a folder, hold them back by a constant, and write a run folder.
+    """Add the classes of a folder to a run, and write the result to a new run folder.
+
+    Each new class gets an imprinted row of the classifier. One constant is subtracted from all new logits, so
+    that at most `LIMIT` of the right predictions on the validation part are lost.
 
     Args:
-        request: what was asked for.
+        request: the classes, and the run.
         session: where runs and the split are, and where the model computes.
 
     Raises:
-        CheckpointError: no such run, or one of another split.
-        UsageError: no validation part, a run that is not finished, a class that it knows, or a name that is
-            taken.
-        DataError: no class folder, one without pictures, damaged ones, or no right answer on validation
-            samples.
+        CheckpointError: there is no such run, or it is of another split.
+        UsageError: the split has no validation part, the run is not finished or knows a class already, or the
+            name is taken.
+        DataError: there is no folder of a class, one without pictures or with a damaged one, or the run
+            predicts no validation sample right.
         StorageError: the folder cannot be written.
     """
     checkpoints, split = named_checkpoints([request.run], session)
@@ -101,45 +104,46 @@ def add_classes(request: AddRequest, session: Session) -> AddReport:
 
     known = checkpoint.meta.class_names
     names = _new_names(request.pictures, known, split)
-    shown = _features_by_class(checkpoint, request.pictures, names, session)
-    validation = _validation(checkpoint, split, session)
+    features = _features_by_class(checkpoint, request.pictures, names, session)
+    validation = _validation_features(checkpoint, split, session)
     model = load_model(checkpoint)
     arch = checkpoint.meta.recipe.model.arch
-    before = _logits(model, arch, validation.features)
-    rows = imprint([shown[name] for name in names], find_classifier(model, arch).layer.weight.detach())
+    before = _classify(model, arch, validation.features)
+    rows = imprint([features[name] for name in names], find_classifier(model, arch).layer.weight.detach())
     add_rows(model, arch, rows, 0.0)
-    constant = _constant(before, _logits(model, arch, validation.features), validation.labels, known, request)
+    unshifted = _classify(model, arch, validation.features)
+    constant = _find_constant(before, unshifted, validation.labels, known, request)
     model = load_model(checkpoint)
     add_rows(model, arch, rows, constant)
-    after = _logits(model, arch, validation.features)
+    after = _classify(model, arch, validation.features)
 
-    strangers = [name for name in names if name not in set(split.classes.names)]
-    own = extend_split(split, known, names) if strangers else None
-    counts = _counts(before, after, validation.labels, (*known, *names), len(known))
+    unlisted = [name for name in names if name not in set(split.classes.names)]
+    own_split = extend_split(split, known, names) if unlisted else None
+    counts = _count_predictions(before, after, validation.labels, (*known, *names), len(known))
     report = AddReport(
         run=str(run.path),
         best=str(run.best),
-        classes={name: len(shown[name]) for name in names},
+        classes={name: len(features[name]) for name in names},
         constant=constant,
         flips=counts["val_flips"],
         right=counts["right"],
         limit=LIMIT,
         new_right=counts["new_right"],
         new_samples=counts["new_samples"],
-        own_split=bool(strangers),
-        warnings=[f"{some(strangers)}: not in the split, so no test picture of it is asked"]
-        if strangers
+        own_split=bool(unlisted),
+        warnings=[f"{some(unlisted)}: not in the split, so no test picture of it is asked"]
+        if unlisted
         else [],
     )
-    meta = _meta(checkpoint, own, split, (*known, *names), counts)
-    notes = write_run(run, existing, meta, model, own or split)
+    meta = _checkpoint_meta(checkpoint, own_split, split, (*known, *names), counts)
+    notes = write_run(run, existing, meta, model, own_split or split)
     return report.model_copy(update={"warnings": [*report.warnings, *notes]})
 
 
 def imprint(features: Sequence[Tensor], old_rows: Tensor) -> Tensor:
-    """Computes the mean direction of features of each class, as long as old rows are on average.
+    """Compute a row of weights for each new class: the mean direction of its features.
 
-    Source: Qi et al., CVPR 2018.
+    Each row is as long as the old rows are on average. Source: Qi et al., CVPR 2018.
 
     >>> imprint([torch.tensor([[0.0, 5.0], [0.0, 1.0]])], torch.tensor([[3.0, 4.0], [1.0, 0.0]]))
     tensor([[0., 3.]])
@@ -157,78 +161,104 @@ def imprint(features: Sequence[Tensor], old_rows: Tensor) -> Tensor:
 
 
 def smallest_constant(lead: NDArray[np.float64], limit: float) -> float:
-    """Computes the smallest constant at which at most a part of the samples is lost.
+    """Compute the smallest constant above which at most a share of the leads lies.
 
-    A sample is lost whose lead is above the constant.
+    A sample whose lead is above the constant is lost. The constant is raised a little (`ROOM`, or half the
+    way to the next lead), so that rounding loses no further sample.
 
     >>> round(smallest_constant(np.array([4.0, 1.0, -2.0, -3.0]), 0.25), 3)  # one of four is lost
     1.0
 
     Args:
-        lead: (n,) of samples that were right, n > 0: the largest new logit minus the right one.
-        limit: the part, 0 to below 1.
+        lead: (n,) largest new logit minus the right one, of n > 0 samples that were right.
+        limit: largest share of samples that may be lost, 0 to below 1.
     """
     falling = np.sort(lead)[::-1]
-    constant = float(falling[int(limit * len(lead) + 1e-9)])
-    above = falling[falling > constant]
-    # The same samples are lost, and none of them by rounding.
+    may_be_lost = int(limit * len(lead) + 1e-9)  # 1e-9: a product such as 0.29 * 100 is just below a number
+    constant = float(falling[may_be_lost])
+    lost = falling[falling > constant]
     room = ROOM * (1 + abs(constant))
-    return constant + (min(room, float(above[-1] - constant) / 2) if len(above) else room)
+    if not len(lost):
+        return constant + room
+    return constant + min(room, float(lost[-1] - constant) / 2)
 
 
 def _new_names(pictures: Path, known: tuple[str, ...], split: Split) -> list[str]:
-    """The classes of a folder: those of the split in its order, then the others."""
+    """The new classes, by folder: those of the split in its order, then the others.
+
+    Raises:
+        DataError: there is no folder of a class.
+        UsageError: the run knows a class already.
+    """
     folder = pictures.expanduser()
-    found = list_class_folders(folder)
-    if not found:
+    folders = list_class_folders(folder)
+    if not folders:
         raise DataError(f"{folder}: holds no folder of a class; give DIR/CLASS/PICTURE")
-    twice = [name for name in found if name in set(known)]
-    if twice:
-        raise UsageError(f"{folder}: {some(twice)}: the run knows it already; leave only new classes there")
-    ours = [name for name in split.classes.names if name in set(found)]
-    return ours + [name for name in found if name not in set(ours)]
+    known_already = [name for name in folders if name in set(known)]
+    if known_already:
+        raise UsageError(
+            f"{folder}: {some(known_already)}: the run knows it already; leave only new classes there"
+        )
+    in_split = [name for name in split.classes.names if name in set(folders)]
+    return in_split + [name for name in folders if name not in set(in_split)]
 
 
 def _features_by_class(
     checkpoint: Checkpoint, pictures: Path, names: list[str], session: Session
 ) -> dict[str, Tensor]:
-    """(pictures, D) by new class."""
+    """Compute the features of the pictures of each new class, (pictures, D) by name.
+
+    Raises:
+        DataError: a picture is in no folder of a class or is damaged, or a class has no picture.
+    """
     folder = pictures.expanduser().resolve()
-    shown, _ = unlabelled_split(folder, checkpoint.meta.class_names)
-    ids = shown.ids(shown.indices("test")).tolist()
+    folder_split, _ = unlabelled_split(folder, checkpoint.meta.class_names)
+    ids = folder_split.ids(folder_split.indices("test")).tolist()
     loose = [name for name in ids if "/" not in name]
     if loose:
         raise DataError(f"{folder}: {some(loose)}: in no folder of a class; move or remove it")
-    # Not `resident`, which would keep what it decodes on disk, in the folder of the pictures.
+    # The loader `resident` would store decoded pictures in the folder of the pictures.
     recipe = checkpoint.meta.recipe
     recipe = recipe.model_copy(update={"data": recipe.data.model_copy(update={"loader": "threaded"})})
-    seen_once = replace(checkpoint, meta=checkpoint.meta.model_copy(update={"recipe": recipe}))
-    features = torch.from_numpy(compute_features({"model": seen_once}, shown, session)["model"])
+    threaded = replace(checkpoint, meta=checkpoint.meta.model_copy(update={"recipe": recipe}))
+    features = torch.from_numpy(compute_features({"model": threaded}, folder_split, session)["model"])
     classes = np.array([name.partition("/")[0] for name in ids], dtype=np.str_)
     by_class = {name: features[torch.from_numpy(classes == name)] for name in names}
-    for name, each in by_class.items():
-        if not len(each):
+    for name, of_class in by_class.items():
+        if not len(of_class):
             raise DataError(f"{folder / name}: holds no picture; add some or remove the folder")
     return by_class
 
 
-def _validation(checkpoint: Checkpoint, split: Split, session: Session) -> _Validation:
+def _validation_features(checkpoint: Checkpoint, split: Split, session: Session) -> _ValidationFeatures:
+    """Compute the features of the validation part."""
     features = compute_features({"model": checkpoint}, split, session, part="val")["model"]
     labels = [split.classes.names[label] for label in split.labels[split.indices("val")]]
-    return _Validation(torch.from_numpy(features), labels)
+    return _ValidationFeatures(torch.from_numpy(features), labels)
 
 
 @torch.no_grad()
-def _logits(model: nn.Module, arch: str, features: Tensor) -> Tensor:
-    """(n, C) of the classifier alone."""
-    found: Tensor = find_classifier(model, arch).layer(features)
-    return found
+def _classify(model: nn.Module, arch: str, features: Tensor) -> Tensor:
+    """Apply the classifier of a model to features, (n, D) to logits (n, C)."""
+    logits: Tensor = find_classifier(model, arch).layer(features)
+    return logits
 
 
-def _constant(
+def _find_constant(
     before: Tensor, after: Tensor, labels: list[str], known: tuple[str, ...], request: AddRequest
 ) -> float:
-    """The smallest constant off the new logits at which few enough right answers are lost."""
+    """The smallest constant that, subtracted from the new logits, loses at most `LIMIT` of right predictions.
+
+    Args:
+        before: (n, C) logits of the run on validation samples.
+        after: (n, C + new classes) logits with the new classes.
+        labels: n names of classes.
+        known: names of the C classes.
+        request: names the run in the error.
+
+    Raises:
+        DataError: the run predicts no sample right.
+    """
     places = torch.tensor([known.index(label) if label in known else -1 for label in labels])
     right = before.argmax(dim=1) == places
     if not right.any():
@@ -239,29 +269,49 @@ def _constant(
     return smallest_constant(lead.numpy(), LIMIT)
 
 
-def _counts(
+def _count_predictions(
     before: Tensor, after: Tensor, labels: list[str], names: tuple[str, ...], num_known: int
 ) -> dict[str, int]:
-    """Counts of validation samples before and after."""
+    """Count right and wrong predictions on validation samples, by fields of the report and of metrics.
+
+    Args:
+        before: (n, C) logits of the run.
+        after: (n, all classes) logits of the new run.
+        labels: n names of classes; a sample of a class that neither run knows is not counted.
+        names: of all classes, those of the run first.
+        num_known: C.
+    """
     place = {name: number for number, name in enumerate(names)}
     truth = torch.tensor([place.get(label, -1) for label in labels])
-    was, now = before.argmax(dim=1) == truth, after.argmax(dim=1) == truth
-    new, asked = truth >= num_known, truth >= 0
+    was_right, is_right = before.argmax(dim=1) == truth, after.argmax(dim=1) == truth
+    is_new, is_counted = truth >= num_known, truth >= 0
     return {
-        "right": int(was.sum()),
-        "new_right": int((now & new).sum()),
-        "new_samples": int(new.sum()),
-        "val_flips": int(negative_flips(was, now).sum()),
-        "val_errors": int((asked & ~now).sum()),
-        "val_samples": int(asked.sum()),
-        "val_samples_old": int((asked & ~new).sum()),
+        "right": int(was_right.sum()),
+        "new_right": int((is_right & is_new).sum()),
+        "new_samples": int(is_new.sum()),
+        "val_flips": int(negative_flips(was_right, is_right).sum()),
+        "val_errors": int((is_counted & ~is_right).sum()),
+        "val_samples": int(is_counted.sum()),
+        "val_samples_old": int((is_counted & ~is_new).sum()),
     }
 
 
-def _meta(
-    checkpoint: Checkpoint, own: Split | None, split: Split, names: tuple[str, ...], counts: dict[str, int]
+def _checkpoint_meta(
+    checkpoint: Checkpoint,
+    own_split: Split | None,
+    split: Split,
+    names: tuple[str, ...],
+    counts: dict[str, int],
 ) -> CheckpointMeta:
-    """The record of the new run's checkpoint; its old model is the run that it was made from."""
+    """The meta data of the new run's checkpoint, whose old model is the run that it was made from.
+
+    Args:
+        checkpoint: of that run.
+        own_split: the split with the new classes, where the split lacks one of them; else None.
+        split: of the run root.
+        names: of all classes.
+        counts: see `_count_predictions`.
+    """
     metrics: dict[str, float | None] = {
         "val_error": counts["val_errors"] / counts["val_samples"],
         "val_nfr": counts["val_flips"] / counts["val_samples_old"],
@@ -270,8 +320,8 @@ def _meta(
     return checkpoint.meta.model_copy(
         update={
             "class_names": names,
-            "num_old": checkpoint.meta.num_old if own is None else own.classes.num_old,
-            "split_fingerprint": (own or split).fingerprint,
+            "num_old": checkpoint.meta.num_old if own_split is None else own_split.classes.num_old,
+            "split_fingerprint": (own_split or split).fingerprint,
             "metrics": metrics,
             "best_error": metrics["val_error"],
             "teachers": {"old": checkpoint.digest},

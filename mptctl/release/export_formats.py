@@ -1,4 +1,4 @@
-"""The formats that `export` writes: ONNX, programs of torch and safetensors, each described inside."""
+"""Write the formats of `export`: ONNX, programs of torch and safetensors, each with a description inside."""
 
 from __future__ import annotations
 
@@ -21,34 +21,37 @@ from torch import Tensor, nn
 from mptctl.errors import UsageError, first_line
 from mptctl.files.output_kinds import OutputKind
 from mptctl.machine.facts import require_extra
-from mptctl.models.export_meta import KEY, ExportMeta
+from mptctl.models.export_meta import KEY, ExportMeta, Preprocessing
 from mptctl.models.onnx_program import MAX_BYTES, onnx_content
 from mptctl.models.programs import tensors_content
 from mptctl.names import ExportFormat
 
-# The extra file in which the archive of a program of torch.export says what the program is.
+# The file with the description in the archive of a torch.export program.
 EXTRA = f"extra/{KEY}.json"
-# From a content's SHA-256 to what the file says of itself.
+# Makes the description of a file from the SHA-256 of its content.
 Describe = Callable[[str], ExportMeta]
-# The beginning of an entry of an ONNX file's metadata with our key, in protobuf (onnx.proto,
-# StringStringEntryProto).
+# How the description begins in the bytes of an ONNX file: an entry of metadata with our key, in protobuf
+# (onnx.proto, StringStringEntryProto).
 _ONNX_ENTRY = b"\n" + bytes([len(KEY)]) + KEY.encode() + b"\x12"
-# The same in the header of safetensors, which is JSON without blanks.
+# How it begins in the header of a safetensors file, which is JSON without blanks.
 _SAFETENSORS_ENTRY = f'"{KEY}":'.encode()
-# A safetensors file begins with the length of its header, in so many bytes.
+# Bytes at the beginning of a safetensors file that give the length of its header.
 _LENGTH = 8
+# Pictures in a batch while int8 takes its ranges.
+_BATCH = 32
 
 
 @dataclass(frozen=True)
 class ToWrite:
-    """A network that is to be written.
+    """A network to be written to a file.
 
     Attributes:
         model: in evaluation mode, on the CPU.
-        size: side of its pictures.
-        describe: see `Describe`; it also says whether the preprocessing goes into the graph.
-        path: where it goes.
-        pictures: (n, 3, S, S) training pictures by which ranges are chosen; then it is rounded to int8.
+        size: S, side of its pictures in pixels.
+        describe: makes the description, which also says whether normalisation is part of the graph.
+        path: of the file.
+        pictures: (n, 3, S, S) normalised training pictures, from which int8 takes its ranges; None: the
+            network is not rounded to int8.
     """
 
     model: nn.Module
@@ -59,11 +62,12 @@ class ToWrite:
 
 
 class WithNormalisation(nn.Module):
-    """A network that takes pictures as they are decoded; it computes as the loaders' normalisation does.
+    """A network that takes decoded pictures and normalises them as the loaders do.
 
     Args:
-        model: of normalised pictures.
-        mean, std: of each channel, in 0..1.
+        model: takes normalised pictures.
+        mean: of each channel, 0 to 1.
+        std: standard deviation of each channel, in the same unit.
     """
 
     offset: Tensor
@@ -72,22 +76,24 @@ class WithNormalisation(nn.Module):
     def __init__(self, model: nn.Module, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
         super().__init__()
         self.model = model
-        mean_, std_ = (torch.tensor(values, dtype=torch.float32).reshape(3, 1, 1) for values in (mean, std))
-        self.register_buffer("offset", -mean_ / std_)
-        self.register_buffer("scale", 1 / (255 * std_))
+        mean_by_channel, std_by_channel = (
+            torch.tensor(values, dtype=torch.float32).reshape(3, 1, 1) for values in (mean, std)
+        )
+        self.register_buffer("offset", -mean_by_channel / std_by_channel)
+        self.register_buffer("scale", 1 / (255 * std_by_channel))
 
     def forward(self, pictures: Tensor) -> Tensor:
-        """pictures: (B, S, S, 3) uint8 -> (B, C)."""
+        """Compute the logits (B, C) of pictures (B, S, S, 3) uint8."""
         images = pictures.permute(0, 3, 1, 2).to(torch.float32) * self.scale + self.offset
         logits: Tensor = self.model(images)
         return logits
 
 
 class InHalf(nn.Module):
-    """A network in half precision that takes and gives single precision.
+    """A copy of a network in half precision; inputs and outputs are in single precision.
 
     Args:
-        model: a copy of it is rounded.
+        model: stays as it is.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -95,43 +101,40 @@ class InHalf(nn.Module):
         self.model = copy.deepcopy(model).half()
 
     def forward(self, images: Tensor) -> Tensor:
-        """images: (B, 3, S, S) -> (B, C) float32."""
+        """Compute the logits (B, C) float32 of normalised images (B, 3, S, S)."""
         logits: Tensor = self.model(images.half()).float()
         return logits
 
 
 def write_onnx(wanted: ToWrite) -> ExportMeta:
-    """Write an ONNX model with any number of pictures.
-
-    Returns:
-        What it says of itself.
+    """Write an ONNX model that takes batches of any size, and return the description inside it.
 
     Raises:
-        UsageError: what writes it is not installed, the network cannot be exported, or it is larger than 2
-            GB.
+        UsageError: a package of ONNX is not installed, or the network cannot be exported or is larger than
+            2 GB.
     """
     for package in ("onnx", "onnxscript", "onnxruntime"):
         require_extra(package, "export", "--format onnx")
     model, size = wanted.model, wanted.size
     meta = wanted.describe("")
-    see = meta.preprocessing
+    preprocessing = meta.preprocessing
     if meta.quantized == "fp16":
         model = InHalf(model)
     example = torch.zeros(2, 3, size, size)
-    if see.inside:
-        model, example = (
-            WithNormalisation(model, see.mean, see.std),
-            torch.zeros(2, size, size, 3, dtype=torch.uint8),
-        )
-    with _quiet("it cannot be written as ONNX"):
+    if preprocessing.inside:
+        model = WithNormalisation(model, preprocessing.mean, preprocessing.std)
+        example = torch.zeros(2, size, size, 3, dtype=torch.uint8)
+    with _exporting("it cannot be written as ONNX"):
         program = torch.onnx.export(
-            model.eval(), (example,), dynamo=True, dynamic_shapes=(any_number(),), input_names=["images"],
+            model.eval(), (example,), dynamo=True, dynamic_shapes=(any_batch_size(),), input_names=["images"],
             output_names=["logits"], verbose=False,
         )  # fmt: skip
         assert program is not None
         proto = program.model_proto
     if wanted.pictures is not None:
-        proto = _rounded(proto, wanted.pictures, see, wanted.path.with_name("rounded.onnx"))
+        scratch = wanted.path.with_name("rounded.onnx")
+        proto = _round_to_int8(proto, wanted.pictures, preprocessing, scratch)
+    # The description is to be the only metadata.
     for note in list(proto.metadata_props):
         proto.metadata_props.remove(note)
     if proto.ByteSize() > MAX_BYTES:
@@ -144,42 +147,56 @@ def write_onnx(wanted: ToWrite) -> ExportMeta:
     return meta
 
 
-def any_number() -> dict[int, Any]:
-    """Any number of pictures."""
+def any_batch_size() -> dict[int, Any]:
+    """Dynamic shape of an input whose first dimension, the batch, has any size from 1 on."""
     return {0: torch.export.Dim("batch", min=1)}
 
 
-def _rounded(proto: Any, pictures: Tensor, see: Any, path: Path) -> Any:
-    """The model in int8, weights by channel; activations take the ranges that they have on the pictures."""
+def _round_to_int8(proto: Any, pictures: Tensor, preprocessing: Preprocessing, path: Path) -> Any:
+    """Round an ONNX model to int8: weights by channel, activations by their ranges on pictures.
+
+    Args:
+        proto: the model.
+        pictures: (n, 3, S, S), normalised.
+        preprocessing: says whether the model takes uint8 pictures instead, which are then made of these.
+        path: of a scratch file for the result, which onnxruntime does not return.
+
+    Returns:
+        The rounded model.
+
+    Raises:
+        UsageError: onnxruntime cannot round it.
+    """
     import onnx
     from onnxruntime import quantization as ort
 
-    given = pictures
-    if see.inside:
-        levels = pictures.permute(0, 2, 3, 1) * torch.tensor(see.std) + torch.tensor(see.mean)
-        given = (levels * 255).round().clamp(0, 255).to(torch.uint8)
+    inputs = pictures
+    if preprocessing.inside:
+        mean, std = torch.tensor(preprocessing.mean), torch.tensor(preprocessing.std)
+        levels = pictures.permute(0, 2, 3, 1) * std + mean
+        inputs = (levels * 255).round().clamp(0, 255).to(torch.uint8)
 
-    class Pictures(ort.CalibrationDataReader):  # type: ignore[misc]  # onnxruntime has no types
+    class BatchReader(ort.CalibrationDataReader):  # type: ignore[misc]  # onnxruntime has no types
         def __init__(self) -> None:
-            self.left: Iterator[Tensor] = (given[row : row + 32] for row in range(0, len(given), 32))
+            self.batches = iter(inputs.split(_BATCH))
 
         def get_next(self) -> dict[str, Any] | None:
-            batch = next(self.left, None)
+            batch = next(self.batches, None)
             return None if batch is None else {"images": batch.contiguous().numpy()}
 
-    with _quiet("it cannot be rounded to int8"):
+    with _exporting("it cannot be rounded to int8"):
         ort.quantize_static(
-            proto, str(path), Pictures(), quant_format=ort.QuantFormat.QDQ, per_channel=True,
+            proto, str(path), BatchReader(), quant_format=ort.QuantFormat.QDQ, per_channel=True,
             activation_type=ort.QuantType.QInt8, weight_type=ort.QuantType.QInt8,
         )  # fmt: skip
     return onnx.load(str(path))
 
 
 class WrittenProgram(nn.Module):
-    """The network that torch.export.load makes of a program that this process wrote.
+    """The network of a torch.export program that this process wrote.
 
     Args:
-        content: the program; of another process it could run code.
+        content: bytes of the program. Loading one from elsewhere could run code in it.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -190,24 +207,28 @@ class WrittenProgram(nn.Module):
             self.program = torch.export.load(io.BytesIO(content)).module()
 
     def train(self, mode: bool = True) -> Self:
-        """A program is always as it was exported; torch refuses to change it."""
+        """Stay in evaluation mode, as the program was exported: torch refuses to change it."""
         self.training = False
         return self
 
     def forward(self, images: Tensor) -> Tensor:
-        """images: (B, 3, S, S), normalised -> (B, C)."""
+        """Compute the logits (B, C) of normalised images (B, 3, S, S)."""
         logits: Tensor = self.program(images.contiguous())
         return logits
 
 
 def write_pt2(wanted: ToWrite) -> ExportMeta:
-    """Write a program that torch.export.load takes; result and errors as of `write_onnx`."""
+    """Write a program for torch.export.load, and return the description inside it.
+
+    Raises:
+        UsageError: the network cannot be exported.
+    """
     packed = io.BytesIO()
-    with _quiet("it cannot be written as a program"):
+    with _exporting("it cannot be written as a program"):
         program = torch.export.export(
             wanted.model.eval(),
             (torch.zeros(2, 3, wanted.size, wanted.size),),
-            dynamic_shapes=(any_number(),),
+            dynamic_shapes=(any_batch_size(),),
         )
         torch.export.save(program, packed)
     meta = wanted.describe(_members_digest(packed))
@@ -219,18 +240,22 @@ def write_pt2(wanted: ToWrite) -> ExportMeta:
 
 
 def _members_digest(packed: io.BytesIO) -> str:
-    """SHA-256 of an archive's members with their names and sizes, in hexadecimal."""
-    state = hashlib.sha256()
+    """SHA-256, hexadecimal, of the members of an archive with their sizes and names below its root folder."""
+    digest = hashlib.sha256()
     with zipfile.ZipFile(packed) as archive:
-        names = {info.filename.partition("/")[2]: info for info in archive.infolist()}
-        for name in sorted(names):
-            state.update(f"{name}\0{names[name].file_size}\0".encode())
-            state.update(archive.read(names[name]))
-    return state.hexdigest()
+        members = {info.filename.partition("/")[2]: info for info in archive.infolist()}
+        for name in sorted(members):
+            digest.update(f"{name}\0{members[name].file_size}\0".encode())
+            digest.update(archive.read(members[name]))
+    return digest.hexdigest()
 
 
 def write_safetensors(wanted: ToWrite) -> ExportMeta:
-    """Write a state dict; result and errors as of `write_onnx`."""
+    """Write the state dict of a network, and return the description inside the file.
+
+    Raises:
+        UsageError: safetensors is not installed.
+    """
     require_extra("safetensors", "export", "--format safetensors")
     from safetensors.torch import save_file
 
@@ -241,8 +266,12 @@ def write_safetensors(wanted: ToWrite) -> ExportMeta:
 
 
 @contextmanager
-def _quiet(what: str) -> Iterator[None]:
-    """Without the notes of exporters; what they cannot do is one line."""
+def _exporting(problem: str) -> Iterator[None]:
+    """Silence logs and warnings of an exporter, and raise any error of it as a UsageError of one line.
+
+    Args:
+        problem: the line begins with it.
+    """
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -250,7 +279,7 @@ def _quiet(what: str) -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     except Exception as error:  # exporters raise many kinds for what they do not know
-        raise UsageError(f"{what}: {first_line(error)[:200]}; choose another --format") from error
+        raise UsageError(f"{problem}: {first_line(error)[:200]}; choose another --format") from error
     finally:
         logging.disable(before)
 
@@ -275,12 +304,13 @@ def _is_our_safetensors(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class FileFormat:
-    """A format that `export` writes.
+    """A format of `export`.
 
     Attributes:
-        write: writes a file, and returns what it says of itself.
-        is_ours: tells whether a file says of itself that `export` wrote it; OSError where it cannot be read.
-        load: makes the network of what was written, of a format that is not read back; else None.
+        write: writes a file, and returns the description inside it.
+        is_ours: whether `export` wrote a file, by the description inside it; raises OSError for a file that
+            cannot be read.
+        load: makes the network from the bytes of a file; None for a format that `load_checkpoint` reads.
     """
 
     write: Callable[[ToWrite], ExportMeta]
@@ -296,11 +326,12 @@ FORMATS: dict[ExportFormat, FileFormat] = {
 
 
 def export_kind(form: ExportFormat) -> OutputKind:
-    """The kind of output by which an earlier export of a format is known, so that it may be replaced."""
+    """The kind of output that an export of a format is: a file of this kind may be replaced."""
     return OutputKind("exported model", FORMATS[form].is_ours)
 
 
 def _is_description(path: Path) -> bool:
+    """Whether a file is the JSON description beside an export."""
     try:
         ExportMeta.model_validate_json(path.read_bytes())
     except ValidationError:

@@ -12,7 +12,7 @@ from mptctl.files import scratch_folder
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.names import TrackerName
 from mptctl.report.trackers.logged_comparison import write_attachments
-from mptctl.report.trackers.logged_run import figures, known_as
+from mptctl.report.trackers.logged_run import line_values, tracker_entries
 from mptctl.report.trackers.tracker import require_trackers
 from tests.common import CommandLine
 
@@ -62,8 +62,8 @@ def test_the_gallery_is_as_large_with_a_tracker(answers: Path, mptctl: CommandLi
 
 def test_lines_as_numbers() -> None:
     line = MetricsLine(event="step", epoch=1, step=3, lr=0.5, terms={"ce": 1.0}, seconds_left=9.0)
-    assert figures(line) == {"epoch": 1, "lr": 0.5, "terms/ce": 1.0}
-    assert figures(MetricsLine(event="checkpoint", epoch=1, step=3)) == {}
+    assert line_values(line) == {"epoch": 1, "lr": 0.5, "terms/ce": 1.0}
+    assert line_values(MetricsLine(event="checkpoint", epoch=1, step=3)) == {}
 
 
 def test_each_tracker_once() -> None:
@@ -75,4 +75,4 @@ def test_each_tracker_once() -> None:
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"mlflow": "1"}'])
 def test_what_is_damaged_is_as_if_it_were_new(content: str, tmp_path: Path) -> None:
     (tmp_path / "trackers.json").write_text(content)
-    assert known_as(tmp_path) == ({"mlflow": "1"} if "1" in content else {})
+    assert tracker_entries(tmp_path) == ({"mlflow": "1"} if "1" in content else {})

@@ -66,13 +66,13 @@ def _train_members(
     request: RunRequest, members: list[Member], trackers: list[TrackerName], as_json: bool
 ) -> None:
     """Train the members that are not kept; the process of rank 0 prints notes and the checkpoints."""
-    from mptctl.report.trackers.logged_run import observed
+    from mptctl.report.trackers.logged_run import logging_observer
     from mptctl.training.ensemble import EnsembleSummary, members_beyond, summarize
     from mptctl.training.train import train
 
     for member in members:
         if member.state != "kept":
-            train(member.request, observed(member.request, trackers))
+            train(member.request, logging_observer(member.request, trackers))
         elif rank() == 0:
             typer.echo(f"{member.request.folder}: finished before, left as it is", err=True)
     if rank() != 0:

@@ -350,13 +350,13 @@ def _train_and_adjust(
 
     Of several processes only that of rank 0 adjusts and prints.
     """
-    from mptctl.report.trackers.logged_run import observed
+    from mptctl.report.trackers.logged_run import logging_observer
     from mptctl.training.train import train
 
     session = Session(inputs.split.run_root, request.recipe.runtime.device, data_root=inputs.flags.data_root)
     if adjustment is not None and rank() == 0:
         warn_of_small_budget(adjustment.budget, adjustment.old, adjustment.noise_floor, session)
-    result = train(request, observed(request, trackers))
+    result = train(request, logging_observer(request, trackers))
     if rank() != 0:
         return
     summary, best, name = result.summary(), str(result.run.best), request.folder.name

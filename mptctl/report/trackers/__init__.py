@@ -1,1 +1,1 @@
-"""Trackers of experiments, which `--log` names: runs and comparisons where a team looks at them."""
+"""Log runs and comparisons to trackers of experiments, which `--log` names."""

@@ -1,4 +1,4 @@
-"""A comparison as plain numbers, for logs of training loops and trackers."""
+"""Put a comparison into named numbers, for logs of training loops and trackers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from mptctl.evaluation.flip_report import FlipReport
 
 
 def flip_metrics(report: FlipReport) -> dict[str, float]:
-    """Rates, as fractions, and counts of a comparison for a log; a rate that is n/a is left out."""
-    found = {
+    """Rates, as fractions, and counts of a comparison by name; rates that are not defined are left out."""
+    metrics = {
         "nfr": report.nfr,
         "nfr_low": report.nfr_ci95[0],
         "nfr_high": report.nfr_ci95[1],
@@ -19,4 +19,4 @@ def flip_metrics(report: FlipReport) -> dict[str, float]:
         "er_old_classes": report.new.er_old_classes,
         "er_all": report.new.er_all,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in metrics.items() if value is not None}

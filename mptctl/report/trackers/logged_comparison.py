@@ -1,4 +1,4 @@
-"""`evaluate --log`: rates and counts of a comparison, the report, and every flip."""
+"""Log a comparison for `evaluate --log`: its rates and counts, its report, and every flip."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mptctl.names import TrackerName
 from mptctl.report.documents.flips_object import Report
 from mptctl.report.trackers.background import Background, attach
 from mptctl.report.trackers.flip_metrics import flip_metrics
-from mptctl.report.trackers.logged_run import known_as, warn
+from mptctl.report.trackers.logged_run import tracker_entries, warn
 from mptctl.report.trackers.tracker import Entry
 
 
@@ -28,57 +28,60 @@ def log_comparison(
     run_root: Path,
     say: Callable[[str], None] = warn,
 ) -> None:
-    """Log a comparison where the new model's training was logged, or else as an entry of its own.
+    """Log a comparison to the tracker entries of the new model's training, or else to new entries.
+
+    Returns when the trackers have taken everything, or after `PATIENCE` each. The run root is made if it is
+    missing.
 
     Args:
-        result: with all flips that are to be attached.
+        result: its `worst_flips` are all flips, which are attached as a CSV.
         names: of the trackers.
-        new: the new model, as `evaluate` names it.
-        run_root: where runs are, and what a tracker without a server keeps.
+        new: the new model, as the user named it.
+        run_root: folder of the runs, where trackers without a server keep their files too.
         say: takes warnings.
     """
     places = (run_root / new, Path(new).expanduser())
     run = next((place for place in places if RunDir(place).holds_run()), None)
-    before = known_as(run) if run is not None else {}
+    entry_names = tracker_entries(run) if run is not None else {}
     lines = read_metrics(RunDir(run).metrics) if run is not None else []
-    step = max((line.step for line in lines), default=0)
+    last_step = max((line.step for line in lines), default=0)
     run_root.mkdir(parents=True, exist_ok=True)
-    entries = [
-        Entry(f"{result.old.name} -> {result.new.name}", run or run_root, run_root, before.get(name))
+    title = f"{result.old.name} -> {result.new.name}"
+    trackers = [
+        Background(name, Entry(title, run or run_root, run_root, entry_names.get(name)), lambda *_: None, say)
         for name in names
     ]
-    trackers = [
-        Background(name, entry, lambda *told: None, say) for name, entry in zip(names, entries, strict=True)
-    ]
     values = {f"evaluate/{key}": value for key, value in flip_metrics(result).items()}
-    # Kept until all trackers have read it.
+    # The files stay until all trackers have read them.
     with scratch_folder() as folder:
         files = write_attachments(result, folder)
         for tracker in trackers:
-            tracker.do(lambda to: to.result(values, step))
+            tracker.do(lambda each: each.result(values, last_step))
             attach(tracker, *files)
         for tracker in trackers:
             tracker.close(finished=True)
 
 
 def write_attachments(result: FlipReport, folder: Path) -> list[Path]:
-    """Write the report and every flip; the paths written.
+    """Write the report as HTML, JSON and Markdown and every flip as CSV to a folder, and return the paths.
 
     Args:
-        result: with all flips.
-        folder: may hold other files, which are not attached.
+        result: its `worst_flips` are all flips.
+        folder: of the files.
     """
     report = Report(result)
-    columns = {
-        name: pa.array([None if text is None else as_cell(text) for text in values.to_pylist()], values.type)
-        if types.is_string(values.type)
-        else values
-        for name, values in zip(report.flips.column_names, report.flips.columns, strict=True)
-    }
-    names = ("flips.csv", "report.html", "report.json", "report.md")
-    flips, page, data, markdown = files = [folder / name for name in names]
+    columns = {}
+    for name, values in zip(report.flips.column_names, report.flips.columns, strict=True):
+        if types.is_string(values.type):
+            cells = [None if text is None else as_cell(text) for text in values.to_pylist()]
+            columns[name] = pa.array(cells, values.type)
+        else:
+            columns[name] = values
+    flips, page, data, markdown = (
+        folder / name for name in ("flips.csv", "report.html", "report.json", "report.md")
+    )
     report.to_html(page)
     report.to_markdown(markdown)
     data.write_text(report.model_dump_json(), encoding="utf-8")
     csv.write_csv(pa.table(columns), flips)
-    return files
+    return [flips, page, data, markdown]

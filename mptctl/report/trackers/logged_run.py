@@ -1,4 +1,4 @@
-"""`--log` of a training run: recipe, curves, result, and the files that explain it."""
+"""Log a training run for `--log`: its recipe, curves and result, and the files that explain it."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from mptctl.report.trackers.tracker import Entry
 from mptctl.training.observer import FitResult, Observer
 from mptctl.training.request import RunRequest
 
-# In the run folder: what each tracker calls the run, so that whatever comes later is added there.
-KNOWN_AS = "trackers.json"
+# File of a run folder with the name of the run's entry in each tracker, so that later calls add to the entry.
+ENTRIES = "trackers.json"
 
 
 def warn(text: str) -> None:
-    """One line on standard error; a bar that is shown there lets it through."""
+    """Write a line to standard error, above a progress bar that is shown there."""
     sys.stderr.write(text + "\n")
 
 
-def known_as(folder: Path) -> dict[str, str]:
-    """The name that each tracker has for the run in a folder; empty where it was never logged."""
+def tracker_entries(folder: Path) -> dict[str, str]:
+    """The names of a run's entries by tracker; empty if the run was never logged or the file is damaged."""
     with suppress(OSError, ValueError):
-        found = json.loads((folder / KNOWN_AS).read_text(encoding="utf-8"))
-        return {str(name): str(entry) for name, entry in found.items()} if isinstance(found, dict) else {}
+        entries = json.loads((folder / ENTRIES).read_text(encoding="utf-8"))
+        return {str(name): str(entry) for name, entry in entries.items()} if isinstance(entries, dict) else {}
     return {}
 
 
-def observed(request: RunRequest, names: Sequence[TrackerName]) -> Observer:
-    """Who is told how a run goes: the terminal, and trackers; of several workers the first alone has some."""
+def logging_observer(request: RunRequest, names: Sequence[TrackerName]) -> Observer:
+    """The observer of a run: it shows progress and, in the first worker, logs to the named trackers."""
     terminal = progress_observer()
     return LoggedRun(terminal, request, names) if names and rank() == 0 else terminal
 
 
 class LoggedRun(Observer):
-    """An observer that hands on what it is told, and has it logged.
+    """Logs a run to trackers, and passes each event on to another observer.
 
     Args:
-        observer: that of the terminal.
+        observer: of the terminal.
         request: the run.
         names: of the trackers.
         say: takes warnings.
@@ -70,57 +70,61 @@ class LoggedRun(Observer):
         self._writing = threading.Lock()
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Handed on."""
+        """Pass the progress on; it is not logged."""
         self.observer.progress(what, done, total)
 
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
-        """Open the run's entry in each tracker, or go on with it; a new one gets the recipe."""
+        """Open an entry in each tracker and log the recipe; a resumed run goes on with its entries."""
         self.observer.started(name, total_steps, step, notes)
         request, folder = self.request, RunDir(self.request.folder)
-        before = known_as(folder.path) if request.resume else {}
-        settings = flat(request.recipe)
+        entry_names = tracker_entries(folder.path) if request.resume else {}
+        settings = flat_recipe(request.recipe)
         for tracker in self.names:
-            entry = Entry(_name(request), folder.path, request.split.run_root, before.get(tracker))
-            opened = Background(tracker, entry, self._keep, self._say)
+            entry = Entry(_run_name(request), folder.path, request.split.run_root, entry_names.get(tracker))
+            opened = Background(tracker, entry, self._remember_entry, self._say)
             if entry.known_as is None:
-                opened.do(lambda to: to.settings(settings))
+                opened.do(lambda each: each.settings(settings))
             attach(opened, folder.recipe)
             self._trackers.append(opened)
 
     def line(self, line: MetricsLine) -> None:
-        """Log the numbers of the line."""
+        """Log the numbers of a line of ``metrics.jsonl``."""
         self.observer.line(line)
-        values = figures(line)
+        values = line_values(line)
         if values:
             for tracker in self._trackers:
-                tracker.do(lambda to: to.progress(values, line.step))
+                tracker.do(lambda each: each.progress(values, line.step))
 
     def finished(self, result: FitResult) -> None:
-        """Log what the run came to, and attach what explains it."""
+        """Log the numbers of the result, and attach the log and the environment of the run."""
         self.observer.finished(result)
         self._finished = True
         summary = result.summary().model_dump(exclude_none=True)
         values = {key: float(value) for key, value in summary.items() if isinstance(value, int | float)}
         for tracker in self._trackers:
-            tracker.do(lambda to: to.result(values, result.steps))
+            tracker.do(lambda each: each.result(values, result.steps))
             attach(tracker, result.run.metrics, result.run.environment)
 
     def closed(self) -> None:
-        """End the entries; waits for what is still to be logged."""
+        """End the entries, and wait for calls that are not made yet."""
         self.observer.closed()
         for tracker in self._trackers:
             tracker.close(finished=self._finished)
         self._trackers = []
 
-    def _keep(self, tracker: TrackerName, entry: str) -> None:
+    def _remember_entry(self, tracker: TrackerName, entry: str) -> None:
+        """Write the name of an entry to the run folder; called in the threads of several trackers."""
         with self._writing:
             folder = self.request.folder
-            content = json.dumps(known_as(folder) | {tracker: entry}, indent=2)
-            write_atomically(folder / KNOWN_AS, content.encode())
+            content = json.dumps(tracker_entries(folder) | {tracker: entry}, indent=2)
+            write_atomically(folder / ENTRIES, content.encode())
 
 
-def figures(line: MetricsLine) -> dict[str, float]:
-    """The numbers of a line of ``metrics.jsonl`` by their names, parts of the loss below ``terms/``."""
+def line_values(line: MetricsLine) -> dict[str, float]:
+    """The numbers of a line of ``metrics.jsonl`` by name, terms of the loss as ``terms/NAME``.
+
+    Empty for a line that has no number but its epoch.
+    """
     left_out = {"event", "step", "terms", "adjustment", "seconds_left"}
     values: dict[str, float] = line.model_dump(exclude_none=True, exclude=left_out)
     if values.keys() == {"epoch"}:
@@ -128,13 +132,13 @@ def figures(line: MetricsLine) -> dict[str, float]:
     return values | {f"terms/{name}": value for name, value in (line.terms or {}).items()}
 
 
-def flat(recipe: Recipe) -> dict[str, object]:
-    """The keys of a recipe as ``--set`` names them, such as ``optim.lr``."""
+def flat_recipe(recipe: Recipe) -> dict[str, object]:
+    """The values of a recipe by their keys as ``--set`` names them, such as ``optim.lr``."""
     groups: dict[str, dict[str, object]] = recipe.model_dump(mode="json")
     return {f"{group}.{key}": value for group, keys in groups.items() for key, value in keys.items()}
 
 
-def _name(request: RunRequest) -> str:
-    """The run folder as the run root names it, such as ``mpt-kl`` or ``ensemble/1``."""
+def _run_name(request: RunRequest) -> str:
+    """The path of the run folder below the run root, such as ``ensemble/1``; outside the root its name."""
     folder, root = request.folder.resolve(), request.split.run_root.resolve()
     return folder.relative_to(root).as_posix() if folder.is_relative_to(root) else folder.name

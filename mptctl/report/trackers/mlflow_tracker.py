@@ -1,4 +1,4 @@
-"""MLflow: a server where MLFLOW_TRACKING_URI names one, else a database in the run root."""
+"""Log to MLflow: to the server that MLFLOW_TRACKING_URI names, or else to a database in the run root."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ AT_ONCE = 100
 
 
 class MlflowTracker:
-    """An entry is a run of the experiment MLFLOW_EXPERIMENT_NAME, or else ``mptctl``."""
+    """Logs to MLflow; an entry is a run of the experiment MLFLOW_EXPERIMENT_NAME, or else ``mptctl``."""
 
     def __init__(self) -> None:
-        # It would print a link where --json prints its object, and its database tells how it is made.
+        # MLflow would print a link where --json prints its object, and log each step of making its database.
         os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
         from mlflow import MlflowClient, entities
 
@@ -29,7 +29,7 @@ class MlflowTracker:
         self._run = ""
 
     def open(self, entry: Entry) -> str:
-        """Begin a run of MLflow, or go on with it."""
+        """Begin a run of MLflow, or go on with the one that the entry names, and return its id."""
         server = os.environ.get("MLFLOW_TRACKING_URI")
         root = entry.root.resolve()
         self._client = self._client_of(server or f"sqlite:///{root / 'mlflow.db'}")
@@ -48,13 +48,13 @@ class MlflowTracker:
         return self._run
 
     def settings(self, values: Mapping[str, object]) -> None:
-        """Params of the run."""
+        """Log the values as params."""
         params = [self._entities.Param(key, str(value)) for key, value in values.items()]
         for first in range(0, len(params), AT_ONCE):
             self._client.log_batch(self._run, params=params[first : first + AT_ONCE])
 
     def progress(self, values: Mapping[str, float], step: int) -> None:
-        """Metrics of the run."""
+        """Log the values as metrics."""
         now = time.time_ns() // 1_000_000
         metrics = [self._entities.Metric(key, value, now, step) for key, value in values.items()]
         self._client.log_batch(self._run, metrics=metrics)
@@ -62,11 +62,11 @@ class MlflowTracker:
     result = progress
 
     def attach(self, file: Path) -> None:
-        """An artifact of the run."""
+        """Log the file as an artifact."""
         self._client.log_artifact(self._run, str(file))
 
     def close(self, *, finished: bool) -> None:
-        """Say how the run ended."""
+        """Set the status of the run to FINISHED or KILLED."""
         self._client.set_terminated(self._run, status="FINISHED" if finished else "KILLED")
 
 

@@ -1,4 +1,4 @@
-"""The calls that a tracker of experiments takes; each is a file beside this one, found by its name."""
+"""The interface of trackers of experiments; each is a file NAME_tracker.py beside this one."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any, Protocol
 from mptctl.machine.facts import require_extra
 from mptctl.names import TrackerName
 
-# What a team's tracker files these runs under, where its own variable of the environment does not say.
+# Project or experiment of a tracker, where its own environment variable does not name one.
 PROJECT = "mptctl"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A run, or a comparison, that a tracker makes an entry for.
+    """A run or a comparison to be logged.
 
     Attributes:
-        name: what people see.
-        folder: of the run; of a comparison of no run, the run root.
-        root: the run root, where a tracker without a server keeps what it is told.
-        known_as: what the tracker called the entry before; None for a new one.
+        name: title of the entry.
+        folder: of the run; the run root for a comparison whose new model is no run.
+        root: the run root, where trackers without a server keep their files.
+        known_as: the tracker's name of an entry to go on with; None: a new entry.
     """
 
     name: str
@@ -33,29 +33,33 @@ class Entry:
 
 
 class Tracker(Protocol):
-    """One tracker. Whatever it raises ends the logging, and nothing else: see `Background`."""
+    """One tracker. An error that it raises ends the logging only: see `Background`."""
 
     def open(self, entry: Entry) -> str:
-        """Begin the entry, or go on with it; what the tracker calls it."""
+        """Begin the entry, or go on with it, and return the tracker's name of it."""
 
     def settings(self, values: Mapping[str, object]) -> None:
-        """The recipe, or what was compared; asked for once, when an entry is new."""
+        """Log the recipe, by dotted keys; called once, for a new entry."""
 
     def progress(self, values: Mapping[str, float], step: int) -> None:
-        """Numbers of a training that goes on; `step` counts optimizer steps."""
+        """Log numbers of a training at an optimizer step."""
 
     def result(self, values: Mapping[str, float], step: int) -> None:
-        """Numbers of the result."""
+        """Log numbers of the result, at the last optimizer step."""
 
     def attach(self, file: Path) -> None:
-        """Keep a copy of a file."""
+        """Keep a copy of a file, if the tracker can show it."""
 
     def close(self, *, finished: bool) -> None:
-        """End the entry: it came to its end, or it stopped and may go on."""
+        """End the entry: its run came to its end or, if not finished, stopped and may go on."""
 
 
 def require_trackers(names: Iterable[TrackerName] | None) -> list[TrackerName]:
-    """The trackers that were named, each once. UsageError where the package of one is not installed."""
+    """Check that the packages of trackers are installed, and return the names, each once.
+
+    Raises:
+        UsageError: the package of a tracker is not installed.
+    """
     wanted = list(dict.fromkeys(names or ()))
     for name in wanted:
         require_extra(_module(name).PACKAGE, name, f"--log {name}")
@@ -63,11 +67,11 @@ def require_trackers(names: Iterable[TrackerName] | None) -> list[TrackerName]:
 
 
 def make_tracker(name: TrackerName) -> Tracker:
-    """The tracker of a name; its package is imported here."""
-    made: Tracker = _module(name).TRACKER()
-    return made
+    """Make the tracker of a name, which imports its package."""
+    tracker: Tracker = _module(name).TRACKER()
+    return tracker
 
 
 def _module(name: TrackerName) -> Any:
-    """The file of a tracker: PACKAGE, which the extra of its name installs, and TRACKER, its class."""
+    """The module of a tracker, with TRACKER, its class, and PACKAGE, installed by the extra of its name."""
     return import_module(f"mptctl.report.trackers.{name}_tracker")
