@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mptctl.evaluation.paired_bootstrap import BiasAtError, BoolArray, CountedUpdate, WrongByBias
-from tools.equal_error_coverage import coverage, told_apart
+from tools.equal_error_coverage import count_told_apart, measure_coverage
 
 N, N_VAL = 800, 300
 # Of 200 redraws: a share of 95 % is known to 1.5 points, one of 5 % likewise.
@@ -43,14 +43,14 @@ def test_they_cover_where_those_that_know_the_test_samples_alone_do_not(
     two: tuple[CountedUpdate, CountedUpdate],
 ) -> None:
     chosen = [_at_its_choice(update) for update in two]
-    (covered,) = coverage(chosen[:1], chosen[1], REDRAWS, RESAMPLES)
-    (fixed,) = coverage(chosen[:1], chosen[1], REDRAWS, RESAMPLES, redraw_choices=False)
+    (covered,) = measure_coverage(chosen[:1], chosen[1], REDRAWS, RESAMPLES)
+    (fixed,) = measure_coverage(chosen[:1], chosen[1], REDRAWS, RESAMPLES, redraw_choices=False)
     assert covered.value >= 0.925 - 2 * 0.0186  # two Monte Carlo errors of 92.5 %
     assert fixed.value < 0.8
 
 
 def test_two_equal_updates_are_hardly_ever_told_apart(two: tuple[CountedUpdate, CountedUpdate]) -> None:
-    assert told_apart(*two, REDRAWS, RESAMPLES).value <= 0.07 + 2 * 0.018
+    assert count_told_apart(*two, REDRAWS, RESAMPLES).value <= 0.07 + 2 * 0.018
 
 
 def _at_its_choice(update: CountedUpdate) -> CountedUpdate:

@@ -1,8 +1,8 @@
-"""How often whole calls of `adjust`, `train-mpt` and `tune` break their budget of flips, on made-up logits.
+"""Count how often calls of `adjust`, `train-mpt` and `tune` break their budget of flips, on made-up logits.
 
 python -m tools.best_epoch_coverage
 
-The epoch, the bias, k and the trial are all chosen on the validation samples that the budget is tested on.
+Each call chooses the epoch, the bias, k or the trial on the validation samples that its budget is tested on.
 """
 
 from __future__ import annotations
@@ -29,25 +29,27 @@ from mptctl.tune.choice import choose
 from mptctl.tune.tune_report import Trial
 
 CLASSES, POOL = 8, 20_000
-# Parts of the spread of a logit that are each epoch's own: epochs that are nearly one model, and independent ones.
+# Parts of a logit's variance that each epoch has for itself: from nearly one model to independent epochs.
 OWN_PARTS = (0.03, 0.3, 1.0)
+# Limits on NFR, as fractions.
 BUDGETS = (0.08, 0.12, 0.16)
+# Numbers of new classes among all `CLASSES`.
 NEW_CLASSES = (4, 1)
-# By how much new classes lead before anything is done about it, and how much of that each 1 of k takes back.
+# Logits by which new classes lead without MPT, and what each 1 of k takes off that.
 LEAD, OF_K = 1.0, 0.3
-# What `tune` tries here, in each of two series.
+# The trials of `tune`: each k with each distance.
 TRIED_K = (0.0, 1.0, 2.0, 4.0, 8.0)
 DISTANCES = ("kl", "lm")
 
 
 @dataclass(frozen=True)
 class Calls:
-    """What came of many calls, each with a validation part of its own.
+    """Counts over many calls, each with its own validation part.
 
     Attributes:
         draws: calls.
-        written: calls that met the budget on it.
-        broken: of these, how many exceed the budget on the pool.
+        written: calls that met the budget on their validation part, and so wrote a model.
+        broken: of these, calls whose model exceeds the budget on the pool.
     """
 
     draws: int
@@ -55,15 +57,15 @@ class Calls:
     broken: int
 
 
-class Rates(NamedTuple):
-    """Errors and flips of a model over the pool, sample by sample; (N,) each."""
+class PoolFlips(NamedTuple):
+    """Wrong predictions and negative flips of a model on the samples of the pool, (POOL,) each."""
 
     wrong: NDArray[np.bool_]
     flips: NDArray[np.bool_]
 
 
-# Whether what a call wrote breaks the budget on the pool, by the (n,) rows of its validation part and the budget; None:
-# it wrote nothing.
+# A call takes the (n,) rows of its validation part and the limit on NFR. It returns whether the model that it writes
+# exceeds the limit on the pool; None where it writes none.
 Call = Callable[[NDArray[np.int64], float], bool | None]
 
 
@@ -77,42 +79,53 @@ def main() -> int:
     parser.add_argument("--power", action="store_true", help="what dividing costs, and holding out, instead")
     given = parser.parse_args()
     if given.power:
-        say_power()
+        print_power()
         return 0
-    say("command    new classes  own part  budget, %  written  broken  of calls, % (standard error)")
+    print_line("command    new classes  own part  budget, %  written  broken  of calls, % (standard error)")
     for new, own in product(NEW_CLASSES, given.own):
-        for name, call in calls_of(given.epochs, own, new).items():
+        for name, call in make_calls(given.epochs, own, new).items():
             for budget in BUDGETS:
-                found = count_calls(call, budget, given.samples, given.draws)
-                share = found.broken / found.draws
-                error = np.sqrt(share * (1 - share) / found.draws)
-                say(
-                    f"{name:<9}  {new:>11}  {own:>8.2f}  {100 * budget:>9.0f}  {found.written:>7,}  "
-                    f"{found.broken:>6,}  {100 * share:>9.2f} ({100 * error:.2f})"
+                counted = count_calls(call, budget, given.samples, given.draws)
+                share = counted.broken / counted.draws
+                error = np.sqrt(share * (1 - share) / counted.draws)
+                print_line(
+                    f"{name:<9}  {new:>11}  {own:>8.2f}  {100 * budget:>9.0f}  {counted.written:>7,}  "
+                    f"{counted.broken:>6,}  {100 * share:>9.2f} ({100 * error:.2f})"
                 )
     return 0
 
 
-def say_power() -> None:
-    """Print the largest true NFR at which most validation parts meet a budget, for each way to count `best.pt`."""
-    say("of old classes  budget, %  not counted, %  of 10 epochs  of 30  of 100  on one half  on two thirds")
+def print_power() -> None:
+    """Print the largest true NFR at which 80 % of validation parts meet a budget, for each way to count `best.pt`.
+
+    The ways divide the confidence over epochs, or test the budget on a part of the samples alone.
+    """
+    print_line(
+        "of old classes  budget, %  not counted, %  of 10 epochs  of 30  of 100  on one half  on two thirds"
+    )
     for n, budget in ((300, 0.08), (1000, 0.04), (2500, 0.02), (5000, 0.02)):
         divided = [largest_met(Budget(max_nfr=budget, epochs=epochs), n) for epochs in (1, 10, 30, 100)]
         tested = [largest_met(Budget(max_nfr=budget), part) for part in (n // 2, 2 * n // 3)]
-        figures = "  ".join(f"{100 * nfr:.2f}" for nfr in (*divided, *tested))
-        say(f"{n:>14,}  {100 * budget:>9g}  {figures}")
+        percents = "  ".join(f"{100 * nfr:.2f}" for nfr in (*divided, *tested))
+        print_line(f"{n:>14,}  {100 * budget:>9g}  {percents}")
 
 
-def largest_met(budget: Budget, n: int, part: float = 0.8) -> float:
-    """The largest true NFR at which that part of validation parts of n samples of old classes meets a budget."""
+def largest_met(budget: Budget, n: int, share: float = 0.8) -> float:
+    """The largest true NFR at which a share of validation parts meets a budget.
+
+    Args:
+        budget: a limit on NFR.
+        n: samples of old classes in a validation part.
+        share: of validation parts, 0 to 1.
+    """
     assert budget.max_nfr is not None
-    most = most_within(budget.max_nfr, n, budget.level())
-    # The rate at which P(X <= most) is the part: a quantile of the Beta distribution.
-    return float(beta.ppf(1 - part, most + 1, n - most))
+    most_flips = most_within(budget.max_nfr, n, budget.level())
+    # The rate p at which P(flips <= most_flips) is the share, for Binomial(n, p): a quantile of a Beta distribution.
+    return float(beta.ppf(1 - share, most_flips + 1, n - most_flips))
 
 
-def calls_of(epochs: int, own: float, new: int) -> dict[str, Call]:
-    """The three commands on models of one kind; see `made_up_epochs`."""
+def make_calls(epochs: int, own: float, new: int) -> dict[str, Call]:
+    """The calls of the three commands by name; the arguments are those of `made_up_epochs`."""
     return {
         "adjust": adjust_call(made_up_epochs(epochs, own, new)),
         "train-mpt": train_call(made_up_epochs(epochs, own, new)),
@@ -123,16 +136,16 @@ def calls_of(epochs: int, own: float, new: int) -> dict[str, Call]:
 def made_up_epochs(
     epochs: int, own: float, new: int, lead: float = LEAD, seed: int = 0
 ) -> list[ValidationSamples]:
-    """The logits of some epochs over one pool; new classes lead by too much.
+    """Make up the logits of some epochs of a training, all on one pool of `POOL` samples.
 
     Args:
-        epochs: how many.
-        own: part of the variance of a logit that is each epoch's own; 1 for independent epochs.
-        new: new classes of all `CLASSES`.
-        lead: of the new classes.
-        seed: of what is each epoch's own; the rest is the same for all.
+        epochs: number of epochs.
+        own: part of a logit's variance that each epoch has for itself; 1 for independent epochs.
+        new: number of new classes among all `CLASSES`.
+        lead: what is added to the logits of new classes.
+        seed: of the epochs' own part; all else is the same for any seed.
     """
-    rng, rng_of_own = np.random.default_rng(0), np.random.default_rng([1, seed])
+    rng, own_rng = np.random.default_rng(0), np.random.default_rng([1, seed])
     truth, is_new = rng.integers(0, CLASSES, POOL), np.arange(CLASSES) >= CLASSES - new
     of_old = ~is_new[truth]
     old_right = of_old & (rng.random(POOL) < 0.9)
@@ -140,7 +153,7 @@ def made_up_epochs(
     common = signal + np.sqrt(1 - own) * rng.normal(size=(POOL, CLASSES))
     return [
         ValidationSamples(
-            logits=common + np.sqrt(own) * rng_of_own.normal(size=(POOL, CLASSES)),
+            logits=common + np.sqrt(own) * own_rng.normal(size=(POOL, CLASSES)),
             truth=truth, is_new=is_new, of_old=of_old, old_right=old_right,
         )
         for _ in range(epochs)
@@ -148,13 +161,21 @@ def made_up_epochs(
 
 
 def count_calls(call: Call, budget: float, samples: int, draws: int) -> Calls:
-    """Draw validation parts, and look at what the call of each wrote."""
+    """Make a call for each of many validation parts drawn from the pool, and count the results.
+
+    Args:
+        call: to make.
+        budget: limit on NFR, a fraction.
+        samples: in a validation part.
+        draws: number of validation parts.
+    """
     results = [call(np.random.default_rng(draw).choice(POOL, samples), budget) for draw in range(draws)]
-    return Calls(draws, sum(broken is not None for broken in results), sum(bool(b) for b in results))
+    written = [is_broken for is_broken in results if is_broken is not None]
+    return Calls(draws, len(written), sum(written))
 
 
 def adjust_call(epochs: Sequence[ValidationSamples]) -> Call:
-    """`adjust` of the epoch with the fewest errors on the samples that it then tests."""
+    """A call of `adjust` for the epoch with the fewest errors on the validation part."""
     wrong = np.array([epoch.wrong(np.zeros(CLASSES)) for epoch in epochs])
 
     def call(rows: NDArray[np.int64], limit: float) -> bool | None:
@@ -165,7 +186,11 @@ def adjust_call(epochs: Sequence[ValidationSamples]) -> Call:
 
 
 def train_call(epochs: Sequence[ValidationSamples]) -> Call:
-    """`train-mpt --max-nfr`: k follows the flips on the validation samples; the best of the last epochs is adjusted."""
+    """A call of `train-mpt --max-nfr`, which moves k after each epoch by the flips on the validation part.
+
+    Of the last epochs, whose k is fixed, the one with the fewest errors is adjusted. Nothing is written where
+    the validation part is too small for the budget.
+    """
 
     def call(rows: NDArray[np.int64], limit: float) -> bool | None:
         part = [epoch.rows(rows) for epoch in epochs]
@@ -180,53 +205,68 @@ def train_call(epochs: Sequence[ValidationSamples]) -> Call:
             wrong, flips = epoch.counts(OF_K * control.next_k(path) * epoch.is_new)
             path = control.extend(path, flips)
             errors.append(wrong)
-        last = errors[control.fixed_from :]
-        best = epochs[control.fixed_from + int(np.argmin(last))]
-        taken_back = OF_K * path.epochs[-1].k * best.is_new
-        trained = replace(best, logits=best.logits - taken_back)
-        return _adjusted_breaks(trained, rows, Budget(max_nfr=limit, epochs=len(last)))
+        last_errors = errors[control.fixed_from :]
+        best = epochs[control.fixed_from + int(np.argmin(last_errors))]
+        shift = OF_K * path.epochs[-1].k * best.is_new
+        trained = replace(best, logits=best.logits - shift)
+        return _adjusted_breaks(trained, rows, Budget(max_nfr=limit, epochs=len(last_errors)))
 
     return call
 
 
+class _TrialEpochs(NamedTuple):
+    """The settings of a trial of `tune`, and its epochs on the pool."""
+
+    settings: dict[str, object]
+    epochs: list[PoolFlips]
+
+
 def tune_call(epochs: int, own: float, new: int) -> Call:
-    """`tune --max-nfr` over two series of k, each trial at the epoch with the fewest errors."""
-    trials: dict[str, tuple[dict[str, object], list[Rates]]] = {}
-    for place, (distance, k) in enumerate(product(DISTANCES, TRIED_K)):
-        states = made_up_epochs(epochs, own, new, LEAD - OF_K * k, seed=place)
-        settings: dict[str, object] = {"distance": distance, "k": k}
-        trials[f"{distance}-k{k:g}"] = settings, [_rates(state) for state in states]
+    """A call of `tune --max-nfr` over two series of k, each trial at its epoch with the fewest errors."""
+    trials: dict[str, _TrialEpochs] = {}
+    for seed, (distance, k) in enumerate(product(DISTANCES, TRIED_K)):
+        samples = made_up_epochs(epochs, own, new, LEAD - OF_K * k, seed=seed)
+        trials[f"{distance}-k{k:g}"] = _TrialEpochs(
+            {"distance": distance, "k": k}, [_pool_flips(epoch) for epoch in samples]
+        )
     of_old = made_up_epochs(1, own, new)[0].of_old
 
     def call(rows: NDArray[np.int64], limit: float) -> bool | None:
-        n_old, table, best = int(of_old[rows].sum()), [], {}
-        for name, (settings, states) in trials.items():
-            best[name] = min(states, key=lambda state: int(state.wrong[rows].sum()))
-            error, nfr = (int(counted[rows].sum()) for counted in best[name])
-            content = {"name": name, "settings": settings, "status": "done", "run": name}
-            rates = {"val_error": rate(error, len(rows)), "val_nfr": rate(nfr, n_old)}
-            table.append(Trial.model_validate({**content, **rates}))
-        ranked = choose(table, rate(0, len(rows)), Budget(max_nfr=limit, epochs=epochs)).ranked
-        return bool(best[ranked[0]].flips.sum() > limit * of_old.sum()) if ranked else None
+        n_old = int(of_old[rows].sum())
+        records, best_epochs = [], {}
+        for name, trial in trials.items():
+            best = min(trial.epochs, key=lambda epoch: int(epoch.wrong[rows].sum()))
+            best_epochs[name] = best
+            errors, flips = int(best.wrong[rows].sum()), int(best.flips[rows].sum())
+            content = {"name": name, "settings": trial.settings, "status": "done", "run": name}
+            rates = {"val_error": rate(errors, len(rows)), "val_nfr": rate(flips, n_old)}
+            records.append(Trial.model_validate({**content, **rates}))
+        ranked = choose(records, rate(0, len(rows)), Budget(max_nfr=limit, epochs=epochs)).ranked
+        if not ranked:
+            return None
+        return bool(best_epochs[ranked[0]].flips.sum() > limit * of_old.sum())
 
     return call
 
 
 def _adjusted_breaks(model: ValidationSamples, rows: NDArray[np.int64], budget: Budget) -> bool | None:
+    """Adjust a model on rows of the pool; whether it then exceeds the budget on the pool, None if none meets it."""
     assert budget.max_nfr is not None
     try:
         choice = choose_bias(model.rows(rows), budget)
     except GateFailed:
         return None
-    return model.counts(choice.biases)[1] > budget.max_nfr * model.n_old
+    _, flips = model.counts(choice.biases)
+    return flips > budget.max_nfr * model.n_old
 
 
-def _rates(model: ValidationSamples) -> Rates:
+def _pool_flips(model: ValidationSamples) -> PoolFlips:
     wrong = model.wrong(np.zeros(CLASSES))
-    return Rates(wrong, wrong & model.to_keep)
+    return PoolFlips(wrong, wrong & model.to_keep)
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
+    """Print a line at once, also into a pipe."""
     print(line, flush=True)  # noqa: T201
 
 

@@ -1,4 +1,4 @@
-"""How often a budget that `adjust` promises holds: many validation parts from one large pool, on which NFR is known.
+"""Count how often a budget that `adjust` promises is kept, over validation parts drawn from a large pool.
 
 python -m tools.budget_coverage runs/equal-cost --seeds 1 2 3 --updates no-treatment mpt-kl-k0.9
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +25,9 @@ from mptctl.evaluation.bias.validation_samples import ValidationSamples
 from mptctl.inference.loaded import load_run
 from mptctl.names import Session
 
-# Two draws of the source hold 29,760 pictures of old classes. No study has these seeds.
+# Seeds of the pool, which no study has; it holds 29,760 pictures of old classes.
 POOL_SEEDS = (9001, 9002)
-# Pictures of a class that the source holds out by default.
+# Pictures of a class in a validation part, as the source holds out by default.
 PER_CLASS = round(TRAIN_PER_CLASS * CHARACTERS_VAL_FRACTION)
 
 HEAD = "seed  update            limit %  kept of met  of draws  pool NFR %  error %  as it is: NFR %  error %"
@@ -34,14 +35,14 @@ HEAD = "seed  update            limit %  kept of met  of draws  pool NFR %  erro
 
 @dataclass(frozen=True)
 class Coverage:
-    """What came of many validation parts.
+    """Counts over many validation parts.
 
     Attributes:
-        kept: budgets that were said to be met, and are on the pool.
-        met: budgets that were said to be met.
+        kept: validation parts whose choice keeps the budget on the pool.
+        met: validation parts on which a choice met the budget.
         draws: validation parts.
-        nfr: mean NFR on the pool where the budget was met; nan where it never was.
-        error: mean error on the pool over all classes, likewise.
+        nfr: mean NFR on the pool of the choices that met the budget, a fraction; nan without one.
+        error: mean error on all classes on the pool of these choices, a fraction; nan without one.
     """
 
     kept: int
@@ -52,6 +53,7 @@ class Coverage:
 
 
 def main() -> int:
+    """Print a line for each seed, update and budget: how often it was met and kept, and the rates."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", type=Path, help="run root of a study of characters, a folder a seed")
     parser.add_argument("--seeds", type=int, nargs="+", required=True)
@@ -61,76 +63,99 @@ def main() -> int:
     parser.add_argument("--confidence", type=float, default=0.95)
     parser.add_argument("--draws", type=int, default=1000)
     given = parser.parse_args()
-    drawn = [draw_characters(seed) for seed in POOL_SEEDS]
-    pictures, labels = (np.concatenate(parts) for parts in list(zip(*drawn, strict=True))[:2])
+    first, second = (draw_characters(seed) for seed in POOL_SEEDS)
+    pictures, labels = np.concatenate([first[0], second[0]]), np.concatenate([first[1], second[1]])
+    unshifted = np.zeros(len(CLASS_NAMES))
     print(HEAD)  # noqa: T201
     for seed in given.seeds:
-        root = given.runs / str(seed)
-        old = load_run("old", Session(root, "cpu")).predict(pictures)
-        answered_right = np.array(CLASS_NAMES)[labels] == old.answers
-        pools = {}
-        for name in {given.plain, *given.updates}:
-            answers = load_run(name, Session(root, "cpu")).predict(pictures)
-            assert answers.classes == CLASS_NAMES, f"{name}: of other classes, or in another order"
-            pools[name] = ValidationSamples(
-                logits=answers.logits.astype(np.float64),
-                truth=labels.astype(np.int64),
-                is_new=~np.isin(CLASS_NAMES, old.classes),
-                of_old=np.isin(CLASS_NAMES, old.classes)[labels],
-                old_right=answered_right,
-            )
-        plain_nfr = _rates(pools[given.plain], np.zeros(len(CLASS_NAMES)))[0]
+        pools = _predict_pool(given.runs / str(seed), {given.plain, *given.updates}, pictures, labels)
+        plain_nfr = _rates(pools[given.plain], unshifted).nfr
         for name in given.updates:
-            nfr, error = _rates(pools[name], np.zeros(len(CLASS_NAMES)))
+            as_it_is = _rates(pools[name], unshifted)
             for part in given.parts:
                 budget = Budget(max_nfr=part * plain_nfr, confidence=given.confidence)
-                found = coverage(pools[name], budget, PER_CLASS, given.draws)
+                found = measure_coverage(pools[name], budget, PER_CLASS, given.draws)
                 print(  # noqa: T201
                     f"{seed:>4}  {name:<16}  {100 * part * plain_nfr:>7.2f}  {found.kept:>5,} of {found.met:<5,}"
                     f"  {found.draws:>8,}  {100 * found.nfr:>10.2f}  {100 * found.error:>7.2f}"
-                    f"  {100 * nfr:>15.2f}  {100 * error:>7.2f}",
+                    f"  {100 * as_it_is.nfr:>15.2f}  {100 * as_it_is.error:>7.2f}",
                     flush=True,
                 )
     return 0
 
 
-def coverage(pool: ValidationSamples, budget: Budget, per_class: int, draws: int) -> Coverage:
-    """Choose a bias on many validation parts, and look at each choice on the pool that they were drawn from.
+def _predict_pool(
+    root: Path, updates: Collection[str], pictures: NDArray[np.uint8], labels: NDArray[np.integer[Any]]
+) -> dict[str, ValidationSamples]:
+    """Predict the pictures of the pool with the old model and each update; samples by name of update.
+
+    Args:
+        root: run root of a seed, with the run `old`.
+        updates: names of runs there.
+        pictures: (N, H, W, 3).
+        labels: (N,) places in `CLASS_NAMES`.
+    """
+    old = load_run("old", Session(root, "cpu")).predict(pictures)
+    old_right = np.array(CLASS_NAMES)[labels] == old.answers
+    is_old_class = np.isin(CLASS_NAMES, old.classes)
+    pools = {}
+    for name in updates:
+        predictions = load_run(name, Session(root, "cpu")).predict(pictures)
+        assert predictions.classes == CLASS_NAMES, f"{name}: of other classes, or in another order"
+        pools[name] = ValidationSamples(
+            logits=predictions.logits.astype(np.float64),
+            truth=labels.astype(np.int64),
+            is_new=~is_old_class,
+            of_old=is_old_class[labels],
+            old_right=old_right,
+        )
+    return pools
+
+
+def measure_coverage(pool: ValidationSamples, budget: Budget, per_class: int, draws: int) -> Coverage:
+    """Choose biases on many validation parts, and measure each choice on the pool that they were drawn from.
 
     Args:
         pool: samples whose NFR counts as the true one.
         budget: a limit on NFR.
         per_class: samples of each class in a validation part, drawn with replacement.
-        draws: validation parts; each has a seed of its own, so that the same call gives the same answer.
+        draws: number of validation parts; each has its own seed, so that the same call gives the same result.
     """
     with ProcessPoolExecutor() as processes:
-        found = list(processes.map(partial(_one, pool, budget, per_class), range(draws), chunksize=25))
-    met = np.array([rates for rates in found if rates is not None])
+        choose = partial(_choose_and_measure, pool, budget, per_class)
+        rates_of_choices = list(processes.map(choose, range(draws), chunksize=25))
+    met = np.array([rates for rates in rates_of_choices if rates is not None])
     assert budget.max_nfr is not None
     if not len(met):
         return Coverage(0, 0, draws, float("nan"), float("nan"))
     kept = int((met[:, 0] <= budget.max_nfr).sum())
-    return Coverage(kept, len(met), draws, *met.mean(axis=0).tolist())
+    mean_nfr, mean_error = met.mean(axis=0).tolist()
+    return Coverage(kept, len(met), draws, mean_nfr, mean_error)
 
 
-def _one(pool: ValidationSamples, budget: Budget, per_class: int, seed: int) -> tuple[float, float] | None:
-    """NFR and error on the pool of what one validation part chose; None where it found no bias."""
+class _Rates(NamedTuple):
+    """NFR and error on all classes, as fractions."""
+
+    nfr: float
+    error: float
+
+
+def _choose_and_measure(pool: ValidationSamples, budget: Budget, per_class: int, seed: int) -> _Rates | None:
+    """Choose biases on a validation part drawn from the pool; their rates on the pool, None if none meets it."""
     rng = np.random.default_rng(seed)
-    rows = [rng.choice(of_class, per_class) for of_class in _by_class(pool.truth)]
+    rows_by_class = [np.flatnonzero(pool.truth == column) for column in np.unique(pool.truth)]
+    rows = np.concatenate([rng.choice(of_class, per_class) for of_class in rows_by_class])
     try:
-        choice = choose_bias(pool.rows(np.concatenate(rows)), budget)
+        choice = choose_bias(pool.rows(rows), budget)
     except GateFailed:
         return None
     return _rates(pool, choice.biases)
 
 
-def _by_class(truth: NDArray[np.int64]) -> Iterator[NDArray[np.intp]]:
-    return (np.flatnonzero(truth == column) for column in np.unique(truth))
-
-
-def _rates(pool: ValidationSamples, biases: NDArray[np.float64]) -> tuple[float, float]:
+def _rates(pool: ValidationSamples, biases: NDArray[np.float64]) -> _Rates:
+    """The rates on the pool once biases are subtracted from the logits."""
     errors, flips = pool.counts(biases)
-    return flips / pool.n_old, errors / len(pool)
+    return _Rates(flips / pool.n_old, errors / len(pool))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 # The row to whose validation error all others are shifted.
 MPT = "mpt-kl-k1.5"
 COMMAND = ["compare", "results/cifar10-bf16", "--equal-error", MPT, "--against", MPT, "--json"]
-# The rows that are drawn, and what they are called beside their bars.
+# Labels of the bars, by the row that is drawn.
 LABELS = {
     "no-treatment": "plain update",
     "mpt-lm-k1.5": "MPT, logit matching",
@@ -26,12 +26,22 @@ LABELS = {
     "no-treatment-46": "plain update, trained longer",
     "mpt-kl-noref-34-old": "MPT without reference, trained longer",
 }
-# Text and lines on a light and on a dark page.
+# Colours of text and lines, on a light and on a dark page.
 COLOURS = {"light": "#24292f", "dark": "#d0d7de"}
 
 
 class Bar(NamedTuple):
-    """An update: NFR (percent), flips, MPT's NFR plus the interval of the difference, and cost in plain trainings."""
+    """The bar of an update.
+
+    Attributes:
+        label: beside the bar.
+        nfr: in percent.
+        flips: negative flips.
+        low: MPT's NFR plus the lower end of the difference's interval, in percent; for MPT its NFR.
+        high: MPT's NFR plus the upper end, in percent; for MPT its NFR.
+        cost: of training, in plain trainings.
+        is_mpt: the update is a variant of MPT.
+    """
 
     label: str
     nfr: float
@@ -43,7 +53,7 @@ class Bar(NamedTuple):
 
 
 def read_bars() -> list[Bar]:
-    """The bars, the highest NFR first, from what the command prints of the kept predictions."""
+    """Run the comparison on the stored predictions, and return its bars, highest NFR first."""
     path = f"{ROOT}{os.pathsep}{ROOT / 'kernels'}"
     done = subprocess.run(
         [sys.executable, "-m", "mptctl", *COMMAND],
@@ -63,14 +73,13 @@ def read_bars() -> list[Bar]:
         if name != MPT:
             difference = row["differences"]["nfr"]
             low, high = mpt + 100 * difference["low"], mpt + 100 * difference["high"]
-        bars.append(
-            Bar(label, nfr, row["flips"]["values"][0][0], low, high, row["cost"], name.startswith("mpt"))
-        )
+        flips, _samples = row["flips"]["values"][0]  # of the only seed
+        bars.append(Bar(label, nfr, flips, low, high, row["cost"], name.startswith("mpt")))
     return sorted(bars, key=lambda bar: -bar.nfr)
 
 
 def draw(bars: list[Bar], colour: str) -> Figure:
-    """Horizontal bars with the interval of each difference to MPT.
+    """Draw horizontal bars of NFR, with the interval of each difference to MPT as a line.
 
     Args:
         bars: from top to bottom.
@@ -95,7 +104,7 @@ def draw(bars: list[Bar], colour: str) -> Figure:
 
 
 def words(bars: list[Bar]) -> str:
-    """What the pictures show, which they hold too."""
+    """The description of the pictures that is stored in their files."""
     return "; ".join(
         f"{bar.label}: NFR {bar.nfr:.2f} % ({bar.flips}), {bar.low:.2f} to {bar.high:.2f}, cost {bar.cost:.1f}"
         for bar in bars

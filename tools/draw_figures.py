@@ -1,4 +1,4 @@
-"""Draw the figures of docs that commands make, from the kept files of results/; each holds in words what it shows."""
+"""Draw those figures of docs/ that commands make, from the files of results/; each contains a description."""
 
 from __future__ import annotations
 
@@ -41,42 +41,42 @@ from mptctl.tune.tune_report import TuneReport
 
 ROOT = Path(__file__).parent.parent
 DOCS, KEPT = ROOT / "docs", ROOT / "results"
-# Pixels of the picture of a page.
+# Pixels of the picture of a page, width and height.
 PAGE_SIZE = (900, 1150)
 
 
 class Picture(NamedTuple):
-    """A figure and what it shows in words, by which a test knows one that is of another version."""
+    """A figure, and a description of what it shows; a test compares the description in the file with this one."""
 
     words: str
     draw: Callable[[], Figure]
 
 
 class Page(NamedTuple):
-    """A page, of which a browser shows the beginning, and what that says."""
+    """The HTML of a page, of which a browser shows the beginning, and a description of that."""
 
     words: str
     text: str
 
 
 def chain() -> Picture:
-    """Flips of each generation, as `mptctl chain results/chain-bf16 --figure` draws them."""
+    """The figure of `mptctl chain results/chain-bf16 --figure`: flips of each generation."""
     return _first_drawing(chain_document(report_chains(runs_of_chain(KEPT / "chain-bf16"))))
 
 
 def trade_off() -> Picture:
-    """NFR against error, as on the page of `mptctl compare results/equal-cost --report`."""
+    """The figure on the page of `mptctl compare results/equal-cost --report`: NFR against error."""
     return _first_drawing(comparison_document(compare_runs([KEPT / "equal-cost"])))
 
 
 def tune() -> Picture:
-    """The figure that a search wrote beside its trials."""
+    """The figure that `mptctl tune` wrote beside its trials: rates over k, and NFR against error."""
     report = TuneReport.model_validate_json((KEPT / "tune-characters" / "trials.json").read_bytes())
     return _first_drawing(tune_document(report))._replace(draw=lambda: draw_both(report))
 
 
 def margins() -> Picture:
-    """Accuracy and spread by margin, as `mptctl fewshot --analysis --out` draws them."""
+    """The figure of `mptctl fewshot --analysis --out`: accuracy and separation of classes by margin."""
     path = KEPT / "fewshot-margins" / "analysis.json"
     report = DiscriminabilityReport.model_validate_json(path.read_bytes())
     (table,) = discriminability_document(report).parts
@@ -89,7 +89,7 @@ def flips() -> Page:
     """The page of `mptctl evaluate --report` on the demo's MPT update, over test samples of the old classes."""
     old, new = (_kept_answers(KEPT / "demo" / "0" / name) for name in ("old", "mpt-kl"))
     names = np.array(new.head.class_names)
-    # The samples of old classes, which are all that the page begins with.
+    # Only samples of old classes: the beginning of the page shows nothing of others.
     of_old = new.test.label < new.head.num_old
     ids, labels = new.test.index[of_old].astype(str), names[new.test.label[of_old]]
     answers = [names[each.test.answers()[of_old]] for each in (old, new)]
@@ -98,10 +98,10 @@ def flips() -> Page:
         build_predictions("mpt-kl", ids, labels, answers[1], classes=tuple(names)),
         ComparisonRequest(limits=Limits(max_nfr=0.02, confidence=0.95)),
     )
-    pictures = draw_characters(0)[0]
-    said = verdict(report)
-    first = "; ".join(f"{flip.id}: {flip.label}, {flip.answer}" for flip in report.worst_flips)
-    words = " ".join([said.title, *said.sentences, first])
+    pictures, *_ = draw_characters(0)
+    head = verdict(report)
+    first_flips = "; ".join(f"{flip.id}: {flip.label}, {flip.answer}" for flip in report.worst_flips)
+    words = " ".join([head.title, *head.sentences, first_flips])
     return Page(words, render_html(report, lambda sample: pictures[int(sample)]))
 
 
@@ -115,51 +115,60 @@ PAGES: dict[str, Callable[[], Page]] = {"flips.png": flips}
 
 
 def words_in(path: Path) -> str:
-    """The words that a picture holds; empty where it holds none."""
+    """The description in a PNG or SVG file; empty where it contains none."""
     if path.suffix == ".png":
         with Image.open(path) as picture:
             return str(picture.info.get("Description", ""))
-    found = re.search(r"<dc:description>(.*?)</dc:description>", path.read_text(encoding="utf-8"), re.DOTALL)
-    return unescape(found.group(1)) if found else ""
+    element = re.search(
+        r"<dc:description>(.*?)</dc:description>", path.read_text(encoding="utf-8"), re.DOTALL
+    )
+    return unescape(element.group(1)) if element else ""
 
 
 def _kept_answers(run: Path) -> RunAnswers:
-    """The predictions that are kept of a run.
+    """Read the stored predictions of a run.
 
     Raises:
         SystemExit: there are none.
     """
-    if (answers := read_answers(run)) is None:
+    answers = read_answers(run)
+    if answers is None:
         raise SystemExit(f"{run}: holds no kept predictions")
     return answers
 
 
 def _first_drawing(document: Document) -> Picture:
+    """The first figure of a document, with its words as the description."""
     drawing = document.drawings()[0]
     return Picture(drawing.words, drawing.draw)
 
 
-def _with_words(path: Path, words: str) -> None:
-    """Write a picture again with as many colours as a palette has, and its words."""
+def _reduce_and_describe(path: Path, words: str) -> None:
+    """Rewrite a PNG file with a palette of 256 colours and a description."""
     with Image.open(path) as drawn:
         picture = drawn.convert("RGB").quantize(256)
-    held = PngInfo()
-    held.add_text("Description", words)
-    picture.save(path, optimize=True, pnginfo=held)
+    metadata = PngInfo()
+    metadata.add_text("Description", words)
+    picture.save(path, optimize=True, pnginfo=metadata)
 
 
 def _photograph(page: str, path: Path) -> None:
-    """Write what a browser shows first of a page; needs the system's Chromium."""
+    """Write the beginning of an HTML page as a PNG of `PAGE_SIZE`, as Chromium shows it.
+
+    Raises:
+        SystemExit: there is no Chromium.
+    """
     names = (os.environ.get("MPTCTL_CHROMIUM"), "chromium", "chromium-browser", "google-chrome")
-    browser = next((found for name in names if name and (found := shutil.which(name))), None)
+    programs = [shutil.which(name) for name in names if name]
+    browser = next((program for program in programs if program), None)
     if browser is None:
         raise SystemExit(f"no Chromium, so {path} stays: install it, or name it in MPTCTL_CHROMIUM")
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "page.html").write_text(page, encoding="utf-8")
         size = ",".join(map(str, PAGE_SIZE))
-        words = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={size}"]
+        flags = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={size}"]
         subprocess.run(
-            [browser, *words, f"--screenshot={path}", (Path(folder) / "page.html").as_uri()],
+            [browser, *flags, f"--screenshot={path}", (Path(folder) / "page.html").as_uri()],
             check=True,
             stderr=subprocess.DEVNULL,
             stdout=sys.stderr,
@@ -167,15 +176,15 @@ def _photograph(page: str, path: Path) -> None:
 
 
 def main() -> None:
-    """Write all of them, the page last."""
-    for name, of_kept in PICTURES.items():
-        picture = of_kept()
+    """Write all figures, and then the picture of a page, which needs a browser."""
+    for name, make_picture in PICTURES.items():
+        picture = make_picture()
         save_figure(picture.draw(), DOCS / name)
-        _with_words(DOCS / name, picture.words)
-    for name, page_of_kept in PAGES.items():
-        page = page_of_kept()
+        _reduce_and_describe(DOCS / name, picture.words)
+    for name, make_page in PAGES.items():
+        page = make_page()
         _photograph(page.text, DOCS / name)
-        _with_words(DOCS / name, page.words)
+        _reduce_and_describe(DOCS / name, page.words)
 
 
 if __name__ == "__main__":

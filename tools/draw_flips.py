@@ -1,4 +1,4 @@
-"""Draw docs/flip.svg for README: characters that the demo's plain update breaks and the MPT update keeps."""
+"""Draw docs/flip.svg for README: characters that the demo's plain update gets wrong and the MPT update right."""
 
 from __future__ import annotations
 
@@ -18,12 +18,19 @@ DEMO = ROOT / "results" / "demo" / "0"
 SEED = 0
 # Characters in the picture.
 COUNT = 5
-# Readable on a light and on a dark page.
+# Colours that are readable on a light and on a dark page.
 RIGHT, WRONG = "#2da44e", "#e5534b"
 
 
 class BrokenSample(NamedTuple):
-    """A picture that the old model and MPT get right and the plain update wrong: its row and three class names."""
+    """A picture that the old model and MPT get right and the plain update wrong.
+
+    Attributes:
+        row: of the picture.
+        old: class that the old model predicts.
+        plain: class that the plain update predicts.
+        mpt: class that the MPT update predicts.
+    """
 
     row: int
     old: str
@@ -32,10 +39,13 @@ class BrokenSample(NamedTuple):
 
 
 def most_confident_flips(count: int) -> list[BrokenSample]:
-    """Flips of the plain update that MPT keeps right, of different classes, its most confident errors first.
+    """Flips of the plain update that MPT gets right, one a class, the plain update's most confident ones first.
 
     Args:
-        count: how many.
+        count: number of flips, at most.
+
+    Raises:
+        FileNotFoundError: the stored predictions of a run of the demo are missing.
     """
     runs = {name: read_answers(DEMO / name) for name in ("old", "no-treatment", "mpt-kl")}
     answers: dict[str, PartAnswers] = {}
@@ -45,29 +55,29 @@ def most_confident_flips(count: int) -> list[BrokenSample]:
         answers[name] = run.test
         names = run.head.class_names
     old, plain, mpt = answers["old"], answers["no-treatment"], answers["mpt-kl"]
-    # The old model answers its own classes alone; the updates answer all test samples.
-    plain_at, mpt_at = (np.searchsorted(part.index, old.index) for part in (plain, mpt))
-    broken = old.right() & ~plain.right()[plain_at] & mpt.right()[mpt_at]
-    order = np.argsort(-plain.confidence[plain_at][broken].astype(np.float64), kind="stable")
+    # The old model has predictions of its own classes only, the updates of all test samples.
+    plain_rows, mpt_rows = (np.searchsorted(part.index, old.index) for part in (plain, mpt))
+    is_broken = old.right() & ~plain.right()[plain_rows] & mpt.right()[mpt_rows]
+    order = np.argsort(-plain.confidence[plain_rows][is_broken].astype(np.float64), kind="stable")
     flips: list[BrokenSample] = []
-    for place in np.flatnonzero(broken)[order]:
-        label = names[int(old.label[place])]
-        answer = names[int(plain.answers()[plain_at[place]])]
-        # A capital and its small letter, or 0 and O, look alike: a reader sees nothing in such a flip.
-        alike = label.lower() == answer.lower() or {label, answer} <= set("0Oo1lIi")
-        if not alike and all(label != flip.old for flip in flips):
-            flips.append(BrokenSample(int(old.index[place]), label, answer, label))
+    for row in np.flatnonzero(is_broken)[order]:
+        label = names[int(old.label[row])]
+        prediction = names[int(plain.answers()[plain_rows[row]])]
+        # A capital and its small letter, or 0 and O, look alike: a reader would see no error.
+        looks_alike = label.lower() == prediction.lower() or {label, prediction} <= set("0Oo1lIi")
+        if not looks_alike and all(label != flip.old for flip in flips):
+            flips.append(BrokenSample(int(old.index[row]), label, prediction, label))
         if len(flips) == count:
             break
     return flips
 
 
 def draw(flips: list[BrokenSample], pictures: NDArray[np.uint8]) -> Figure:
-    """The pictures in a row, below each what the three models say.
+    """Draw the pictures of flips side by side, below each the predictions of the three models.
 
     Args:
-        flips: what is drawn, from left to right.
-        pictures: (M, H, W, 3), by row.
+        flips: from left to right.
+        pictures: (N, H, W, 3) pictures of all rows.
     """
     figure = Figure(figsize=(7.2, 1.9))
     figure.patch.set_alpha(0)
@@ -87,7 +97,7 @@ def draw(flips: list[BrokenSample], pictures: NDArray[np.uint8]) -> Figure:
 
 
 def words(flips: list[BrokenSample]) -> str:
-    """What the picture shows, which it holds too."""
+    """The description of the picture that is stored in its file."""
     return "; ".join(
         f"{flip.row}: old model {flip.old}, plain update {flip.plain}, MPT {flip.mpt}" for flip in flips
     )

@@ -1,4 +1,4 @@
-"""Draw mptctl/data/embedded/glyphs.png, what `characters` is made of, from the fonts that come with matplotlib."""
+"""Draw mptctl/data/embedded/glyphs.png, the glyphs of the source `characters`, from matplotlib's fonts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mptctl.data.embedded.read import GLYPHS
 
 
 def draw() -> NDArray[np.bool_]:
-    """(fonts, classes, square, square): what of each glyph's square is ink."""
-    return np.stack([_glyphs(font) for font in FONTS])
+    """Draw all glyphs of all fonts: (fonts, classes, SQUARE, SQUARE), True where there is ink."""
+    return np.stack([_draw_font(font) for font in FONTS])
 
 
-def _glyphs(font: str) -> NDArray[np.bool_]:
-    """(classes, square, square): the characters of a font on one baseline, in one scale, in the middle."""
+def _draw_font(font: str) -> NDArray[np.bool_]:
+    """Draw the glyphs of a font, (classes, SQUARE, SQUARE), at one scale, on one baseline, centred sideways."""
     face = FT2Font(str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{font}.ttf"))
     face.set_size(EM, 72)
     squares = np.zeros((len(CLASS_NAMES), SQUARE, SQUARE), dtype=np.bool_)

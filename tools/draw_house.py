@@ -1,10 +1,11 @@
-"""Draw docs/house.svg, the map of the house: its rooms, floor above floor, and what each one is for."""
+"""Draw docs/house.svg, the map of the code: its rooms, floor above floor, and what each one is for."""
 
 from __future__ import annotations
 
 import ast
 import textwrap
 from html import escape
+from itertools import combinations
 from pathlib import Path
 
 import networkx
@@ -12,9 +13,10 @@ import networkx
 from tools.import_graph import first_file, floors, import_graph, room_graph
 
 TARGET = Path(__file__).parent.parent / "docs" / "house.svg"
-# Pixels. A lane is the place that an arrow over several floors takes between the rooms of each.
+# Pixels. An arrow over several floors passes each of them in a lane between its rooms.
 WIDTH, MARGIN = 900, 16
 ROOM_WIDTH, ROOM_HEIGHT, LANE_WIDTH, GAP, RISE = 252, 66, 14, 14, 34
+# Of the sentence in a room, at most.
 LETTERS_A_LINE, LINES = 39, 3
 STYLE = (
     ".paper{fill:#fff}.room{fill:#eef3f8;stroke:#33506b}.name{font:bold 14px sans-serif;fill:#14212e}"
@@ -28,17 +30,17 @@ TIP = (
 
 
 def draw() -> str:
-    """The map as SVG: an arrow points to what is imported; arrows that follow from others are left out."""
+    """Return the map as SVG: an arrow points to an imported room; arrows implied by others are left out."""
     rooms = room_graph(import_graph())
-    floor = floors(rooms)
-    arrows, floor_of = _with_lanes(networkx.transitive_reduction(rooms), floor)
-    top = max(floor.values())
-    place: dict[str, tuple[float, float]] = {}  # the middle of the upper edge
-    for number, names in _ordered(arrows, floor_of).items():
+    floor_of_room = floors(rooms)
+    arrows, floor_of = _with_lanes(networkx.transitive_reduction(rooms), floor_of_room)
+    top = max(floor_of_room.values())
+    upper_middle: dict[str, tuple[float, float]] = {}  # x and y of the middle of the upper edge
+    for floor, names in _order_floors(arrows, floor_of).items():
         widths = [ROOM_WIDTH if name in rooms else LANE_WIDTH for name in names]
         left = (WIDTH - sum(widths) - GAP * (len(names) - 1)) / 2
         for name, width in zip(names, widths, strict=True):
-            place[name] = (left + width / 2, MARGIN + (top - number) * (ROOM_HEIGHT + RISE))
+            upper_middle[name] = (left + width / 2, MARGIN + (top - floor) * (ROOM_HEIGHT + RISE))
             left += width + GAP
     height = 2 * MARGIN + top * (ROOM_HEIGHT + RISE) - RISE
     lines = [
@@ -46,82 +48,117 @@ def draw() -> str:
         ' role="img" aria-label="Rooms of mptctl; each imports only rooms below it">',
         f"<style>{STYLE}</style><defs>{TIP}</defs>",
         f'<rect class="paper" width="{WIDTH}" height="{height}"/>',
-        *(_arrow([place[name] for name in route]) for route in _routes(arrows, rooms)),
-        *(_room(name, *place[name]) for name in sorted(rooms)),
+        *(_arrow_svg([upper_middle[name] for name in route]) for route in _routes(arrows, rooms)),
+        *(_room_svg(name, *upper_middle[name]) for name in sorted(rooms)),
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
 
 
 def _with_lanes(arrows: networkx.DiGraph, floor: dict[str, int]) -> tuple[networkx.DiGraph, dict[str, int]]:
-    """Break each arrow over several floors into steps of one; arrows to the same room share their lanes."""
-    found, floor_of = networkx.DiGraph(), dict(floor)
-    found.add_nodes_from(arrows)
+    """Break each arrow over several floors into arrows from one floor to the next, by way of lanes.
+
+    Args:
+        arrows: from each room to rooms below it.
+        floor: of each room.
+
+    Returns:
+        The arrows between rooms and lanes, and the floor of each room and lane. Arrows to the same room share
+        their lanes.
+    """
+    steps, floor_of = networkx.DiGraph(), dict(floor)
+    steps.add_nodes_from(arrows)
     for above, below in sorted(arrows.edges):
-        one = above
+        start = above
         for number in range(floor[above] - 1, floor[below], -1):
             lane = f"to {below} on {number}"
             floor_of[lane] = number
-            found.add_edge(one, lane)
-            one = lane
-        found.add_edge(one, below)
-    return found, floor_of
+            steps.add_edge(start, lane)
+            start = lane
+        steps.add_edge(start, below)
+    return steps, floor_of
 
 
-def _ordered(arrows: networkx.DiGraph, floor_of: dict[str, int]) -> dict[int, list[str]]:
-    """What stands on each floor from left to right: by turns below, and above, its neighbours; fewest crossings win."""
+def _order_floors(arrows: networkx.DiGraph, floor_of: dict[str, int]) -> dict[int, list[str]]:
+    """Order the rooms and lanes of each floor from left to right so that few arrows cross.
+
+    Each is moved towards the mean place of its neighbours, by turns those above and those below. The order
+    with the fewest crossings of 24 turns is returned, by floor.
+    """
     rows = {
-        n: sorted(name for name in floor_of if floor_of[name] == n) for n in sorted(set(floor_of.values()))
+        floor: sorted(name for name in floor_of if floor_of[name] == floor)
+        for floor in sorted(set(floor_of.values()))
     }
     best = rows
     for turn in range(24):
-        near = arrows.predecessors if turn % 2 == 0 else arrows.successors
-        for number in sorted(rows, reverse=turn % 2 == 0):
-            where = {name: (i + 0.5) / len(row) for row in rows.values() for i, name in enumerate(row)}
-            middle = {
-                name: sum(where[other] for other in near(name)) / len(list(near(name)))
-                if list(near(name))
-                else where[name]
-                for name in rows[number]
-            }
-            rows = rows | {number: sorted(rows[number], key=lambda name: (middle[name], name))}
-        best = min(best, rows, key=lambda some: _crossings(arrows, some))
+        neighbours_of = arrows.predecessors if turn % 2 == 0 else arrows.successors
+        for floor in sorted(rows, reverse=turn % 2 == 0):
+            place = {name: (i + 0.5) / len(row) for row in rows.values() for i, name in enumerate(row)}
+            wanted_place = {}
+            for name in rows[floor]:
+                neighbours = list(neighbours_of(name)) or [name]
+                wanted_place[name] = sum(place[other] for other in neighbours) / len(neighbours)
+            in_order = sorted(rows[floor], key=lambda name: (wanted_place[name], name))
+            rows = rows | {floor: in_order}
+        if _count_crossings(arrows, rows) < _count_crossings(arrows, best):
+            best = rows
     return best
 
 
-def _crossings(arrows: networkx.DiGraph, rows: dict[int, list[str]]) -> int:
-    where = {name: (number, i) for number, row in rows.items() for i, name in enumerate(row)}
-    ends = [(*where[one], where[other][1]) for one, other in arrows.edges]
-    return sum(n == m and (a - b) * (x - y) < 0 for n, a, x in ends for m, b, y in ends) // 2
+def _count_crossings(arrows: networkx.DiGraph, rows: dict[int, list[str]]) -> int:
+    """Count the pairs of arrows that cross, between any floor and the next.
+
+    Args:
+        arrows: from one floor to the next.
+        rows: names from left to right, by floor.
+    """
+    floor_and_place = {name: (floor, i) for floor, row in rows.items() for i, name in enumerate(row)}
+    crossings = 0
+    for (start, end), (other_start, other_end) in combinations(arrows.edges, 2):
+        floor, x = floor_and_place[start]
+        other_floor, other_x = floor_and_place[other_start]
+        is_left_above = x - other_x
+        is_left_below = floor_and_place[end][1] - floor_and_place[other_end][1]
+        crossings += floor == other_floor and is_left_above * is_left_below < 0
+    return crossings
 
 
 def _routes(arrows: networkx.DiGraph, rooms: networkx.DiGraph) -> list[list[str]]:
-    """Each arrow as the names that it goes through, from room to room."""
-    found = []
-    for one, other in sorted(arrows.edges):
-        if one in rooms:
-            route = [one, other]
+    """Each arrow from room to room as a list of names: the room, the lanes in between, the other room."""
+    routes = []
+    for start, step in sorted(arrows.edges):
+        if start in rooms:
+            route = [start, step]
             while route[-1] not in rooms:
                 route += arrows.successors(route[-1])
-            found.append(route)
-    return found
+            routes.append(route)
+    return routes
 
 
-def _arrow(points: list[tuple[float, float]]) -> str:
-    (x, y), *lanes, (u, v) = points
-    path = f"M{x:.0f} {y + ROOM_HEIGHT:.0f}"
-    for lane, upper in lanes:
-        path += f" L{lane:.0f} {upper:.0f} V{upper + ROOM_HEIGHT:.0f}"
-    return f'<path d="{path} L{u:.0f} {v:.0f}"/>'
+def _arrow_svg(points: list[tuple[float, float]]) -> str:
+    """The path of an arrow.
+
+    Args:
+        points: (x, y) of the upper middles of a room, of the lanes that the arrow passes, and of a room.
+    """
+    (start_x, start_y), *lanes, (end_x, end_y) = points
+    path = f"M{start_x:.0f} {start_y + ROOM_HEIGHT:.0f}"
+    for lane_x, lane_y in lanes:
+        path += f" L{lane_x:.0f} {lane_y:.0f} V{lane_y + ROOM_HEIGHT:.0f}"
+    return f'<path d="{path} L{end_x:.0f} {end_y:.0f}"/>'
 
 
-def _room(name: str, x: float, y: float) -> str:
-    sentence = (ast.get_docstring(ast.parse(first_file(name).read_text(encoding="utf-8"))) or "").split(". ")[
-        0
-    ]
-    purpose = textwrap.wrap(
-        sentence.splitlines()[0].rstrip("."), LETTERS_A_LINE, max_lines=LINES, placeholder=" ..."
-    )
+def _room_svg(name: str, x: float, y: float) -> str:
+    """The box of a room, with its name and the first sentence of its first file.
+
+    Args:
+        name: of the room.
+        x: middle of the box.
+        y: upper edge of the box.
+    """
+    docstring = ast.get_docstring(ast.parse(first_file(name).read_text(encoding="utf-8"))) or ""
+    sentence = docstring.split(". ")[0].splitlines()[0].rstrip(".")
+    purpose = textwrap.wrap(sentence, LETTERS_A_LINE, max_lines=LINES, placeholder=" ...")
     words = "".join(
         f'<text class="for" x="{x:.0f}" y="{y + 32 + 13 * i:.0f}">{escape(line)}</text>'
         for i, line in enumerate(purpose)

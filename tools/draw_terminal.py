@@ -1,4 +1,4 @@
-"""Draw docs/evaluate.svg: what a terminal shows of the command of docs/ci.md, run on the files that the page makes."""
+"""Draw docs/evaluate.svg: a terminal with the first command of docs/ci.md, run on the files that the page makes."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ COLUMNS, LINES = 80, 40
 
 
 def snippets(page: str) -> list[str]:
-    """The blocks of Python of a page, in their order."""
+    """The Python code blocks of a Markdown page, in their order."""
     return re.findall(r"```python\n(.*?)```", page, re.DOTALL)
 
 
 def commands(page: str) -> list[list[str]]:
-    """The command lines of a page, as words without the program's name; what follows a # is a remark."""
+    """The indented `mptctl` command lines of a Markdown page, as words without ``mptctl`` and comments."""
     lines = re.findall(r"^    mptctl (.*)$", page, re.MULTILINE)
     return [line.partition("#")[0].split() for line in lines]
 
 
 def draw() -> str:
-    """The picture as SVG, which needs no font but the reader's own."""
+    """Run the command, and return its output on a terminal as SVG that loads no fonts."""
     page = PAGE.read_text(encoding="utf-8")
     words = commands(page)[0]
     path = f"{ROOT}{os.pathsep}{ROOT / 'kernels'}"
@@ -41,7 +41,7 @@ def draw() -> str:
     with tempfile.TemporaryDirectory() as folder:
         # The page's own first snippet makes the files.
         subprocess.run([sys.executable, "-c", snippets(page)[0]], cwd=folder, check=True)
-        shown = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-m", "mptctl", *words],
             cwd=folder,
             env=os.environ | colours | screen | {"PYTHONPATH": path},
@@ -49,17 +49,17 @@ def draw() -> str:
             text=True,
             check=False,
         )
-    # Of standard error the last line alone, which stays on a screen: bars before it are wiped out.
-    said = [*shown.stdout.rstrip("\n").splitlines(), *shown.stderr.splitlines()[-1:]]
+    # Of standard error only the last line stays on a screen: the bars before it are erased.
+    lines = [*done.stdout.rstrip("\n").splitlines(), *done.stderr.splitlines()[-1:]]
     console = Console(record=True, width=COLUMNS, file=StringIO(), color_system="truecolor")
     console.print(Text.from_ansi(f"$ mptctl {' '.join(words)}"))
-    console.print(Text.from_ansi("\n".join(said)))
-    # Without the fonts, which rich would have the reader's browser fetch from a server.
-    form = re.sub(r"@font-face \{\{.*?\}\}\n?", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
-    drawn = console.export_svg(
-        title="mptctl evaluate", theme=SVG_EXPORT_THEME, code_format=form, unique_id="evaluate"
+    console.print(Text.from_ansi("\n".join(lines)))
+    # rich would make the reader's browser load fonts from a server.
+    without_fonts = re.sub(r"@font-face \{\{.*?\}\}\n?", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    svg = console.export_svg(
+        title="mptctl evaluate", theme=SVG_EXPORT_THEME, code_format=without_fonts, unique_id="evaluate"
     )
-    return "\n".join(line.rstrip() for line in drawn.splitlines()) + "\n"
+    return "\n".join(line.rstrip() for line in svg.splitlines()) + "\n"
 
 
 if __name__ == "__main__":

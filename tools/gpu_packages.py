@@ -1,10 +1,9 @@
-"""Packs what a GPU machine with CPython 3.12 and no network needs beside torch, in pieces that fit into a transfer.
+"""Pack the packages that a GPU machine with CPython 3.12 and no network needs beside torch, in small pieces.
 
     python -m tools.gpu_packages pack OUT            writes OUT/program-00, OUT/dali-00, ... and OUT/SHA256SUMS
-    python tools/gpu_packages.py unpack OUT SITE     there, once an archive is whole; then PYTHONPATH=SITE
+    python tools/gpu_packages.py unpack OUT SITE     on that machine, when all pieces are there; then PYTHONPATH=SITE
 
-Needs nothing but Python and pip. Of a package that brings extensions for many versions of Python only those for 3.12
-are packed.
+Needs only Python and pip. Extensions for other versions of Python than 3.12 are not packed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-# Beside what a machine with torch, torchvision, Triton and pytest has. DALI is for CUDA 13.0, as torch 2.11 is.
+# By archive. The machine has torch, torchvision, Triton and pytest already. DALI is for CUDA 13.0, as torch 2.11 is.
 PACKAGES: dict[str, tuple[str, ...]] = {
     "program": (
         "pydantic==2.14.4", "pydantic-core==2.50.5", "annotated-types", "typing-inspection", "pyyaml", "tensorboardX",
@@ -31,13 +30,14 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 PIECE = 48 * 2**20  # bytes: with the tree, less than 64 MiB a transfer
-# pip takes a wheel only where the very tag is named.
+# Tags of wheels; pip takes only wheels whose very tag is named, not those of older systems.
 TAGS = [f"manylinux_2_{n}_x86_64" for n in (39, 35, 34, 31, 28, 27, 26, 24, 17, 12, 5)]
 TAGS += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64"]
 _OTHER_PYTHON = re.compile(r"\.cpython-3(?!12\b)\d+t?-|\.cpython-312t-")
 
 
 def main() -> int:
+    """Pack or unpack, as the command line says."""
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -58,7 +58,14 @@ def main() -> int:
 
 
 def pack(name: str, out: Path) -> None:
-    """Fetch the packages of an archive with pip, and write its pieces and their sums."""
+    """Fetch the packages of an archive with pip, write its pieces and SHA256SUMS, and print their sizes.
+
+    Earlier pieces of the archive are deleted.
+
+    Args:
+        name: of the archive, in `PACKAGES`.
+        out: folder of the pieces.
+    """
     out.mkdir(parents=True, exist_ok=True)
     for old in out.glob(f"{name}-*"):
         old.unlink()
@@ -86,7 +93,14 @@ def pack(name: str, out: Path) -> None:
 
 
 def write_pieces(name: str, site: Path, out: Path, size: int) -> None:
-    """Write a folder of packages as an archive in pieces of at most `size` bytes, and the sums of all pieces there."""
+    """Write a folder of packages as an archive in pieces, and SHA256SUMS of all pieces in the folder.
+
+    Args:
+        name: of the archive, lower-case letters; pieces are ``name-00``, ``name-01`` and so on.
+        site: folder of the packages.
+        out: folder of the pieces.
+        size: bytes of a piece at most.
+    """
     with tempfile.TemporaryFile() as whole:
         with tarfile.open(fileobj=whole, mode="w:xz", preset=6) as archive:
             archive.add(site, arcname=".")
@@ -99,12 +113,21 @@ def write_pieces(name: str, site: Path, out: Path, size: int) -> None:
 
 
 def unpack(out: Path, site: Path) -> None:
-    """Put every archive whose pieces are all here into a folder of packages, and say which are not."""
-    sums = dict(
-        reversed(line.split()) for line in (out / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
-    )
-    for name in dict.fromkeys(piece.partition("-")[0] for piece in sums):
-        pieces = [out / piece for piece in sorted(sums) if piece.partition("-")[0] == name]
+    """Unpack each archive whose pieces are all there, and print which pieces of other archives are missing.
+
+    Args:
+        out: folder of the pieces and SHA256SUMS.
+        site: folder of packages to unpack into.
+
+    Raises:
+        SystemExit: a piece does not have its sum.
+    """
+    sums = {}
+    for line in (out / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
+        digest, piece_name = line.split()
+        sums[piece_name] = digest
+    for name in dict.fromkeys(piece_name.partition("-")[0] for piece_name in sums):
+        pieces = [out / piece_name for piece_name in sorted(sums) if piece_name.partition("-")[0] == name]
         missing = [piece.name for piece in pieces if not piece.exists()]
         if missing:
             sys.stdout.write(f"{name}: {', '.join(missing)} not here yet\n")

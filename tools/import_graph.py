@@ -1,4 +1,4 @@
-"""The import graph of the two packages: rooms (files and folders right below a package), floors and circles."""
+"""Build the import graph of both packages, and find its rooms, floors and circles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import grimp
 import networkx
 
-# Where the code of each package lies.
+# Folder of each package.
 PACKAGES = {
     "mptctl": Path(__file__).parent.parent / "mptctl",
     "mpt_kernels": Path(__file__).parent.parent / "kernels" / "mpt_kernels",
@@ -15,36 +15,40 @@ PACKAGES = {
 
 
 def import_graph() -> networkx.DiGraph:
-    """Every module, with an edge to each one that it imports, lazily and for type checkers alone included."""
-    graph = grimp.build_graph(*PACKAGES, cache_dir=None)
-    found = networkx.DiGraph()
-    found.add_nodes_from(graph.modules)
-    for module in graph.modules:
-        found.add_edges_from((module, other) for other in graph.find_modules_directly_imported_by(module))
-    return found
+    """The graph of modules, each with an edge to every module that it imports.
+
+    Imports inside functions and for type checkers count too.
+    """
+    imports = grimp.build_graph(*PACKAGES, cache_dir=None)
+    graph = networkx.DiGraph()
+    graph.add_nodes_from(imports.modules)
+    for module in imports.modules:
+        graph.add_edges_from((module, other) for other in imports.find_modules_directly_imported_by(module))
+    return graph
 
 
 def room_graph(modules: networkx.DiGraph) -> networkx.DiGraph:
-    """The same with one node for each room; an edge where any of its files imports any of the other's.
+    """The graph of rooms, each with an edge to every other room that one of its modules imports from.
 
-    What lies right below mptctl is a room, and so are the kernels. The package itself and `python -m mptctl` are doors.
+    Rooms are the folders and files right below mptctl, and the kernels. The modules `mptctl` and
+    `mptctl.__main__` are in no room and left out.
     """
-    found = networkx.DiGraph()
+    rooms = networkx.DiGraph()
     inside = [module for module in modules if module not in ("mptctl", "mptctl.__main__")]
-    found.add_nodes_from(_room(module) for module in inside)
-    for one, other in modules.edges:
-        if one in inside and other in inside and _room(one) != _room(other):
-            found.add_edge(_room(one), _room(other))
-    return found
+    rooms.add_nodes_from(_room(module) for module in inside)
+    for module, imported in modules.edges:
+        if module in inside and imported in inside and _room(module) != _room(imported):
+            rooms.add_edge(_room(module), _room(imported))
+    return rooms
 
 
 def circles(graph: networkx.DiGraph) -> list[list[str]]:
-    """Groups of nodes that import each other, directly or by way of others."""
+    """Groups of two or more nodes that import each other, directly or by way of others; sorted."""
     return sorted(sorted(group) for group in networkx.strongly_connected_components(graph) if len(group) > 1)
 
 
 def floors(rooms: networkx.DiGraph) -> dict[str, int]:
-    """Floor of each room, counted from 1: one above the highest room that it imports.
+    """The floor of each room: 1 if it imports no room, else one above the highest room that it imports.
 
     Raises:
         networkx.NetworkXUnfeasible: the graph has a circle.
@@ -56,7 +60,7 @@ def floors(rooms: networkx.DiGraph) -> dict[str, int]:
 
 
 def first_file(room: str) -> Path:
-    """The file whose first line says what a room is for."""
+    """The file whose docstring says what a room is for: its ``__init__.py``, or the room itself if it is a file."""
     if room == "kernels":
         return PACKAGES["mpt_kernels"] / "__init__.py"
     folder = PACKAGES["mptctl"] / room
@@ -64,5 +68,6 @@ def first_file(room: str) -> Path:
 
 
 def _room(module: str) -> str:
-    package, _, rest = module.partition(".")
-    return "kernels" if package == "mpt_kernels" else rest.partition(".")[0]
+    """The room of a module: the name after ``mptctl.``, or ``kernels``."""
+    package, _, inside_package = module.partition(".")
+    return "kernels" if package == "mpt_kernels" else inside_package.partition(".")[0]

@@ -1,4 +1,4 @@
-"""How often verdicts of the gate are wrong, and how often so many more samples as it names decide.
+"""Count how often verdicts of the gate are wrong, and how often the further samples that it names decide.
 
 python -m tools.verdict_errors
 """
@@ -21,30 +21,34 @@ from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import exact_interval, relative_nfr_interval
 
 LEVEL = 0.95
+# Test set sizes, and limits on a rate, for limits on counts.
 COUNTED = (5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 COUNT_LIMITS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
+# Test set sizes for Rel-NFR, and flip tables that are drawn of each simulated one.
 ENUMERATED, SIMULATED, DRAWS = (5, 10, 20, 50, 100), (200, 1000, 5000), 20_000
-# P(old right), and of the update's errors P(wrong | old right) and P(wrong | old wrong).
+# Models of an update: P(old right), P(new wrong | old right) and P(new wrong | old wrong).
 MODELS = tuple(product((0.2, 0.5, 0.8, 0.9, 0.97), (0.005, 0.02, 0.1, 0.3), (0.1, 0.4, 0.8)))
-TABLES = ((880, 20, 50, 50), (440, 6, 34, 20), (2180, 62, 160, 98), (95, 3, 1, 1))
 
+# Counts of a flip table: both right, negative flips, positive flips, both wrong.
 Cells = tuple[int, int, int, int]
+TABLES: tuple[Cells, ...] = ((880, 20, 50, 50), (440, 6, 34, 20), (2180, 62, 160, 98), (95, 3, 1, 1))
 
 
 def main() -> int:
-    say("counts, by enumeration: largest part of test sets that")
-    say("     n  pass wrongly  fail wrongly, %")
+    """Print three tables: wrong verdicts of counts and of Rel-NFR, and how often further samples decide."""
+    print_line("counts, by enumeration: largest part of test sets that")
+    print_line("     n  pass wrongly  fail wrongly, %")
     for n in COUNTED:
         passed, failed = (100 * worst for worst in errors_of_counts(n))
-        say(f"{n:>6,}  {passed:>12.2f}  {failed:>12.2f}")
-    say(
+        print_line(f"{n:>6,}  {passed:>12.2f}  {failed:>12.2f}")
+    print_line(
         "\nRel-NFR, by enumeration of all flip tables; beyond 100 by simulation (standard error at 2.5 %: 0.11)"
     )
-    say("     n  pass wrongly  fail wrongly, %")
+    print_line("     n  pass wrongly  fail wrongly, %")
     for n in (*ENUMERATED, *SIMULATED):
-        found = errors_by_enumeration(n) if n in ENUMERATED else errors_by_simulation(n)
-        say(f"{n:>6,}  {100 * found[0]:>12.2f}  {100 * found[1]:>12.2f}")
-    say("\nso many more samples as are named decide, % of 2,000 draws (standard error 0.9)")
+        passed, failed = errors_by_enumeration(n) if n in ENUMERATED else errors_by_simulation(n)
+        print_line(f"{n:>6,}  {100 * passed:>12.2f}  {100 * failed:>12.2f}")
+    print_line("\nso many more samples as are named decide, % of 2,000 draws (standard error 0.9)")
     for table, kind, times in product(TABLES, LIMITS, (0.7, 1.4)):
         counts = flip_table(table)
         value = kind.value(counts, counts.negative_flips) or 0.0
@@ -53,14 +57,17 @@ def main() -> int:
         if more is None or decided_at_once(table, kind.key, limit):
             continue
         share = deciding_share(table, kind.key, limit, more, 2000)
-        say(
+        print_line(
             f"{table!s:<22}  {kind.name:<15}  limit {100 * limit:>6.2f}  {more:>9,} more  {100 * share:>6.1f}"
         )
     return 0
 
 
 def errors_of_counts(n: int) -> tuple[float, float]:
-    """Largest chance, over limits, of a wrong "pass" just above a limit and of a wrong "fail" just below it."""
+    """The largest chances, over `COUNT_LIMITS`, that a test set of n samples wrongly passes or wrongly fails.
+
+    The true rate is at the limit: just above it a pass is wrong, just below it a fail.
+    """
     count = np.arange(n + 1)
     ends = np.array([exact_interval(each, n, LEVEL) for each in count.tolist()])
     passed = [float(binom.pmf(count, n, limit)[ends[:, 1] < limit].sum()) for limit in COUNT_LIMITS]
@@ -69,13 +76,23 @@ def errors_of_counts(n: int) -> tuple[float, float]:
 
 
 def cells_of(right: float, of_right: float, of_wrong: float) -> tuple[NDArray[np.float64], float]:
-    """Probabilities of the four cells, and their Rel-NFR."""
-    flip, both = right * of_right, (1 - right) * of_wrong
-    return np.array([right - flip, flip, 1 - right - both, both]), of_right / (flip + both)
+    """The probabilities of the four cells of `Cells`, and the true Rel-NFR.
+
+    Args:
+        right: P(old right).
+        of_right: P(new wrong | old right).
+        of_wrong: P(new wrong | old wrong).
+    """
+    flip, both_wrong = right * of_right, (1 - right) * of_wrong
+    probabilities = np.array([right - flip, flip, 1 - right - both_wrong, both_wrong])
+    return probabilities, of_right / (flip + both_wrong)
 
 
 def errors_by_enumeration(n: int) -> tuple[float, float]:
-    """Largest chance, over models, that the upper and that the lower bound of Rel-NFR is wrong."""
+    """The largest chances, over `MODELS`, that a test set of n samples wrongly passes or fails on Rel-NFR.
+
+    The limit is the true Rel-NFR, and all flip tables of n samples are gone through.
+    """
     tables = np.array(
         [
             (a, b, c, n - a - b - c)
@@ -96,7 +113,7 @@ def errors_by_enumeration(n: int) -> tuple[float, float]:
 
 
 def errors_by_simulation(n: int) -> tuple[float, float]:
-    """The same by drawn flip tables."""
+    """The chances of `errors_by_enumeration`, estimated from `DRAWS` drawn flip tables of each model."""
     rng = np.random.default_rng(n)
     passed, failed = [], []
     for model in MODELS:
@@ -108,41 +125,51 @@ def errors_by_simulation(n: int) -> tuple[float, float]:
 
 
 def interval_or_all(row: Cells) -> tuple[float, float]:
-    """The interval of Rel-NFR; all numbers where it is not defined, which is no verdict of an interval."""
+    """The interval of Rel-NFR; from 0 to infinity, which never decides, where it is not defined."""
     return relative_nfr_interval(flip_table(row), LEVEL) or (0.0, math.inf)
 
 
 def decided_at_once(table: Cells, key: str, limit: float) -> bool:
-    """Whether no more samples are needed."""
+    """Whether a flip table decides a limit without further samples."""
     return check_gate(flip_table(table), limits_of(key, limit)).answer != "undecided"
 
 
 def deciding_share(table: Cells, key: str, limit: float, more: int, draws: int) -> float:
-    """Part of draws at the observed rates that decide once they are added."""
+    """The share of draws in which a limit is decided once further samples are added.
+
+    Args:
+        table: the flip table.
+        key: of the limit.
+        limit: its value.
+        more: number of samples to add; they are drawn at the rates of the table.
+        draws: number of draws.
+    """
     rng = np.random.default_rng(0)
-    added = rng.multinomial(more, np.array(table) / sum(table), size=draws) + np.array(table)
+    enlarged = rng.multinomial(more, np.array(table) / sum(table), size=draws) + np.array(table)
     kind = next(kind for kind in LIMITS if kind.key == key)
     decided = 0
-    for row in added.tolist():
+    for row in enlarged.tolist():
         counts = flip_table(row)
         interval = kind.interval(counts, counts.negative_flips, LEVEL)
         assert interval is not None
-        decided += interval[1] <= limit or interval[0] > limit
+        low, high = interval
+        decided += high <= limit or low > limit
     return decided / draws
 
 
 def limits_of(key: str, limit: float) -> Limits:
-    """One limit, decided by the interval."""
+    """A single limit, decided by the interval at `LEVEL`."""
     return Limits.model_validate({key: limit, "confidence": LEVEL})
 
 
 def flip_table(row: Cells) -> Counts:
-    """Four counts as a flip table."""
+    """The flip table of four counts; they are not checked, for speed."""
     names = ("both_right", "negative_flips", "positive_flips", "both_wrong")
     return Counts.model_construct(**dict(zip(names, row, strict=True)))
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
+    """Print a line at once, also into a pipe."""
     print(line, flush=True)  # noqa: T201
 
 

@@ -1,4 +1,4 @@
-"""The guard of each row of the fault table, which docs/reliability.md repeats in short."""
+"""The guards of the program against faults, by row of the fault table; docs/reliability.md repeats it in short."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guards of what is read, compared and judged: predictions, gates, reports."""
+"""Guards of predictions that are read and compared, of gates and of reports, by row of the fault table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guards of runs, pictures, files and commands."""
+"""Guards of runs, pictures, files and commands, by row of the fault table."""
 
 from __future__ import annotations
 
