@@ -70,9 +70,9 @@ def _with_lanes(arrows: networkx.DiGraph, floor: dict[str, int]) -> tuple[networ
     steps.add_nodes_from(arrows)
     for above, below in sorted(arrows.edges):
         start = above
-        for number in range(floor[above] - 1, floor[below], -1):
-            lane = f"to {below} on {number}"
-            floor_of[lane] = number
+        for floor_between in range(floor[above] - 1, floor[below], -1):
+            lane = f"to {below} on {floor_between}"
+            floor_of[lane] = floor_between
             steps.add_edge(start, lane)
             start = lane
         steps.add_edge(start, below)
@@ -117,9 +117,9 @@ def _count_crossings(arrows: networkx.DiGraph, rows: dict[int, list[str]]) -> in
     for (start, end), (other_start, other_end) in combinations(arrows.edges, 2):
         floor, x = floor_and_place[start]
         other_floor, other_x = floor_and_place[other_start]
-        is_left_above = x - other_x
-        is_left_below = floor_and_place[end][1] - floor_and_place[other_end][1]
-        crossings += floor == other_floor and is_left_above * is_left_below < 0
+        offset_above = x - other_x
+        offset_below = floor_and_place[end][1] - floor_and_place[other_end][1]
+        crossings += floor == other_floor and offset_above * offset_below < 0
     return crossings
 
 

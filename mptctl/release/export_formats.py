@@ -285,10 +285,12 @@ def _exporting(problem: str) -> Iterator[None]:
 
 
 def _is_our_onnx(path: Path) -> bool:
+    """Whether an ONNX file contains our description."""
     return _ONNX_ENTRY in path.read_bytes()
 
 
 def _is_our_pt2(path: Path) -> bool:
+    """Whether a torch.export program contains our description; False for a file that is no archive."""
     try:
         with zipfile.ZipFile(path) as archive:
             return any(name.endswith(f"/{EXTRA}") for name in archive.namelist())
@@ -297,6 +299,7 @@ def _is_our_pt2(path: Path) -> bool:
 
 
 def _is_our_safetensors(path: Path) -> bool:
+    """Whether the header of a safetensors file contains our description."""
     content = path.read_bytes()
     header = int.from_bytes(content[:_LENGTH], "little")
     return _SAFETENSORS_ENTRY in content[_LENGTH : _LENGTH + header]

@@ -59,12 +59,12 @@ def write_comparison(
         (markdown, lambda: f"{MARKDOWN_MARK}\n{document_markdown(document)}"),
         (page, lambda: _page(comparison, argv)),
     ]
-    wanted = [(path, render) for path, render in renderers if path is not None]
+    to_write = [(path, render) for path, render in renderers if path is not None]
     with FilesTogether() as files:
-        for path, render in wanted:
+        for path, render in to_write:
             with files.open(path) as stream:
                 stream.write(render().encode())
-    return [path for path, _ in wanted]
+    return [path for path, _ in to_write]
 
 
 def render_csv(comparison: Comparison) -> str:

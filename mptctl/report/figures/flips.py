@@ -292,6 +292,7 @@ def _band(start: float, end: float, height: float, colour: str) -> PathPatch:
 
 
 def _margins_words(report: FlipReport) -> str:
+    """The histograms of margins in words: samples, median and share below 0 of each."""
     sentences = []
     for group in report.margins.groups if report.margins else ():
         median = "" if group.quantiles is None else f", median {group.quantiles[2]:.2f}"
@@ -303,6 +304,7 @@ def _margins_words(report: FlipReport) -> str:
 
 
 def _confidence_words(report: FlipReport) -> str:
+    """The share of flips in each bin of the old model's confidence, in words."""
     rates = [
         f"{row.low:g} to {row.high:g}: {percent(row.flips.value, 1)} ({format_count(row.flips)})"
         for row in report.by_confidence or ()
@@ -312,6 +314,7 @@ def _confidence_words(report: FlipReport) -> str:
 
 
 def _flow_words(report: FlipReport) -> str:
+    """The flow of flips in words: flips to old and to new classes, and the pairs with most flips."""
     largest = [f"{row.label} to {row.answer}: {row.flips:,}" for row in report.pairs[:NAMED]]
     to = report.destinations
     return (
@@ -321,6 +324,7 @@ def _flow_words(report: FlipReport) -> str:
 
 
 def _shift_words(report: FlipReport) -> str:
+    """The curves of the shift in words: the rates without a shift and at the largest one."""
     sentences = []
     for curve in report.bias_sweep:
         first, last = curve.points[0], curve.points[-1]
@@ -332,6 +336,7 @@ def _shift_words(report: FlipReport) -> str:
 
 
 def _rates_words(point: SweepPoint) -> str:
+    """NFR and error at one shift, in words."""
     return f"NFR {percent(point.nfr)}, error {percent(point.er_all)}"
 
 

@@ -106,9 +106,9 @@ def _marks(rows: list[ComparisonRow]) -> list[_Mark]:
 
 
 def _outliers(marks: Sequence[_Mark]) -> list[_Mark]:
-    """The fewest largest marks, by error or else by NFR, without which the others take little of an axis.
+    """The marks so far above all others, by error or else by NFR, that the others take little of that axis.
 
-    Empty where there are none. The axis of NFR begins at 0, the axis of error at the smallest error.
+    Empty where no mark is. The axis of NFR begins at 0, the axis of error at the smallest error.
     """
     for axis, count in product((0, 1), range(1, len(marks) // OUTLIERS + 1)):
         ordered = sorted(marks, key=lambda mark: mark.mean[axis])

@@ -44,8 +44,8 @@ def format_interval(interval: Interval | None, digits: int = 2) -> str:
 
 def format_count(rate: Rate) -> str:
     """Count and denominator of a rate, such as ``2 / 452``; an expected denominator has one decimal."""
-    of = f"{rate.of:,}" if isinstance(rate.of, int) else f"{rate.of:,.1f}"
-    return f"{rate.count:,} / {of}"
+    denominator = f"{rate.of:,}" if isinstance(rate.of, int) else f"{rate.of:,.1f}"
+    return f"{rate.count:,} / {denominator}"
 
 
 def of_count(rate: Rate, waived: int = 0) -> str:
@@ -55,9 +55,9 @@ def of_count(rate: Rate, waived: int = 0) -> str:
         rate: its count includes waived flips.
         waived: number of waived flips.
     """
-    of = f"{rate.of:,}" if isinstance(rate.of, int) else f"{rate.of:,.1f} expected by chance"
-    beside = f" counted, {waived:,} waived" if waived else ""
-    return f"{rate.count - waived:,} of {of}{beside}"
+    denominator = f"{rate.of:,}" if isinstance(rate.of, int) else f"{rate.of:,.1f} expected by chance"
+    waived_words = f" counted, {waived:,} waived" if waived else ""
+    return f"{rate.count - waived:,} of {denominator}{waived_words}"
 
 
 def points(fraction: float, *, sign: bool = True) -> str:

@@ -180,8 +180,9 @@ class FittedTable(RichTable):
             columns = [column for column in columns if column.header != left_out_title]
             ranges = [_width_range(column, console, unlimited) for column in columns]
             room = options.max_width - self._gap(console, unlimited) * (len(columns) - 1)
-            wrapped_away = ranges[0].full - ranges[0].least if layout == 0 else 0
-            if sum(width.least for width in ranges) + wrapped_away <= room:
+            # The least width of the first column wraps names; the first layout leaves them whole.
+            unwrapped_extra = ranges[0].full - ranges[0].least if layout == 0 else 0
+            if sum(width.least for width in ranges) + unwrapped_extra <= room:
                 break
         else:
             yield from _stacked_rows(columns, console)
