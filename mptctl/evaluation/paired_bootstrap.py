@@ -151,11 +151,14 @@ def largest_bias(
     # The error changes only at gaps where an answer becomes right or wrong.
     changing = np.flatnonzero((gap > least) & (answers.as_old != answers.as_new))
     order = changing[np.argsort(gap[changing], kind="stable")]
-    steps, ends = np.unique(gap[order][::-1], return_index=True)
+    # Each step begins at a gap. `np.unique` finds the first sample with each gap in the reversed order, which
+    # is the last one in the order.
+    steps, from_end = np.unique(gap[order][::-1], return_index=True)
+    last_of_step = order.size - 1 - from_end
     errors = np.empty((len(weights), steps.size + 1), dtype=weights.dtype)
     errors[:, 0] = weights @ answers.at(least)
     change = answers.as_old[order].astype(weights.dtype) - answers.as_new[order]
-    errors[:, 1:] = errors[:, :1] + np.cumsum(weights[:, order] * change, axis=1)[:, order.size - 1 - ends]
+    errors[:, 1:] = errors[:, :1] + np.cumsum(weights[:, order] * change, axis=1)[:, last_of_step]
     fits = errors / len(answers) <= error[:, None]
     reached: BoolArray = np.any(fits, axis=1)
     last_that_fits = steps.size - fits[:, ::-1].argmax(axis=1)

@@ -233,18 +233,22 @@ def _find_clashes(
             lists=frozenset(i for i, each in enumerate(lists) if name in each.names),
             labels=frozenset(i for i, each in enumerate(labels) if name in each.names),
         )
-        looks_alike = first_by_look_and_lists.setdefault(_without_point(_as_seen(name)), {})
+        # Earlier names that look the same clash unless one class list holds both; other earlier names clash
+        # unless one class list or the labels of one model hold both.
+        first_alike_by_lists = first_by_look_and_lists.setdefault(_without_point(_as_seen(name)), {})
         clashing = [
-            other for other_lists, other in looks_alike.items() if other_lists.isdisjoint(holders.lists)
+            earlier
+            for lists_of_earlier, earlier in first_alike_by_lists.items()
+            if lists_of_earlier.isdisjoint(holders.lists)
         ]
         clashing += [
-            other
-            for its_holders, other in first_by_holders.items()
-            if its_holders.lists.isdisjoint(holders.lists) and its_holders.labels.isdisjoint(holders.labels)
+            earlier
+            for held_by, earlier in first_by_holders.items()
+            if held_by.lists.isdisjoint(holders.lists) and held_by.labels.isdisjoint(holders.labels)
         ]
         if clashing:
             yield clashing[0], name
-        looks_alike.setdefault(holders.lists, name)
+        first_alike_by_lists.setdefault(holders.lists, name)
         first_by_holders.setdefault(holders, name)
 
 

@@ -71,7 +71,7 @@ def rank(source: SliceSource, request: SliceRequest, whole: Counts) -> tuple[lis
     Returns:
         The ranked slices, and how many slices were too small to be ranked.
     """
-    slices = [each for key in dict.fromkeys(request.by) for each in source.cells[key]]
+    slices = [each for key in dict.fromkeys(request.by) for each in source.slices[key]]
     large = [each for each in slices if each.counts.total >= request.min_slice]
     return rank_slices(large, whole, request.fdr), len(slices) - len(large)
 

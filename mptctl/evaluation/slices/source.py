@@ -147,41 +147,31 @@ class SliceSource:
         """SQL: the samples of old classes; `` AND ...`` may follow."""
         return f"{self._samples} WHERE {self._of_old}"
 
+    @property
+    def _rows_read(self) -> int:
+        """The number of rows that a query of the samples reads, for progress."""
+        return len(self.answers.pairing) * (1 + len(self._sides))
+
     @cached_property
-    def cells(self) -> dict[tuple[str, ...], list[Slice]]:
+    def slices(self) -> dict[tuple[str, ...], list[Slice]]:
         """All slices of each key, sorted by value, counted in one pass over the samples of old classes.
 
         Raises:
             UsageError: a key has more than `MOST_SLICES` slices.
         """
-        if not self.keys:
-            return {}
         columns = list(self._value)
-        names = {column: f"v{i}" for i, column in enumerate(columns)}
-        # Keys with the same columns in another order are one group, which must be asked for only once.
-        groups = dict.fromkeys(tuple(sorted(names[c] for c in key)) for key in self.keys)
-        sets = ", ".join(f"({', '.join(['o', 'n', *group])})" for group in groups)
-        values = ", ".join(f"{self._value[column]} AS {names[column]}" for column in columns)
-        which = ", ".join(names.values())
-        most = 4 * MOST_SLICES * len(self.keys)
-        rows = current().fetch(
-            f"SELECT grouping({which}), o, n, count(*), {which} FROM (SELECT old.pred = old.label AS o, "
-            f"new.pred = new.label AS n, {values} FROM {self._old_samples}) GROUP BY GROUPING SETS ({sets}) "
-            f"LIMIT {most + 1}",
-            "counting slices",
-            len(self.answers.pairing) * (1 + len(self._sides)),
-        )
         # By key, and by the values in its columns, the cells of the flip table.
         tables: dict[tuple[str, ...], dict[tuple[str, ...], dict[str, int]]] = {key: {} for key in self.keys}
-        # `grouping` is a number with a bit for each column, the first column's the highest; the bit is 0 if
-        # the column is in the row's group.
+        # The mask of a row has a bit for each column, the first column's the highest. The bit is 0 if the row's
+        # group is by this column.
         bits = {column: 1 << (len(columns) - 1 - i) for i, column in enumerate(columns)}
         keys_of_mask: dict[int, list[tuple[str, ...]]] = {}
         for key in self.keys:
-            keys_of_mask.setdefault(sum(bit for c, bit in bits.items() if c not in key), []).append(key)
-        for mask, old_right, new_right, n, *row in rows:
+            mask = sum(bit for column, bit in bits.items() if column not in key)
+            keys_of_mask.setdefault(mask, []).append(key)
+        for mask, old_right, new_right, n, *values in self._count_groups(columns) if columns else ():
             for key in keys_of_mask[mask]:
-                of_key = tuple(row[columns.index(column)] for column in key)
+                of_key = tuple(values[columns.index(column)] for column in key)
                 table = tables[key].setdefault(of_key, dict.fromkeys(Counts.model_fields, 0))
                 table[CELLS[old_right, new_right]] += n
         for key, slices in tables.items():
@@ -198,10 +188,34 @@ class SliceSource:
             for key, slices in tables.items()
         }
 
+    def _count_groups(self, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Count the samples of old classes in groups by the columns of each key.
+
+        Args:
+            columns: the columns of all keys.
+
+        Returns:
+            Rows of the mask of `grouping`, True where OLD is right, True where NEW is right, the number of
+            samples, and the value in each column; the value is None where the row is not of its group.
+        """
+        names = {column: f"v{i}" for i, column in enumerate(columns)}
+        # Keys with the same columns in another order are one group, which must be asked for only once.
+        groups = dict.fromkeys(tuple(sorted(names[column] for column in key)) for key in self.keys)
+        sets = ", ".join(f"({', '.join(['o', 'n', *group])})" for group in groups)
+        values = ", ".join(f"{self._value[column]} AS {names[column]}" for column in columns)
+        which = ", ".join(names.values())
+        return current().fetch(
+            f"SELECT grouping({which}), o, n, count(*), {which} FROM (SELECT old.pred = old.label AS o, "
+            f"new.pred = new.label AS n, {values} FROM {self._old_samples}) GROUP BY GROUPING SETS ({sets}) "
+            f"LIMIT {4 * MOST_SLICES * len(self.keys) + 1}",
+            "counting slices",
+            self._rows_read,
+        )
+
     @cached_property
     def _by_values(self) -> dict[frozenset[tuple[str, str]], Slice]:
         """All slices of all keys, by their columns and values."""
-        return {frozenset(each.by.items()): each for slices in self.cells.values() for each in slices}
+        return {frozenset(each.by.items()): each for slices in self.slices.values() for each in slices}
 
     def find(self, by: Mapping[str, str]) -> Slice | None:
         """Find the slice with these values by column; None where it has no sample of an old class."""
@@ -240,7 +254,7 @@ class SliceSource:
             f"SELECT w.number, list(old.id::VARCHAR) FROM {self._samples} JOIN {relation} AS w ON {matched} "
             f"WHERE {self._of_old} AND {self.answers.pairing.join.flipped} GROUP BY w.number",
             "reading flips",
-            len(self.answers.pairing) * (1 + len(self._sides)),
+            self._rows_read,
         )
         work.drop_later(f"DROP VIEW IF EXISTS {relation}")
         ids = {number: frozenset(flips) for number, flips in rows}
@@ -252,7 +266,7 @@ class SliceSource:
             f"SELECT old.id::VARCHAR FROM {self._old_samples} AND {self.answers.pairing.join.flipped} "
             f"AND {self._has_id_or_values(ids, None)} ORDER BY 1",
             "reading flips",
-            len(self.answers.pairing) * (1 + len(self._sides)),
+            self._rows_read,
         )
         return [row[0] for row in rows]
 
@@ -275,7 +289,7 @@ class SliceSource:
             f"SELECT old.id::VARCHAR, {chosen} FROM {self._old_samples} AND "
             f"{self.answers.pairing.join.flipped}{among}",
             "reading flips",
-            len(self.answers.pairing) * (1 + len(self._sides)),
+            self._rows_read,
         )
         return {sample: dict(zip(columns, values, strict=True)) for sample, *values in rows}
 
