@@ -112,14 +112,14 @@ def test_row_64_labels_of_one_form_are_looked_at_once_each(
     labels = [f"{mark}b" for mark in marks]
     assert len({normal_form(label) for label in labels}) == 1
     looks = 0
-    written = spelling._written
+    as_seen = spelling._as_seen
 
     def counted(name: str) -> str:
         nonlocal looks
         looks += 1
-        return written(name)
+        return as_seen(name)
 
-    monkeypatch.setattr(spelling, "_written", counted)
+    monkeypatch.setattr(spelling, "_as_seen", counted)
     ids = np.arange(len(labels))
     pair = [write(tmp_path / f"{n}.npz", id=ids, label=labels, pred=labels) for n in ("old", "new")]
     done = mptctl("evaluate", *pair)
