@@ -28,12 +28,12 @@ from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import ALL, GivenClasses, choose_old_classes, pair, unanswered_labels
 from mptctl.evaluation.pairing.sanity import (
     comparison_warnings,
+    idle_model_warnings,
+    probability_warnings,
     same_answers,
     same_content,
-    warn_if_swapped,
-    warn_if_unrelated,
-    warn_of_idle_models,
-    warn_of_probabilities,
+    swap_warnings,
+    unrelated_warnings,
 )
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.report_sections import compare_margins, judge_equivalence, summarise, sweep_biases
@@ -282,8 +282,8 @@ def _warnings(answers: PairedAnswers, identical: bool) -> list[str]:
     return [
         *warnings,
         *comparison_warnings(answers.counts(), choices),
-        *warn_if_unrelated(pairing, answers.cells_of_old),
-        *warn_if_swapped(pairing),
-        *warn_of_probabilities(pairing.models.values()),
-        *warn_of_idle_models(pairing),
+        *unrelated_warnings(pairing, answers.cells_of_old),
+        *swap_warnings(pairing),
+        *probability_warnings(pairing.models.values()),
+        *idle_model_warnings(pairing),
     ]

@@ -189,7 +189,8 @@ class Limits(LimitValues):
     allow_unfinished: bool = Field(default=False, description="models of unfinished runs may pass")
 
     @model_validator(mode="after")
-    def _in_range(self) -> Self:
+    def _check_ranges(self) -> Self:
+        """Raise UsageError where the confidence or a limit is out of its range."""
         # Below one half the upper bound comes ever closer to the value itself, and promises nothing.
         if self.confidence is not None and not 0.5 <= self.confidence < 1:
             raise UsageError(

@@ -48,10 +48,12 @@ def exact_interval_if_any(count: int, total: int, confidence: float = 0.95) -> I
 
 
 def _lower_end(count: float, total: float, tail: float) -> float:
+    """The share at which `count` or more of `total` have the probability `tail`; 0 where `count` is 0."""
     return float(betaincinv(count, total - count + 1, tail)) if count else 0.0
 
 
 def _upper_end(count: float, total: float, tail: float) -> float:
+    """The share at which `count` or fewer of `total` have the probability `tail`; 1 if `count` is `total`."""
     return float(betainccinv(count + 1, total - count, tail)) if count < total else 1.0
 
 

@@ -10,7 +10,7 @@ import torch
 
 from mptctl.data.split import Split
 from mptctl.errors import DataError, UsageError
-from mptctl.evaluation.bias.choice import BiasChoice, choose_bias, warn_if_barely_met
+from mptctl.evaluation.bias.choice import BiasChoice, barely_met_warning, choose_bias
 from mptctl.evaluation.bias.mixture import Mixture, mix_old_in
 from mptctl.evaluation.bias.validation_samples import FloatArray, ValidationSamples, validation_samples
 from mptctl.evaluation.calibration.temperature import fit_temperature
@@ -135,7 +135,7 @@ def _select(request: AdjustRequest, checkpoint: Checkpoint, samples: ValidationS
     if request.budget is not None:
         budget = replace(request.budget, epochs=epochs)
         choice = choose_bias(samples, budget)
-        warning = warn_if_barely_met(choice, budget)
+        warning = barely_met_warning(choice, budget)
     biases = np.zeros(samples.logits.shape[1]) if choice is None else choice.biases
     temperature = _fit_temperature(samples, biases) if request.temperature else 1.0
     return _Selection(samples, epochs, choice, biases, temperature, [] if warning is None else [warning])

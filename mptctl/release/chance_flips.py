@@ -6,7 +6,7 @@ from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.noise_floor import measure_noise_floor, refuse_other_classes
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import pair
-from mptctl.evaluation.pairing.sanity import warn_of_idle_models
+from mptctl.evaluation.pairing.sanity import idle_model_warnings
 from mptctl.inference.named_models import load_predictions
 from mptctl.names import Session
 
@@ -29,7 +29,7 @@ def below_chance(budget: Budget | None, answers: PairedAnswers) -> list[str]:
     if "noise_floor" not in models:
         return []
     refuse_other_classes(models["old"], models["noise_floor"])
-    idle_warnings = warn_of_idle_models(answers.pairing)
+    idle_warnings = idle_model_warnings(answers.pairing)
     if idle_warnings:
         return idle_warnings
     floor = measure_noise_floor(answers)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mptctl.evaluation.bias.choice import Budget, warn_if_limit_is_near_least
+from mptctl.evaluation.bias.choice import Budget, near_least_warning
 from mptctl.evaluation.decision import ROUNDING
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import upper_bounds
@@ -144,9 +144,7 @@ def near_least_of_trials(trials: Sequence[Trial], budget: Budget) -> str | None:
     if budget.max_nfr is None or not rates or not rates[0].of:
         return None
     least, level = min(int(nfr.count) for nfr in rates), budget.level(series=len(series_of(trials)))
-    return warn_if_limit_is_near_least(
-        budget.max_nfr, least, int(rates[0].of), level, "a trial", "search larger k"
-    )
+    return near_least_warning(budget.max_nfr, least, int(rates[0].of), level, "a trial", "search larger k")
 
 
 def _check_errors(trials: Sequence[Trial], reference: Rate, budget: Budget) -> dict[str, BudgetCheck]:

@@ -220,16 +220,16 @@ def choose_bias(samples: ValidationSamples, budget: Budget) -> BiasChoice:
     return min(choices, key=lambda choice: budget.in_order(*held_out.counts(choice.biases)))
 
 
-def warn_if_barely_met(choice: BiasChoice, budget: Budget) -> str | None:
+def barely_met_warning(choice: BiasChoice, budget: Budget) -> str | None:
     """Return a warning where the limit on NFR is near the least NFR that any bias reaches; else None."""
     if budget.max_nfr is None:
         return None
     line = min(choice.lines, key=lambda line: float(line.bounds[-1]))
     flips, n = int(line.steps.flips[-1]), line.samples.n_old
-    return warn_if_limit_is_near_least(budget.max_nfr, flips, n, choice.level, "a shift", FEWER_BETWEEN_OLD)
+    return near_least_warning(budget.max_nfr, flips, n, choice.level, "a shift", FEWER_BETWEEN_OLD)
 
 
-def warn_if_limit_is_near_least(
+def near_least_warning(
     max_nfr: float, flips: int, n: int, level: float, means: str, remedy: str
 ) -> str | None:
     """Return a warning where a limit on NFR is near the least NFR that can be reached; else None.

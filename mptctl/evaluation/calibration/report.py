@@ -18,7 +18,7 @@ from mptctl.evaluation.calibration.bins import calibrate
 from mptctl.evaluation.calibration.probabilities import score_probabilities
 from mptctl.evaluation.calibration.temperature import fit_temperature
 from mptctl.evaluation.flip_report import Bin
-from mptctl.evaluation.pairing.sanity import warn_of_probabilities
+from mptctl.evaluation.pairing.sanity import probability_warnings
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.reading.spelling import check_counted, check_spelling
@@ -73,7 +73,7 @@ def measure_calibration(
         DataError: there are no logits, no sample is of a class that the model knows, or the validation part
             has other classes or holds all test samples.
     """
-    remarks = [*warnings, *check_spelling([model]), *warn_of_probabilities([model])]
+    remarks = [*warnings, *check_spelling([model]), *probability_warnings([model])]
     check_counted([model])
     logits, truth, right = _samples_of_known_classes(model)
     if not len(truth):

@@ -38,7 +38,8 @@ class SliceLimits(FileLimits):
     by: dict[str, str] = Field(min_length=1, description="its value in each column")
 
     @model_validator(mode="after")
-    def _has_limit(self) -> Self:
+    def _check_limits(self) -> Self:
+        """Raise ValueError where no limit is set."""
         if not self.fractions():
             raise ValueError("sets no limit; give one, such as max_nfr: 1.0")
         return self
@@ -68,14 +69,15 @@ class Waiver(Typed):
 
     @field_validator("expires", mode="before")
     @classmethod
-    def _is_a_day(cls, value: object) -> object:
-        # A number would be taken for seconds since 1970.
+    def _check_day(cls, value: object) -> object:
+        """Raise ValueError for a text that is no day; pydantic would take a number for seconds since 1970."""
         if isinstance(value, str) and not _DAY.fullmatch(value):
             raise ValueError(f"must be a day such as 2027-01-31, got {shown(repr(value))}")
         return value
 
     @model_validator(mode="after")
-    def _one_of_two(self) -> Self:
+    def _check_target(self) -> Self:
+        """Raise ValueError unless the waiver is for one sample, or for a slice with `max_flips`."""
         if (self.id is None) == (self.by is None):
             raise ValueError("is for one sample or for one slice; give either id or by")
         if self.by is not None and self.max_flips is None:

@@ -59,8 +59,8 @@ def same_content(pairing: Pairing, one: str = "old", other: str = "new") -> bool
     )
 
 
-def warn_of_idle_models(pairing: Pairing) -> list[str]:
-    """Warn of a noise floor that is the old model itself, and of a baseline that is the new model itself."""
+def idle_model_warnings(pairing: Pairing) -> list[str]:
+    """Return warnings on a noise floor that is the old model itself, and a baseline that is the new one."""
     models, warnings = pairing.models, []
     if "noise_floor" in models and same_content(pairing, "old", "noise_floor"):
         warnings.append(
@@ -85,7 +85,7 @@ def never_right_sentence(counts: Counts) -> str:
 
 
 def comparison_warnings(counts: Counts, choices: int) -> list[str]:
-    """Warn where the old model is hardly ever right, and where its right predictions are nearly all lost.
+    """Return warnings if the old model is hardly ever right, or its right predictions are nearly all lost.
 
     Args:
         counts: the flip table over test samples of the old classes.
@@ -110,8 +110,8 @@ def comparison_warnings(counts: Counts, choices: int) -> list[str]:
     return warnings
 
 
-def warn_if_unrelated(pairing: Pairing, of_old: NDArray[np.bool_]) -> list[str]:
-    """Warn where the new model keeps hardly more right predictions of the old model than chance would.
+def unrelated_warnings(pairing: Pairing, of_old: NDArray[np.bool_]) -> list[str]:
+    """Return a warning if the new model keeps hardly more of the old model's right predictions than chance.
 
     Args:
         pairing: of `old` and `new`.
@@ -140,8 +140,8 @@ def warn_if_unrelated(pairing: Pairing, of_old: NDArray[np.bool_]) -> list[str]:
     ]
 
 
-def warn_if_swapped(pairing: Pairing) -> list[str]:
-    """Warn where OLD and NEW may be swapped: OLD knows all classes of NEW and more, and errs less.
+def swap_warnings(pairing: Pairing) -> list[str]:
+    """Return a warning if OLD and NEW may be swapped: OLD knows all classes of NEW and more, and errs less.
 
     A model that names no classes is taken to know those that it predicts. The classes that only OLD predicts
     must then have enough samples (`CLASSES_ADDED`), and OLD must be right on half of these.
@@ -168,8 +168,8 @@ def warn_if_swapped(pairing: Pairing) -> list[str]:
     ]
 
 
-def warn_of_probabilities(models: Iterable[Predictions]) -> list[str]:
-    """Warn of each model whose logits look like probabilities: from 0 to 1, with a sum of 1 in each row."""
+def probability_warnings(models: Iterable[Predictions]) -> list[str]:
+    """Return a warning on each model whose logits look like probabilities: 0 to 1, with sum 1 in each row."""
     warnings = []
     for model in models:
         if model.logits is None:

@@ -22,7 +22,7 @@ MOST_NAMES = 250_000
 
 @dataclass(frozen=True)
 class Scanned:
-    """Scanned predictions.
+    """Predictions that were checked and counted, and not read into memory.
 
     Attributes:
         table: stays in its files.

@@ -87,7 +87,7 @@ def check_spelling(models: Sequence[Predictions]) -> list[str]:
     for each in lists:
         _refuse_places(each.model, each.names, labels[0].names)
     warnings = [_check_unknown_answers(model, known, spellings) for model in models if model.classes is None]
-    return [warning for warning in (_warn_of_mixed_types(labels[0], lists), *warnings) if warning]
+    return [warning for warning in (_mixed_types_warning(labels[0], lists), *warnings) if warning]
 
 
 def check_counted(models: Sequence[Predictions]) -> None:
@@ -162,7 +162,7 @@ def _numbers_or_names(labels: frozenset[str]) -> Literal["numbers", "names", "bo
     return "both" if numbers else "names"
 
 
-def _warn_of_mixed_types(labels: Names, lists: Sequence[Names]) -> str | None:
+def _mixed_types_warning(labels: Names, lists: Sequence[Names]) -> str | None:
     """Return a warning if some labels are numbers and some are names; else None.
 
     None also if a class list holds all of them, or if all are single characters, digits among them.

@@ -162,8 +162,8 @@ class SliceSource:
         columns = list(self._value)
         # By key, and by the values in its columns, the cells of the flip table.
         tables: dict[tuple[str, ...], dict[tuple[str, ...], dict[str, int]]] = {key: {} for key in self.keys}
-        # The mask of a row has a bit for each column, the first column's the highest. The bit is 0 where the row
-        # is of a group by this column.
+        # The mask of a row has a bit for each column, the first column's the highest. The bit is 0 where the
+        # row is of a group by this column.
         bits = {column: 1 << (len(columns) - 1 - i) for i, column in enumerate(columns)}
         keys_of_mask: dict[int, list[tuple[str, ...]]] = {}
         for key in self.keys:

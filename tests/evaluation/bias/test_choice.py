@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from mptctl.errors import DataError, GateFailed
-from mptctl.evaluation.bias.choice import Budget, bias_line, choose_bias, warn_if_barely_met
+from mptctl.evaluation.bias.choice import Budget, barely_met_warning, bias_line, choose_bias
 from mptctl.evaluation.bias.validation_samples import ValidationSamples
 from mptctl.evaluation.statistics import upper_bounds
 from tests.evaluation.made_up import made_up
@@ -222,11 +222,11 @@ def test_a_budget_near_the_least_that_can_be_reached_is_said() -> None:
     n = samples.n_old
     bound = float(upper_bounds(np.array([flips]), n, 0.95)[0])
     at_the_edge, far = Budget(max_nfr=bound), Budget(max_nfr=0.6)
-    said = warn_if_barely_met(choose_bias(samples, at_the_edge), at_the_edge)
+    said = barely_met_warning(choose_bias(samples, at_the_edge), at_the_edge)
     # As many flips as were seen are the most with which it is met: so few or fewer come up about every other time.
     assert said is not None
     assert f"({flips} of {n}): about {100 * binom.cdf(flips, n, flips / n):.0f} % of validation parts" in said
     assert said.endswith(f"; hold out more pictures, or {TRAIN_BY_MPT}")
-    assert warn_if_barely_met(choose_bias(samples, far), far) is None
+    assert barely_met_warning(choose_bias(samples, far), far) is None
     points = Budget(max_er_increase=0.1)
-    assert warn_if_barely_met(choose_bias(samples, points), points) is None
+    assert barely_met_warning(choose_bias(samples, points), points) is None
