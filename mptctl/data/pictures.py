@@ -117,7 +117,7 @@ class Normalisation:
     """
 
     def __init__(self, data: DataRecipe, device: torch.device) -> None:
-        mean, std = (torch.tensor(v, dtype=torch.float32) for v in (data.mean, data.std))
+        mean, std = (torch.tensor(value, dtype=torch.float32) for value in (data.mean, data.std))
         # One entry for each value of a row of pixels: on a CPU, vectors of three are five times slower.
         self._offset = (-mean / std).repeat(data.image_size).to(device)
         self._scale = (1 / (255 * std)).repeat(data.image_size).to(device)

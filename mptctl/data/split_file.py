@@ -133,9 +133,9 @@ def refuse_edited(file: SplitFile, manifest: Manifest, path: Path) -> None:
     """
     manifest_path = path.with_name(file.manifest)
 
-    def compare(what: str, found: str, expected: str) -> None:
-        if found != expected:
-            raise DataError(f"{what}: {found[:12]} found, {expected[:12]} expected; {REPAIR}")
+    def compare(what: str, actual: str, expected: str) -> None:
+        if actual != expected:
+            raise DataError(f"{what}: {actual[:12]} found, {expected[:12]} expected; {REPAIR}")
 
     compare(
         f"{manifest_path}: not the manifest of {path}: fingerprint",

@@ -359,7 +359,7 @@ RUNS: dict[int, Guard] = {
             ),
             Patch(
                 "mptctl/data/listing/tar_members.py",
-                "        if start + count > size:\n",
+                "        if start + member_size > size:\n",
                 "        if False:\n",
             ),
         ),

@@ -129,7 +129,7 @@ class Transforms:
 
     def __getitem__(self, rows: slice) -> Transforms:
         return Transforms(
-            tuple(each[rows] for each in self.operations), tuple(each[rows] for each in self.erasures)
+            tuple(drawn[rows] for drawn in self.operations), tuple(drawn[rows] for drawn in self.erasures)
         )
 
 

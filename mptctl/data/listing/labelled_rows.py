@@ -226,7 +226,7 @@ def _index_classes(
     are_numbers = len(numbers) == len(counts)
     if known is None:
         names = sorted(counts, key=numbers.__getitem__) if are_numbers else sorted(counts)
-        return tuple(names), {name: i for i, name in enumerate(names)}
+        return tuple(names), {name: label for label, name in enumerate(names)}
     if are_numbers:
-        return tuple(known), {label: i for label, i in numbers.items() if 0 <= i < len(known)}
-    return tuple(known), {name: i for i, name in enumerate(known)}
+        return tuple(known), {text: label for text, label in numbers.items() if 0 <= label < len(known)}
+    return tuple(known), {name: label for label, name in enumerate(known)}

@@ -47,17 +47,17 @@ def list_files(place: str, suffix: str) -> list[Path]:
     """
     is_folder = os.path.isdir(place)
     names = [os.path.join(glob.escape(place), f"**/*{suffix}")] if is_folder else expand_braces(place)
-    found: list[str] = []
+    paths: list[str] = []
     for name in names:
-        found += sorted(glob.glob(name, recursive=True)) if glob.has_magic(name) else [name]
-    if missing := [name for name in found if not os.path.isfile(name)]:
+        paths += sorted(glob.glob(name, recursive=True)) if glob.has_magic(name) else [name]
+    if missing := [name for name in paths if not os.path.isfile(name)]:
         raise DataError(
-            f"{place}: {len(missing):,} of {len(found):,} shards are not there: {some(missing)}; "
+            f"{place}: {len(missing):,} of {len(paths):,} shards are not there: {some(missing)}; "
             "correct the pattern, or fetch them"
         )
-    if not found:
+    if not paths:
         raise DataError(f"{place}: names no {suffix} file; correct the pattern")
-    return [Path(name).resolve() for name in dict.fromkeys(found)]
+    return [Path(name).resolve() for name in dict.fromkeys(paths)]
 
 
 def find_part_words(names: Sequence[str], place: str) -> list[str]:

@@ -130,7 +130,7 @@ def _read_shard(
         for sample in samples.values():
             pictures = [sample[suffix] for suffix in sample if suffix.rpartition(".")[2] in _SUFFIXES]
             if len(pictures) != 1:
-                names = some([each.name for each in pictures])
+                names = some([picture.name for picture in pictures])
                 count_problem = f"has several pictures: {names}" if pictures else "has no picture beside it"
                 first = next(iter(sample.values()))
                 add_row(first.name, "", first.start, 0, count_problem)

@@ -52,7 +52,7 @@ def read_table(path: Path, root: Path | None, columns: Mapping[str, str], *, lab
     column_of = find_role_columns(
         columns, list(cells), path, needed=("path", "label") if labelled else ("path",)
     )
-    paths = [_text(cell) for cell in cells[column_of["path"]]]
+    paths = [_to_text(cell) for cell in cells[column_of["path"]]]
     problems: dict[int, str] = {}
     for row, text in enumerate(paths):
         below = text if root is None else path_below(text, root)
@@ -66,9 +66,9 @@ def read_table(path: Path, root: Path | None, columns: Mapping[str, str], *, lab
     with_role = {column_of[role] for role in ("path", "label", "split", "id") if role in column_of}
     further = {name: column for name, column in cells.items() if name not in with_role}
     rows = LabelledRows(
-        ids=[_text(cell) for cell in cells[column_of["id"]]] if has_ids else paths,
-        labels=[_text(cell) for cell in cells[column_of["label"]]] if labelled else [ANY] * len(paths),
-        parts=[_text(cell).strip().lower() for cell in cells[column_of["split"]]] if has_parts else [],
+        ids=[_to_text(cell) for cell in cells[column_of["id"]]] if has_ids else paths,
+        labels=[_to_text(cell) for cell in cells[column_of["label"]]] if labelled else [ANY] * len(paths),
+        parts=[_to_text(cell).strip().lower() for cell in cells[column_of["split"]]] if has_parts else [],
         where=lambda row: f"{path}: {unit} {lines[row]}",
         problems=problems,
     )
@@ -131,7 +131,7 @@ def path_below(text: str, root: Path) -> str | None:
     return None if below in ("..", ".") or below.startswith("../") else below
 
 
-def _text(cell: Any) -> str:
+def _to_text(cell: Any) -> str:
     """Return a cell as text; "" for an empty one."""
     return "" if cell is None else str(cell)
 

@@ -69,11 +69,11 @@ class FileRange(io.RawIOBase):
         self._descriptor, self._start, self._size, self._place = descriptor, start, size, 0
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
@@ -104,31 +104,33 @@ def read_members(descriptor: int, size: int) -> Iterator[Member]:
         DamagedTar: a header is damaged, a member goes beyond the end, or the end marker is missing; raised
             after the members before the damage.
     """
-    # The piece that was read last begins at `begin`; the next header is at `place`, and at `at` in the piece.
-    place, piece, begin = 0, b"", 0
+    # `place` is the offset of the next header in the tar file, `at` in the piece that was read last.
+    place, piece, piece_start = 0, b"", 0
     long_name: str | None = None
     while True:
-        at = place - begin
+        at = place - piece_start
         if at + _BLOCK > len(piece):
-            piece, begin, at = os.pread(descriptor, _PIECE, place), place, 0
+            piece, piece_start, at = os.pread(descriptor, _PIECE, place), place, 0
         header = piece[at : at + _BLOCK]
         if len(header) < _BLOCK:
             raise DamagedTar(place, "cut off: the end marker of the tar file is missing")
         if header[0] == 0 and not any(header):
             return
-        count = _read_size(header, place)
+        member_size = _read_size(header, place)
         start, kind = place + _BLOCK, header[156:157]
-        place = start + whole_blocks(count)
-        if start + count > size:
+        place = start + whole_blocks(member_size)
+        if start + member_size > size:
             raise DamagedTar(
-                start, f"cut off: a member of {count:,} bytes goes beyond the end of the tar file"
+                start, f"cut off: a member of {member_size:,} bytes goes beyond the end of the tar file"
             )
-        content = piece[at + _BLOCK : at + _BLOCK + count] if place <= begin + len(piece) else None
+        content = (
+            piece[at + _BLOCK : at + _BLOCK + member_size] if place <= piece_start + len(piece) else None
+        )
         if kind in _FILES:
-            yield Member(_read_name(header) if long_name is None else long_name, start, count, content)
+            yield Member(_read_name(header) if long_name is None else long_name, start, member_size, content)
             long_name = None
         elif kind in (_LONG_NAME, _PAX):
-            data = os.pread(descriptor, count, start) if content is None else content
+            data = os.pread(descriptor, member_size, start) if content is None else content
             encoded = data.rstrip(b"\0") if kind == _LONG_NAME else b"".join(_PAX_RECORD.findall(data)[-1:])
             long_name = os.fsdecode(encoded) if encoded else long_name
         elif kind != _GLOBAL_PAX:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -150,8 +151,8 @@ class LoadPlan:
     @property
     def steps(self) -> int:
         """Number of global batches of one pass; a short last one counts in evaluation only."""
-        whole, rest = divmod(self.num_samples, self.batch_size)
-        return whole + (1 if rest and not self.train else 0)
+        batches = self.num_samples / self.batch_size
+        return math.floor(batches) if self.train else math.ceil(batches)
 
     @property
     def left_out(self) -> int:

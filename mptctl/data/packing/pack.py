@@ -96,7 +96,7 @@ def pack_pictures(request: PackRequest, out: Path, *, progress: Progress = tell_
         write_files(out, packed_before.values())  # drops a line that a kill cut off
         rows = [row for row, row_id in enumerate(source.ids) if row_id not in packed_before]
         bad = _Packing(source, copy, request.short_side).run(rows, progress)
-        kept = {row: packed_before[i] for row, i in enumerate(source.ids) if i in packed_before}
+        kept = {row: packed_before[key] for row, key in enumerate(source.ids) if key in packed_before}
         files = dict(sorted((copy.done | kept).items()))
         copy.finish(files)
         write_files(out, files.values())
