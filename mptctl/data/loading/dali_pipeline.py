@@ -53,7 +53,7 @@ class Geometry(ABC):
         """Return the inputs for one batch by name, all but ``file``: arrays with b rows."""
 
     @abstractmethod
-    def pictures(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
+    def build_nodes(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
         """Build DALI's nodes from encoded pictures to (S, S, 3) pictures, and return the last one.
 
         Args:
@@ -93,7 +93,7 @@ class StoredCrops(Geometry):
             "flip": views.flip.astype(np.int32),
         }
 
-    def pictures(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
+    def build_nodes(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
         """Build the nodes that decode the crop and resize it."""
         from nvidia import dali
 
@@ -127,12 +127,12 @@ class CentreCrops(Geometry):
             inputs["window"] = np.stack([job.views.top, job.views.left], axis=1).astype(np.int32)
         return inputs
 
-    def pictures(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
+    def build_nodes(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
         """Build the nodes that decode, resize, crop, and in pad-crop cut the window."""
         from nvidia import dali
 
         pictures = self._resize(dali.fn.decoders.image(encoded, **decoder), given["target"])
-        return self._window(dali.fn.slice(pictures, start=given["crop"], **self._square), given)
+        return self._cut_window(dali.fn.slice(pictures, start=given["crop"], **self._square), given)
 
     @property
     def _square(self) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class CentreCrops(Geometry):
         manifest = self.plan.split.manifest
         return np.stack([manifest.heights[job.index], manifest.widths[job.index]], axis=1)
 
-    def _window(self, pictures: Any, given: dict[str, Any]) -> Any:
+    def _cut_window(self, pictures: Any, given: dict[str, Any]) -> Any:
         """Build the node that cuts the training window, with zeros beyond the crop, if there is a window."""
         from nvidia import dali
 
@@ -157,19 +157,19 @@ class CentreCrops(Geometry):
 
 
 class CentreCropsWithEdges(CentreCrops):
-    """Does the same, with torchvision's edges where a picture becomes smaller; see `compute_canvas`."""
+    """Does as `CentreCrops`, with torchvision's edges where a picture becomes smaller (`compute_canvas`)."""
 
     def __init__(self, plan: LoadPlan) -> None:
         super().__init__(plan)
         self.names += ("canvas", "canvas_shape", "picture", "picture_end", "row_gain", "column_gain")
 
     def inputs(self, job: BatchJob) -> dict[str, Any]:
-        """Return also the canvas around each picture, and the factors of the crop's rows and columns."""
+        """Return the inputs of `CentreCrops`, and the canvas and the factors of `compute_canvas`."""
         inputs = super().inputs(job)
         size = self.plan.data.image_size
         return inputs | compute_canvas(self._stored_sizes(job), inputs["target"], inputs["crop"], size)
 
-    def pictures(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
+    def build_nodes(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
         """Build the nodes that decode, pad, resize, crop, apply the factors and cut the window."""
         from nvidia import dali
 
@@ -188,7 +188,7 @@ class CentreCropsWithEdges(CentreCrops):
         rows, columns = given["row_gain"], given["column_gain"]
         if self.plan.device.type == "cuda":  # DALI multiplies only data on one device
             rows, columns = rows.gpu(), columns.gpu()
-        return self._window(dali.fn.cast(pictures * rows * columns, dtype=dali.types.UINT8), given)
+        return self._cut_window(dali.fn.cast(pictures * rows * columns, dtype=dali.types.UINT8), given)
 
 
 def choose_geometry(plan: LoadPlan) -> Geometry:
@@ -240,7 +240,7 @@ def build_pipeline(plan: LoadPlan, geometry: Geometry, source: Callable[[], list
                 "dtype": dali.types.FLOAT16 if plan.dtype == torch.float16 else dali.types.FLOAT,
             }
         pictures = dali.fn.crop_mirror_normalize(
-            geometry.pictures(encoded, given, decoder_settings(plan)),
+            geometry.build_nodes(encoded, given, decoder_settings(plan)),
             mirror=given["flip"],
             output_layout="HWC",
             **normalisation,
