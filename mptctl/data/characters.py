@@ -79,7 +79,7 @@ def draw_characters(seed: int) -> tuple[Pictures, NDArray[np.int32], int]:
     classes = len(CLASS_NAMES)
     rows = np.arange((TRAIN_PER_CLASS + TEST_PER_CLASS) * classes, dtype=np.int64)
     labels = (rows % classes).astype(np.int32)
-    distances = _glyph_distances()
+    distances = _compute_glyph_distances()
     pictures = np.empty((len(rows), SIZE, SIZE, 3), dtype=np.uint8)
     for start in range(0, len(rows), _CHUNK):
         chunk = slice(start, start + _CHUNK)
@@ -93,7 +93,7 @@ def keep_characters(pictures: Pictures, cache_dir: Path) -> None:
     Raises:
         StorageError: ``cache_dir`` cannot be written.
     """
-    with replacing(_cache_file(content_digest(pictures), cache_dir)) as stream:
+    with replacing(_cache_path(content_digest(pictures), cache_dir)) as stream:
         np.save(stream, pictures)
 
 
@@ -112,7 +112,7 @@ def load_characters(content: str, seed: int, cache_dir: Path) -> Pictures:
         DataError: the file is gone or damaged, and this version of mptctl draws other pictures.
         StorageError: ``cache_dir`` cannot be read or written.
     """
-    path = _cache_file(content, cache_dir)
+    path = _cache_path(content, cache_dir)
     try:
         cached: Pictures = np.load(path, allow_pickle=False)
         if content_digest(cached) == content:
@@ -131,7 +131,7 @@ def load_characters(content: str, seed: int, cache_dir: Path) -> Pictures:
     return pictures
 
 
-def _cache_file(content: str, cache_dir: Path) -> Path:
+def _cache_path(content: str, cache_dir: Path) -> Path:
     """Return the path of the file of pictures with a digest."""
     return cache_dir / f"characters-{content}.npy"
 
@@ -163,7 +163,7 @@ def _draw_rows(distances: Floats, rows: NDArray[np.int64], labels: NDArray[np.in
     """Draw (n, SIZE, SIZE, 3) pictures.
 
     Args:
-        distances: as of `_glyph_distances`.
+        distances: as of `_compute_glyph_distances`.
         rows: (n,) rows of the pictures in the source.
         labels: (n,) classes of these rows.
         seed: seed of the drawing.
@@ -257,7 +257,7 @@ def _interpolate(squares: Floats, square: NDArray[np.int64], row: Floats, column
 
 
 @lru_cache(maxsize=1)
-def _glyph_distances() -> Floats:
+def _compute_glyph_distances() -> Floats:
     """Compute the distance of each pixel to the glyph's edge: (fonts, classes, SQUARE, SQUARE).
 
     Distances are in pixels of the square, positive inside the glyph.

@@ -83,7 +83,7 @@ def split_classes(
             raise UsageError("--old-classes: the file names no class; write one class name a line")
         new_names = [name for name in names if name not in chosen]
         return ClassSplit(
-            _first_names([*old_names, *new_names], class_fraction, len(old_names)), len(old_names)
+            _take_names([*old_names, *new_names], class_fraction, len(old_names)), len(old_names)
         )
     if not 0.0 < old_fraction <= 1.0:
         raise UsageError(f"--old-fraction {old_fraction}: must be above 0 and at most 1")
@@ -95,10 +95,10 @@ def split_classes(
     if order == "random":
         permutation = np.random.default_rng(seed).permutation(len(names))
         names = [names[label] for label in permutation]
-    return ClassSplit(_first_names(names, class_fraction, num_old), num_old)
+    return ClassSplit(_take_names(names, class_fraction, num_old), num_old)
 
 
-def _first_names(names: Sequence[str], fraction: float, num_old: int) -> tuple[str, ...]:
+def _take_names(names: Sequence[str], fraction: float, num_old: int) -> tuple[str, ...]:
     """Return the first names of an order, as many as ``fraction`` says; UsageError for fewer than are old."""
     count = _count_of(len(names), fraction)
     if not num_old <= count <= len(names):

@@ -36,7 +36,7 @@ from mptctl.names import OnBad, PlaceKind, Progress, Verify, tell_nobody
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def unlabelled_split(
+def make_unlabelled_split(
     root: Path,
     class_names: tuple[str, ...],
     *,
@@ -92,14 +92,14 @@ def unlabelled_split(
         raise DataError(
             f"{root}: none of its {len(paths)} pictures can be used: {some(left_out, separator='; ')}"
         )
-    manifest = _test_manifest(root, class_names, paths, checked, good)
+    manifest = _make_test_manifest(root, class_names, paths, checked, good)
     classes = ClassSplit(class_names, len(class_names))
     return split_of(
         manifest, classes, _make_request(root), root, verify=verify, quarantined=left_out
     ), left_out
 
 
-def _test_manifest(
+def _make_test_manifest(
     root: Path, class_names: tuple[str, ...], paths: list[str], checked: CheckedFiles, rows: list[int]
 ) -> Manifest:
     """Make a manifest of the given rows of the checked files, all in the test part and of class 0."""
@@ -136,7 +136,7 @@ def _make_request(root: Path) -> SplitRequest:
 def _split_listed(
     place: Path, class_names: tuple[str, ...], **checks: Unpack[Checks]
 ) -> tuple[Split, list[str]]:
-    """Do what `unlabelled_split` does, for a table or shards."""
+    """Do what `make_unlabelled_split` does, for a table or shards."""
     if find_place_kind(place) == "table":
         listed = scan_table(place, place.resolve().parent, {}, labelled=False, **checks)
     else:

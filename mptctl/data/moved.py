@@ -27,12 +27,12 @@ def move_manifest(manifest: Manifest, root: Path) -> Manifest:
         raise DataError(f"{root}: not a folder; name the one that holds the pictures")
     moved = replace(manifest, root=root)
     if not manifest.is_array:
-        moved = replace(moved, mtimes=_times_of_same_sizes(moved))
+        moved = replace(moved, mtimes=_read_times(moved))
         _decode_some(moved)
     return moved
 
 
-def _times_of_same_sizes(manifest: Manifest) -> NDArray[np.int64]:
+def _read_times(manifest: Manifest) -> NDArray[np.int64]:
     """Return the times of change of files or shards; DataError if one is gone or has another size."""
     times, wrong = manifest.mtimes.copy(), []
     if manifest.shards:

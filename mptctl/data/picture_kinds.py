@@ -111,13 +111,13 @@ def walk_visible(root: Path, *, follow_links: bool = False) -> Iterator[tuple[Pa
         DataError: a folder cannot be read.
     """
 
-    def fail(error: OSError) -> None:
+    def raise_error(error: OSError) -> None:
         raise DataError(
             f"{error.filename}: cannot be read ({error.strerror}); check its permissions"
         ) from error
 
     seen: set[str] = set()
-    for folder, folders, names in os.walk(root, onerror=fail, followlinks=follow_links):
+    for folder, folders, names in os.walk(root, onerror=raise_error, followlinks=follow_links):
         real = os.path.realpath(folder)
         if real in seen:
             folders.clear()

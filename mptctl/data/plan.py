@@ -182,7 +182,7 @@ class EpochPlan:
         those of `views`, with the drawn flips.
         """
         high, wide = heights.astype(np.int64), widths.astype(np.int64)
-        height, width = _largest_window(high, wide, self.data.ratio)
+        height, width = _find_largest_window(high, wide, self.data.ratio)
         is_missing = np.ones(len(indices), dtype=np.bool_)
         low_scale, high_scale = self.data.scale
         low_log, high_log = np.log(self.data.ratio)
@@ -258,7 +258,7 @@ def _mix(x: Keys) -> Keys:
     return x ^ (x >> np.uint64(31))
 
 
-def _largest_window(
+def _find_largest_window(
     high: NDArray[np.int64], wide: NDArray[np.int64], ratio: tuple[float, float]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return height and width of the largest window within each picture whose aspect is within ``ratio``."""

@@ -29,7 +29,7 @@ class Sheet:
     labels: list[dict[str, float]]
 
 
-def training_sheet(split: Split, recipe: Recipe, count: int, epoch: int) -> Sheet:
+def make_training_sheet(split: Split, recipe: Recipe, count: int, epoch: int) -> Sheet:
     """Load the first training pictures of an epoch on the CPU, augmented as in training.
 
     Args:

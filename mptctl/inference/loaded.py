@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from mptctl.data.derived_splits import unlabelled_split
+from mptctl.data.derived_splits import make_unlabelled_split
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.pictures import Normalisation, channels_first, decode, resize_and_crop
@@ -147,7 +147,7 @@ class LoadedRun:
             NonFiniteError: logits that are NaN.
         """
         root, progress = Path(folder).expanduser(), progress or tell_nobody
-        split, left_out = unlabelled_split(
+        split, left_out = make_unlabelled_split(
             root, self.class_names, verify=verify, on_bad=on_bad, progress=progress
         )
         # Not `resident`, which would keep what it decodes on disk: these pictures are seen once.

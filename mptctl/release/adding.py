@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mptctl.data.derived_splits import extend_split, unlabelled_split
+from mptctl.data.derived_splits import extend_split, make_unlabelled_split
 from mptctl.data.listing.image_folder import list_class_folders
 from mptctl.data.split import Split
 from mptctl.errors import DataError, UsageError, some
@@ -212,7 +212,7 @@ def _features_by_class(
         DataError: a picture is in no folder of a class or is damaged, or a class has no picture.
     """
     folder = pictures.expanduser().resolve()
-    folder_split, _ = unlabelled_split(folder, checkpoint.meta.class_names)
+    folder_split, _ = make_unlabelled_split(folder, checkpoint.meta.class_names)
     ids = folder_split.ids(folder_split.indices("test")).tolist()
     loose = [name for name in ids if "/" not in name]
     if loose:

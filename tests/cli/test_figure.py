@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from mptctl.data.plan import EpochPlan
-from mptctl.data.sheet import training_sheet
+from mptctl.data.sheet import make_training_sheet
 from mptctl.data.split import load_split, make_split
 from mptctl.errors import UsageError
 from mptctl.training.observer import Observer
@@ -109,17 +109,17 @@ def test_training_pictures_are_drawn_as_the_model_sees_them(mptctl: CommandLine,
 def test_a_sheet_shows_the_first_pictures_of_an_epoch(root: Path) -> None:
     split = load_split(root)
     recipe = short_recipe("data.augment=none", "data.flip=false", "runtime.seed=4")
-    sheet = training_sheet(split, recipe, 9, epoch=2)
+    sheet = make_training_sheet(split, recipe, 9, epoch=2)
     rows = EpochPlan(4, recipe.data).order(2, split.indices("train"))[:9]
     assert (sheet.pictures == split.array[rows]).all()
     assert sheet.labels == [{split.classes.names[label]: 1.0} for label in split.labels[rows]]
-    mixed = training_sheet(split, short_recipe("data.mixup=1", "runtime.seed=4"), 8, epoch=2)
+    mixed = make_training_sheet(split, short_recipe("data.mixup=1", "runtime.seed=4"), 8, epoch=2)
     own = [split.classes.names[label] for label in split.labels[rows[:8]]]
     for place, weights in enumerate(mixed.labels):
         assert set(weights) <= {own[place], own[place ^ 1]}
         assert abs(sum(weights.values()) - 1) < 1e-6
     assert any(len(weights) == 2 for weights in mixed.labels)
     with pytest.raises(UsageError, match="mixed in pairs; ask for 10"):
-        training_sheet(split, short_recipe("data.mixup=1"), 9, epoch=2)
+        make_training_sheet(split, short_recipe("data.mixup=1"), 9, epoch=2)
     with pytest.raises(UsageError, match="the training part has"):
-        training_sheet(split, recipe, 10**6, epoch=0)
+        make_training_sheet(split, recipe, 10**6, epoch=0)

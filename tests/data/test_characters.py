@@ -124,7 +124,7 @@ def test_a_damaged_cache_is_found_by_its_digest_and_drawn_again(split: Split, da
 
 def test_characters_are_drawn_once(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read, "GLYPHS", Path("no-glyphs"))
-    characters._glyph_distances.cache_clear()
+    characters._compute_glyph_distances.cache_clear()
     assert load_split(split.run_root).array.shape == (372, 16, 16, 3)
 
 
@@ -150,7 +150,7 @@ def test_glyphs_that_cannot_be_read_are_named(
     elif damage == "other size":
         Image.new("1", (64, 64)).save(glyphs)
     monkeypatch.setattr(read, "GLYPHS", glyphs)
-    characters._glyph_distances.cache_clear()
+    characters._compute_glyph_distances.cache_clear()
     with pytest.raises(DataError, match=rf"{glyphs}: missing or damaged; install mptctl again"):
         make_split("characters", run_root=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()

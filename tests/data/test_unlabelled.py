@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.data.derived_splits import unlabelled_split
+from mptctl.data.derived_splits import make_unlabelled_split
 from mptctl.data.listing.image_folder import BadPictures
 
 
@@ -17,7 +17,7 @@ def test_pictures_at_any_depth_in_the_order_of_their_paths(folder: Path, tmp_pat
     for name in ("b.JPG", "a/z.jpeg", "a/b/c.jpg", "a.jpg", ".hidden/x.jpg", "a/.y.jpg", "a/notes.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(picture, tmp_path / name)
-    split, left_out = unlabelled_split(tmp_path, ("cat", "dog"))
+    split, left_out = make_unlabelled_split(tmp_path, ("cat", "dog"))
     rows = split.indices("test")
     assert split.ids(rows).tolist() == ["a.jpg", "a/b/c.jpg", "a/z.jpeg", "b.JPG"]
     assert left_out == []
@@ -32,8 +32,8 @@ def test_a_name_that_no_file_of_predictions_can_hold_is_bad(folder: Path, tmp_pa
     with pytest.raises(
         BadPictures, match=r"1 of 2 pictures cannot be used: .*bad.\.jpg: its name is not UTF-8"
     ):
-        unlabelled_split(tmp_path, ("cat",))
-    split, left_out = unlabelled_split(tmp_path, ("cat",), on_bad="quarantine")
+        make_unlabelled_split(tmp_path, ("cat",))
+    split, left_out = make_unlabelled_split(tmp_path, ("cat",), on_bad="quarantine")
     assert split.ids(split.indices("test")).tolist() == ["good.jpg"]
     assert len(left_out) == 1
     left_out[0].encode()
@@ -43,4 +43,4 @@ def test_a_file_that_cannot_be_opened_is_named(folder: Path, tmp_path: Path) -> 
     (tmp_path / "gone.jpg").symlink_to(tmp_path / "nowhere.jpg")
     shutil.copy(folder / "val" / "class0" / "000.jpg", tmp_path / "here.jpg")
     with pytest.raises(BadPictures, match=r"gone\.jpg: "):
-        unlabelled_split(tmp_path, ("cat",))
+        make_unlabelled_split(tmp_path, ("cat",))

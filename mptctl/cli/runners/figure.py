@@ -71,11 +71,11 @@ def draw_training_pictures(
     split = relocate(load_split(session.run_root), session.data_root)
     base = DEFAULT_PRESET[split.file.source]
     chosen = load_recipe(recipe or base, overrides or [], base=base)
-    from mptctl.data.sheet import training_sheet
+    from mptctl.data.sheet import make_training_sheet
     from mptctl.report.figures.augment import draw_sheet
     from mptctl.report.media.svg import save_figure
 
-    sheet = training_sheet(split, chosen, pictures, epoch)
+    sheet = make_training_sheet(split, chosen, pictures, epoch)
     names_for_people = split.file.class_labels or {}
     captions = []
     for weights in sheet.labels:

@@ -77,7 +77,7 @@ def _make_fast_move(name: str) -> Operation:
             return torchvision_operations()[name](image, amount, step)
         beyond = step.fill if isinstance(step.fill, tuple) else (step.fill or 0.0,) * 3
         fill = torch.tensor([[round(value)] for value in beyond], dtype=torch.uint8)
-        sources = _pixel_sources(name, amount, image.shape[-1]).expand(3, -1)
+        sources = _find_pixel_sources(name, amount, image.shape[-1]).expand(3, -1)
         return torch.cat([fill, image.reshape(3, -1)], dim=1).gather(1, sources).view_as(image)
 
     return move
@@ -85,7 +85,7 @@ def _make_fast_move(name: str) -> Operation:
 
 # RandAugment needs ten maps; a map for 224 x 224 pixels takes 0.4 MB.
 @lru_cache(maxsize=64)
-def _pixel_sources(name: str, amount: float, size: int) -> Tensor:
+def _find_pixel_sources(name: str, amount: float, size: int) -> Tensor:
     """Compute from which pixel each pixel of a moved picture comes.
 
     torchvision moves a picture whose pixels are their own numbers, which are exact in float32 below 2**24.
@@ -102,7 +102,7 @@ def _pixel_sources(name: str, amount: float, size: int) -> Tensor:
     return torchvision_operations()[name](numbers, amount, _NEAREST).long().reshape(1, -1)
 
 
-# The settings with which `_pixel_sources` calls torchvision.
+# The settings with which `_find_pixel_sources` calls torchvision.
 _NEAREST = SimpleNamespace(interpolation="nearest", fill=None)
 
 

@@ -32,7 +32,7 @@ def read_glyphs(fonts: int, classes: int, side: int) -> NDArray[np.bool_]:
             ink = ~np.asarray(picture.convert("1"))
         return ink.reshape(fonts, side, classes, side).swapaxes(1, 2)
     except (OSError, ValueError, SyntaxError) as error:  # Pillow says of some damage that it is of syntax
-        raise _damaged(GLYPHS) from error
+        raise _damage_error(GLYPHS) from error
 
 
 def read_digits() -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
@@ -45,9 +45,9 @@ def read_digits() -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
         table = np.loadtxt(DIGITS, dtype=np.uint8, delimiter=",")
         return table[:, :-1].reshape(-1, 8, 8), table[:, -1].astype(np.int32)
     except (OSError, EOFError, ValueError, IndexError, zlib.error) as error:
-        raise _damaged(DIGITS) from error
+        raise _damage_error(DIGITS) from error
 
 
-def _damaged(path: Path) -> DataError:
+def _damage_error(path: Path) -> DataError:
     """Return the error for a file of the package that is missing or damaged."""
     return DataError(f"{path}: missing or damaged; install mptctl again")

@@ -110,14 +110,14 @@ def scan_table(
     def look(row: int) -> CheckedFile:
         return check_path(str(root / paths[row]), verify)
 
-    checked = check_pictures(len(paths), _unless_bad(arranged, look), verify=verify, progress=progress)
+    checked = check_pictures(len(paths), _refuse_bad_rows(arranged, look), verify=verify, progress=progress)
     manifest = _make_manifest("table", root, paths, checked, arranged)
     if table.has_ids:
         id_bytes, id_offsets = pack_paths([table.rows.ids[row] for row in order])
         manifest = replace(manifest, id_bytes=id_bytes, id_offsets=id_offsets)
     places = [f"{table.rows.where(row)}: {table.paths[row]}" for row in order]
     further = {name: [values[row] for row in order] for name, values in table.further.items()}
-    return _source_or_error(manifest, checked, places, further, on_bad)
+    return _finish_source(manifest, checked, places, further, on_bad)
 
 
 def scan_shards(
@@ -156,7 +156,7 @@ def scan_shards(
             file_range = FileRange(file.fileno(), int(starts[row]), size)
             return check_stream(cast(IO[bytes], file_range), names[row], verify, size)
 
-    checked = check_pictures(len(names), _unless_bad(arranged, look), verify=verify, progress=progress)
+    checked = check_pictures(len(names), _refuse_bad_rows(arranged, look), verify=verify, progress=progress)
     manifest = replace(
         _make_manifest("webdataset", root, names, checked, arranged),
         sizes=lengths,
@@ -168,10 +168,12 @@ def scan_shards(
     )
     further = {name: [values[row] for row in order] for name, values in shards.further.items()}
     places = [shards.rows.where(row) for row in order]
-    return _source_or_error(manifest, checked, places, further, on_bad)
+    return _finish_source(manifest, checked, places, further, on_bad)
 
 
-def _unless_bad(arranged: ArrangedRows, look: Callable[[int], CheckedFile]) -> Callable[[int], CheckedFile]:
+def _refuse_bad_rows(
+    arranged: ArrangedRows, look: Callable[[int], CheckedFile]
+) -> Callable[[int], CheckedFile]:
     """Return ``look`` with a test before it: DataError for a row that has a problem already."""
 
     def look_unless_bad(row: int) -> CheckedFile:
@@ -197,7 +199,7 @@ def _make_manifest(
     )
 
 
-def _source_or_error(
+def _finish_source(
     manifest: Manifest,
     checked: CheckedFiles,
     places: Sequence[str],

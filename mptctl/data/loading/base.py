@@ -198,7 +198,7 @@ class Loader(ABC):
         def fill(rows: slice) -> None:
             ready[rows] = self.prepare(pictures[rows], whole[rows])
 
-        futures = [self.pool.submit(fill, rows) for rows in self.row_slices(len(pictures))]
+        futures = [self.pool.submit(fill, rows) for rows in self.slice_rows(len(pictures))]
 
         def finish() -> Tensor:
             for future in futures:
@@ -207,7 +207,7 @@ class Loader(ABC):
 
         return finish
 
-    def row_slices(self, rows: int) -> list[slice]:
+    def slice_rows(self, rows: int) -> list[slice]:
         """Cut so many rows of a batch into slices for the threads."""
         step = max(1, rows // (_SLICES * self.threads))
         return [slice(start, start + step) for start in range(0, rows, step)]

@@ -122,12 +122,12 @@ class DaliLoader(Loader):
         job = next(self._jobs)
         manifest = self.plan.split.manifest
         manifest.check_unchanged(job.index)
-        files = [np.frombuffer(self._file_or_bytes(row), dtype=np.uint8) for row in job.index.tolist()]
+        files = [np.frombuffer(self._read_input(row), dtype=np.uint8) for row in job.index.tolist()]
         inputs = {"file": files} | self._geometry.inputs(job)
         self._in_flight.append(job)
         return [inputs[name] for name in self._geometry.names]
 
-    def _file_or_bytes(self, row: int) -> bytes:
+    def _read_input(self, row: int) -> bytes:
         """Return the name of the file that DALI reads for a row; for a picture in a shard, its bytes."""
         substitute, manifest = self._substitutes.get(row), self.plan.split.manifest
         if not manifest.shards:

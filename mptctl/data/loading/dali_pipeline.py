@@ -352,7 +352,7 @@ def compute_canvas(
         size
     )  # (n, 2, S) place of each row and column in the resized picture
     is_outermost = (places == 0) | (places == target[:, :, None] - 1)
-    gain = np.where(is_outermost, edge_gain(stored / target)[:, :, None], 1.0).astype(np.float32)
+    gain = np.where(is_outermost, compute_edge_gain(stored / target)[:, :, None], 1.0).astype(np.float32)
     return {
         "canvas": -margin,
         "canvas_shape": stored + 2 * margin,
@@ -363,7 +363,7 @@ def compute_canvas(
     }
 
 
-def edge_gain(scale: NDArray[np.float64]) -> NDArray[np.float64]:
+def compute_edge_gain(scale: NDArray[np.float64]) -> NDArray[np.float64]:
     """Compute the factor by which torchvision scales up the filter weights of the outermost pixel.
 
     The filter is a triangle. The factor is the sum of its weights over the sum of those within the picture.

@@ -111,10 +111,10 @@ class ResidentLoader(Loader):
         """Make the batch of a job from the pictures in memory."""
         row = self._row[job.index]
         top, left, flip = job.views.top + self._pad, job.views.left + self._pad, job.views.flip
-        gather = self._on_cpu if self.plan.device.type == "cpu" else self._on_device
+        gather = self._gather_on_cpu if self.plan.device.type == "cpu" else self._gather_on_gpu
         return self.make_batch(job, self.start_preparing(gather(row, top, left, flip), job.transforms)())
 
-    def _on_cpu(self, row: Rows, top: Rows, left: Rows, flip: NDArray[np.bool_]) -> Tensor:
+    def _gather_on_cpu(self, row: Rows, top: Rows, left: Rows, flip: NDArray[np.bool_]) -> Tensor:
         """Cut (B, S, S, 3) uint8 windows on the CPU.
 
         numpy copies whole rows of a window, which is three times as fast as indexing in torch.
@@ -130,8 +130,8 @@ class ResidentLoader(Loader):
         size = self.plan.data.image_size
         return torch.from_numpy(pictures.reshape(-1, size, size, 3))
 
-    def _on_device(self, row: Rows, top: Rows, left: Rows, flip: NDArray[np.bool_]) -> Tensor:
-        """Cut (B, S, S, 3) uint8 windows on the GPU; arguments as of `_on_cpu`.
+    def _gather_on_gpu(self, row: Rows, top: Rows, left: Rows, flip: NDArray[np.bool_]) -> Tensor:
+        """Cut (B, S, S, 3) uint8 windows on the GPU; arguments as of `_gather_on_cpu`.
 
         One small copy to the GPU, which does not wait for what runs there, says where.
         """

@@ -52,7 +52,7 @@ class ThreadedLoader(Loader):
             dtype=torch.float32 if on_cpu else torch.uint8,
             pin_memory=not on_cpu,
         )
-        futures = [self.pool.submit(self._prepare_rows, job, out, rows) for rows in self.row_slices(len(out))]
+        futures = [self.pool.submit(self._prepare_rows, job, out, rows) for rows in self.slice_rows(len(out))]
         return job, out, futures
 
     def _finish_batch(self, job: BatchJob, out: Tensor, futures: list[Future[None]]) -> Batch:

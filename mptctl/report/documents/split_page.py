@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mptctl.data.sheet import training_sheet
+from mptctl.data.sheet import make_training_sheet
 from mptctl.data.split import Split
 from mptctl.data.split_summary import SplitSummary, list_identical
 from mptctl.errors import DataError
@@ -77,7 +77,7 @@ def _pictures_as_trained(split: Split, preset: str) -> list[tuple[str, str]]:
     if count < 2:
         return []
     try:
-        sheet = training_sheet(split, load_recipe(preset), count, 0)
+        sheet = make_training_sheet(split, load_recipe(preset), count, 0)
     except DataError:
         return []
     urls = [data_url(picture, SEEN_SIDE, "JPEG") for picture in sheet.pictures]

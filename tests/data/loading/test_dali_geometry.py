@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torchvision.transforms.v2 import functional as vision
 
-from mptctl.data.loading.dali_pipeline import compute_canvas, compute_resize_and_crop, edge_gain
+from mptctl.data.loading.dali_pipeline import compute_canvas, compute_edge_gain, compute_resize_and_crop
 from mptctl.data.pictures import resize_and_crop
 
 
@@ -27,7 +27,7 @@ def test_the_resized_size_and_the_crop_are_torchvisions(
 
 
 def test_the_outermost_pixel_loses_what_lies_beyond_the_edge() -> None:
-    gain = edge_gain(np.array([0.5, 1.0, 2.0, 4.0]))
+    gain = compute_edge_gain(np.array([0.5, 1.0, 2.0, 4.0]))
     assert gain[:2].tolist() == [1.0, 1.0]
     # At scale 2 the centre is one pixel from the edge: weights 1/4, 3/4, 3/4, 1/4, the first one beyond the edge.
     assert gain[2] == 2 / (2 - 0.25)
