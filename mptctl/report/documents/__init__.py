@@ -1,1 +1,1 @@
-"""Results as documents: each one's sentences and tables, and the files that it is written to."""
+"""Make a document of each kind of result, with its sentences, tables and figures, and write it to files."""

@@ -63,12 +63,12 @@ def calibration_document(report: CalibrationReport, full: bool = False) -> Docum
 
 
 def temperature_title(report: CalibrationReport) -> str:
-    """The title of what holds with a temperature, such as ``temperature 1.84``; empty without one."""
+    """The title of columns and diagrams with a temperature: ``temperature 1.84``; empty without one."""
     return f"temperature {report.temperature:.4g}" if report.temperature is not None else ""
 
 
 def _measures_table(report: CalibrationReport) -> Table:
-    """Errors and calibration measures as they are, and where one was fitted with a temperature."""
+    """The error and calibration measures; if a temperature was fitted, a second column has them with it."""
     after = report.scaled or report
     lines = [
         ("accuracy", percent(report.accuracy), percent(report.accuracy)),
@@ -116,7 +116,7 @@ def _bins_table(bins: list[Bin], after: str, full: bool) -> Table:
 
 
 def _drawings(report: CalibrationReport) -> list[Drawing]:
-    """The reliability diagram of the model, beside it the one with a temperature."""
+    """The figure of reliability; if a temperature was fitted, with a second diagram for it."""
     from mptctl.report.figures.reliability import CAPTION, Panel, draw_reliability, reliability_words
     from mptctl.report.media.svg import NEW, OLD
 

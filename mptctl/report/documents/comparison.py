@@ -202,7 +202,7 @@ def _title(comparison: Comparison) -> str:
 
 
 def spread_text(spread: Spread, digits: int = 2) -> str:
-    """Mean and standard deviation of a rate in percent, such as ``1.74 ± 0.12``; for one seed the mean."""
+    """Mean and standard deviation of a rate in percent: ``1.74 ± 0.12``; with one seed only the mean."""
     if spread.mean is None:
         return NOT_DEFINED
     mean = f"{100 * spread.mean:.{digits}f}"

@@ -53,7 +53,7 @@ def rates_table(report: FlipReport, *, macro: bool = False) -> Table:
 
 
 def models_table(report: FlipReport, *, calibration: bool = True) -> Table:
-    """Errors of both models and, unless left out, their calibration."""
+    """Errors of both models and, if `calibration` is true, their calibration errors."""
     rows = [row for row in model_rows(report) if calibration or row.title.startswith("error")]
     columns = [Column("model"), Column("old"), Column("new")]
     return Table(columns, rows, name="Both models", ruled=False)

@@ -92,7 +92,7 @@ def watch_study(console: Console) -> AbstractContextManager[Callable[[Board], No
         console: on standard error.
 
     Returns:
-        Context of a function that takes each new state of the study.
+        A context manager that yields a function to be called with each new state of the study.
     """
     return live_view(console, partial(board_view, console=console), ChangesLog(console, _states, summary))
 

@@ -26,7 +26,7 @@ def watch_search(console: Console) -> AbstractContextManager[Callable[[TuneRepor
         console: on standard error.
 
     Returns:
-        Context of a function that takes each new state of the search.
+        A context manager that yields a function to be called with each new state of the search.
     """
     return live_view(
         console, lambda report: fitted_table(trials_table(report), console), ChangesLog(console, _states)

@@ -71,7 +71,10 @@ class ModelRow(NamedTuple):
 
 
 def model_rows(report: FlipReport) -> list[ModelRow]:
-    """Errors and calibration errors of both models; ``n/a`` where a model knows none of the new classes."""
+    """Errors and calibration errors of both models.
+
+    Errors on new and on all classes are ``n/a`` for a model that knows none of the new classes.
+    """
     old, new = report.old, report.new
     return [
         ModelRow("error, old classes", percent(old.er_old_classes), percent(new.er_old_classes)),
@@ -115,7 +118,7 @@ def verdict(report: FlipReport) -> Verdict:
 
 
 def _state(report: FlipReport) -> State:
-    """The state of the gate; an undecided limit that passes makes it neither undecided nor failed."""
+    """The state of the gate; it is passed also if undecided limits may pass."""
     gate = report.gate
     if not gate.checks:
         return "ungated"
@@ -317,7 +320,7 @@ def _limit_groups(report: FlipReport, *, in_title: bool = False) -> list[str]:
 def _limit_in_full(report: FlipReport, check: GateCheck) -> str:
     """A limit with count and interval: ``NFR 5.94 % > limit 3 %  (58 of 976, 95 % interval 4.54 to 7.61)``.
 
-    A limit of a slice or an unnamed one is given in brief.
+    A limit of a slice, and a condition that is no limit on a rate, are given in brief.
     """
     kind = KINDS.get(check.name)
     if kind is None:

@@ -1,1 +1,1 @@
-"""Media: terminal, Markdown, LaTeX, page; how numbers and tables look in each of them."""
+"""Show documents in a terminal, as Markdown, as LaTeX and as an HTML page; show progress and provenance."""

@@ -83,7 +83,7 @@ class Table:
         columns: from left to right.
         rows: each has one cell, or the text of one, for each column.
         title: above the table.
-        name: the table's label for screen readers on a page, where there is no title.
+        name: heading of the table on a page, where there is no title.
         sentence: between the title and the rows.
         legend: below the rows; what marks and columns mean.
         total: number of rows in the result, where `rows` are only the first of them; 0: `rows` are all.
@@ -136,7 +136,7 @@ class Drawing:
         name: id of the element on a page, and name of the figure's file.
         caption: above the figure.
         words: what the figure shows, for readers who do not see it.
-        draw: draws the figure anew at each call; only the call imports matplotlib.
+        draw: returns the figure. Only pages call it, so that a terminal imports no matplotlib.
     """
 
     name: str
@@ -154,7 +154,7 @@ class Document:
         title: the result in a few words, the heading of a page.
         subject: what the result is about, above the title of a page.
         state: of a gate; a page colours the title by it.
-        drawings: returns the figures, which only pages show.
+        drawings: returns the figures. Only pages call it.
         footer: at the end of a page.
     """
 

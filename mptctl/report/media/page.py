@@ -47,7 +47,7 @@ def render_page(template: str, *, provenance: Provenance | None = None, **parts:
 
 
 def anchor(sample: str) -> str:
-    """The id of a flip's element, for links such as ``page.html#flip-7``; `anchorOf` in flips.js agrees."""
+    """The id of a flip's element on a page, such as ``flip-7``; `anchorOf` in flips.js makes the same id."""
     return "flip-" + quote(sample, safe="/!*()", errors="replace")
 
 

@@ -55,9 +55,9 @@ def showing_progress(session: Session) -> Iterator[Session]:
 
 
 def throttled_log(say: Callable[[str], None]) -> Progress:
-    """A progress function that passes on a line for each pass, at most every `LOG_SECONDS`.
+    """Make a progress function that says how far each pass is, at most every `LOG_SECONDS`.
 
-    The first line of a pass comes `LOG_SECONDS` after its first call; a shorter pass has none.
+    The first line on a pass comes `LOG_SECONDS` after its first call; a shorter pass has no line.
 
     Args:
         say: takes the line.
