@@ -97,16 +97,15 @@ def refuse_if_never_on(recipe: Recipe, steps_per_epoch: int) -> None:
         UsageError: the run is too short; the message names the key that ends it and the value that it needs.
     """
     optim, start = recipe.optim, start_epoch(recipe.method)
-    too_short = None
     if not start:
         return  # also a run of no steps
     if optim.epochs <= start:
-        too_short = ("optim.epochs", optim.epochs, start + 1)
+        key, value, least = "optim.epochs", optim.epochs, start + 1
     elif optim.max_steps is not None and optim.max_steps <= start * steps_per_epoch:
-        too_short = ("optim.max_steps", optim.max_steps, start * steps_per_epoch + 1)
-    if too_short is not None:
-        key, value, least = too_short
-        raise UsageError(
-            f"{key} {value}: the run ends before {recipe.method.name} begins to distil, in epoch {start + 1} "
-            f"(method.elodi_start_epoch {start}, counted from 0); set {key} to at least {least}"
-        )
+        key, value, least = "optim.max_steps", optim.max_steps, start * steps_per_epoch + 1
+    else:
+        return
+    raise UsageError(
+        f"{key} {value}: the run ends before {recipe.method.name} begins to distil, in epoch {start + 1} "
+        f"(method.elodi_start_epoch {start}, counted from 0); set {key} to at least {least}"
+    )

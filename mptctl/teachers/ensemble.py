@@ -124,6 +124,7 @@ class Teachers:
         self.metas: dict[Path, CheckpointMeta] = {}
 
         def load_teacher(name: str, path: Path, wanted: Sequence[str]) -> Teacher:
+            """Load a teacher, and add its digest and meta to the attributes."""
             checkpoint = load_checkpoint(path)
             self.digests[name] = checkpoint.digest
             self.metas[path] = checkpoint.meta

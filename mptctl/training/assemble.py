@@ -198,7 +198,7 @@ def cache_logits(
 ) -> RunTeachers:
     """Return the teachers with a cache of their logits on disk; unchanged without ``runtime.cache_teachers``.
 
-    The caches claim their disk space now, from the budget in ``parts``.
+    Disk space for the caches is reserved in the budget of ``parts``, which is made here if there is none.
 
     Raises:
         UsageError: the caches need more than ``runtime.cache_limit_gb``, or more than other runs leave of it.
@@ -250,7 +250,7 @@ def build_student(request: RunRequest, plan: RunPlan, device: torch.device, grou
     """
     recipe = request.recipe
     torch.manual_seed(recipe.runtime.seed)
-    model, notes = _initial_model(request)
+    model, notes = _build_initial_model(request)
     model = place(model, device, channels_last=recipe.runtime.channels_last)
     if recipe.runtime.sync_batchnorm and group.size > 1:
         model = convert_sync_batchnorm(model, device)
@@ -274,7 +274,7 @@ def build_student(request: RunRequest, plan: RunPlan, device: torch.device, grou
     )
 
 
-def _initial_model(request: RunRequest) -> tuple[nn.Module, list[str]]:
+def _build_initial_model(request: RunRequest) -> tuple[nn.Module, list[str]]:
     """Build the model before its first step, on the CPU, and return it with notes on its pretrained weights.
 
     The weights are those of a teacher (``method.init``), pretrained ones (``model.pretrained``), or random.

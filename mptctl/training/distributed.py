@@ -83,6 +83,7 @@ class ProcessGroup:
         return self._reduce(value, dist.ReduceOp.MAX)
 
     def _reduce(self, value: Tensor, operation: dist.ReduceOp.RedOpType) -> Tensor:
+        """Reduce a tensor over the workers in place, and return it; a single worker changes nothing."""
         if self.size > 1:
             with self.checked():
                 dist.all_reduce(value, op=operation)

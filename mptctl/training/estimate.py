@@ -91,13 +91,13 @@ def estimate_run(
         device: where the run computes.
     """
     recipe, classes = student
-    asked = recipe.optim.batch_size * sum(seconds_per_picture(*teacher, device) for teacher in teachers)
-    step = step_seconds(recipe, classes, device) + asked
+    of_teachers = recipe.optim.batch_size * sum(seconds_per_picture(*sized, device) for sized in teachers)
+    step = step_seconds(recipe, classes, device) + of_teachers
     validation = seconds_per_picture(recipe, classes, device) * validated
     return Estimate(
         step_seconds=round(step, 6),
         seconds=round(step * steps + validation, 3),
-        teacher_seconds=round(asked * steps, 3),
+        teacher_seconds=round(of_teachers * steps, 3),
         memory_mb=round(step_bytes(recipe, classes, teachers) / 1e6, 1),
         student_mb=round(student_bytes(recipe, classes) / 1e6, 1),
         disk_mb=round(run_bytes(recipe, classes) / 1e6, 1),
@@ -137,22 +137,22 @@ def _time_batch(recipe: Recipe, num_classes: int, device: torch.device, *, train
             else _make_teacher_forward(recipe, model, device)
         )
 
-        def seconds_of(count: int) -> float:
+        def time_pictures(count: int) -> float:
             return _time_call(call, _random_batch(recipe, count, num_classes, device))
 
         whole = recipe.optim.batch_size
-        few, count = 2, min(whole, FEW_PICTURES)
-        seconds_of(few)  # warm-up
-        before, seconds = seconds_of(few), seconds_of(count)
+        fewer, count = 2, min(whole, FEW_PICTURES)
+        time_pictures(fewer)  # warm-up
+        seconds_of_fewer, seconds = time_pictures(fewer), time_pictures(count)
         while seconds < LONG_CALL and count < whole:
-            few, before, count = count, seconds, min(whole, 2 * count)
-            seconds = seconds_of(count)
+            fewer, seconds_of_fewer, count = count, seconds, min(whole, 2 * count)
+            seconds = time_pictures(count)
         if seconds < LONG_CALL:
             batch = _random_batch(recipe, count, num_classes, device)
             return min(_time_call(call, batch) for _ in range(TIMED_CALLS))
-        has_slope = seconds > before and count > few
-        for_each = (seconds - before) / (count - few) if has_slope else seconds / count
-        return seconds + (whole - count) * for_each
+        can_fit_line = seconds > seconds_of_fewer and count > fewer
+        slope = (seconds - seconds_of_fewer) / (count - fewer) if can_fit_line else seconds / count
+        return seconds + (whole - count) * slope
 
 
 def _make_training_step(
@@ -187,6 +187,7 @@ def _make_teacher_forward(
 
 
 def _random_batch(recipe: Recipe, count: int, num_classes: int, device: torch.device) -> Batch:
+    """Draw a batch of ``count`` pictures of normal pixels, with labels."""
     images = torch.randn(count, 3, recipe.data.image_size, recipe.data.image_size, device=device)
     if recipe.runtime.channels_last:
         images = images.contiguous(memory_format=torch.channels_last)
@@ -214,6 +215,7 @@ class _Size(NamedTuple):
 
 @cache
 def _model_size(recipe: ModelRecipe, num_classes: int, image_size: int) -> _Size:
+    """Size of a model, computed without its weights in memory."""
     model = build_outline(recipe, num_classes, image_size)
     trained = sum(p.nbytes for p in model.parameters() if p.requires_grad)
     return _Size(sum(tensor.nbytes for tensor in model.state_dict().values()), trained)
@@ -262,17 +264,17 @@ def _activation_bytes(recipe: Recipe, num_classes: int) -> int:
     side = recipe.data.image_size
     model = build_outline(recipe.model, num_classes, side).to("meta")
     set_training_mode(model, recipe.model)
-    own = {p.untyped_storage()._cdata for p in model.parameters()}
-    kept: dict[int, tuple[Tensor, int]] = {}
+    of_weights = {p.untyped_storage()._cdata for p in model.parameters()}
+    saved: dict[int, tuple[Tensor, int]] = {}
 
-    def keep(tensor: Tensor) -> Tensor:
+    def save(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage._cdata not in own:
-            # The tensor is held, so that no other gets its place.
-            kept[storage._cdata] = tensor, storage.nbytes()
+        if storage._cdata not in of_weights:
+            # The tensor is kept alive, so that no other storage gets its address.
+            saved[storage._cdata] = tensor, storage.nbytes()
         return tensor
 
     images = torch.empty(recipe.optim.batch_size, 3, side, side, device="meta")
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
         model(images)
-    return sum(size for _, size in kept.values())
+    return sum(size for _, size in saved.values())

@@ -48,7 +48,8 @@ class Trainer:
 
     def __init__(self, run: Run, stop: StopRequest, observer: Observer) -> None:
         self._started = time.monotonic()
-        self._context, self._state = context, state = run.context, run.state
+        context, state = run.context, run.state
+        self._context, self._state = context, state
         self._stop = stop
         self._observer = observer
         self._first_step = state.global_step
@@ -97,17 +98,17 @@ class Trainer:
             self._logger.flush()
         self._end_epoch()
 
-    def result(self) -> FitResult:
-        """Close a run that is done, tell the observer, and return its result; call it once.
+    def finish(self) -> FitResult:
+        """Write the last line of a run that is `done`, tell the observer, and return the result.
 
-        Writes the last line of the log, and ``best.pt`` in a run without validation.
+        To be called once. In a run without validation this also writes ``best.pt``.
         """
         context, state = self._context, self._state
         if context.validator is None and context.group.is_main:
             self._save_best()
         self._logger.event("done", state.validation)
         seconds = time.monotonic() - self._started
-        waited = seconds > LONG_RUN and context.train.stats.wait_share > LONG_WAIT
+        has_waited = seconds > LONG_RUN and context.train.stats.wait_share > LONG_WAIT
         lines = read_metrics(context.folder.metrics) if context.group.is_main else []
         result = FitResult(
             run=context.folder,
@@ -118,7 +119,7 @@ class Trainer:
             best=best_epoch(lines, self._first_best_epoch),
             best_error=state.best_error,
             seconds=seconds,
-            data=context.train.describe_bottleneck() if waited else None,
+            data=context.train.describe_bottleneck() if has_waited else None,
             ended_after=state.epoch if state.global_step < context.total_steps else None,
         )
         self._observer.finished(result)
@@ -164,7 +165,7 @@ class Trainer:
             self._save_last(NOT_VALIDATED)
 
     def _end_epoch(self) -> None:
-        """Validate, extend the path of k, save, and begin the next epoch unless the run is over."""
+        """Validate, extend the path of k, save best.pt and last.pt, and begin the next epoch unless done."""
         context, state = self._context, self._state
         state.validation = validation = self._validate()
         if context.bias_control is not None and state.bias_path is not None:
@@ -192,8 +193,10 @@ class Trainer:
         """Tell whether all steps are done, or validation has not improved for ``optim.patience`` epochs."""
         context, state = self._context, self._state
         patience = context.recipe.optim.patience
-        if patience is None or state.global_step >= context.total_steps:
-            return state.global_step >= context.total_steps
+        if state.global_step >= context.total_steps:
+            return True
+        if patience is None:
+            return False
         out_of_patience = False
         if context.group.is_main:
             lines = read_metrics(context.folder.metrics)
@@ -221,14 +224,15 @@ class Trainer:
         return validation
 
     def _raise_if_non_finite(self) -> None:
-        """Raise NonFiniteError if a step was not finite; first save the weights before it in nonfinite.pt."""
+        """Raise NonFiniteError if a step was not finite, with the weights before it saved in nonfinite.pt."""
         context, state, guard = self._context, self._state, self._student.guard
         failed = guard.failed()
         if failed is None:
             return
         guard.restore()
         folder, step = context.folder.path, self._first_step + failed.step
-        values = ", ".join(f"{n} {v:.4g}" for n, v in failed.terms.items() if n not in COUNTS.values())
+        terms = {name: term for name, term in failed.terms.items() if name not in COUNTS.values()}
+        values = ", ".join(f"{name} {term:.4g}" for name, term in terms.items())
         if context.group.is_main:
             state.step_in_epoch -= state.global_step - step
             state.global_step = step
@@ -242,6 +246,7 @@ class Trainer:
         )
 
     def _save_and_stop(self) -> NoReturn:
+        """Save last.pt as not validated, and raise Stopped."""
         self._save_last(NOT_VALIDATED)
         raise Stopped(
             f"{self._context.folder.path}: saved at step {self.global_step} of {self._context.total_steps}",
@@ -264,6 +269,7 @@ class Trainer:
         self._context.group.wait()
 
     def _learning_rate(self, step: int) -> float:
+        """The learning rate of the step after ``step`` steps."""
         context = self._context
         return learning_rate(context.recipe.optim, step, context.train.steps_per_epoch, context.total_steps)
 

@@ -97,14 +97,20 @@ def train_in_lockstep(requests: Sequence[RunRequest], observers: Sequence[Observ
             with _keep_failure(ended, place):
                 trainer = stack.enter_context(Trainer(run, stop, observers[place]))
                 turns.append(_Turn(place, trainer, random))
-        while active := [turn for turn in turns if turn.place not in ended]:
-            turn = min(active, key=lambda turn: turn.trainer.global_step)
-            with _keep_failure(ended, turn.place):
-                if not turn.trainer.done:
-                    turn.take_step(device)
-                if turn.trainer.done:
-                    ended[turn.place] = turn.trainer.result()
+        _take_turns(turns, ended, device)
     return [ended[place] for place in range(len(requests))]
+
+
+def _take_turns(turns: list[_Turn], ended: dict[int, Ended], device: torch.device) -> None:
+    """Let the run with the fewest steps take the next one, until each run has its end in ``ended``."""
+    while turns:
+        turn = min(turns, key=lambda turn: turn.trainer.global_step)
+        with _keep_failure(ended, turn.place):
+            if not turn.trainer.done:
+                turn.take_step(device)
+            if turn.trainer.done:
+                ended[turn.place] = turn.trainer.finish()
+        turns = [turn for turn in turns if turn.place not in ended]
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe, differences, may_change_between_starts
 from mptctl.training.run import RunState, Student
 
-# Keys that may grow when a run is resumed, unless steps that it has done depend on its length.
+# Keys of a run's length. They may grow when it is resumed, unless steps that it has done depend on them.
 LENGTH = ("optim.epochs", "optim.max_steps")
 # JPEG decoders of runs whose checkpoints name none.
 UNNAMED_DECODER = "torchvision or DALI"
@@ -153,7 +153,7 @@ def was_never_saved(folder: RunDir) -> bool:
 def refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) -> None:
     """Refuse to resume a checkpoint if the requested run differs from the one that wrote it.
 
-    Keys that change no result but by rounding may differ, and the run may be made longer.
+    Keys that change results by rounding alone may differ, and the run may be made longer.
 
     Args:
         before: meta of the checkpoint.

@@ -145,12 +145,14 @@ class _Normalise(torch.autograd.Function):
         count: float,
         eps: float,
     ) -> Tensor:
+        """Normalise x, (B, C, ...) of this worker, by mean and var, (C,) each of ``count`` values."""
         ctx.save_for_backward(x, weight, mean, var)
         ctx.count, ctx.eps = count, eps
         return functional.batch_norm(x, mean, var, weight, bias, training=False, eps=eps)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Compute the gradients of x, weight and bias; sums two values a channel over all workers."""
         x, weight, mean, var = ctx.saved_tensors
         # `grad` as if the statistics were constants; `of_weight` is sum(g x^) and `of_bias` sum(g), here.
         grad, of_weight, of_bias = torch.ops.aten.native_batch_norm_backward(

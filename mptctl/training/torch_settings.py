@@ -101,7 +101,7 @@ def choose_threads(request: RunRequest, device: torch.device) -> tuple[RunReques
             model=model,
             name=f"{recipe.model.arch} at {recipe.data.image_size} pixels, "
             f"batches of {recipe.optim.batch_size}, {recipe.method.name}",
-            threads=fastest(step_ms),
+            threads=choose_fastest(step_ms),
             step_ms=step_ms,
         )
         if not is_busy:
@@ -113,6 +113,7 @@ def choose_threads(request: RunRequest, device: torch.device) -> tuple[RunReques
 
 
 def _with_threads(request: RunRequest, threads: int) -> RunRequest:
+    """Return the request with a number of threads in its recipe."""
     return replace(request, recipe=change_recipe(request.recipe, {"runtime.threads": threads}, "threads"))
 
 
@@ -153,14 +154,16 @@ def time_threads(request: RunRequest, device: torch.device, cores: int) -> Itera
         torch.set_num_threads(before)
 
 
-def fastest(step_ms: dict[int, float]) -> int:
-    """Choose the number of threads with the shortest step, or all cores unless slower by `WORTH_IT`.
+def choose_fastest(step_ms: dict[int, float]) -> int:
+    """Return the number of threads with the shortest step, or the largest if at most `WORTH_IT` slower.
 
     Args:
         step_ms: milliseconds of a step by number of threads.
 
-    >>> fastest({2: 100.0, 1: 96.0}), fastest({2: 100.0, 1: 95.0})  # 1.05 * 96 is above 100, 1.05 * 95 is not
-    (2, 1)
+    >>> choose_fastest({2: 100.0, 1: 96.0})  # 1.05 * 96 is above 100
+    2
+    >>> choose_fastest({2: 100.0, 1: 95.0})  # 1.05 * 95 is below 100
+    1
     """
-    most, best = max(step_ms), min(step_ms, key=lambda threads: step_ms[threads])
-    return best if step_ms[best] * (1 + WORTH_IT) < step_ms[most] else most
+    largest, best = max(step_ms), min(step_ms, key=lambda threads: step_ms[threads])
+    return best if step_ms[best] * (1 + WORTH_IT) < step_ms[largest] else largest

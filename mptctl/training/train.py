@@ -50,7 +50,7 @@ def train(request: RunRequest, observer: Observer) -> FitResult:
         with Trainer(run, stop, observer) as trainer:
             while not trainer.done:
                 trainer.step()
-            return trainer.result()
+            return trainer.finish()
 
 
 def hold_folder(request: RunRequest, group: ProcessGroup, stack: contextlib.ExitStack) -> None:
@@ -115,9 +115,10 @@ def begin_run(
 
 
 def _write_start(request: RunRequest, run: Run) -> None:
-    """Write recipe, split and environment; first remove what the folder holds beyond the resumed checkpoint.
+    """Prepare the folder, and write recipe, split and environment.
 
-    A finished run that is resumed stays as it is.
+    A run that overwrites empties the folder first. A resumed run cuts its log back to the checkpoint first;
+    if nothing is left to be done, nothing else is written.
     """
     context, folder = run.context, run.context.folder
     if request.overwrite:

@@ -174,7 +174,7 @@ def test_a_trainer_takes_a_step_a_batch_and_one_more_to_validate(digits: Split, 
         while not trainer.done:
             trainer.step()
             events.append((trainer.global_step, sum(line.event == "epoch" for line in log.lines)))
-        result = trainer.result()
+        result = trainer.finish()
     run.context.train.close()
     assert events == [*((n, 0) for n in range(1, 13)), (12, 1), (13, 1), (14, 1), (14, 2)]
     assert (result.steps, result.epochs) == (14, 2)

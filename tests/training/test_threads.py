@@ -15,7 +15,7 @@ from mptctl.machine.kept_threads import KeptThreads, keep, kept_here, machine_ke
 from mptctl.recipe import change_recipe, load_recipe
 from mptctl.training import torch_settings
 from mptctl.training.request import RunRequest
-from mptctl.training.torch_settings import choose_threads, fastest, time_threads
+from mptctl.training.torch_settings import choose_fastest, choose_threads, time_threads
 from tests.common import CPU, Train, short_recipe
 
 needs_two_cores = pytest.mark.skipif(usable_cores() < 2, reason="one core leaves nothing to find")
@@ -56,7 +56,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch, step: dict[int, float], answer: flo
     ],
 )
 def test_all_cores_are_taken_unless_fewer_are_clearly_faster(step_ms: dict[int, float], best: int) -> None:
-    assert fastest(step_ms) == best
+    assert choose_fastest(step_ms) == best
 
 
 def test_halves_are_timed_until_one_is_slower(
@@ -94,7 +94,7 @@ def test_a_run_is_timed_once_and_its_recipe_says_what_was_found(
     (kept,) = kept_here()
     assert set(kept.step_ms) <= {usable_cores() // 2**i for i in range(8)}
     assert min(kept.step_ms.values()) > 0
-    assert kept.threads == fastest(kept.step_ms)
+    assert kept.threads == choose_fastest(kept.step_ms)
     written = load_recipe(str(result.run.recipe))
     assert written == change_recipe(request_of.recipe, {"runtime.threads": kept.threads}, "")
     (note,) = (note for note in log.notes if note.startswith("threads: "))
