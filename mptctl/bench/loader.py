@@ -23,7 +23,7 @@ from mptctl.bench.runners import (
     make_runners,
     our_stream,
 )
-from mptctl.bench.sources import generate_pictures, picture_sources, repeat_pictures
+from mptctl.bench.sources import generate_pictures, repeat_pictures, write_sources
 from mptctl.data.loading.choose import LOADERS
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.manifest import TRAIN
@@ -107,7 +107,7 @@ def bench_loader(  # noqa: PLR0913  # one for each flag of `bench loader`
             say("generating JPEGs of 500 x 375")
             generate_pictures(scratch / "data")
         say("checking the files' headers")
-        manifests = picture_sources(data_root or scratch / "data", sources, scratch)
+        manifests = write_sources(data_root or scratch / "data", sources, scratch)
         manifest, batch = manifests["imagefolder"], recipe.optim.batch_size
         least, least_in_memory = LEAST_BATCHES * batch, LEAST_RESIDENT_BATCHES * batch
         splits = {name: repeat_pictures(each, least, scratch) for name, each in manifests.items()}
@@ -115,7 +115,7 @@ def bench_loader(  # noqa: PLR0913  # one for each flag of `bench loader`
         runners, skipped = make_runners(recipe, splits, short, sources, rows, device, scratch, say)
         parts = PartsRunner(manifest, recipe.data, batch, device) if "threaded" in rows else None
         try:
-            measured = _run_in_turns(runners, parts, repeats, seconds, device, say)
+            measured = _run_in_turns(runners, parts, repeats, seconds, device, say, len(sources) > 1)
             tuned = _tune(recipe, splits["imagefolder"], device, scratch, seconds, say) if tune else None
         finally:
             for runner in runners:
@@ -131,7 +131,8 @@ def bench_loader(  # noqa: PLR0913  # one for each flag of `bench loader`
         )
         for runner, runs in zip(runners, measured, strict=True)
     ]
-    rates = {row.name: row.images_per_s for row in reversed(results)}  # of a name's rows, the first source's
+    # A loader with several sources has the rate of the first one: later rows are overwritten by earlier ones.
+    rates = {row.name: row.images_per_s for row in reversed(results)}
     same_work = recipe.data.augment != "random-resized-crop"
     best = choose_fastest(rates, same_work)
     return LoaderBench(
@@ -142,7 +143,8 @@ def bench_loader(  # noqa: PLR0913  # one for each flag of `bench loader`
         batch_size=recipe.optim.batch_size,
         rows=results,
         skipped=skipped,
-        verdict=judge(rates, same_work) + compare_sources([row for row in results if row.name == best]),
+        verdict=write_verdict(rates, same_work)
+        + compare_sources([row for row in results if row.name == best]),
         fastest=best,
         tuned=tuned,
         parts=None if parts is None else parts.medians(),
@@ -156,14 +158,14 @@ def _run_in_turns(
     seconds: float,
     device: torch.device,
     say: Say,
+    says_source: bool,
 ) -> list[list[float]]:
     """Run every runner, and the parts, once in each turn; return images/s of each runner's runs."""
     measured: list[list[float]] = [[] for _ in runners]
-    has_several_sources = len({runner.source for runner in runners if runner.source}) > 1
     for turn in range(repeats):
         for runner, runs in zip(runners, measured, strict=True):
             runs.append(round(runner.run(seconds, device), 1))
-            of_source = f" of {runner.source}" if has_several_sources and runner.source else ""
+            of_source = f" of {runner.source}" if says_source and runner.source else ""
             say(f"run {turn + 1} of {repeats}: {runner.name}{of_source} {runs[-1]:,.0f} images/s")
         if parts is not None:
             parts.run(seconds)
@@ -208,7 +210,7 @@ def choose_fastest(rates: dict[str, float], same_work: bool) -> str | None:
     return max(ours, key=lambda name: rates[name]) if ours else None
 
 
-def judge(rates: dict[str, float], same_work: bool) -> str:
+def write_verdict(rates: dict[str, float], same_work: bool) -> str:
     """Compare our fastest loader with our others, the fastest DataLoader and the model's step, in one line.
 
     Args:

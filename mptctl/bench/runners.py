@@ -127,7 +127,7 @@ def make_runners(
     kinds = {kind.name: kind for kind in LOADERS}
     for name in rows:
         if name == "synthetic":
-            runners.append(LoaderRunner(name, partial(_training_steps, recipe, device)))
+            runners.append(LoaderRunner(name, partial(_train_endlessly, recipe, device)))
         elif name in kinds:
             kind = kinds[name]
             for source in sources:
@@ -214,10 +214,11 @@ def _best_dataloader(name: str, plan: LoadPlan, say: Say, cache_dir: Path | None
         runner = LoaderRunner(name, start, plan.split.file.source, workers, plan.data.augment, ahead)
         rate = runner.run(1.0, plan.device)
         say(f"{name} with {workers} workers: {rate:,.0f} images/s")
+        slower: LoaderRunner | None = runner
         if best is None or rate > best_rate:
-            runner, best, best_rate = best or runner, runner, rate
-        if runner is not best:
-            runner.stop()
+            slower, best, best_rate = best, runner, rate
+        if slower is not None:
+            slower.stop()
     assert best is not None
     return best
 
@@ -242,7 +243,7 @@ def our_stream(plan: LoadPlan, scratch: Path) -> Callable[[], Stream]:
     return start
 
 
-def _training_steps(recipe: Recipe, device: torch.device) -> Stream:
+def _train_endlessly(recipe: Recipe, device: torch.device) -> Stream:
     """Train the recipe's model on one random batch without end; yield the batch after each step."""
     size = recipe.data.image_size
     count = recipe.optim.batch_size if device.type == "cuda" else min(recipe.optim.batch_size, 16)
@@ -261,5 +262,6 @@ def _training_steps(recipe: Recipe, device: torch.device) -> Stream:
 
 
 def _wait_for(device: torch.device) -> None:
+    """Wait until a GPU has done its work; return at once for a CPU."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

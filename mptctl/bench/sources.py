@@ -26,7 +26,7 @@ MOST_COPIED = 2_000
 _GENERATED = 200
 
 
-def picture_sources(root: Path, sources: tuple[Source, ...], scratch: Path) -> dict[Source, Manifest]:
+def write_sources(root: Path, sources: tuple[Source, ...], scratch: Path) -> dict[Source, Manifest]:
     """List the training pictures of a folder, and write them as the other sources that are to be measured.
 
     Args:

@@ -179,6 +179,7 @@ def _row(name: str, precision: Precision, times: Sequence[float], steps: int, ba
 
 
 def _convolutions_in_tf32() -> bool:
+    """Tell whether torch computes convolutions of float32 in TF32."""
     convolutions: Any = torch.backends.cudnn.conv  # type: ignore[attr-defined]  # torch's stubs lack it
     return bool(convolutions.fp32_precision == "tf32")
 
@@ -187,6 +188,7 @@ def step_ratios(seconds: Seconds) -> list[StepRatios]:
     """Compute the ratios between rows, for each precision that was measured."""
 
     def ratio(above: tuple[Precision, str], below: tuple[Precision, str]) -> Ratio | None:
+        """Divide the seconds of two rows; None if one was not measured, or both are the same row."""
         if above not in seconds or below not in seconds or above == below:
             return None
         # For each repeat by itself, since the machine's speed drifts from repeat to repeat.

@@ -45,10 +45,11 @@ Way = Callable[[], None]
 def ways_to_train(
     recipe: Recipe, num_classes: int, device: torch.device, scratch: Path, rows: Collection[str] = STEP_ROWS
 ) -> tuple[dict[str, Way], dict[str, str]]:
-    """Make a function for each row, which takes a step on a random batch; ours-lockstep, one of each student.
+    """Make a function for each row that takes a training step on one random batch.
 
-    Weights never move, since the learning rate is 0. So every step computes the same numbers, and none
-    becomes NaN. Teachers are untrained models of the student's architecture.
+    The function of ours-lockstep takes a step of each of its students. Weights never move, since the learning
+    rate is 0. So every step computes the same numbers, and none becomes NaN. Teachers are untrained models of
+    the student's architecture.
 
     Args:
         recipe: model, batch size, precision and method.
@@ -86,7 +87,7 @@ def ways_to_train(
         else:
             skipped["published"] = reason
     if not set(rows) <= {"published"}:
-        ways |= _own_ways(recipe, method, num_classes, batch, scratch, rows)
+        ways |= _build_own_ways(recipe, method, num_classes, batch, scratch, rows)
     return {name: ways[name] for name in STEP_ROWS if name in rows and name in ways}, skipped
 
 
@@ -119,7 +120,7 @@ def _build_student(recipe: Recipe, num_classes: int, device: torch.device) -> nn
     return model
 
 
-def _own_ways(
+def _build_own_ways(
     recipe: Recipe,
     method: Method,
     num_classes: int,
@@ -133,7 +134,7 @@ def _own_ways(
     student = _build_student(recipe, num_classes, device)
     optimizer = build_optimizer(recipe.optim, student, recipe.model.arch)
 
-    def alone() -> None:
+    def step_alone() -> None:
         with autocast(device, recipe.runtime.precision):
             logits = student(batch.images)
         loss = nn.functional.cross_entropy(logits.float(), batch.labels)
@@ -142,22 +143,26 @@ def _own_ways(
             optimizer.step()
         optimizer.zero_grad()
 
-    def floor() -> None:
+    def step_with_teachers() -> None:
         teachers.logits(batch, method.teachers)
-        alone()
+        step_alone()
 
-    def ours(source: TeacherSource) -> Way:
-        return _our_step(recipe, student, optimizer, method, source, batch)
+    def build_ours(source: TeacherSource) -> Way:
+        return _build_our_step(recipe, student, optimizer, method, source, batch)
 
-    ways: dict[str, Way] = {"student": alone, "floor": floor, "ours": ours(teachers)}
+    ways: dict[str, Way] = {
+        "student": step_alone,
+        "floor": step_with_teachers,
+        "ours": build_ours(teachers),
+    }
     if "ours-cached" in rows:
-        ways["ours-cached"] = ours(_CachedLogits(recipe, method, batch, teachers, scratch))
+        ways["ours-cached"] = build_ours(_CachedLogits(recipe, method, batch, teachers, scratch))
     if "ours-lockstep" in rows:
-        ways["ours-lockstep"] = _lockstep_way(recipe, method, num_classes, teachers, batch)
+        ways["ours-lockstep"] = _build_lockstep(recipe, method, num_classes, teachers, batch)
     return ways
 
 
-def _lockstep_way(
+def _build_lockstep(
     recipe: Recipe, method: Method, num_classes: int, teachers: TeacherSource, batch: Batch
 ) -> Way:
     """Make a function that takes a step of each of LOCKSTEP students, which share the teachers' logits."""
@@ -166,11 +171,8 @@ def _lockstep_way(
     for _ in range(LOCKSTEP):
         model = _build_student(recipe, num_classes, batch.images.device)
         source = SharedTeachers(teachers, shared)
-        steps.append(
-            _our_step(
-                recipe, model, build_optimizer(recipe.optim, model, recipe.model.arch), method, source, batch
-            )
-        )
+        optimizer = build_optimizer(recipe.optim, model, recipe.model.arch)
+        steps.append(_build_our_step(recipe, model, optimizer, method, source, batch))
 
     def step_of_each() -> None:
         shared.clear()
@@ -180,7 +182,7 @@ def _lockstep_way(
     return step_of_each
 
 
-def _our_step(
+def _build_our_step(
     recipe: Recipe,
     student: nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -227,6 +229,7 @@ class _UntrainedTeachers:
             self._models[role] = Teacher(checkpoint, names, recipe.data, device, recipe.runtime, role.value)
 
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
+        """Compute the logits of some teachers."""
         return {role: model(batch.images) for role, model in self._models.items() if role in roles}
 
     def open(self) -> None:
@@ -260,6 +263,7 @@ class _CachedLogits:
                 start += len(index)
 
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
+        """Read the logits of some teachers for the batch, or a part of it."""
         where = (batch.epoch, batch.position, batch.index.numpy())
         rows = {role: self._files[role].read(*where) for role in self._files if role in roles}
         return {role: to_loop_tensor(cached, batch) for role, cached in rows.items() if cached is not None}

@@ -13,7 +13,7 @@ from mptctl.bench.conclusions import (
 )
 from mptctl.bench.evaluate import EvaluateBench, EvaluateRow
 from mptctl.bench.kernel import KernelBench, KernelRow
-from mptctl.bench.loader import LoaderBench, LoaderRow, choose_fastest, judge
+from mptctl.bench.loader import LoaderBench, LoaderRow, choose_fastest, write_verdict
 from mptctl.bench.loader_parts import LoaderParts
 from mptctl.bench.step import Ratio, StepBench, StepRatios, StepRow
 from mptctl.machine.facts import this_machine
@@ -28,7 +28,7 @@ def loaders(rates: dict[str, float], tuned: dict[str, float] | None = None) -> L
     ]
     return LoaderBench(
         machine=MACHINE, data="generated", pictures=10, image_size=32, batch_size=8, rows=rows, skipped={},
-        verdict=judge(rates, True), fastest=choose_fastest(rates, True), tuned=tuned,
+        verdict=write_verdict(rates, True), fastest=choose_fastest(rates, True), tuned=tuned,
     )  # fmt: skip
 
 

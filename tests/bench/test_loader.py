@@ -12,10 +12,10 @@ import pytest
 import torch
 from PIL import Image
 
-from mptctl.bench.loader import LoaderBench, LoaderRow, bench_loader, compare_sources, judge
+from mptctl.bench.loader import LoaderBench, LoaderRow, bench_loader, compare_sources, write_verdict
 from mptctl.bench.opponents import PictureFiles, PicturesInMemory
 from mptctl.bench.runners import ROWS
-from mptctl.bench.sources import SOURCES, picture_sources, repeat_pictures
+from mptctl.bench.sources import SOURCES, repeat_pictures, write_sources
 from mptctl.cli.app import main
 from mptctl.data.loading.choose import LOADERS
 from mptctl.errors import DataError
@@ -135,7 +135,7 @@ def test_the_opponents_transforms_are_those_of_the_recipe(pictures: Path) -> Non
 def test_table_and_shards_hold_the_same_pictures_and_every_loader_reads_them(
     pictures: Path, tmp_path: Path
 ) -> None:
-    found = picture_sources(pictures, SOURCES, tmp_path)
+    found = write_sources(pictures, SOURCES, tmp_path)
     assert list(found) == list(SOURCES)
     for manifest in found.values():
         rows = repeat_pictures(manifest, 50, tmp_path).manifest
@@ -262,7 +262,7 @@ def test_both_readers_of_the_opponent_see_the_same_picture(pictures: Path) -> No
     ],
 )
 def test_theverdict_is_one_line_of_plain_words(rates: dict[str, float], line: str) -> None:
-    assert judge(rates, same_work="synthetic" not in rates) == line
+    assert write_verdict(rates, same_work="synthetic" not in rates) == line
 
 
 def test_rows_that_need_dali_are_skipped_where_it_is_not_installed(
