@@ -249,21 +249,8 @@ def plan(
     # Bytes of a logit of each model, and of each model that is read twice: student and distilling teachers.
     once = [0 if x is None else x.element_size() for x in (logits, old_logits, ref_logits)]
     again = [once[0], once[1] * constants["DISTIL_OLD"], once[2] * constants["DISTIL_REF"]]
-    few = 0 < n <= FEW_ROWS
     if c <= NARROW:
-        # As many lanes as hold a row with HELD classes a lane, and as many rows as fill a warp.
-        lanes = triton.next_power_of_2(triton.cdiv(c, HELD))
-        rows = max(1, 32 // lanes)
-        # The widest load of any model, since the compiler gives all of them the layout of the widest.
-        vector = max(_vector(x) for x in models)
-        shape = {"ROWS": rows, "LANES": lanes, "VECTOR": vector}
-        options = _options(max(1, lanes // 32))
-        if few:
-            # So few warps leave room for all registers. By itself the compiler takes fewer, and spills an
-            # address.
-            options["maxnreg"] = 255
-        summed_again = Loop(triton.cdiv(c, lanes), sum(again), 0, rare=True)
-        return Launch(narrow_rows, triton.cdiv(n, rows), options, constants | shape, few, (summed_again,))
+        return _plan_narrow(n, c, models, sum(again), constants)
     vector = min(_vector(x) for x in models)
     aligned = vector > 1
     each = vector if aligned else WIDE_EACH
@@ -278,7 +265,32 @@ def plan(
         Loop(triton.cdiv(grad.stride(0), step), 0, each * once[0], rare=True),
         Loop(triton.cdiv(c, LANES), sum(again), 0, rare=True),
     )
-    return Launch(wide_rows, n, _options(LANES // 32), constants | shape, few, loops)
+    return Launch(wide_rows, n, _options(LANES // 32), constants | shape, 0 < n <= FEW_ROWS, loops)
+
+
+def _plan_narrow(n: int, c: int, models: list[Tensor], bytes_again: int, constants: dict[str, Any]) -> Launch:
+    """Plan the launch for rows that registers hold.
+
+    Args:
+        n, c: number of rows and of classes.
+        models: logits of the student and of the teachers that are given.
+        bytes_again: bytes of one class in all models that `sum_again` reads.
+        constants: compile-time arguments that wide rows have too.
+    """
+    # As many lanes as hold a row with HELD classes a lane, and as many rows as fill a warp.
+    lanes = triton.next_power_of_2(triton.cdiv(c, HELD))
+    rows = max(1, 32 // lanes)
+    # The widest load of any model, since the compiler gives all of them the layout of the widest.
+    vector = max(_vector(x) for x in models)
+    shape = {"ROWS": rows, "LANES": lanes, "VECTOR": vector}
+    options = _options(max(1, lanes // 32))
+    few = 0 < n <= FEW_ROWS
+    if few:
+        # So few warps leave room for all registers. By itself the compiler takes fewer, and spills an
+        # address.
+        options["maxnreg"] = 255
+    summed_again = Loop(triton.cdiv(c, lanes), bytes_again, 0, rare=True)
+    return Launch(narrow_rows, triton.cdiv(n, rows), options, constants | shape, few, (summed_again,))
 
 
 def _options(warps: int) -> dict[str, Any]:

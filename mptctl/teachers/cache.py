@@ -133,8 +133,8 @@ class CachedTeachers:
             (B, width) logits in the cache's type; None if the file is locked and ``wait`` is False.
         """
         files, where = self.files[role], (batch.epoch, batch.position, batch.index.numpy())
-        with files.locked(batch.epoch, wait=wait) as held:
-            if not held:
+        with files.locked(batch.epoch, wait=wait) as is_locked:
+            if not is_locked:
                 return None
             rows = files.read(*where)
             if rows is None:
@@ -156,7 +156,9 @@ def to_loop_tensor(rows: NDArray[Any], batch: Batch) -> Tensor:
 def _cache_key(role: Role, digests: dict[str, str], loader: Loader, recipe: Recipe) -> dict[str, Any]:
     """Collect everything on which the bits of a teacher's logits depend."""
     plan, runtime = loader.plan, recipe.runtime
-    on_gpu = plan.device.type == "cuda"
+    device = f"cpu, {torch.get_num_threads()} threads"
+    if plan.device.type == "cuda":
+        device = torch.cuda.get_device_name(plan.device)
     return {
         "layout": CACHE_VERSION,
         "role": role.value,
@@ -170,8 +172,6 @@ def _cache_key(role: Role, digests: dict[str, str], loader: Loader, recipe: Reci
         "batch": [plan.batch_size, plan.world_size, recipe.optim.accumulate if plan.train else 1],
         "kept as": runtime.cache_precision,
         "computed as": [runtime.teacher_precision, runtime.channels_last, runtime.deterministic],
-        "device": torch.cuda.get_device_name(plan.device)
-        if on_gpu
-        else f"cpu, {torch.get_num_threads()} threads",
+        "device": device,
         "torch": str(torch.__version__),
     }

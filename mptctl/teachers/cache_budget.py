@@ -112,8 +112,15 @@ class CacheBudget:
             )
 
 
-# The claim of this process in each cache folder: the descriptor of the locked file, and its path.
-_own: dict[Path, tuple[int, Path]] = {}
+class _OwnClaim(NamedTuple):
+    """The claim of this process: descriptor of the locked file, and its path."""
+
+    file: int
+    path: Path
+
+
+# By cache folder.
+_own: dict[Path, _OwnClaim] = {}
 
 
 def _write_claim(folder: Path, claimed: dict[Path, int]) -> None:
@@ -129,15 +136,16 @@ def _write_claim(folder: Path, claimed: dict[Path, int]) -> None:
     content = json.dumps({path.name: size for path, size in claimed.items()}).encode()
     key = folder.resolve()
     if key in _own and not _is_at(*_own[key]):
-        os.close(_own.pop(key)[0])
+        os.close(_own.pop(key).file)  # somebody has removed or replaced the file
     path = key / f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}.claim"
     try:
         if key not in _own:
-            _own[key] = (os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), path)
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            _own[key] = _OwnClaim(file, path)
             with suppress(OSError):  # a file system without locks
-                fcntl.flock(_own[key][0], fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(_own[key][0], 0)
-        os.pwrite(_own[key][0], content, 0)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(_own[key].file, 0)
+        os.pwrite(_own[key].file, content, 0)
     except OSError as error:
         raise storage_error(path, error) from error
 
@@ -153,7 +161,7 @@ def _claims_of_others(folder: Path) -> dict[str, int]:
     claimed: dict[str, int] = {}
     own = _own.get(folder.resolve())
     for path in folder.iterdir():
-        if not _CLAIM.fullmatch(path.name) or (own is not None and _is_at(own[0], path)):
+        if not _CLAIM.fullmatch(path.name) or (own is not None and _is_at(own.file, path)):
             continue
         try:
             file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -162,7 +170,7 @@ def _claims_of_others(folder: Path) -> dict[str, int]:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             path.unlink(missing_ok=True)  # no lock: its process has ended
-        except BlockingIOError:
+        except BlockingIOError:  # locked: its process is alive
             for name, size in _read_claim(file).items():
                 claimed[name] = max(claimed.get(name, 0), size)
         except OSError:
@@ -175,9 +183,8 @@ def _claims_of_others(folder: Path) -> dict[str, int]:
 def _read_claim(file: int) -> dict[str, int]:
     """Read bytes by name of the cache from an open claim; {} if it is damaged."""
     try:
-        claims: dict[str, int] = json.loads(
-            os.pread(file, 1 << 20, 0)
-        )  # far more than a run's few caches take
+        # 1 MB is far more than the claim of a run's few caches takes.
+        claims: dict[str, int] = json.loads(os.pread(file, 1 << 20, 0))
         return {name: int(size) for name, size in claims.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
@@ -217,4 +224,5 @@ def _disk_use(folder: Path) -> _DiskUse:
 
 
 def _format_bytes(count: int) -> str:
+    """Write a number of bytes in MB, or in GB from 0.1 GB on."""
     return f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
