@@ -131,7 +131,7 @@ class MethodRecipe(Group):
     gate: Gate = Field(
         "none",
         description="pct and mpt: where they distil: from all teachers everywhere, or from the old model "
-        "where the student is wrong and from the reference where it is right",
+        "where the student is wrong and from the reference where the student is right",
     )
     lam: float | None = Field(
         None, ge=0, description="weight of each distillation; default 1.0 for KL, 0.4 for LM"
