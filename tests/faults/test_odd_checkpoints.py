@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from mptctl.models.checkpoint import _digest
+from mptctl.models.checkpoint import _compute_digest
 from tests.common import CommandLine
 from tests.faults.test_checkpoints import FLAGS, one_line
 
@@ -20,7 +20,7 @@ def rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     content = torch.load(path, weights_only=True)
     change(content)
     try:
-        content["digest"] = _digest(content["meta"], content["model"], content["training"])
+        content["digest"] = _compute_digest(content["meta"], content["model"], content["training"])
     except Exception:  # what has no digest keeps the old one
         content["digest"] = "0" * 64
     torch.save(content, path)
