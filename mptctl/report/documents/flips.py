@@ -66,13 +66,13 @@ def flips_document(report: FlipReport, sort: SortKey = "flips", rows: int = FULL
         sort: column by which the classes are sorted.
         rows: most rows of each list; 0: all.
     """
-    slices = slices_table(report, report.slices[: rows or None], len(report.slices))
+    end = rows or None  # of a list; None takes all its rows
     classes = [row for row in sort_classes(report.per_class, sort) if row.negative_flips]
     tables = [
         causes_table(report),
-        slices,
-        classes_table(classes[: rows or None], len(classes)) if classes else None,
-        pairs_table(report, report.pairs[: rows or None], len(report.pairs)) if report.pairs else None,
+        slices_table(report, report.slices[:end], len(report.slices)),
+        classes_table(classes[:end], len(classes)) if classes else None,
+        pairs_table(report, report.pairs[:end], len(report.pairs)) if report.pairs else None,
     ]
     return Document(
         [

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mptctl.errors import some
-from mptctl.evaluation.flip_report import ClassRow, FlipReport, ModelSummary
+from mptctl.evaluation.flip_report import ClassRow, FlipReport, ModelSummary, SweepCurve
 from mptctl.evaluation.limits import LIMITS
 from mptctl.evaluation.pairing.sanity import IDENTICAL
 from mptctl.evaluation.rates import Interval, Rate, Wording
@@ -113,7 +113,8 @@ def verdict(report: FlipReport) -> Verdict:
         title = "OLD and NEW are the same model" if report.identical else f"NFR {percent(flips.value)}"
     else:
         limits = _limit_groups(report, in_title=True)
-        title = f"{state.capitalize()}: {'; '.join(limits if state == 'passed' else limits[:1])}"
+        title_limits = limits if state == "passed" else limits[:1]
+        title = f"{state.capitalize()}: {'; '.join(title_limits)}"
     return Verdict(state, title, sentences)
 
 
@@ -187,21 +188,22 @@ def further_sentences(report: FlipReport) -> list[str]:
             else f"The third model ({floor.name}) flips {percent(floor.nfr.value)}; it is not known if its "
             "classes are OLD's."
         )
-    return [*sentences, *_plain_comparison_sentences(report)]
+    plain_curves = [curve for curve in report.bias_sweep if curve.role == "baseline"]
+    return [*sentences, *map(_plain_comparison_sentence, plain_curves)]
 
 
-def _plain_comparison_sentences(report: FlipReport) -> list[str]:
-    """A sentence on the NFR of the plain comparison, shifted to the new model's error; none without one."""
-    return [
-        f"Plain comparison: no shift brings {curve.name} to NEW's error on all classes, so flips "
-        "cannot be compared at equal error. Shifts are read off the test part."
-        if curve.at_new_error is None
-        else f"Plain comparison: {curve.name}, shifted by {curve.at_new_error.bias:.4g}, has an NFR of "
+def _plain_comparison_sentence(curve: SweepCurve) -> str:
+    """A sentence on the plain comparison's NFR at the new model's error, or that no shift leads there."""
+    if curve.at_new_error is None:
+        return (
+            f"Plain comparison: no shift brings {curve.name} to NEW's error on all classes, so flips "
+            "cannot be compared at equal error. Shifts are read off the test part."
+        )
+    return (
+        f"Plain comparison: {curve.name}, shifted by {curve.at_new_error.bias:.4g}, has an NFR of "
         f"{percent(curve.nfr_at_new_error)} at an error on all classes no higher than NEW's. The "
         "shift is read off the test part."
-        for curve in report.bias_sweep
-        if curve.role == "baseline"
-    ]
+    )
 
 
 def _class_map_sentences(report: FlipReport) -> list[str]:
@@ -288,7 +290,8 @@ def verdict_line(report: FlipReport) -> str:
     gate = report.gate
     if not gate.checks:
         nfr = report.rates.nfr
-        nfr_words = f"NFR {percent(nfr.value)}  ({_count_and_interval(report, nfr)})"
+        counted = _count_and_interval(nfr, nfr.value, nfr.ci95, "95 %")
+        nfr_words = f"NFR {percent(nfr.value)}  ({counted})"
         return f"OLD and NEW are the same model: {nfr_words}" if report.identical else nfr_words
     limits = [_limit_in_full(report, gate.checks[0])] if len(gate.checks) == 1 else _limit_groups(report)
     return f"{_state(report).upper()}  {'; '.join(limits)}"
@@ -325,45 +328,44 @@ def _limit_in_full(report: FlipReport, check: GateCheck) -> str:
     kind = KINDS.get(check.name)
     if kind is None:
         return _limit_in_brief(report, check)
+    # An interval of the limit has the level of the gate, an interval of the report 95 %.
+    gate_level = report.gate.confidence if check.interval is not None else None
+    level = f"{100 * (gate_level or 0.95):g} %"
     if kind.rate:
         title, rate = report.rates.titled(kind.rate)
-        counted = _count_and_interval(report, rate, check)
+        # The report's interval counts waived flips too.
+        report_interval = None if check.waived else rate.ci95
+        interval = check.interval or report_interval
+        counted = _count_and_interval(rate, check.value, interval, level, waived=check.waived)
         return f"{title} {percent(check.value)}{_limit_words(check)}  ({counted})"
     if check.value is None:
         return _limit_in_brief(report, check)
     low, high = check.interval or report.er_difference.ci95
     return (
-        f"error on old classes {points(check.value)}{_limit_words(check)}  ({_level(report, check)} interval "
+        f"error on old classes {points(check.value)}{_limit_words(check)}  ({level} interval "
         f"{100 * low:+.2f} to {100 * high:+.2f})"
     )
 
 
-def _count_and_interval(report: FlipReport, rate: Rate, check: GateCheck | None = None) -> str:
-    """Count and interval of a rate: ``2 of 452, 95 % interval 0.05 to 1.59``.
+def _count_and_interval(
+    rate: Rate, value: float | None, interval: Interval | None, level: str, *, waived: int = 0
+) -> str:
+    """Count and interval of a rate: ``2 of 452, 95 % interval 0.05 to 1.59``; the count alone without one.
 
     Args:
-        report: its gate has the level of a limit's interval.
-        rate: of the report.
-        check: limit on the rate, whose interval and waived flips are used; None: the rate's own interval.
+        rate: has the count.
+        value: of the rate without waived flips; None: there is nothing to count.
+        interval: of that value.
+        level: of the interval, as text.
+        waived: number of waived flips.
     """
-    if (rate.value if check is None else check.value) is None:
+    if value is None:
         return "nothing to count"
-    waived = check.waived if check is not None else 0
     counted = of_count(rate, waived)
-    interval: Interval | None = check.interval if check is not None else None
-    # The rate's own interval counts waived flips too.
-    if interval is None and not waived:
-        interval = rate.ci95
     if interval is None:
         return counted
     low, high = interval
-    return f"{counted}, {_level(report, check)} interval {100 * low:.2f} to {100 * high:.2f}"
-
-
-def _level(report: FlipReport, check: GateCheck | None) -> str:
-    """The level of the interval shown beside a limit: the gate's if the limit has an interval, else 95 %."""
-    level = report.gate.confidence if check is not None and check.interval is not None else None
-    return f"{100 * (level or 0.95):g} %"
+    return f"{counted}, {level} interval {100 * low:.2f} to {100 * high:.2f}"
 
 
 def _limit_words(check: GateCheck, in_title: bool = False) -> str:

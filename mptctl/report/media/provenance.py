@@ -152,8 +152,8 @@ def digest_of_files(name: str) -> str:
                     digest.update(block)
     except (OSError, MptctlError):
         return NOT_READ
-    of = "" if len(parts) == 1 else f" (of {len(parts):,} parts, one after the other)"
-    return f"SHA-256 {digest.hexdigest()}{of}"
+    of_parts = "" if len(parts) == 1 else f" (of {len(parts):,} parts, one after the other)"
+    return f"SHA-256 {digest.hexdigest()}{of_parts}"
 
 
 def origin_of_checkpoint(role: str, name: str, digest: str, meta: CheckpointMeta) -> Origin:
@@ -169,7 +169,7 @@ def origin_of_checkpoint(role: str, name: str, digest: str, meta: CheckpointMeta
         ("digest", f"SHA-256 {digest}"),
         ("split fingerprint", meta.split_fingerprint or "not known"),
         ("origin", f"{meta.origin}, {meta.epoch:,} epochs" if meta.origin == "trained" else meta.origin),
-        *((f"teacher: {teacher}", f"SHA-256 {of_teacher}") for teacher, of_teacher in meta.teachers.items()),
+        *_teacher_facts(meta.teachers),
         ("k by epoch", _k_by_epoch(meta.bias_path)),
         ("adjusted", _adjustment_text(meta.adjustment)),
         ("trained with", ", ".join(f"{package} {number}" for package, number in meta.versions.items())),
@@ -198,10 +198,7 @@ def origins_of_runs(folders: Sequence[str]) -> list[Origin]:
         facts = [
             ("digest", f"SHA-256 {stored.head.digest}"),
             ("split fingerprint", stored.head.split_fingerprint),
-            *(
-                (f"teacher: {teacher}", f"SHA-256 {digest}")
-                for teacher, digest in stored.head.teachers.items()
-            ),
+            *_teacher_facts(stored.head.teachers),
         ]
         origins.append(_origin(stored.recipe.method.name, folder, facts, stored.recipe))
     return origins
@@ -211,10 +208,19 @@ def origin_of_search(report: TuneReport) -> Origin:
     """The origin that all trials of a search for k share: split, teachers, reference and recipe."""
     facts = [
         ("split fingerprint", report.split_fingerprint),
-        *((f"teacher: {teacher}", f"SHA-256 {digest}") for teacher, digest in report.teachers.items()),
+        *_teacher_facts(report.teachers),
         ("reference", ", ".join(report.reference.runs)),
     ]
     return _origin("recipe of all trials", report.recipe.method.name, facts, report.recipe)
+
+
+def _teacher_facts(digests: Mapping[str, str]) -> list[tuple[str, str]]:
+    """A fact for each teacher, with the SHA-256 of its checkpoint.
+
+    Args:
+        digests: hexadecimal, by the teacher's role.
+    """
+    return [(f"teacher: {role}", f"SHA-256 {digest}") for role, digest in digests.items()]
 
 
 def _origin(role: str, name: str, facts: Sequence[tuple[str, str]], recipe: Recipe | None) -> Origin:
