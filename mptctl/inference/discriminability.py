@@ -1,4 +1,4 @@
-"""The effect of margins: accuracy on base and novel classes, and variance between and within classes."""
+"""Measures how margins in training change features: accuracy, and spread between and within classes."""
 
 from __future__ import annotations
 
@@ -17,43 +17,45 @@ from mptctl.files import Model
 from mptctl.inference.few_shot import (
     EpisodeRequest,
     Score,
-    answer_episodes,
-    novel_classes,
-    score,
+    list_novel_classes,
+    measure_episodes,
+    summarise_accuracies,
 )
 from mptctl.inference.predict import compute_features
 from mptctl.models.checkpoint import Checkpoint, load_model
 from mptctl.models.heads import find_classifier
 from mptctl.names import HeadName, Progress, Session
 
-# Pictures shown of each class, as in the paper's tables.
+# Support pictures of each class, as in the tables of Liu et al. (ECCV 2020).
 SHOTS = (1, 5)
 
 
 class Spread(Model):
-    """Of features of length 1 of some classes, squared distances."""
+    """Squared distances between features of length 1, between and within classes."""
 
-    between: float = Field(description="mean over pairs of classes of the distance of their means")
-    within: float = Field(description="mean over classes of the mean distance to their own mean")
-    ratio: float | None = Field(description="between / within; null where within is 0")
-    classes: int = Field(description="how many")
-    pictures: int = Field(description="of them, in the test part")
+    between: float = Field(description="mean squared distance of two classes' means, over all pairs")
+    within: float = Field(
+        description="mean squared distance of features to their class's mean, over all classes"
+    )
+    ratio: float | None = Field(description="between / within; null if within is 0")
+    classes: int = Field(description="number of classes")
+    pictures: int = Field(description="number of their test pictures")
 
 
 class Discriminability(Model):
-    """One run's figures."""
+    """Spread and accuracy of one run's features, for base and novel classes."""
 
-    run: str = Field(description="as it was named")
-    head: HeadName = Field(description="that it was trained with")
-    margin: float = Field(description="m that it was trained with")
-    base: Spread = Field(description="of the classes that it knows")
+    run: str = Field(description="the run, as named on the command line")
+    head: HeadName = Field(description="head that the run was trained with")
+    margin: float = Field(description="margin m that the run was trained with")
+    base: Spread = Field(description="spread of the base classes: those that the model knows")
     novel: Spread | None = Field(
-        description="of the others of the split; null where there are fewer than two"
+        description="spread of the novel classes: the split's other classes; null if there are fewer than two"
     )
-    base_accuracy: float = Field(description="right predictions / test pictures of the classes that it knows")
+    base_accuracy: float = Field(description="right predictions / test pictures of base classes")
     novel_accuracy: dict[int, Score] = Field(
-        description="by pictures shown of each class: of a head fitted to each episode, as `fewshot` "
-        "measures it; empty where there are too few novel classes or pictures"
+        description="accuracy of a head fitted to each episode, as in `fewshot`, by support pictures "
+        "of a class; empty if there are too few novel classes or pictures"
     )
 
 
@@ -61,34 +63,36 @@ class DiscriminabilityReport(Model):
     """The object that `fewshot --analysis` prints."""
 
     runs: list[Discriminability] = Field(description="in the order in which they were named")
-    figure: str = Field(description="the file")
+    figure: str = Field(description="path of the figure")
 
 
-def discriminability(
+def measure_discriminability(
     checkpoints: Mapping[str, Checkpoint],
     split: Split,
     request: EpisodeRequest,
     session: Session,
 ) -> list[Discriminability]:
-    """Spread of base and novel classes on the test part (Liu et al., ECCV 2020, section 4).
+    """Measure spread and accuracy of base and novel classes on the test part (Liu et al., section 4).
 
     Args:
         checkpoints: the models by name.
-        split: whose pictures.
-        request: which episodes; in place of its shots, `SHOTS` are taken one after the other.
-        session: where they compute, and who is told how far they are.
+        split: the pictures and their classes.
+        request: the episodes; instead of its ``shot``, each of `SHOTS` is used.
+        session: device and progress.
 
     Raises:
         DataError: fewer than two classes that a model knows have test pictures.
         CheckpointError, NonFiniteError: see `compute_features`.
     """
     labels = np.array(split.classes.names, dtype=np.str_)[split.labels[split.indices("test")]]
-    found = []
+    results = []
     for name, checkpoint in checkpoints.items():
         features = compute_features({name: checkpoint}, split, session)[name]
-        others = novel_classes(checkpoint, split)  # in the order in which `few_shot` draws from them
-        novel = np.isin(labels, others)
-        base = spread(features[~novel], labels[~novel])
+        novel_names = list_novel_classes(
+            checkpoint, split
+        )  # in the order from which `measure_few_shot` draws
+        is_novel = np.isin(labels, novel_names)
+        base = compute_spread(features[~is_novel], labels[~is_novel])
         if base is None:
             raise DataError(
                 f"{checkpoint.path}: the test part has pictures of fewer than two classes that it knows; "
@@ -97,30 +101,30 @@ def discriminability(
         model = checkpoint.meta.recipe.model
         with torch.inference_mode():
             logits = find_classifier(load_model(checkpoint), model.arch).layer(
-                torch.from_numpy(features[~novel])
+                torch.from_numpy(features[~is_novel])
             )
-        answers = np.array(checkpoint.meta.class_names, dtype=np.str_)[logits.argmax(dim=1).numpy()]
-        found.append(
+        predicted = np.array(checkpoint.meta.class_names, dtype=np.str_)[logits.argmax(dim=1).numpy()]
+        results.append(
             Discriminability(
                 run=name,
                 head=model.head,
                 margin=model.head_margin,
                 base=base,
-                novel=spread(features[novel], labels[novel]),
-                base_accuracy=float((answers == labels[~novel]).mean()),
-                novel_accuracy=_novel_accuracy(
+                novel=compute_spread(features[is_novel], labels[is_novel]),
+                base_accuracy=float((predicted == labels[~is_novel]).mean()),
+                novel_accuracy=_measure_novel_accuracy(
                     torch.from_numpy(features),
-                    [np.flatnonzero(labels == other) for other in others],
+                    [np.flatnonzero(labels == name) for name in novel_names],
                     request,
                     cosine=model.head == "cosine",
                     progress=session.progress,
                 ),
             )
         )
-    return found
+    return results
 
 
-def _novel_accuracy(
+def _measure_novel_accuracy(
     features: Tensor,
     rows: Sequence[NDArray[np.int64]],
     request: EpisodeRequest,
@@ -128,21 +132,27 @@ def _novel_accuracy(
     cosine: bool,
     progress: Progress,
 ) -> dict[int, Score]:
-    found = {}
+    """Measure the accuracy of heads fitted to episodes, for each of `SHOTS` with enough pictures.
+
+    Args: as for `measure_episodes`; the request's ``shot`` is not used.
+    """
+    scores = {}
     for shot in SHOTS:
         if len(rows) < request.way or min(map(len, rows)) < shot + request.query:
             continue
-        right = answer_episodes(features, rows, replace(request, shot=shot), cosine=cosine, progress=progress)
-        found[shot] = score(right["head"])
-    return found
+        accuracies = measure_episodes(
+            features, rows, replace(request, shot=shot), cosine=cosine, progress=progress
+        )
+        scores[shot] = summarise_accuracies(accuracies["head"])
+    return scores
 
 
-def spread(features: NDArray[np.float32], labels: NDArray[np.str_]) -> Spread | None:
-    """Variance between and within classes; None of fewer than two.
+def compute_spread(features: NDArray[np.float32], labels: NDArray[np.str_]) -> Spread | None:
+    """Compute the spread of features between and within classes; None if there are fewer than two classes.
 
     Args:
-        features: (n, D); they are brought to length 1.
-        labels: (n,).
+        features: (n, D); scaled to length 1 here.
+        labels: (n,) name of each feature's class.
     """
     names = np.unique(labels)
     if len(names) < 2:
@@ -150,11 +160,12 @@ def spread(features: NDArray[np.float32], labels: NDArray[np.str_]) -> Spread | 
     x = features.astype(np.float64)
     x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.finfo(np.float64).tiny)
     means = np.stack([x[labels == name].mean(axis=0) for name in names])
-    within = float(
-        np.mean([((x[labels == n] - m) ** 2).sum(axis=1).mean() for n, m in zip(names, means, strict=True)])
-    )
-    # Over the K (K - 1) ordered pairs of the K means, the sum of |a - b|^2 is 2 K times their scatter; so the
-    # mean over pairs is 2 K scatter / (K (K - 1)).
+    deviations = [
+        ((x[labels == name] - mean) ** 2).sum(axis=1).mean() for name, mean in zip(names, means, strict=True)
+    ]
+    within = float(np.mean(deviations))
+    # For K means, |a - b|^2 summed over their K (K - 1) ordered pairs is 2 K times their scatter. So the mean
+    # over pairs is 2 scatter / (K - 1).
     scatter = float(((means - means.mean(axis=0)) ** 2).sum())
     between = 2 * scatter / (len(names) - 1)
     return Spread(

@@ -1,4 +1,4 @@
-"""Test pictures as a 2-dimensional embedding sees them, with the classifier that stands over it."""
+"""Computes 2-dimensional features of pictures, with the classifier on them, for a figure of an embedding."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ DIMENSIONS = 2
 
 @dataclass(frozen=True)
 class Embedding:
-    """The features that a model makes of the pictures of the classes that it knows, and its classifier.
+    """A model's features of pictures of the C classes that it knows, and its classifier.
 
     Attributes:
         points: (N, 2) features.
-        labels: (N,) true classes, as places in ``class_names``.
-        weight, bias: (C, 2) and (C,) of the classifier over the C classes that the model knows.
-        columns: (C,) which class each row of these is, as places in ``class_names``.
-        class_names: of the split, old ones first.
-        num_old: how many of them are old.
+        labels: (N,) true classes, as indices into ``class_names``.
+        weight: (C, 2) weights of the classifier.
+        bias: (C,) biases of the classifier.
+        columns: (C,) class of each row of ``weight``, as an index into ``class_names``.
+        class_names: classes of the split, old ones first.
+        num_old: number of old classes among them.
     """
 
     points: NDArray[Any]
@@ -40,37 +41,37 @@ class Embedding:
     class_names: tuple[str, ...]
     num_old: int
 
-    def answers(self, points: NDArray[Any]) -> NDArray[np.int64]:
-        """(n, 2) features -> (n,) classes that the model answers there, as places in ``class_names``."""
+    def predict(self, points: NDArray[Any]) -> NDArray[np.int64]:
+        """(n, 2) features -> (n,) predicted classes, as indices into ``class_names``."""
         logits = points @ self.weight.T + self.bias
-        answers: NDArray[np.int64] = self.columns[logits.argmax(axis=1)]
-        return answers
+        classes: NDArray[np.int64] = self.columns[logits.argmax(axis=1)]
+        return classes
 
     @property
     def error(self) -> float:
-        """Part of the pictures that the model gets wrong."""
-        return float((self.answers(self.points) != self.labels).mean())
+        """Error of the model on these pictures, a fraction."""
+        return float((self.predict(self.points) != self.labels).mean())
 
 
-def embed(
+def compute_embeddings(
     checkpoints: Mapping[str, Checkpoint],
     split: Split,
     session: Session = Session(),
     *,
     part: Part = "test",
 ) -> dict[str, Embedding]:
-    """The features of models with an embedding of two dimensions; computed in float32.
+    """Compute the features of models with an embedding of two dimensions, in float32.
 
     Args:
         checkpoints: the models by name.
-        split: whose pictures they see, of the classes that each knows.
-        session: where they compute, and who is told how far they are.
-        part: which of them.
+        split: the pictures; of each model only those of classes that it knows are kept.
+        session: device and progress.
+        part: the part of the split.
 
     Raises:
-        CheckpointError: an embedding of other dimensions, or what `predict` refuses.
-        DataError: see `predict`.
-        NonFiniteError: features that are NaN or infinite.
+        CheckpointError: a model has no embedding or one of other dimensions; or as `predict`.
+        DataError: as `predict`.
+        NonFiniteError: features are NaN or infinite.
     """
     for checkpoint in checkpoints.values():
         width = checkpoint.meta.recipe.model.embedding_dim
@@ -82,20 +83,20 @@ def embed(
                 f"--set model.embedding_dim={DIMENSIONS} (on CIFAR-10: --recipe cifar10-embedding)"
             )
     features = compute_features(checkpoints, split, session, part=part)
-    place = {name: i for i, name in enumerate(split.classes.names)}
+    index_of = {name: index for index, name in enumerate(split.classes.names)}
     labels = split.labels[split.indices(part)].astype(np.int64)
-    found = {}
+    embeddings = {}
     for name, checkpoint in checkpoints.items():
         classifier = find_classifier(load_model(checkpoint), checkpoint.meta.recipe.model.arch).layer
-        columns = np.array([place[each] for each in checkpoint.meta.class_names], dtype=np.int64)
-        known = np.isin(labels, columns)
-        found[name] = Embedding(
-            points=features[name][known],
-            labels=labels[known],
+        columns = np.array([index_of[known] for known in checkpoint.meta.class_names], dtype=np.int64)
+        is_known = np.isin(labels, columns)
+        embeddings[name] = Embedding(
+            points=features[name][is_known],
+            labels=labels[is_known],
             weight=class_directions(classifier).detach().numpy(),
             bias=classifier.bias.detach().numpy(),
             columns=columns,
             class_names=split.classes.names,
             num_old=split.classes.num_old,
         )
-    return found
+    return embeddings

@@ -1,6 +1,7 @@
-"""Few-shot episodes as tensors: drawn by seed and number, and answered by three classifiers, many at a time.
+"""Draws few-shot episodes by seed and number, and classifies many episodes at a time by three methods.
 
-E episodes of `way` classes; S = way * shot support pictures and Q queries in each; D numbers a feature.
+Shapes: E episodes; `way` classes, S = way * shot support pictures and Q = way * query queries in each
+episode; features of D numbers. Support pictures are sorted by class, as in `support_labels`.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-# The head of an episode, as published (bl0/negative-margin.few-shot): s, passes over the support, batch and
-# SGD.
+# How bl0/negative-margin.few-shot fits a head to an episode: scale s of the logits, passes over the support
+# pictures, pictures in a batch, and the settings of SGD (learning rate, momentum, dampening, weight decay).
 SCALE, PASSES, BATCH = 5.0, 100, 4
 RATE, MOMENTUM, DAMPENING, DECAY = 0.01, 0.9, 0.9, 0.001
-# Steps of the quasi-Newton method at most: the regularised problem is well conditioned and needs about
-# twenty.
+# Most steps of L-BFGS; the regularised problem is well conditioned and needs about 20.
 LBFGS_STEPS = 200
 
 
 class Episode(NamedTuple):
-    """An episode.
+    """A few-shot episode: which pictures show each class, and which are to be classified.
 
-    support: (way, shot) rows of the features, a line a class.
-    query: (way, queries) rows.
-    orders: (PASSES, way * shot) order of the support in each pass, counted in lines of `support`.
-    initial: (way, D) weights that the head begins with.
+    Attributes:
+        support: (way, shot) rows of the feature matrix, one line for each class.
+        query: (way, query) rows of the feature matrix.
+        orders: (PASSES, S) order of the support pictures in each pass, as indices into the flat ``support``.
+        initial: (way, D) initial weights of the head.
     """
 
     support: NDArray[np.int64]
@@ -41,42 +42,45 @@ class Episode(NamedTuple):
 def draw_episode(
     rows: Sequence[NDArray[np.int64]], *, way: int, shot: int, query: int, width: int, seed: int, number: int
 ) -> Episode:
-    """An episode as a function of seed and number alone.
+    """Draw an episode; equal arguments give equal episodes.
 
     Args:
-        rows: of each class, its pictures as rows of the features; at least shot + query each.
-        way, shot, query: classes, and support pictures and queries of each.
+        rows: for each class, the rows of its pictures in the feature matrix; at least shot + query each.
+        way: number of classes to draw.
+        shot: support pictures of each class.
+        query: queries of each class.
         width: D.
-        seed, number: which episode of which series.
+        seed: names a series of episodes.
+        number: of the episode in the series.
     """
     rng = np.random.default_rng([seed, number])
-    chosen = rng.choice(len(rows), way, replace=False)
-    picked = np.stack([rng.choice(rows[c], shot + query, replace=False) for c in chosen])
+    classes = rng.choice(len(rows), way, replace=False)
+    picked = np.stack([rng.choice(rows[number], shot + query, replace=False) for number in classes])
     orders = rng.permuted(np.tile(np.arange(way * shot), (PASSES, 1)), axis=1)
-    bound = width**-0.5  # what a fresh linear layer is drawn from
+    bound = width**-0.5  # the bound of a fresh nn.Linear
     return Episode(picked[:, :shot], picked[:, shot:], orders, rng.uniform(-bound, bound, (way, width)))
 
 
 def support_labels(way: int, shot: int) -> Tensor:
-    """(way * shot,) class of each support picture, as places in the episode."""
+    """(way * shot,) class of each support picture, from 0 to way - 1, in ascending order."""
     return torch.arange(way).repeat_interleave(shot)
 
 
 def fit_heads(support: Tensor, query: Tensor, initial: Tensor, orders: Tensor, *, cosine: bool) -> Tensor:
-    """Fit a head to each episode by stochastic gradient descent: s w.f, or s cos(w, f), without a bias.
+    """Fit a head, s w.f or s cos(w, f) without a bias, to each episode by SGD; return the queries' logits.
 
-    Weights never leave the span of the support and of what they began with, so that descent in an orthonormal
-    basis of it, of S + way numbers and not D, is the same descent.
+    Weights stay in the span of the support features and the initial weights. So the descent runs in an
+    orthonormal basis of that span, with S + way numbers instead of D, and has the same result.
 
     Args:
-        support: (E, S, D) float, in the order of `support_labels`.
-        query: (E, Q, D).
-        initial: (E, way, D) weights to begin with.
-        orders: (E, passes, S) order of the support in each pass.
-        cosine: whether the head is one of cosines.
+        support: (E, S, D) float features.
+        query: (E, Q, D) features.
+        initial: (E, way, D) initial weights.
+        orders: (E, passes, S) order of the support pictures in each pass.
+        cosine: fit s cos(w, f) instead of s w.f.
 
     Returns:
-        (E, Q, way) logits of the queries; of cosines up to a positive factor a query.
+        (E, Q, way) logits; for cosines each query's logits have a positive factor, the length of its feature.
     """
     way = initial.shape[1]
     labels = support_labels(way, support.shape[1] // way)
@@ -90,31 +94,31 @@ def fit_heads(support: Tensor, query: Tensor, initial: Tensor, orders: Tensor, *
         pictures = x.gather(1, order[:, :, None].expand(-1, -1, x.shape[2]))
         classes = truth[order]
         for start in range(0, order.shape[1], BATCH):
-            batch, wanted = pictures[:, start : start + BATCH], classes[:, start : start + BATCH]
+            batch, targets = pictures[:, start : start + BATCH], classes[:, start : start + BATCH]
             norm = w.norm(dim=2, keepdim=True)
             rows = w / norm if cosine else w
-            error = (SCALE * batch @ rows.mT).softmax(dim=2) - wanted
+            error = (SCALE * batch @ rows.mT).softmax(dim=2) - targets
             grad = (SCALE / batch.shape[1]) * error.mT @ batch
-            if cosine:
+            if cosine:  # the derivative of w / |w|
                 grad = (grad - (grad * rows).sum(dim=2, keepdim=True) * rows) / norm
             grad = grad + DECAY * w
-            # torch's SGD takes the first gradient whole, and dampens those after it.
+            # As in torch's SGD, the first gradient is not dampened.
             velocity = grad if velocity is None else MOMENTUM * velocity + (1 - DAMPENING) * grad
             w = w - RATE * velocity
     logits: Tensor = SCALE * queries @ (F.normalize(w, dim=2) if cosine else w).mT
     return logits
 
 
-def nearest_centroids(support: Tensor, query: Tensor, way: int) -> Tensor:
-    """Minus the squared distance of each query to each class's mean, of features of length 1.
+def compare_with_centroids(support: Tensor, query: Tensor, way: int) -> Tensor:
+    """Compute how near each query is to each class's mean, for features scaled to length 1.
 
     Args:
-        support: (E, S, D), in the order of `support_labels`.
-        query: (E, Q, D).
-        way: classes of an episode.
+        support: (E, S, D) features.
+        query: (E, Q, D) features.
+        way: number of classes in an episode.
 
     Returns:
-        (E, Q, way), up to what is the same for all classes.
+        (E, Q, way) minus the squared distances, plus 1 (a query's squared length).
     """
     x, queries = F.normalize(support, dim=2), F.normalize(query, dim=2)
     centroids = x.reshape(len(x), way, -1, x.shape[2]).mean(dim=2)
@@ -122,13 +126,21 @@ def nearest_centroids(support: Tensor, query: Tensor, way: int) -> Tensor:
     return nearness
 
 
-def logistic_regressions(support: Tensor, query: Tensor, way: int) -> Tensor:
-    """Logits of logistic regression on features of length 1: least cross-entropies + |W|^2 / 2, no bias.
+def fit_logistic_regressions(support: Tensor, query: Tensor, way: int) -> Tensor:
+    """Fit logistic regression without a bias to each episode, for features scaled to length 1.
 
-    Args and result: as `nearest_centroids`.
+    The weights W minimise the summed cross-entropy of the support pictures + |W|^2 / 2.
+
+    Args:
+        support: (E, S, D) features.
+        query: (E, Q, D) features.
+        way: number of classes in an episode.
+
+    Returns:
+        (E, Q, way) logits of the queries.
     """
     x, queries = F.normalize(support, dim=2), F.normalize(query, dim=2)
-    # The solution lies in the span of the support: S numbers a picture are enough.
+    # The solution lies in the span of the support features, so S numbers a feature are enough.
     basis = torch.linalg.qr(x.mT).Q
     x, queries = x @ basis, queries @ basis
     labels = support_labels(way, x.shape[1] // way).expand(len(x), -1)

@@ -1,4 +1,4 @@
-"""Few-shot accuracy of a trained model: new classes told apart from a few pictures of the test part."""
+"""Measures how well a model's features tell apart novel classes, given a few test pictures of each."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mptctl.errors import DataError, UsageError, some
 from mptctl.files import Model
 from mptctl.inference.episodes import (
     Episode,
+    compare_with_centroids,
     draw_episode,
     fit_heads,
-    logistic_regressions,
-    nearest_centroids,
+    fit_logistic_regressions,
     support_labels,
 )
 from mptctl.inference.predict import compute_features
@@ -29,13 +29,13 @@ from mptctl.models.checkpoint import Checkpoint
 from mptctl.models.finished import describe_unfinished
 from mptctl.names import Progress, Session, tell_nobody
 
-# Numbers of features that are held at once, as float64: 256 MB.
-MOST_NUMBERS = 2**25
+# Numbers of features in memory at once; 256 MB as float64.
+MAX_NUMBERS = 2**25
 
 
 @dataclass(frozen=True)
 class EpisodeRequest:
-    """Episodes of `way` classes with `shot` support pictures and `query` queries each, and their seed."""
+    """The episodes to measure: `way` classes, and `shot` support pictures and `query` queries of each."""
 
     way: int = 5
     shot: int = 1
@@ -49,33 +49,33 @@ class Score(Model):
 
     accuracy: float = Field(description="mean over episodes, a fraction")
     ci95: float | None = Field(
-        description="half width of its 95 % interval, of the normal distribution; null for one episode"
+        description="half width of the 95 % interval (normal distribution); null for one episode"
     )
 
 
 class FewShotReport(Model):
-    """The worth of a model's features for classes that it does not know."""
+    """Accuracy of a model's features on classes that the model does not know."""
 
-    run: str = Field(description="the checkpoint")
+    run: str = Field(description="path of the checkpoint")
     head: str = Field(
-        description="fitted to each episode: linear (s w.f) or cosine, with s = 5 and no margin"
+        description="head fitted to each episode: linear (s w.f) or cosine, with s = 5 and no margin"
     )
-    way: int = Field(description="classes of an episode")
-    shot: int = Field(description="support pictures of a class")
-    query: int = Field(description="queries of a class")
+    way: int = Field(description="number of classes in an episode")
+    shot: int = Field(description="support pictures of each class")
+    query: int = Field(description="queries of each class")
     seed: int = Field(description="of the episodes")
-    episodes: int = Field(description="how many")
-    novel: list[str] = Field(description="classes that they are drawn from")
+    episodes: int = Field(description="number of episodes")
+    novel: list[str] = Field(description="classes from which episodes are drawn")
     accuracy: float = Field(description="of the fitted head: mean over episodes, a fraction")
     ci95: float | None = Field(description="half width of its 95 % interval; null for one episode")
-    centroid: Score = Field(description="of the nearest mean of features of length 1")
-    logistic: Score = Field(description="of logistic regression on features of length 1 (C = 1, no bias)")
-    seconds: float = Field(description="that the episodes took, without the features")
-    seconds_features: float = Field(description="that the features took")
-    warnings: list[str] = Field(description="what a reader of the numbers should know")
+    centroid: Score = Field(description="by the nearest mean of features of length 1")
+    logistic: Score = Field(description="by logistic regression on features of length 1 (C = 1, no bias)")
+    seconds: float = Field(description="time for the episodes, without the features")
+    seconds_features: float = Field(description="time for the features")
+    warnings: list[str] = Field(description="cautions for a reader of the numbers")
 
 
-def few_shot(
+def measure_few_shot(
     checkpoint: Checkpoint,
     split: Split,
     request: EpisodeRequest,
@@ -83,18 +83,18 @@ def few_shot(
     *,
     classes: Sequence[str] | None = None,
 ) -> FewShotReport:
-    """Accuracy on episodes of novel classes: those that the model does not know, by their test pictures.
+    """Measure accuracy on episodes of novel classes, those that the model does not know, in the test part.
 
     Args:
         checkpoint: the model.
-        split: whose pictures.
-        request: which episodes.
-        session: where features are computed, and who is told how far it is; episodes are on the CPU.
-        classes: draw from these novel classes alone; None: from all.
+        split: the pictures and their classes.
+        request: the episodes.
+        session: progress, and the device for features; episodes are computed on the CPU.
+        classes: draw from these novel classes only; None: from all.
 
     Raises:
-        UsageError: a class of `classes` that is not novel, or a request for no class, picture or episode.
-        DataError: fewer novel classes than `way`, or fewer pictures of one than shot + query; it is named.
+        UsageError: a class of ``classes`` is not novel, or a number in the request is too small.
+        DataError: there are fewer novel classes than `way`, or fewer test pictures of one than shot + query.
         CheckpointError, NonFiniteError: see `compute_features`.
     """
     for flag, value, least in (
@@ -105,19 +105,19 @@ def few_shot(
             raise UsageError(f"{flag} {value}: must be at least {least}")
     if request.seed < 0:
         raise UsageError(f"--seed {request.seed}: must be at least 0")
-    novel = novel_classes(checkpoint, split, classes)
+    novel = list_novel_classes(checkpoint, split, classes)
     labels = split.labels[split.indices("test")]
-    place = {name: number for number, name in enumerate(split.classes.names)}
-    rows = [np.flatnonzero(labels == place[name]) for name in novel]
+    index_of = {name: index for index, name in enumerate(split.classes.names)}
+    rows = [np.flatnonzero(labels == index_of[name]) for name in novel]
     _refuse_too_few(checkpoint, novel, rows, request)
     began = time.perf_counter()
     features = torch.from_numpy(compute_features({"model": checkpoint}, split, session)["model"])
     computed = time.perf_counter()
     cosine = checkpoint.meta.recipe.model.head == "cosine"
-    right = answer_episodes(features, rows, request, cosine=cosine, progress=session.progress)
+    accuracies_by_method = measure_episodes(features, rows, request, cosine=cosine, progress=session.progress)
     ended = time.perf_counter()
-    scores = {name: score(accuracies) for name, accuracies in right.items()}
-    end = describe_unfinished(checkpoint.path, checkpoint.meta)
+    scores = {method: summarise_accuracies(accuracies) for method, accuracies in accuracies_by_method.items()}
+    unfinished = describe_unfinished(checkpoint.path, checkpoint.meta)
     return FewShotReport(
         run=str(checkpoint.path),
         head="cosine" if cosine else "linear",
@@ -133,30 +133,37 @@ def few_shot(
         logistic=scores["logistic"],
         seconds=round(ended - computed, 3),
         seconds_features=round(computed - began, 3),
-        warnings=[] if end is None else [end.sentence],
+        warnings=[] if unfinished is None else [unfinished.sentence],
     )
 
 
-def novel_classes(checkpoint: Checkpoint, split: Split, classes: Sequence[str] | None = None) -> list[str]:
-    """Classes of a split that a model does not know, in the split's order; of `classes` alone if given.
+def list_novel_classes(
+    checkpoint: Checkpoint, split: Split, classes: Sequence[str] | None = None
+) -> list[str]:
+    """List the classes of a split that a model does not know, in the split's order.
+
+    Args:
+        checkpoint: the model.
+        split: the split.
+        classes: list these only; None: all.
 
     Raises:
-        UsageError: one of `classes` is not among them.
+        UsageError: a class of ``classes`` is not novel.
     """
     known = set(checkpoint.meta.class_names)
     novel = [name for name in split.classes.names if name not in known]
     if classes is None:
         return novel
-    strangers = [name for name in classes if name not in set(novel)]
-    if strangers:
+    not_novel = [name for name in classes if name not in novel]
+    if not_novel:
         raise UsageError(
-            f"--classes: {some(strangers)}: not among the {len(novel)} classes of the split that the model "
+            f"--classes: {some(not_novel)}: not among the {len(novel)} classes of the split that the model "
             "does not know; name some of those"
         )
-    return [name for name in novel if name in set(classes)]
+    return [name for name in novel if name in classes]
 
 
-def answer_episodes(
+def measure_episodes(
     features: Tensor,
     rows: Sequence[NDArray[np.int64]],
     request: EpisodeRequest,
@@ -164,23 +171,26 @@ def answer_episodes(
     cosine: bool,
     progress: Progress = tell_nobody,
 ) -> dict[str, NDArray[np.float64]]:
-    """Accuracy in each episode, (episodes,) by classifier: ``head``, ``centroid`` and ``logistic``.
+    """Measure the accuracy in each episode by three methods: ``head``, ``centroid`` and ``logistic``.
 
     Args:
-        features: (n, D).
-        rows: of each novel class, its rows of the features.
-        request: which episodes.
-        cosine: whether the fitted head is one of cosines.
-        progress: told how many episodes are done.
+        features: (n, D) features of pictures.
+        rows: for each novel class, the rows of its pictures in ``features``.
+        request: the episodes.
+        cosine: fit heads of cosines instead of linear ones.
+        progress: called with the number of episodes done.
+
+    Returns:
+        For each method the (episodes,) accuracies, fractions.
     """
     way, width = request.way, features.shape[1]
     truth = support_labels(way, request.query)
-    numbers = way * (request.shot + request.query) * width
-    at_once = max(1, MOST_NUMBERS // numbers)
-    found: dict[str, list[NDArray[np.float64]]] = {"head": [], "centroid": [], "logistic": []}
+    numbers_per_episode = way * (request.shot + request.query) * width
+    at_once = max(1, MAX_NUMBERS // numbers_per_episode)
+    accuracies: dict[str, list[NDArray[np.float64]]] = {"head": [], "centroid": [], "logistic": []}
     for first in range(0, request.episodes, at_once):
-        some_of = range(first, min(first + at_once, request.episodes))
-        drawn = [
+        chunk = range(first, min(first + at_once, request.episodes))
+        episodes = [
             draw_episode(
                 rows,
                 way=way,
@@ -190,25 +200,27 @@ def answer_episodes(
                 seed=request.seed,
                 number=number,
             )
-            for number in some_of
+            for number in chunk
         ]
-        support, query, orders, initial = _stack(features, drawn)
+        support, query, orders, initial = _stack(features, episodes)
         logits = {
             "head": fit_heads(support, query, initial, orders, cosine=cosine),
-            "centroid": nearest_centroids(support, query, way),
-            "logistic": logistic_regressions(support, query, way),
+            "centroid": compare_with_centroids(support, query, way),
+            "logistic": fit_logistic_regressions(support, query, way),
         }
-        for name, each in logits.items():
-            found[name].append((each.argmax(dim=2) == truth).double().mean(dim=1).numpy())
-        progress("episodes", some_of.stop, request.episodes)
-    return {name: np.concatenate(each) for name, each in found.items()}
+        for method, values in logits.items():
+            accuracies[method].append((values.argmax(dim=2) == truth).double().mean(dim=1).numpy())
+        progress("episodes", chunk.stop, request.episodes)
+    return {method: np.concatenate(chunks) for method, chunks in accuracies.items()}
 
 
-def score(accuracies: NDArray[np.float64]) -> Score:
+def summarise_accuracies(accuracies: NDArray[np.float64]) -> Score:
     """Mean of (episodes,) accuracies, and the half width of its 95 % interval: 1.96 s / sqrt(episodes).
 
-    >>> found = score(np.array([0.5, 0.7]))  # s is sqrt(0.02), so that 1.96 s / sqrt(2) is 0.196
-    >>> round(found.accuracy, 3), round(found.ci95, 3)
+    s is the standard deviation of the accuracies, here sqrt(0.02).
+
+    >>> mean = summarise_accuracies(np.array([0.5, 0.7]))
+    >>> round(mean.accuracy, 3), round(mean.ci95, 3)
     (0.6, 0.196)
     """
     count = len(accuracies)
@@ -216,15 +228,27 @@ def score(accuracies: NDArray[np.float64]) -> Score:
     return Score(accuracy=float(accuracies.mean()), ci95=half)
 
 
-def _stack(features: Tensor, drawn: Sequence[Episode]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Support (E, S, D), queries (E, Q, D), both float64, orders (E, passes, S), weights (E, way, D)."""
-    support, query, orders, initial = (torch.from_numpy(np.stack(each)) for each in zip(*drawn, strict=True))
+def _stack(features: Tensor, episodes: Sequence[Episode]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Stack episodes: support features (E, S, D), query features (E, Q, D), orders, initial weights.
+
+    Features are float64; orders (E, passes, S) and weights (E, way, D) are those of the episodes.
+    """
+    fields = zip(*episodes, strict=True)
+    support, query, orders, initial = (torch.from_numpy(np.stack(values)) for values in fields)
     return features[support.flatten(1)].double(), features[query.flatten(1)].double(), orders, initial
 
 
 def _refuse_too_few(
     checkpoint: Checkpoint, novel: Sequence[str], rows: Sequence[NDArray[np.int64]], request: EpisodeRequest
 ) -> None:
+    """Raise DataError if there are too few novel classes, or too few test pictures of one, for the request.
+
+    Args:
+        checkpoint: for the message.
+        novel: names of the novel classes.
+        rows: rows of each class's test pictures.
+        request: the episodes.
+    """
     if request.way > len(novel):
         raise DataError(
             f"--way {request.way}: {checkpoint.path} leaves {len(novel)} novel classes "

@@ -1,4 +1,4 @@
-"""Models and a loader in, logits out: the one place where pictures that are not trained on meet a model."""
+"""Computes the outputs of models on a loader's pictures, for all purposes but training."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mptctl.machine.device import Precision, autocast, freed_memory_kept
 def forward(
     models: Sequence[nn.Module], loader: Loader, precision: Precision = "fp32"
 ) -> Iterator[tuple[Batch, list[Tensor]]]:
-    """Logits of some models on every batch of a loader, in one pass over its pictures.
+    """Compute the logits of several models in one pass over a loader's pictures.
 
     Args:
-        models: on the loader's device; they are put into evaluation mode and stay in it.
-        loader: of a part in its fixed order, without augmentation.
-        precision: bf16 computes in bfloat16 where torch finds that safe; fp32 in the types of the weights.
+        models: on the loader's device; they are put into evaluation mode and stay in that mode.
+        loader: gives a part's pictures in their fixed order, without augmentation.
+        precision: "bf16" uses torch's autocast to bfloat16; "fp32" computes in the weights' types.
 
     Yields:
         A batch, and for each model (B, C) logits in float32, on the loader's device and without a gradient.
@@ -32,4 +32,4 @@ def forward(
         for batch in loader.epoch(0):
             with autocast(batch.images.device, precision):
                 logits = [model(batch.images) for model in models]
-            yield batch, [found.float() for found in logits]
+            yield batch, [values.float() for values in logits]

@@ -1,4 +1,4 @@
-"""A model that `import` takes in: its classes, its pictures, and its error on the validation part."""
+"""Describes and validates a model that `import` brings in, and warns if its pictures are likely wrong."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import DataError, NonFiniteError
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
-from mptctl.inference.picture_check import BATCH, BetterWay, Samples, find_better_way
+from mptctl.inference.picture_check import BATCH, BetterPreparation, Samples, find_better_preparation
 from mptctl.inference.predict import compute_outputs, load_onto
 from mptctl.machine.device import choose_device
 from mptctl.models.checkpoint import Checkpoint
@@ -25,13 +25,13 @@ from mptctl.recipe.picture_words import evaluation_words
 
 
 @dataclass(frozen=True)
-class Imported:
-    """The model that is taken in.
+class ImportedModel:
+    """What was found out about a model that is brought in.
 
     Attributes:
-        lines: what it is and how well it does, for people.
-        error: on the validation pictures of the classes that it knows; None where it could not be validated.
-        warning: says that pictures are most likely prepared in a wrong way; None where nothing tells so.
+        lines: text for the user: classes, pictures, and validation error or why there is none.
+        error: on validation pictures of the classes that the model knows; None if it was not validated.
+        warning: says that pictures are most likely prepared in a wrong way; None without signs of that.
     """
 
     lines: list[str]
@@ -39,22 +39,22 @@ class Imported:
     warning: str | None
 
 
-def look_at_imported(
+def validate_imported(
     checkpoint: Checkpoint, channels: Channels, split: Split | None, session: Session
-) -> Imported:
-    """Describe a model from elsewhere, and validate it where there is a split with a validation part.
+) -> ImportedModel:
+    """Describe a model from elsewhere, and validate it if the split has validation pictures of its classes.
 
-    The test part is not read.
+    The test part is not read. A picture that cannot be read is no error: the model is then not validated.
 
     Args:
-        checkpoint: of the model, which need not be written yet.
-        channels: order in which it was said to take channels.
-        split: of the session's run root; None where it has none.
-        session: where the model computes.
+        checkpoint: the model's checkpoint; it need not be a file yet.
+        channels: order of channels that the user names.
+        split: of the session's run root; None without a split.
+        session: device, run root and progress.
 
     Raises:
-        CheckpointError: it does not take such pictures.
-        NonFiniteError: its logits are NaN.
+        CheckpointError: the model does not take pictures of its recipe.
+        NonFiniteError: the model's logits are NaN.
     """
     data = checkpoint.meta.recipe.data
     names = checkpoint.meta.class_names
@@ -64,9 +64,9 @@ def look_at_imported(
     ]
     if split is None:
         lines.append(f"not validated: no {SPLIT_NAME} in {session.run_root}; run mptctl split SOURCE first")
-        return Imported(lines, None, None)
+        return ImportedModel(lines, None, None)
     column_of = label_map(split.classes.names, names)
-    # No picture is decoded of classes behind the last one that the model knows.
+    # Pictures of classes after the last one that the model knows are not decoded.
     num_classes = int(np.flatnonzero(column_of >= 0).max(initial=-1)) + 1
     rows = split.indices("val", num_classes)
     labels = split.labels[rows]
@@ -77,7 +77,7 @@ def look_at_imported(
             "not validated: the split holds out no picture of these classes; run mptctl split with "
             "--val-fraction 0.1"
         )
-        return Imported(lines, None, None)
+        return ImportedModel(lines, None, None)
     device = choose_device(session.device)
     network = load_onto(checkpoint, device).eval()
     size = min(BATCH, checkpoint.meta.recipe.optim.batch_size)
@@ -94,10 +94,10 @@ def look_at_imported(
         if np.isnan(outputs["model"]).any():
             raise NonFiniteError(f"{checkpoint.path}: not written: its logits are NaN; name sound weights")
         samples = Samples(plan, rows[known], columns[known])
-        better = find_better_way(network, samples, session.progress)
+        better = find_better_preparation(network, samples, session.progress)
     except DataError as problem:
         lines.append(f"not validated: {problem}")
-        return Imported(lines, None, None)
+        return ImportedModel(lines, None, None)
     right = int(is_top1_correct(torch.from_numpy(outputs["model"]), torch.from_numpy(columns)).sum())
     error = rate(int(known.sum()) - right, int(known.sum()))
     lines.append(
@@ -105,31 +105,28 @@ def look_at_imported(
         "classes that it knows); too low if these pictures trained it"
     )
     warning = _preparation_warning(error, better, np.bincount(labels[known]).tolist(), data, channels)
-    return Imported(lines, error, warning)
+    return ImportedModel(lines, error, warning)
 
 
 def _preparation_warning(
-    error: Rate, better: BetterWay | None, counts: list[int], data: DataRecipe, channels: Channels
+    error: Rate, better: BetterPreparation | None, counts: list[int], data: DataRecipe, channels: Channels
 ) -> str | None:
-    """The warning that pictures are not prepared as for the model's training; None where nothing tells so.
+    """The warning that pictures are not prepared as in the model's training; None without signs of that.
 
     Args:
-        error: on validation pictures.
-        better: a way to prepare them with a clearly lower error.
+        error: of the model on validation pictures.
+        better: a preparation with a clearly lower error; None if none was found.
         counts: validation pictures of each class.
-        data: the way that was named.
-        channels: the order of channels that was named.
+        data: the preparation that the user names.
+        channels: the order of channels that the user names.
     """
-    # With class names in another order, any preparation that makes a model answer at random lowers the error.
+    # If class names are in a wrong order, even a preparation that makes predictions random lowers the error.
     if better is not None and not is_at_chance(better.error, counts):
-        was, now = (
-            f"{100 * (each.value or 0.0):.2f} % ({each.count} of {each.of})"
-            for each in (better.error_before, better.error)
-        )
+        before, after = _error_words(better.error_before), _error_words(better.error)
         return (
-            f"warning: pictures are most likely not prepared as this model was trained: it errs on {was} as "
-            f"it is told, and on {now} with {better.flags(data, channels)}; import it again with that and "
-            "--overwrite"
+            f"warning: pictures are most likely not prepared as this model was trained: it errs on {before} "
+            f"as it is told, and on {after} with {better.flags(data, channels)}; import it again with that "
+            "and --overwrite"
         )
     if not is_at_chance(error, counts):
         return None
@@ -141,8 +138,13 @@ def _preparation_warning(
     )
 
 
+def _error_words(error: Rate) -> str:
+    """An error in percent, with its counts."""
+    return f"{100 * (error.value or 0.0):.2f} % ({error.count} of {error.of})"
+
+
 def constant_error(counts: list[int]) -> float:
-    """Error of always answering the most frequent class, a fraction.
+    """Error of always predicting the most frequent class, a fraction.
 
     Args:
         counts: samples of each class; at least one sample in all.
@@ -151,13 +153,13 @@ def constant_error(counts: list[int]) -> float:
 
 
 def is_at_chance(error: Rate, counts: list[int]) -> bool:
-    """Tell whether a model is not shown to be better than one that always gives the same answer.
+    """Tell whether a model may be no better than one that always predicts the same class.
 
-    It is at chance level where the upper end of its error's exact 95 % interval is not below
-    `constant_error`. A model without an error never is, however few its samples.
+    True if the upper end of the error's exact 95 % interval is at least `constant_error`. False for a model
+    without a wrong prediction, however few its samples.
 
     Args:
         error: of the model, with its interval.
-        counts: samples of each class, of those that the error was measured on.
+        counts: number of these samples in each class.
     """
     return error.count > 0 and error.ci95 is not None and error.ci95[1] >= constant_error(counts)

@@ -1,4 +1,4 @@
-"""A trained run for Python programs: its model ready to infer, and pictures as evaluation sees them."""
+"""Loads a trained run for Python programs, to predict pictures exactly as evaluation does."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from mptctl.recipe import DataRecipe, Recipe
 
 @dataclass(frozen=True)
 class Transform:
-    """A picture as evaluation gives it to the model, bit for bit as the loaders `resident` and `threaded` do.
+    """Prepares a picture as evaluation does, with the very bits of the loaders `resident` and `threaded`.
 
     Attributes:
-        data: the recipe's group that says how: picture size, resize, mean and deviation.
+        data: the recipe's group `data`: picture size, resizing, mean and std.
     """
 
     data: DataRecipe
@@ -46,38 +46,38 @@ class Transform:
         object.__setattr__(self, "_normalise", Normalisation(self.data, torch.device("cpu")))
 
     def __call__(self, picture: Any) -> Tensor:
-        """(3, S, S) float32 on the CPU, S being the recipe's picture size; see `crop`, also for errors."""
+        """Return a picture as (3, S, S) float32 on the CPU, for the recipe's picture size S; see `crop`."""
         return channels_first(self._normalise(self.crop(picture)[None]))[0]
 
     def crop(self, picture: Any) -> Tensor:
-        """Resize and cut a picture.
+        """Resize a picture and cut out its centre; ignore EXIF rotation and transparency, as in training.
 
         Args:
-            picture: a path of a JPEG or PNG, a picture of Pillow, or an array of any library, uint8, (H, W,
-                3) or grey (H, W). As in training, nothing is turned by EXIF, and transparency is dropped.
+            picture: path of a JPEG or PNG, a picture of Pillow, or a uint8 array of any library, (H, W, 3) or
+                grey (H, W).
 
         Returns:
             (S, S, 3) uint8.
 
         Raises:
-            DataError: no such file, one that is damaged, or no picture.
+            DataError: the file is missing or damaged, or the argument is no picture.
         """
         size = self.data.image_size
-        return resize_and_crop(_read(picture), self.data.resized_side, size, self.data.interpolation)
+        return resize_and_crop(_read_picture(picture), self.data.resized_side, size, self.data.interpolation)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LoadedRun:
-    """A trained run.
+    """A trained run, ready to predict.
 
     Attributes:
         path: of the checkpoint.
-        model: in evaluation mode, on `device`; (B, 3, S, S) float32 -> (B, C) logits.
+        model: network in evaluation mode, on `device`; (B, 3, S, S) float32 -> (B, C) logits.
         class_names: the C classes, in the order of the logits.
-        transform: a picture -> (3, S, S) float32.
-        recipe: what it was trained with.
-        device: where the model is.
-        unfinished: what is to be said of a run that did not come to its end; None of one that did.
+        transform: prepares a picture for the model, as (3, S, S) float32.
+        recipe: of the run's training.
+        device: device of the model.
+        unfinished: sentence that says how far an unfinished run came; None for a finished run.
     """
 
     path: Path
@@ -90,33 +90,31 @@ class LoadedRun:
 
     def __repr__(self) -> str:
         size = self.recipe.data.image_size
-        what = f"{self.recipe.model.arch}, {len(self.class_names):,} classes, pictures of {size} x {size}"
-        return f"<LoadedRun: {self.path}, {what}, on {self.device}>"
+        facts = f"{self.recipe.model.arch}, {len(self.class_names):,} classes, pictures of {size} x {size}"
+        return f"<LoadedRun: {self.path}, {facts}, on {self.device}>"
 
     def predict(self, pictures: Iterable[Any]) -> Answers:
-        """Answers to pictures, read one after another; `predict_folder` reads in threads.
+        """Predict pictures, which are read one after another; `predict_folder` reads in threads.
 
         Args:
-            pictures: paths, pictures of Pillow, or uint8 arrays (H, W, 3) or (H, W), mixed as you like.
+            pictures: paths, pictures of Pillow, and uint8 arrays (H, W, 3) or (H, W), in any mixture.
 
         Returns:
-            Answers, confidences and logits; an id is the path, or the place of what has none.
+            Predicted classes, confidences and logits. A picture's id is its path or, without a path, its
+            number in the list, counted from 0.
 
         Raises:
-            DataError: no picture, or one that cannot be read; it is named.
-            NonFiniteError: logits that are NaN.
+            DataError: there is no picture, or a picture cannot be read.
+            NonFiniteError: logits are NaN.
         """
         if isinstance(pictures, str | os.PathLike | Image.Image):
             raise DataError("predict: one picture, where a list is wanted; write [picture]")
         normalise = Normalisation(self.recipe.data, self.device)
         ids: list[str] = []
         logits: list[Tensor] = []
-        for batch in _batches(pictures, self.recipe.optim.batch_size):
-            first = len(ids)
-            ids += [
-                str(picture) if isinstance(picture, str | os.PathLike) else str(first + i)
-                for i, picture in enumerate(batch)
-            ]
+        for batch in _iterate_batches(pictures, self.recipe.optim.batch_size):
+            for picture in batch:
+                ids.append(str(picture if isinstance(picture, str | os.PathLike) else len(ids)))
             crops = torch.stack([self.transform.crop(picture) for picture in batch])
             with torch.no_grad():
                 logits.append(self.model(channels_first(normalise(crops.to(self.device)))).float().cpu())
@@ -134,23 +132,25 @@ class LoadedRun:
         verify: Verify = "header",
         progress: Progress | None = None,
     ) -> Answers:
-        """Answers to every picture in a folder, at any depth, read in threads as in evaluation.
+        """Predict every picture in a folder and its subfolders, read in threads as in evaluation.
 
         Args:
-            folder: ids are paths below it. Or a table of paths, or tar shards, with ids as `split` has them.
-            on_bad: ``fail`` on files that are no readable picture, or ``quarantine`` to leave them out.
-            verify: look at each file's ``header`` and end, or ``decode`` it all, before the first answer.
-            progress: told how many pictures are done.
+            folder: a folder, a table of paths, or tar shards. Ids are paths below a folder; else as in
+                `split`.
+            on_bad: ``fail`` raises an error on files that are no readable picture; ``quarantine`` leaves them
+                out and lists them in the result.
+            verify: before predicting, check each file's ``header`` and end, or ``decode`` the whole file.
+            progress: called with the number of pictures done.
 
         Raises:
-            DataError: no folder, no picture, or bad ones, which are named.
-            NonFiniteError: logits that are NaN.
+            DataError: there is no such folder or no picture in it, or a picture is bad.
+            NonFiniteError: logits are NaN.
         """
         root, progress = Path(folder).expanduser(), progress or tell_nobody
         split, left_out = make_unlabelled_split(
             root, self.class_names, verify=verify, on_bad=on_bad, progress=progress
         )
-        # Not `resident`, which would keep what it decodes on disk: these pictures are seen once.
+        # Not `resident`, which keeps decoded pictures on disk for later passes: these are seen once.
         data = self.recipe.data.model_copy(update={"loader": "threaded"})
         batch_size = self.recipe.optim.batch_size
         loader = make_loader(
@@ -159,14 +159,14 @@ class LoadedRun:
         logits = np.empty((len(split.labels), len(self.class_names)), dtype=np.float32)
         rows, done = split.indices("test"), 0
         try:
-            for batch, (found,) in forward([self.model], loader):
-                logits[batch.index.numpy()] = found.cpu().numpy()
+            for batch, (batch_logits,) in forward([self.model], loader):
+                logits[batch.index.numpy()] = batch_logits.cpu().numpy()
                 done += len(batch.index)
                 progress("pictures", done, len(rows))
         except DataError as error:
-            what = str(error).partition("; ")[0].replace(" since split", " since it was checked")
+            fault = str(error).partition("; ")[0].replace(" since split", " since it was checked")
             raise DataError(
-                f"{what}; repair or remove it; verify decode finds every such file first"
+                f"{fault}; repair or remove it; verify decode finds every such file first"
             ) from error
         finally:
             loader.close()
@@ -175,31 +175,32 @@ class LoadedRun:
 
 
 def load_run(run: str, session: Session) -> LoadedRun:
-    """Loads a trained model from a session's run root onto its device; errors as `mptctl.load`."""
-    where = choose_device(session.device)
+    """Load a trained run from a session's run root onto the session's device; raises as `mptctl.load`."""
+    device = choose_device(session.device)
     checkpoint = load_checkpoint(find_checkpoint(run, session.run_root))
     meta = checkpoint.meta
-    model = place(load_model(checkpoint), where, channels_last=meta.recipe.runtime.channels_last).eval()
-    end = describe_unfinished(checkpoint.path, meta)
+    model = place(load_model(checkpoint), device, channels_last=meta.recipe.runtime.channels_last).eval()
+    unfinished = describe_unfinished(checkpoint.path, meta)
     return LoadedRun(
         path=checkpoint.path,
         model=model,
         class_names=meta.class_names,
         transform=Transform(meta.recipe.data),
         recipe=meta.recipe,
-        device=where,
-        unfinished=None if end is None else end.sentence,
+        device=device,
+        unfinished=None if unfinished is None else unfinished.sentence,
     )
 
 
-def _batches(pictures: Iterable[Any], size: int) -> Iterator[Sequence[Any]]:
-    rest = iter(pictures)
-    while batch := list(islice(rest, size)):
+def _iterate_batches(pictures: Iterable[Any], size: int) -> Iterator[Sequence[Any]]:
+    """Yield the pictures in lists of ``size``; the last list may be shorter."""
+    iterator = iter(pictures)
+    while batch := list(islice(iterator, size)):
         yield batch
 
 
-def _read(picture: Any) -> Tensor:
-    """(H, W, 3) uint8 of a picture of any kind."""
+def _read_picture(picture: Any) -> Tensor:
+    """Read a path, a picture of Pillow or a uint8 array as (H, W, 3) uint8; raise DataError for others."""
     if isinstance(picture, str | os.PathLike):
         path = os.fspath(picture)
         try:
@@ -208,13 +209,13 @@ def _read(picture: Any) -> Tensor:
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror}); name a JPEG or PNG file") from error
         except DataError as error:
-            what = str(error).removeprefix(f"{path}: ").partition("; ")[0]
-            raise DataError(f"{path}: {what}; give a whole JPEG or PNG") from error
+            fault = str(error).removeprefix(f"{path}: ").partition("; ")[0]
+            raise DataError(f"{path}: {fault}; give a whole JPEG or PNG") from error
     if isinstance(picture, Image.Image):
         try:
-            plain = picture.copy()
-            plain.info.pop("transparency", None)
-            return torch.from_numpy(np.array(plain.convert("RGB")))
+            opaque = picture.copy()
+            opaque.info.pop("transparency", None)
+            return torch.from_numpy(np.array(opaque.convert("RGB")))
         except (OSError, ValueError, SyntaxError) as error:
             raise DataError(
                 f"picture: cannot be decoded ({one_line(error)[:120]}); give a whole one"

@@ -1,6 +1,6 @@
-"""Models of ours by what a person calls them: their checkpoints, their split, their predictions, and doubts.
+"""Finds checkpoints by name, with their split, predicts with them, and warns about their training.
 
-torch, which takes seconds to import, comes when checkpoints are read: what is not there is said before.
+torch takes seconds to import. So functions import what needs torch after they have checked that files exist.
 """
 
 from __future__ import annotations
@@ -24,63 +24,81 @@ if TYPE_CHECKING:
     from mptctl.models.checkpoint import Checkpoint
 
 
-def named_checkpoints(names: Sequence[str], session: Session) -> tuple[dict[str, Checkpoint], Split]:
-    """Models of ours by what a person calls them, and the split that they are tested on.
+def load_named_checkpoints(names: Sequence[str], session: Session) -> tuple[dict[str, Checkpoint], Split]:
+    """Load checkpoints by name, and the split on which they are tested.
 
     Args:
-        names: runs' names, run folders, or ``.pt`` files of ours.
-        session: where runs, the split and its pictures are, as for `load_predictions`.
+        names: runs' names, run folders, or checkpoint files.
+        session: run root and data, as for `load_predictions`.
+
+    Returns:
+        The checkpoints by name, and the split.
 
     Raises:
-        CheckpointError: no such model, or a damaged one.
-        UsageError, DataError: there is no split, or a damaged one, or other pictures than its own.
+        CheckpointError: a checkpoint is missing or damaged.
+        UsageError: there is no split.
+        DataError: the split is damaged, or the session's pictures are not those of the split.
     """
     run_root = session.run_root
     refuse_without_split(names, run_root)
     paths = {name: find_checkpoint(name, run_root) for name in names}
-    return _load_checkpoints(paths), split_of(list(paths.values()), session)
+    return _load_checkpoints(paths), find_split_of_models(list(paths.values()), session)
 
 
-def split_of(paths: list[Path], session: Session) -> Split:
-    """The split of models: of the run root; of one other folder that all lie in; or the one that they hold.
+def find_split_of_models(paths: list[Path], session: Session) -> Split:
+    """Find the split of checkpoints, with its pictures in the session's data root.
 
-    Its pictures are where the session says.
+    Args:
+        paths: of the checkpoints.
+        session: run root and data root.
+
+    Raises:
+        UsageError: there is no split.
+        DataError: the split is damaged, or the data root has other pictures.
     """
-    return relocate(_split_of(paths, session.run_root), session.data_root)
+    return relocate(_find_stored_split(paths, session.run_root), session.data_root)
 
 
-def _split_of(paths: list[Path], run_root: Path) -> Split:
+def _find_stored_split(paths: list[Path], run_root: Path) -> Split:
+    """Find the split that runs keep in their own folders, or of their common run root, or of ``run_root``.
+
+    Errors are those of `find_split_of_models`.
+    """
     own = find_own_split(paths, run_root)
     if own is not None:
         return own
     run_roots = {path.resolve().parent.parent for path in paths}
     if len(run_roots) == 1:
-        (common,) = run_roots
-        if common != run_root.resolve() and (common / SPLIT_NAME).is_file():
-            return load_split(common)
+        (common_root,) = run_roots
+        if common_root != run_root.resolve() and (common_root / SPLIT_NAME).is_file():
+            return load_split(common_root)
     return find_split(run_root, [path.resolve().parent for path in paths])
 
 
 def predict_named(
     names: Mapping[str, str], session: Session, *, part: Part, renamed: frozenset[str]
 ) -> tuple[dict[str, Checkpoint], Split, dict[str, Predictions]]:
-    """Checkpoints of models of ours, their split, and their predictions for a part of it.
+    """Load checkpoints by name, find their split, and predict a part of the split.
 
     Args:
-        names: of models of ours, by role.
-        session, part, renamed: as for `load_predictions`, whose errors it raises.
+        names: runs' names, run folders or checkpoint files, by role.
+        session, part, renamed: as for `load_predictions`; so are errors.
+
+    Returns:
+        The checkpoints by role, the split, and the predictions by role.
     """
     paths = {role: find_checkpoint(name, session.run_root) for role, name in names.items()}
     from mptctl.inference.predict import predict
 
     checkpoints = _load_checkpoints(paths)
-    split = split_of(list(paths.values()), session)
+    split = find_split_of_models(list(paths.values()), session)
     if "old" in checkpoints and not renamed.intersection(checkpoints["old"].meta.class_names):
         _refuse_other_old_classes(checkpoints["old"], split)
     return checkpoints, split, predict(checkpoints, split, session, part=part, renamed=renamed)
 
 
 def _load_checkpoints(paths: Mapping[str, Path]) -> dict[str, Checkpoint]:
+    """Load a checkpoint from each path; keys stay."""
     from mptctl.models.checkpoint import load_checkpoint
 
     return {name: load_checkpoint(path) for name, path in paths.items()}
@@ -89,12 +107,15 @@ def _load_checkpoints(paths: Mapping[str, Path]) -> dict[str, Checkpoint]:
 def find_doubts(
     checkpoints: Mapping[str, Checkpoint], split: Split, judged: Collection[str]
 ) -> tuple[list[str], list[str]]:
-    """Warnings on models of ours, and sentences on those that are judged and whose run is not finished.
+    """Describe what is doubtful about checkpoints: another split in training, or an unfinished run.
 
     Args:
         checkpoints: by role.
-        split: the split that they are tested on.
-        judged: roles of models whose unfinished run is said apart from the warnings.
+        split: the split on which they are tested.
+        judged: roles whose unfinished runs are reported apart from the warnings.
+
+    Returns:
+        Warnings, and sentences on judged models whose runs are known to be unfinished.
     """
     from mptctl.models.finished import describe_unfinished
 
@@ -104,29 +125,29 @@ def find_doubts(
         for c in checkpoints.values()
         if c.meta.split_fingerprint not in (None, split.fingerprint, split.file.extends)
     ]
-    ends = {
-        role: end
-        for role, c in checkpoints.items()
-        if (end := describe_unfinished(c.path, c.meta)) is not None
-    }
-    warnings += [end.sentence for end in ends.values() if not end.certain]
-    warnings += [end.sentence for role, end in ends.items() if end.certain and role not in judged]
-    return warnings, [ends[role].sentence for role in judged if role in ends and ends[role].certain]
+    ends = {role: describe_unfinished(c.path, c.meta) for role, c in checkpoints.items()}
+    unfinished = {role: end.sentence for role, end in ends.items() if end is not None and end.certain}
+    warnings += [end.sentence for end in ends.values() if end is not None and not end.certain]
+    warnings += [sentence for role, sentence in unfinished.items() if role not in judged]
+    return warnings, [unfinished[role] for role in judged if role in unfinished]
 
 
 def _refuse_other_old_classes(old: Checkpoint, split: Split) -> None:
-    """Refuse an old model that knows some of the new classes, or not all of the old ones.
+    """Refuse an old model unless it knows exactly the old classes, or all classes of the split.
 
-    One that knows every class of the split is a model like the new one, and may be compared with it. Names
-    that are not the split's are refused elsewhere, for every model.
+    Class names that the split does not have are not refused here; `predict` refuses them for every model.
+
+    Raises:
+        CheckpointError: the classes differ.
+        DataError: the classes differ, and the model was trained on another split.
     """
     known = set(old.meta.class_names)
-    knows_others = not known <= set(split.classes.names)
-    if knows_others or known == set(split.classes.old) or known == set(split.classes.names):
+    has_unknown_names = not known <= set(split.classes.names)
+    if has_unknown_names or known == set(split.classes.old) or known == set(split.classes.names):
         return
     trained_on = old.meta.split_fingerprint
     try:
-        # Raises, since the classes are not the old ones, and says which are missing or too many.
+        # Always raises here; the message says which classes are missing or too many.
         columns_for(old.meta.class_names, split.classes.old, str(old.path))
     except CheckpointError as error:
         if trained_on in (None, split.fingerprint):
@@ -138,28 +159,30 @@ def _refuse_other_old_classes(old: Checkpoint, split: Split) -> None:
 
 
 def refuse_without_split(names: Sequence[str], run_root: Path) -> None:
-    """Refuse at once, before torch is imported, where there is no split or the only one cannot be read.
+    """Refuse names of models early, before torch is imported, if there is no split for them.
 
-    A split is looked for in the run root, and in and beside each run folder that is named by its path or by
-    that of a checkpoint in it. Of several splits `split_of` chooses later, when it knows the checkpoints.
+    A split is looked for in the run root, and in and beside each run folder; a name may be the path of a run
+    folder or of a checkpoint in it. If a model does not exist, nothing is refused: a later error says so. Of
+    several splits, `find_split_of_models` chooses one later.
 
     Raises:
-        UsageError, DataError: there is none, or it is damaged.
+        UsageError: there is no split.
+        DataError: the only split is damaged.
     """
-    # Not with pathlib, which raises at a loop of links and at a folder that cannot be read.
+    # os.path, since pathlib raises at a loop of links and at a folder that cannot be read.
     named = [Path(os.path.realpath(Path(name).expanduser())) for name in names]
     if not all(
         os.path.exists(path) or os.path.exists(run_root / name)
         for path, name in zip(named, names, strict=True)
     ):
-        return  # a model that is not there is said first
-    if_run_folders = {path.parent for path in named}
-    if_checkpoints = {path.parent.parent for path in named}
-    roots = {Path(os.path.realpath(run_root)), *if_run_folders, *if_checkpoints}
-    with_split = [root for root in roots if os.path.exists(root / SPLIT_NAME)]
+        return
+    beside_run_folders = {path.parent for path in named}
+    beside_checkpoints = {path.parent.parent for path in named}
+    roots = {Path(os.path.realpath(run_root)), *beside_run_folders, *beside_checkpoints}
+    roots_with_split = [root for root in roots if os.path.exists(root / SPLIT_NAME)]
     below = {Path(os.path.realpath(run_root / name)) for name in names}
     folders = [*below, *named]
-    if not with_split and not any(map(holds_split, folders)):
+    if not roots_with_split and not any(map(holds_split, folders)):
         refuse_no_split(run_root, folders)
-    if len(with_split) == 1:
-        load_split(with_split[0])
+    if len(roots_with_split) == 1:
+        load_split(roots_with_split[0])

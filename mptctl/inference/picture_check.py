@@ -1,4 +1,4 @@
-"""The search for a common way to prepare pictures in which a model from elsewhere errs clearly less."""
+"""Searches for a common preparation of pictures with which a model from elsewhere errs clearly less."""
 
 from __future__ import annotations
 
@@ -22,72 +22,72 @@ from mptctl.names import Channels, Progress, tell_nobody
 from mptctl.recipe import DataRecipe, differences
 from mptctl.recipe.data import Interpolation
 
-# Mean and deviation: of torchvision, of timm's "inception", of levels left at 0 to 1, and at 0 to 255.
+# Mean and std of common normalisations: torchvision, timm's "inception", levels 0 to 1, levels 0 to 255.
 NORMALISATIONS = (
     ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     ((0.5,) * 3, (0.5,) * 3),
     ((0.0,) * 3, (1.0,) * 3),
     ((0.0,) * 3, (1 / 255,) * 3),
 )
-# Side of the centre crop over the shorter side of the resized picture: no crop, and torchvision's.
+# Side of the centre crop / shorter side of the resized picture: no crop, and torchvision's.
 CROPS = (1.0, 0.875)
-# At most so many pictures, in batches, for about so long. A wrong normalisation shows on a few pictures; a
-# wrong interpolation may need many.
-MOST_PICTURES, BATCH, SECONDS = 5000, 50, 60.0
-# Level at which all intervals of a round hold together.
+# Most pictures to predict, pictures in a batch, and seconds after which no batch begins. A few pictures show
+# a wrong normalisation; a wrong interpolation may take many.
+MAX_PICTURES, BATCH, SECONDS = 5000, 50, 60.0
+# Joint interval level of all intervals in a round.
 LEVEL = 0.95
-# Several things can be wrong at once; each round corrects one.
+# A round corrects one fault of the preparation, and there may be several.
 ROUNDS = 3
 
 
-class Way(NamedTuple):
+class Preparation(NamedTuple):
     """A way to prepare pictures.
 
     Attributes:
         data: size, crop, interpolation and normalisation.
-        turned: the channels are reversed after normalisation, from RGB to BGR or back.
+        reverses_channels: the channels are reversed after normalisation, from RGB to BGR or back.
     """
 
     data: DataRecipe
-    turned: bool = False
+    reverses_channels: bool = False
 
 
-class BetterWay(NamedTuple):
-    """A way to prepare pictures in which a model errs clearly less.
+class BetterPreparation(NamedTuple):
+    """A preparation with which a model errs clearly less.
 
     Attributes:
-        way: that is better.
-        error: of the model with it.
-        error_before: of the model with the way that was named, on the same pictures.
+        preparation: the better preparation.
+        error: of the model with the better preparation.
+        error_before: of the model with the preparation that the user names, on the same pictures.
     """
 
-    way: Way
+    preparation: Preparation
     error: Rate
     error_before: Rate
 
     def flags(self, named: DataRecipe, channels: Channels) -> str:
-        """Options of `mptctl import` that choose this way.
+        """The options of `mptctl import` that choose the better preparation.
 
         Args:
-            named: the way that was named.
-            channels: the order of the channels that was named.
+            named: the preparation that the user names.
+            channels: the order of channels that the user names.
         """
         words: list[str] = []
-        for key, value, _ in differences(self.way.data, named, "data."):
+        for key, value, _ in differences(self.preparation.data, named, "data."):
             text = json.dumps(value, separators=(",", ":"))
             words.append(f"--set {shlex.quote(f'{key}={text}')}")
-        if self.way.turned:
+        if self.preparation.reverses_channels:
             words.append("--channels " + ("bgr" if channels == "rgb" else "rgb"))
         return " ".join(words)
 
 
 class Samples(NamedTuple):
-    """Held-out pictures and their right answers.
+    """Validation pictures and their true classes.
 
     Attributes:
-        plan: of the part that holds them.
-        rows: (n,) of the manifest.
-        targets: (n,) column of the right answer among the model's logits.
+        plan: reads the pictures; its recipe is the preparation that the user names.
+        rows: (n,) rows of the manifest.
+        targets: (n,) column of the true class among the model's logits.
     """
 
     plan: LoadPlan
@@ -95,61 +95,65 @@ class Samples(NamedTuple):
     targets: NDArray[np.int64]
 
 
-def find_better_way(model: nn.Module, samples: Samples, progress: Progress = tell_nobody) -> BetterWay | None:
-    """Find a common way to prepare pictures with which a model errs clearly less than with the plan's.
+def find_better_preparation(
+    model: nn.Module, samples: Samples, progress: Progress = tell_nobody
+) -> BetterPreparation | None:
+    """Find a common preparation of pictures with which a model errs clearly less than with the plan's.
 
-    Clearly: the interval of the difference of errors on the same pictures lies below zero; the intervals of
-    all ways of a round hold together. Takes at most a minute and a batch.
+    Clearly less: the interval of the change of the error, on the same pictures, lies below zero. All
+    intervals of a round hold jointly. The search takes at most `SECONDS` and one batch.
 
     Args:
         model: in evaluation mode, on the plan's device.
-        samples: to be answered.
-        progress: told how many pictures are answered.
+        samples: pictures to predict; at most `MAX_PICTURES` of them, drawn at random, are used.
+        progress: called with the number of predicted pictures.
 
     Returns:
-        None where no other way is clearly better.
+        None if no other preparation is clearly better.
 
     Raises:
-        DataError: a picture is gone or damaged.
+        DataError: a picture is missing or damaged.
     """
-    chosen = np.random.default_rng(0).permutation(len(samples.rows))[:MOST_PICTURES]
+    chosen = np.random.default_rng(0).permutation(len(samples.rows))[:MAX_PICTURES]
     samples = samples._replace(rows=samples.rows[chosen], targets=samples.targets[chosen])
     race = _Race(model, samples, time.monotonic() + SECONDS, progress)
-    best: BetterWay | None = None
-    now = Way(samples.plan.data)
+    best: BetterPreparation | None = None
+    current = Preparation(samples.plan.data)
     for _ in range(ROUNDS):
-        better = race.run(now, other_ways(now))
+        better = race.run(current, list_other_preparations(current))
         if better is None:
             break
         best = better if best is None else better._replace(error_before=best.error_before)
-        now = better.way
+        current = better.preparation
         if time.monotonic() > race.deadline:
             break
     return best
 
 
-def other_ways(way: Way) -> list[Way]:
-    """Common ways that differ from a given one in normalisation or order of channels, crop, or resizing."""
-    data = way.data
+def list_other_preparations(current: Preparation) -> list[Preparation]:
+    """List common preparations with another normalisation, order of channels, crop or interpolation."""
+    data = current.data
     norms = [(data.mean, data.std), *NORMALISATIONS]
     others = [
-        Way(data.model_copy(update={"mean": mean, "std": std}), turned)
-        for (mean, std), turned in product(norms, (way.turned, not way.turned))
+        Preparation(data.model_copy(update={"mean": mean, "std": std}), reverses_channels)
+        for (mean, std), reverses_channels in product(
+            norms, (current.reverses_channels, not current.reverses_channels)
+        )
     ]
-    cuts = [{"eval_resize": None, "eval_crop": None if crop == 1 else crop} for crop in CROPS]
+    crops = [{"eval_resize": None, "eval_crop": None if crop == 1 else crop} for crop in CROPS]
     resizes = [{"interpolation": interpolation} for interpolation in get_args(Interpolation)]
-    others += [way._replace(data=data.model_copy(update=keys)) for keys in (*cuts, *resizes)]
-    return [other for other in dict.fromkeys(others) if other != way]
+    others += [current._replace(data=data.model_copy(update=keys)) for keys in (*crops, *resizes)]
+    return [other for other in dict.fromkeys(others) if other != current]
 
 
 class _Race(NamedTuple):
-    """A race of ways to prepare pictures: one that is clearly worse than the first drops out.
+    """Compares preparations batch by batch; one that is clearly worse than the current one drops out.
 
     Attributes:
-        model: that answers.
-        samples: in the order in which they are answered.
-        deadline: of the monotonic clock, after which no further batch begins.
-        progress: told how many pictures are answered.
+        model: the model, in evaluation mode.
+        samples: pictures in the order of prediction.
+        deadline: time of the monotonic clock after which no batch begins.
+        progress: called with the number of predicted pictures.
     """
 
     model: nn.Module
@@ -157,58 +161,76 @@ class _Race(NamedTuple):
     deadline: float
     progress: Progress
 
-    def run(self, now: Way, others: list[Way]) -> BetterWay | None:
-        """The clearly better way with the fewest errors; None where no way is clearly better."""
-        level = 1 - (1 - LEVEL) / len(others)
-        right = {way: np.empty(0, dtype=bool) for way in (now, *others)}
+    def run(self, current: Preparation, others: list[Preparation]) -> BetterPreparation | None:
+        """Find the preparation with the fewest errors among those clearly better than the current one.
+
+        Returns:
+            None if none is clearly better.
+        """
+        level = 1 - (1 - LEVEL) / len(others)  # Bonferroni: so that all intervals hold jointly
+        right = {way: np.empty(0, dtype=bool) for way in (current, *others)}
         total = len(self.samples.rows)
         size = self.samples.plan.batch_size
         for start in range(0, total, size):
-            answered = self._ask(list(right), slice(start, start + size))
-            # A way that makes the same first batch as `now` drops out; later that may be chance.
-            ways = right if start else answered
-            right = {way: np.concatenate([right[way], answered.get(way, answered[now])]) for way in ways}
-            self.progress("pictures prepared in other ways", len(right[now]), total)
+            is_right = self._predict(list(right), slice(start, start + size))
+            # A preparation with the same first batch as the current one drops out; later that may be chance.
+            remaining = right if start else is_right
+            right = {
+                way: np.concatenate([right[way], is_right.get(way, is_right[current])]) for way in remaining
+            }
+            self.progress("pictures prepared in other ways", len(right[current]), total)
             for way in others:
-                if way in right and _difference(right[now], right[way], level)[0] > 0:
+                if way in right and _error_change(right[current], right[way], level)[0] > 0:
                     del right[way]
             if len(right) == 1 or time.monotonic() > self.deadline:
                 break
-        clear = [way for way in right if way != now and _difference(right[now], right[way], level)[1] < 0]
-        if not clear:
+        changes = {way: _error_change(right[current], right[way], level) for way in right if way != current}
+        better = [way for way, (_, upper) in changes.items() if upper < 0]
+        if not better:
             return None
-        best = max(clear, key=lambda way: np.count_nonzero(right[way]))
-        return BetterWay(best, error=_error(right[best]), error_before=_error(right[now]))
+        best = max(better, key=lambda way: np.count_nonzero(right[way]))
+        return BetterPreparation(best, error=_error(right[best]), error_before=_error(right[current]))
 
     @torch.no_grad()
-    def _ask(self, ways: list[Way], part: slice) -> dict[Way, NDArray[np.bool_]]:
-        """(n,) right answers by way; a way that makes the same pictures as the first is left out."""
+    def _predict(self, ways: list[Preparation], part: slice) -> dict[Preparation, NDArray[np.bool_]]:
+        """Predict a slice of the samples; return for each preparation whether predictions are right, (n,).
+
+        A preparation that gives the same pictures as the first one is left out.
+        """
         plan, device = self.samples.plan, self.samples.plan.device
         targets = torch.from_numpy(self.samples.targets[part]).to(device)
-        fitted: dict[tuple[int, Interpolation], list[Tensor]] = {
+        crops: dict[tuple[int, Interpolation], list[Tensor]] = {
             (data.resized_side, data.interpolation): [] for data, _ in ways
         }
         for row in self.samples.rows[part].tolist():
-            stored = plan.picture(row)  # one at a time: a photograph has many MB
-            for (side, interpolation), pictures in fitted.items():
+            stored = plan.picture(row)  # one at a time: a photograph takes many MB
+            for (side, interpolation), pictures in crops.items():
                 pictures.append(resize_and_crop(stored, side, plan.data.image_size, interpolation))
-        cuts = {cut: torch.stack(pictures).to(device) for cut, pictures in fitted.items()}
+        stacked = {key: torch.stack(pictures).to(device) for key, pictures in crops.items()}
         first: Tensor | None = None
-        right: dict[Way, NDArray[np.bool_]] = {}
-        for data, turned in ways:
-            cut = cuts[data.resized_side, data.interpolation]
-            images = channels_first(Normalisation(data, device)(cut))
-            images = images.flip(1) if turned else images
+        right: dict[Preparation, NDArray[np.bool_]] = {}
+        for data, reverses_channels in ways:
+            batch = stacked[data.resized_side, data.interpolation]
+            images = channels_first(Normalisation(data, device)(batch))
+            images = images.flip(1) if reverses_channels else images
             if first is None:
                 first = images
             elif torch.equal(images, first):
                 continue
-            right[Way(data, turned)] = is_top1_correct(self.model(images), targets).cpu().numpy()
+            right[Preparation(data, reverses_channels)] = (
+                is_top1_correct(self.model(images), targets).cpu().numpy()
+            )
         return right
 
 
-def _difference(before: NDArray[np.bool_], after: NDArray[np.bool_], level: float) -> Interval:
-    """Interval of the change of the error from one way to another, on the same pictures."""
+def _error_change(before: NDArray[np.bool_], after: NDArray[np.bool_], level: float) -> Interval:
+    """Interval of the change of the error from one preparation to another.
+
+    Args:
+        before: (n,) which predictions are right with the one preparation.
+        after: (n,) which predictions are right with the other, on the same pictures.
+        level: interval level, such as 0.95.
+    """
     both, lost = np.count_nonzero(before & after), np.count_nonzero(before & ~after)
     gained = np.count_nonzero(after & ~before)
     table = Counts(
@@ -221,4 +243,5 @@ def _difference(before: NDArray[np.bool_], after: NDArray[np.bool_], level: floa
 
 
 def _error(right: NDArray[np.bool_]) -> Rate:
+    """The error of predictions, given which of them are right."""
     return rate(int(np.count_nonzero(~right)), len(right))

@@ -1,4 +1,4 @@
-"""Sizes of the test pictures, looked at only where a comparison asks for slices by them."""
+"""Reads the sizes of test pictures, only if a comparison needs them for slices."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from mptctl.machine.facts import usable_cores
 from mptctl.names import Progress
 
 
-def lazy_picture_sizes(found: NamedModels, progress: Progress) -> Callable[[], PictureSizes] | None:
-    """A function that looks at every test picture, as it is stored, at its first call.
+def make_size_reader(compared: NamedModels, progress: Progress) -> Callable[[], PictureSizes] | None:
+    """Make a function that reads the shorter side of every stored test picture at its first call.
 
     Args:
-        found: the models that are compared.
-        progress: told how many pictures are looked at.
+        compared: the compared models.
+        progress: called with the number of pictures read.
 
     Returns:
-        The function, which raises DataError for a file that is gone, changed or damaged; None where no model
-        of ours is compared, and there are no pictures.
+        The function, which keeps its result and raises DataError for a file that is missing, changed or
+        damaged. None if only predictions files are compared, so that there are no pictures.
     """
-    split = found.split
+    split = compared.split
     if split is None:
         return None
 
     @cache
-    def look() -> PictureSizes:
+    def read_sizes() -> PictureSizes:
         rows = split.indices("test")
         sides: list[int] = []
         with ThreadPoolExecutor(usable_cores()) as pool:
@@ -40,4 +40,4 @@ def lazy_picture_sizes(found: NamedModels, progress: Progress) -> Callable[[], P
                     progress("looking at pictures", len(sides), len(rows))
         return PictureSizes(split.ids(rows), np.array(sides, dtype=np.int64))
 
-    return look
+    return read_sizes

@@ -1,4 +1,4 @@
-"""From models of ours to their predictions on one part of the split."""
+"""Computes predictions and features of checkpoints on one part of a split."""
 
 from __future__ import annotations
 
@@ -32,19 +32,24 @@ def predict(
     part: Part,
     renamed: frozenset[str] = frozenset(),
 ) -> dict[str, Predictions]:
-    """Logits of models of ours on one whole part; models that see pictures the same way share one pass.
+    """Predict one whole part of a split with each checkpoint, in float32.
+
+    Checkpoints whose recipes prepare pictures in the same way share one pass over the pictures.
 
     Args:
-        checkpoints: the models by role; each sees pictures as its own recipe says, and computes in float32.
-        split: whose pictures are asked.
-        session: where they compute, and who is told how far they are.
-        part: which of them; pictures of other parts are not read.
-        renamed: class names that the split need not know.
+        checkpoints: by role.
+        split: the pictures and their classes.
+        session: device and progress.
+        part: part of the split; pictures of other parts are not read.
+        renamed: class names of checkpoints that the split need not know.
+
+    Returns:
+        Predictions with logits, by role.
 
     Raises:
-        CheckpointError: a model knows classes that the split does not.
-        DataError: the split has no picture of that part, or pictures that are gone or damaged.
-        NonFiniteError: logits that are NaN.
+        CheckpointError: a checkpoint knows classes that the split does not.
+        DataError: the part has no picture, or a picture is missing or damaged.
+        NonFiniteError: logits are NaN.
     """
     rows = split.indices(part)
     logits = compute_outputs(checkpoints, split, session, part=part, renamed=renamed)
@@ -63,7 +68,7 @@ def predict(
 
 
 def load_onto(checkpoint: Checkpoint, device: torch.device) -> nn.Module:
-    """The model of a checkpoint on a device, in the memory format of its recipe."""
+    """Rebuild a checkpoint's model on a device, in the memory format of its recipe."""
     return place(load_model(checkpoint), device, channels_last=checkpoint.meta.recipe.runtime.channels_last)
 
 
@@ -77,12 +82,15 @@ def compute_outputs(
     load: Callable[[Checkpoint, torch.device], nn.Module] = load_onto,
     renamed: frozenset[str] = frozenset(),
 ) -> dict[str, NDArray[np.float32]]:
-    """The outputs of networks for one whole part, (n, width) by role, in the order of the split's rows.
+    """Compute the outputs of networks for one whole part of a split.
 
     Args:
         checkpoints, split, session, part, renamed: as for `predict`.
-        num_classes: only pictures of the split's first so many classes are asked; None: all.
-        load: makes the network of a checkpoint on a device; by default the model, whose outputs are logits.
+        num_classes: use only pictures of this number of classes, the split's first ones; None: all pictures.
+        load: makes a checkpoint's network on a device; by default the model, whose outputs are logits.
+
+    Returns:
+        (n, width) by role, in the order of the split's rows.
 
     Raises:
         CheckpointError, DataError: as `predict`.
@@ -95,31 +103,34 @@ def compute_outputs(
         _refuse_unknown_classes(checkpoint, split, renamed)
     groups: dict[DataRecipe, dict[str, Checkpoint]] = {}
     for role, checkpoint in checkpoints.items():
-        groups.setdefault(_evaluation_view(checkpoint.meta.recipe.data), {})[role] = checkpoint
+        groups.setdefault(_evaluation_settings(checkpoint.meta.recipe.data), {})[role] = checkpoint
     outputs: dict[str, NDArray[np.float32]] = {}
     for number, (data, members) in enumerate(groups.items()):
-        shown = _PassProgress(session.progress, part, number * len(rows), len(groups) * len(rows))
-        where = choose_device(session.device)
-        networks = {role: load(checkpoint, where) for role, checkpoint in members.items()}
+        progress = _PassProgress(session.progress, part, number * len(rows), len(groups) * len(rows))
+        device = choose_device(session.device)
+        networks = {role: load(checkpoint, device) for role, checkpoint in members.items()}
         batch_size = max(checkpoint.meta.recipe.optim.batch_size for checkpoint in members.values())
         plan = LoadPlan(
-            split, data, part, batch_size, seed=0, train=False, device=where, num_classes=num_classes
+            split, data, part, batch_size, seed=0, train=False, device=device, num_classes=num_classes
         )
-        outputs |= _one_pass(networks, plan, shown)
+        outputs |= _run_pass(networks, plan, progress)
     return outputs
 
 
 def compute_features(
     checkpoints: Mapping[str, Checkpoint], split: Split, session: Session, *, part: Part = "test"
 ) -> dict[str, NDArray[np.float32]]:
-    """The inputs of models' last layers for one whole part, (n, D) by role, in the order of the split's rows.
+    """Compute features, the inputs of models' last layers, for one whole part of a split.
 
     Args:
         checkpoints, split, session, part: as for `predict`.
 
+    Returns:
+        (n, D) by role, in the order of the split's rows.
+
     Raises:
         CheckpointError, DataError: as `predict`.
-        NonFiniteError: features that are NaN or infinite.
+        NonFiniteError: features are NaN or infinite.
     """
     features = compute_outputs(checkpoints, split, session, part=part, load=_load_without_classifier)
     for role, checkpoint in checkpoints.items():
@@ -131,25 +142,26 @@ def compute_features(
 
 
 def _load_without_classifier(checkpoint: Checkpoint, device: torch.device) -> nn.Module:
+    """Rebuild a checkpoint's model on a device, with the identity in place of its classifier."""
     model = load_onto(checkpoint, device)
     model.set_submodule(find_classifier(model, checkpoint.meta.recipe.model.arch).name, nn.Identity())
     return model
 
 
-def one_model(first: Checkpoint, second: Checkpoint) -> bool:
-    """Tell whether two checkpoints are one model: one file, or equal tensors, classes and pictures."""
+def is_same_model(first: Checkpoint, second: Checkpoint) -> bool:
+    """Tell whether two checkpoints are the same file, or equal in tensors, classes and preparation."""
     if first.path.resolve() == second.path.resolve():
         return True
     return (
         first.meta.class_names == second.meta.class_names
-        and _evaluation_view(first.meta.recipe.data) == _evaluation_view(second.meta.recipe.data)
+        and _evaluation_settings(first.meta.recipe.data) == _evaluation_settings(second.meta.recipe.data)
         and first.model.keys() == second.model.keys()
         and all(torch.equal(tensor, second.model[key]) for key, tensor in first.model.items())
     )
 
 
-def image_reader(split: Split, *, part: Part) -> Callable[[str], NDArray[np.uint8] | None]:
-    """A reader of a part's pictures by sample id, (H, W, 3) uint8; it gives None where none can be read."""
+def make_image_reader(split: Split, *, part: Part) -> Callable[[str], NDArray[np.uint8] | None]:
+    """Make a function that reads a part's pictures by sample id: (H, W, 3) uint8, or None if unreadable."""
     rows = split.indices(part)
     row_of = dict(zip(split.ids(rows).tolist(), rows.tolist(), strict=True))
 
@@ -164,18 +176,27 @@ def image_reader(split: Split, *, part: Part) -> Callable[[str], NDArray[np.uint
 
 @dataclass(frozen=True)
 class _PassProgress:
-    """The progress of a pass among several: ``before`` pictures were seen in earlier ones."""
+    """Reports progress of one pass as part of several passes.
+
+    Attributes:
+        progress: called with text, pictures done and pictures in all.
+        part: part of the split, for the text.
+        before: pictures of earlier passes.
+        total: pictures of all passes.
+    """
 
     progress: Progress
     part: Part
     before: int
     total: int
 
-    def seen(self, count: int) -> None:
+    def report(self, count: int) -> None:
+        """Report that ``count`` pictures of this pass are done."""
         self.progress(f"{self.part} pictures", self.before + count, self.total)
 
 
 def _refuse_unknown_classes(checkpoint: Checkpoint, split: Split, renamed: frozenset[str]) -> None:
+    """Raise CheckpointError if a checkpoint knows classes that are neither the split's nor in ``renamed``."""
     known = renamed.union(split.classes.names)
     unknown = [name for name in checkpoint.meta.class_names if name not in known]
     if unknown:
@@ -185,34 +206,38 @@ def _refuse_unknown_classes(checkpoint: Checkpoint, split: Split, renamed: froze
         )
 
 
-def _evaluation_view(data: DataRecipe) -> DataRecipe:
-    """The recipe without what only training looks at, so that models that see alike are found alike."""
-    plain = DataRecipe.model_validate({})
-    return data.model_copy(update={key: getattr(plain, key) for key in keys_of("data", TRAINING)})
+def _evaluation_settings(data: DataRecipe) -> DataRecipe:
+    """A recipe with the keys that only training uses at their defaults; equal if evaluation is the same."""
+    defaults = DataRecipe.model_validate({})
+    return data.model_copy(update={key: getattr(defaults, key) for key in keys_of("data", TRAINING)})
 
 
-def _one_pass(
-    networks: Mapping[str, nn.Module], plan: LoadPlan, shown: _PassProgress
+def _run_pass(
+    networks: Mapping[str, nn.Module], plan: LoadPlan, progress: _PassProgress
 ) -> dict[str, NDArray[np.float32]]:
-    """Outputs (n, width) of each network for the plan's rows, in their order."""
+    """Compute outputs (n, width) of each network for the plan's rows, in their order.
+
+    Raises:
+        DataError: a picture is missing or damaged, or the loader missed or repeated a sample.
+    """
     rows, pictures = plan.indices, len(plan.split.manifest)
     outputs: dict[str, NDArray[np.float32]] = {}
-    place = np.full(pictures, -1, dtype=np.int64)
-    place[rows] = np.arange(len(rows))
+    position_of_row = np.full(pictures, -1, dtype=np.int64)
+    position_of_row[rows] = np.arange(len(rows))
     counts = np.zeros(pictures, dtype=np.int64)
-    loader = make_loader(plan, progress=shown.progress)
+    loader = make_loader(plan, progress=progress.progress)
     try:
-        count = 0
-        for batch, found in forward(list(networks.values()), loader):
+        done = 0
+        for batch, batch_outputs in forward(list(networks.values()), loader):
             index = batch.index.numpy()
             np.add.at(counts, index, 1)
-            at = place[index]
-            for role, output in zip(networks, found, strict=True):
+            positions = position_of_row[index]
+            for role, output in zip(networks, batch_outputs, strict=True):
                 if role not in outputs:
                     outputs[role] = np.empty((len(rows), output.shape[1]), dtype=np.float32)
-                outputs[role][at] = output.cpu().numpy()
-            count += len(at)
-            shown.seen(count)
+                outputs[role][positions] = output.cpu().numpy()
+            done += len(index)
+            progress.report(done)
     finally:
         loader.close()
     refuse_miscounted(counts, rows)
@@ -220,18 +245,18 @@ def _one_pass(
 
 
 def refuse_miscounted(counts: NDArray[np.int64], expected: NDArray[np.int64]) -> None:
-    """Refuse an evaluation that missed a sample or saw one twice.
+    """Refuse an evaluation that did not see each expected sample exactly once, and no other.
 
     Args:
         counts: (M,) how often each row of the manifest was seen, over all workers.
-        expected: (n,) rows that were to be seen once.
+        expected: (n,) rows to be seen once.
 
     Raises:
-        DataError: how many are missing or were seen more than once, or did not belong there.
+        DataError: samples are missing, repeated, or not expected; the message has their numbers.
     """
-    off = counts - np.bincount(expected, minlength=len(counts))
-    if off.any():
+    excess = counts - np.bincount(expected, minlength=len(counts))
+    if excess.any():
         raise DataError(
-            f"evaluation saw {(off < 0).sum()} samples not at all and {(off > 0).sum()} too often or without "
-            f"need, of {len(expected)}; its result is not valid"
+            f"evaluation saw {(excess < 0).sum()} samples not at all and {(excess > 0).sum()} too often or "
+            f"without need, of {len(expected)}; its result is not valid"
         )

@@ -19,7 +19,7 @@ from mptctl.data.split import Split
 from mptctl.errors import DataError, UsageError, some
 from mptctl.evaluation.rates import negative_flips
 from mptctl.files import Model
-from mptctl.inference.own_models import named_checkpoints
+from mptctl.inference.own_models import load_named_checkpoints
 from mptctl.inference.predict import compute_features
 from mptctl.machine.facts import git_commit, versions
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_model
@@ -94,7 +94,7 @@ def add_classes(request: AddRequest, session: Session) -> AddReport:
             predicts no validation sample right.
         StorageError: the folder cannot be written.
     """
-    checkpoints, split = named_checkpoints([request.run], session)
+    checkpoints, split = load_named_checkpoints([request.run], session)
     checkpoint = checkpoints[request.run]
     refuse_unfit(checkpoint, split)
     run = RunDir(run_folder(split.run_root, request.name))

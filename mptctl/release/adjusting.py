@@ -19,7 +19,7 @@ from mptctl.evaluation.pairing.pairs import choose_old_classes, pair
 from mptctl.evaluation.pairing.sanity import IDENTICAL, same_content
 from mptctl.evaluation.reading.readers import is_predictions_file
 from mptctl.inference.named_models import NamedModels, load_predictions
-from mptctl.inference.own_models import split_of
+from mptctl.inference.own_models import find_split_of_models
 from mptctl.machine.facts import git_commit, versions
 from mptctl.methods.rows import first_best_epoch
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint, load_model
@@ -80,7 +80,7 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
     checkpoints = [path]
     if request.old is not None and not _is_predictions(request.old):
         checkpoints.append(find_checkpoint(request.old, session.run_root))
-    split = split_of(checkpoints, session)
+    split = find_split_of_models(checkpoints, session)
     checkpoint = load_checkpoint(path)
     refuse_unfit(checkpoint, split)
     _refuse_second_choice(request, checkpoint)

@@ -17,7 +17,7 @@ from mptctl.data.split import Split
 from mptctl.errors import DataError, GateFailed, NonFiniteError, UsageError
 from mptctl.evaluation.pairing.paired_answers import flip_counts
 from mptctl.files import Model, output_file, scratch_folder, write_atomically
-from mptctl.inference.own_models import named_checkpoints
+from mptctl.inference.own_models import load_named_checkpoints
 from mptctl.inference.predict import compute_outputs, load_onto
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
 from mptctl.models.export_meta import ExportMeta, Preprocessing, sidecar
@@ -118,7 +118,7 @@ def export(request: ExportRequest, session: Session) -> ExportReport:
         StorageError: a file cannot be written.
     """
     refuse_contradictions(request)
-    checkpoints, split = named_checkpoints([request.run], session)
+    checkpoints, split = load_named_checkpoints([request.run], session)
     checkpoint = checkpoints[request.run]
     if checkpoint.meta.recipe.model.arch in PROGRAMS:
         raise UsageError(f"{checkpoint.path}: is a program already; export the run that it was made from")

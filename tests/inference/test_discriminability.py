@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mptctl.inference.discriminability import spread
+from mptctl.inference.discriminability import compute_spread
 
 
 def test_a_case_by_hand() -> None:
@@ -14,7 +14,7 @@ def test_a_case_by_hand() -> None:
     Within: (.5 + 0) / 2 = .25. Between: 1.5^2 + .5^2 = 2.5.
     """
     features = np.array([[3, 0], [0, 0.2], [-5, 0], [-1, 0]], dtype=np.float32)
-    found = spread(features, np.array(["a", "a", "b", "b"]))
+    found = compute_spread(features, np.array(["a", "a", "b", "b"]))
     assert found is not None
     assert (found.classes, found.pictures) == (2, 4)
     assert (found.between, found.within, found.ratio) == pytest.approx((2.5, 0.25, 10.0), abs=1e-6)
@@ -27,14 +27,14 @@ def test_many_classes_are_the_mean_over_pairs() -> None:
     x = features / np.linalg.norm(features, axis=1, keepdims=True)
     means = np.stack([x[labels == name].mean(axis=0) for name in "abcdef"]).astype(np.float64)
     pairs = [((means[i] - means[j]) ** 2).sum() for i in range(6) for j in range(6) if i != j]
-    found = spread(features, labels)
+    found = compute_spread(features, labels)
     assert found is not None
     assert found.between == pytest.approx(np.mean(pairs), rel=1e-5)
 
 
 def test_edges() -> None:
     features = np.array([[1, 0], [0, 1], [0, 0]], dtype=np.float32)
-    assert spread(features[:2], np.array(["a", "a"])) is None
-    found = spread(features, np.array(["a", "b", "c"]))
+    assert compute_spread(features[:2], np.array(["a", "a"])) is None
+    found = compute_spread(features, np.array(["a", "b", "c"]))
     assert found is not None
     assert (found.within, found.ratio) == (0.0, None)

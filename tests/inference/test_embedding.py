@@ -10,7 +10,7 @@ import torch
 
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, NonFiniteError
-from mptctl.inference.embedding import embed
+from mptctl.inference.embedding import compute_embeddings
 from mptctl.inference.predict import predict
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from mptctl.names import Session
@@ -33,7 +33,7 @@ def test_the_classifier_over_the_features_gives_the_models_answers(
 ) -> None:
     rows = digits.indices("test")
     predictions = predict(models, digits, CPU, part="test")
-    for name, found in embed(models, digits, CPU).items():
+    for name, found in compute_embeddings(models, digits, CPU).items():
         known = digits.labels[rows] < (5 if name == "old" else 10)
         assert found.points.shape == (int(known.sum()), 2)
         np.testing.assert_array_equal(found.labels, digits.labels[rows][known])
@@ -58,7 +58,7 @@ def test_a_model_of_another_class_order_answers_in_that_of_the_split(
         weights[key] = weights[key][order]
     path = digits.run_root / "turned.pt"
     save_checkpoint(path, new.meta.model_copy(update={"class_names": names}), weights)
-    straight, turned = embed({"a": new, "b": load_checkpoint(path)}, digits, CPU).values()
+    straight, turned = compute_embeddings({"a": new, "b": load_checkpoint(path)}, digits, CPU).values()
     np.testing.assert_array_equal(straight.points, turned.points)
     np.testing.assert_array_equal(straight.answers(straight.points), turned.answers(turned.points))
 
@@ -72,7 +72,7 @@ def test_another_embedding_is_refused_with_what_to_train(
     run(short_recipe(f"model.embedding_dim={key}", "optim.max_steps=1"), "wide")
     wide = load_checkpoint(digits.run_root / "wide" / "best.pt")
     with pytest.raises(CheckpointError, match=rf"wide/best\.pt: {said}.*model\.embedding_dim=2"):
-        embed({"wide": wide}, digits, CPU)
+        compute_embeddings({"wide": wide}, digits, CPU)
 
 
 def test_features_that_are_not_finite_are_refused(
@@ -85,4 +85,4 @@ def test_features_that_are_not_finite_are_refused(
     path = tmp_path / "nan.pt"
     save_checkpoint(path, models["new"].meta, weights)
     with pytest.raises(NonFiniteError, match=r"nan\.pt: .*not finite"):
-        embed({"nan": load_checkpoint(path)}, digits, CPU)
+        compute_embeddings({"nan": load_checkpoint(path)}, digits, CPU)

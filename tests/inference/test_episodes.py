@@ -12,12 +12,12 @@ from torch.nn import functional as F
 from mptctl.inference.episodes import (
     PASSES,
     Episode,
+    compare_with_centroids,
     draw_episode,
     fit_heads,
-    logistic_regressions,
-    nearest_centroids,
+    fit_logistic_regressions,
 )
-from mptctl.inference.few_shot import EpisodeRequest, answer_episodes, score
+from mptctl.inference.few_shot import EpisodeRequest, measure_episodes, summarise_accuracies
 
 ROWS = [np.arange(0, 9), np.arange(20, 32), np.arange(40, 47), np.arange(60, 80)]
 
@@ -45,8 +45,8 @@ def test_an_episode_holds_different_pictures_of_different_classes_and_depends_on
 def test_the_first_episodes_are_the_same_however_many_there_are() -> None:
     features = torch.rand(80, 6, generator=torch.Generator().manual_seed(1))
     request = EpisodeRequest(way=3, shot=2, query=4, episodes=5)
-    few = answer_episodes(features, ROWS, request, cosine=False)
-    more = answer_episodes(features, ROWS, EpisodeRequest(3, 2, 4, 9), cosine=False)
+    few = measure_episodes(features, ROWS, request, cosine=False)
+    more = measure_episodes(features, ROWS, EpisodeRequest(3, 2, 4, 9), cosine=False)
     for name in ("head", "centroid", "logistic"):
         assert (more[name][:5] == few[name]).all()
         assert more[name].shape == (9,)
@@ -57,7 +57,7 @@ def test_centroids_by_hand() -> None:
     support = torch.tensor([[[2.0, 0.0], [0.0, 7.0], [-1.0, 0.0], [-5.0, 0.0]]], dtype=torch.float64)
     query = torch.tensor([[[3.0, 0.0], [-3.0, 4.0]]], dtype=torch.float64)
     # (1, 0): squared distances .5 and 4. (-.6, .8): 1.21 + .09 = 1.3 and .16 + .64 = .8.
-    got = nearest_centroids(support, query, 2)[0]
+    got = compare_with_centroids(support, query, 2)[0]
     want = -torch.tensor([[0.5, 4.0], [1.3, 0.8]], dtype=torch.float64)
     torch.testing.assert_close(got - got[:, :1], want - want[:, :1])
 
@@ -107,7 +107,7 @@ def test_the_fitted_head_is_what_torchs_own_descent_comes_to(
 @pytest.mark.parametrize(("way", "shot", "width"), [(3, 2, 40), (4, 3, 5)])
 def test_logistic_regression_is_scikit_learns(way: int, shot: int, width: int) -> None:
     support, query, _, _ = episodes(way, shot, width)
-    got = logistic_regressions(support, query, way)
+    got = fit_logistic_regressions(support, query, way)
     labels = np.arange(way).repeat(shot)
     for number in range(len(support)):
         x, q = (F.normalize(each[number]).numpy() for each in (support, query))
@@ -121,13 +121,13 @@ def test_classes_that_are_far_apart_are_all_told_apart() -> None:
         features[rows, number] = 1.0
     request = EpisodeRequest(way=3, shot=2, query=4, episodes=4)
     for cosine in (False, True):
-        for found in answer_episodes(features, ROWS, request, cosine=cosine).values():
+        for found in measure_episodes(features, ROWS, request, cosine=cosine).values():
             assert found.tolist() == [1.0] * 4
 
 
 def test_a_score_by_hand() -> None:
     """Mean .5; deviation of 0, .5 and 1 is .5, over the root of 3, times 1.96."""
-    found = score(np.array([0.0, 0.5, 1.0]))
+    found = summarise_accuracies(np.array([0.0, 0.5, 1.0]))
     assert found.accuracy == 0.5
     assert found.ci95 == pytest.approx(1.959964 * 0.5 / 3**0.5, rel=1e-6)
-    assert score(np.array([0.25])).ci95 is None
+    assert summarise_accuracies(np.array([0.25])).ci95 is None

@@ -15,7 +15,14 @@ from torch import Tensor, nn
 
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import make_split
-from mptctl.inference.picture_check import BetterWay, Samples, Way, _Race, find_better_way, other_ways
+from mptctl.inference.picture_check import (
+    BetterPreparation,
+    Preparation,
+    Samples,
+    _Race,
+    find_better_preparation,
+    list_other_preparations,
+)
 from mptctl.names import Channels, tell_nobody
 from mptctl.recipe import DataRecipe
 
@@ -76,9 +83,9 @@ def held_out(folder: Path, draw: Draw, told: DataRecipe) -> Samples:
     return Samples(plan, plan.indices, split.labels[plan.indices])
 
 
-def checked(folder: Path, draw: Draw, model: nn.Module, told: DataRecipe) -> BetterWay | None:
+def checked(folder: Path, draw: Draw, model: nn.Module, told: DataRecipe) -> BetterPreparation | None:
     """The better way that is found for a model on pictures of two classes, prepared as is told."""
-    return find_better_way(model.eval(), held_out(folder, draw, told))
+    return find_better_preparation(model.eval(), held_out(folder, draw, told))
 
 
 def pixels(**keys: object) -> DataRecipe:
@@ -158,7 +165,7 @@ def test_a_way_stays_where_a_last_batch_looks_the_same_in_it(tmp_path: Path) -> 
     # The files of a part are in the order of their names: the last is the one grey picture, alone in its batch.
     samples = Samples(samples.plan, samples.rows[-51:], samples.targets[-51:])
     race = _Race(blue_first(COLOUR).eval(), samples, time.monotonic() + 60, tell_nobody)
-    now = Way(pixels())
-    better = race.run(now, other_ways(now))
+    now = Preparation(pixels())
+    better = race.run(now, list_other_preparations(now))
     assert better is not None
     assert better.flags(pixels(), "rgb") == "--channels bgr"

@@ -15,7 +15,7 @@ from mptctl.errors import CheckpointError, DataError, NonFiniteError, UsageError
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.reading.predictions import save_predictions
 from mptctl.inference.named_models import NamedModels, load_predictions
-from mptctl.inference.predict import image_reader, predict
+from mptctl.inference.predict import make_image_reader, predict
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint, save_checkpoint
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.networks import build_model
@@ -263,7 +263,7 @@ def test_run_folders_named_by_path_are_tested_on_their_own_split(split: Split, t
 
 def test_pictures_by_id(split: Split) -> None:
     rows = split.indices("test")
-    read = image_reader(split, part="test")
+    read = make_image_reader(split, part="test")
     found = read(str(split.ids(rows[:1])[0]))
     assert found is not None
     np.testing.assert_array_equal(found, split.picture(int(rows[0])))
@@ -290,7 +290,7 @@ def test_asked_for_the_validation_part_no_test_picture_is_read(folder_split: Spl
         load_predictions(names, Session(folder_split.run_root, "cpu"), part="test")
 
 
-@pytest.mark.parametrize("ask_for_a_part", [load_predictions, predict, image_reader])
+@pytest.mark.parametrize("ask_for_a_part", [load_predictions, predict, make_image_reader])
 def test_every_call_names_its_part(ask_for_a_part: Callable[..., object]) -> None:
     part = inspect.signature(ask_for_a_part).parameters["part"]
     assert (part.default, part.kind) == (part.empty, part.KEYWORD_ONLY)

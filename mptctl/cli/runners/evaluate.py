@@ -38,7 +38,7 @@ from mptctl.files.output_kinds import (
     has_header,
 )
 from mptctl.inference.named_models import NamedModels, load_updates
-from mptctl.inference.picture_sizes import lazy_picture_sizes
+from mptctl.inference.picture_sizes import make_size_reader
 from mptctl.machine.facts import git_commit
 from mptctl.machine.signals import StopRequest, interruptible
 from mptctl.names import LOGGED_FLIPS, Session, TrackerName
@@ -117,7 +117,7 @@ def evaluate_updates(old: str, news: list[str], flags: EvaluateFlags) -> None:
             updates = load_updates(given, news, session, part="test", renamed=request.question.renamed)
             with_pictures = [loaded for loaded in updates if loaded.split is not None]
             first = with_pictures[0] if with_pictures else updates[0]
-            pictures = lazy_picture_sizes(first, session.progress)
+            pictures = make_size_reader(first, session.progress)
             for new, loaded in zip(news, updates, strict=True):
                 slicing = request.question.slicing_for(loaded.models, loaded.split)
                 reports[new] = _compare_and_write(request, new, loaded, replace(slicing, pictures=pictures))

@@ -12,7 +12,7 @@ from mptctl.cli.messages import warn
 from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.cli.show import show
 from mptctl.files import read_names
-from mptctl.inference.own_models import named_checkpoints
+from mptctl.inference.own_models import load_named_checkpoints
 from mptctl.models.run_folder import find_checkpoint
 from mptctl.names import Session
 from mptctl.report.media.progress_bars import showing_progress
@@ -37,11 +37,13 @@ def measure_episodes(
         as_json: print JSON.
     """
     chosen = None if classes is None else read_names(classes, "--classes")
-    checkpoints, split = named_checkpoints([run], session)
-    from mptctl.inference.few_shot import EpisodeRequest, few_shot
+    checkpoints, split = load_named_checkpoints([run], session)
+    from mptctl.inference.few_shot import EpisodeRequest, measure_few_shot
 
     with showing_progress(session) as session:
-        report = few_shot(checkpoints[run], split, EpisodeRequest(**episodes), session, classes=chosen)
+        report = measure_few_shot(
+            checkpoints[run], split, EpisodeRequest(**episodes), session, classes=chosen
+        )
     warn(report.warnings)
     show(report, "few_shot:few_shot_document", as_json=as_json)
 
@@ -95,14 +97,14 @@ def analyse_features(
     outputs = Outputs()
     outputs.add_figure("--out", figure)
     outputs.check(files_read_for(runs, session.run_root), prints=as_json)
-    checkpoints, split = named_checkpoints(runs, session)
-    from mptctl.inference.discriminability import DiscriminabilityReport, discriminability
+    checkpoints, split = load_named_checkpoints(runs, session)
+    from mptctl.inference.discriminability import DiscriminabilityReport, measure_discriminability
     from mptctl.inference.few_shot import EpisodeRequest
     from mptctl.report.figures.few_shot import draw_discriminability
     from mptctl.report.media.svg import save_figure
 
     with showing_progress(session) as session:
-        measured = discriminability(checkpoints, split, EpisodeRequest(**episodes), session)
+        measured = measure_discriminability(checkpoints, split, EpisodeRequest(**episodes), session)
     save_figure(draw_discriminability(measured), figure)
     report = DiscriminabilityReport(runs=measured, figure=str(figure))
     show(report, "few_shot:discriminability_document", as_json=as_json)

@@ -10,10 +10,10 @@ import typer
 from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.data.held_split import relocate
 from mptctl.data.split import load_split
-from mptctl.inference.own_models import named_checkpoints
+from mptctl.inference.own_models import load_named_checkpoints
 from mptctl.names import Session
 from mptctl.recipe import DEFAULT_PRESET, load_recipe
-from mptctl.recipe.picture_words import training_words
+from mptctl.recipe.picture_words import describe_training_pictures
 from mptctl.report.documents.class_names import class_name
 from mptctl.report.media.progress_bars import showing_progress
 
@@ -32,13 +32,13 @@ def draw_embedding(runs: list[str], session: Session, path: Path) -> None:
     outputs = Outputs()
     outputs.add_figure("--out", path)
     outputs.check(files_read_for(runs, session.run_root))
-    checkpoints, split = named_checkpoints(runs, session)
-    from mptctl.inference.embedding import embed
+    checkpoints, split = load_named_checkpoints(runs, session)
+    from mptctl.inference.embedding import compute_embeddings
     from mptctl.report.figures.embedding import draw_embeddings
     from mptctl.report.media.svg import save_figure
 
     with showing_progress(session) as session:
-        embeddings = embed(checkpoints, split, session)
+        embeddings = compute_embeddings(checkpoints, split, session)
     # A panel has the name of the run's folder, unless two runs share that name.
     titles = {name: Path(name).name for name in embeddings}
     if len(set(titles.values())) < len(titles):
@@ -86,5 +86,5 @@ def draw_training_pictures(
         ]
         captions.append("\n".join(lines))
     save_figure(draw_sheet(sheet.pictures, captions), path)
-    typer.echo(training_words(chosen.data), err=True)
+    typer.echo(describe_training_pictures(chosen.data), err=True)
     typer.echo(str(path))

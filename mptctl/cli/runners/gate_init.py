@@ -19,7 +19,7 @@ from mptctl.evaluation.reading.workspace import workspace
 from mptctl.files import writing
 from mptctl.files.output_kinds import OutputKind
 from mptctl.inference.named_models import load_predictions
-from mptctl.inference.picture_sizes import lazy_picture_sizes
+from mptctl.inference.picture_sizes import make_size_reader
 from mptctl.names import Session
 from mptctl.report.media.progress_bars import showing_progress
 
@@ -56,7 +56,7 @@ def write_gate_file(old: str, new: str, flags: ComparedFlags, out: Path, session
                 class_map=question.class_map,
                 slicing=replace(
                     question.slicing_for(found.models, found.split),
-                    pictures=lazy_picture_sizes(found, session.progress),
+                    pictures=make_size_reader(found, session.progress),
                 ),
                 identical=found.identical,
                 unfinished=found.unfinished,

@@ -48,7 +48,7 @@ def import_model(
             "--recipe, or run mptctl split SOURCE first"
         )
     # Imported after the check, because torch takes seconds.
-    from mptctl.inference.imported import look_at_imported
+    from mptctl.inference.imported import validate_imported
     from mptctl.models.importing import prepare_import, read_class_names, write_import
 
     folder = run_folder(run_root, name)
@@ -77,7 +77,7 @@ def import_model(
     )
     # Measured before anything is written, so that a model that cannot be measured leaves no run.
     with showing_progress(Session(run_root, checkpoint.meta.recipe.runtime.device)) as session:
-        look = look_at_imported(checkpoint, channels, split, session)
+        look = validate_imported(checkpoint, channels, split, session)
     split_json = split.file.model_dump_json(indent=2) if split else None
     path = write_import(checkpoint, split_json, overwrite=overwrite, log=print_line)
     if split is not None:

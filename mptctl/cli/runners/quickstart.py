@@ -13,7 +13,7 @@ from mptctl.cli.show import show
 from mptctl.errors import Stopped, UsageError
 from mptctl.files import write_atomically
 from mptctl.files.output_kinds import HTML
-from mptctl.inference.predict import image_reader
+from mptctl.inference.predict import make_image_reader
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.documents.quickstart import print_quickstart
 from mptctl.report.documents.study import watch_study
@@ -50,7 +50,7 @@ def show_quickstart(run_root: Path, seed: int, *, overwrite: bool, as_json: bool
         message = f"{run_root}: the quickstart was stopped; start it anew with --overwrite"
         raise Stopped(message, error.signum) from error
     pictures, sources = (
-        image_reader(done.split, part="test"),
+        make_image_reader(done.split, part="test"),
         ProvenanceCollector(done.found, sys.argv).finish(),
     )
     write_atomically(page, render_html(done.flips, pictures, provenance=sources).encode())

@@ -138,9 +138,9 @@ def _picture_reader(
     None where there is neither.
     """
     if split is not None:
-        from mptctl.inference.predict import image_reader
+        from mptctl.inference.predict import make_image_reader
 
-        return image_reader(split, part="test")
+        return make_image_reader(split, part="test")
     if data_root is None:
         return None
     from mptctl.report.media.pictures import pictures_below

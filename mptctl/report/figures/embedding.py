@@ -64,7 +64,7 @@ def _draw_panel(axes: Axes, name: str, embedding: Embedding) -> None:
     middle = (low + high) / 2
     x, y = (np.linspace(centre - half_side, centre + half_side, GRID) for centre in middle)
     plane = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    class_of_cell = embedding.answers(plane).reshape(GRID, GRID)
+    class_of_cell = embedding.predict(plane).reshape(GRID, GRID)
     axes.imshow(
         1 - TINT * (1 - colours[class_of_cell]),
         extent=(x[0], x[-1], y[0], y[-1]),
