@@ -14,9 +14,9 @@ from mptctl.recipe import (
     Recipe,
     change_recipe,
     differences,
-    keys_of,
+    list_changeable_keys,
+    list_marked_keys,
     load_recipe,
-    may_change_between_starts,
     preset_names,
     recipe_keys,
 )
@@ -262,12 +262,12 @@ def test_every_key_says_what_it_is() -> None:
 
 
 def test_marks_say_what_a_key_changes() -> None:
-    assert keys_of("data", SPEED) == {"loader", "threads", "prefetch", "resident_limit_gb"}
-    assert keys_of("data", TRAINING) == {
+    assert list_marked_keys("data", SPEED) == {"loader", "threads", "prefetch", "resident_limit_gb"}
+    assert list_marked_keys("data", TRAINING) == {
         *("augment", "padding", "flip", "scale", "ratio", "transforms"),
         *("sampling", "mixup", "cutmix", "mix_probability"),
     }
-    free = may_change_between_starts()
+    free = list_changeable_keys()
     assert {"runtime.device", "runtime.threads", "data.hw_decoder_load"} <= free
     assert not {"optim.lr", "runtime.seed", "data.augment", "runtime.precision"} & free
 

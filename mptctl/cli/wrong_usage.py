@@ -83,9 +83,9 @@ def _suggested_flag(unknown: str, flags: Sequence[str], words: Sequence[str]) ->
     if ALSO_CALLED.get(unknown) in flags:
         return f"; did you mean {ALSO_CALLED[unknown]}?"
     if "--set" in flags:
-        from mptctl.recipe import keys_called
+        from mptctl.recipe import find_keys_by_name
 
-        keys = keys_called(unknown.lstrip("-").replace("-", "_"))
+        keys = find_keys_by_name(unknown.lstrip("-").replace("-", "_"))
         if keys:
             value = _guessed_value_of(unknown, words)
             return "; did you mean " + " or ".join(f"--set {key}={value}" for key in keys) + "?"

@@ -21,7 +21,7 @@ from mptctl.machine.device import choose_device
 from mptctl.models.checkpoint import Checkpoint
 from mptctl.names import Channels, Session
 from mptctl.recipe import DataRecipe
-from mptctl.recipe.picture_words import evaluation_words
+from mptctl.recipe.picture_words import describe_evaluation_pictures
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def validate_imported(
     names = checkpoint.meta.class_names
     lines = [
         f"{len(names)} classes, first {names[0]}, last {names[-1]}",
-        f"pictures: {evaluation_words(data)}",
+        f"pictures: {describe_evaluation_pictures(data)}",
     ]
     if split is None:
         lines.append(f"not validated: no {SPLIT_NAME} in {session.run_root}; run mptctl split SOURCE first")
@@ -133,8 +133,8 @@ def _preparation_warning(
     return (
         "warning: no better than always answering one class, which errs on "
         f"{100 * constant_error(counts):.2f} %; most likely the model saw pictures made in another way "
-        f"({evaluation_words(data)}; see --set data.image_size, data.eval_resize, data.mean, data.std), or "
-        "the class names are not in the order of its logits"
+        f"({describe_evaluation_pictures(data)}; see --set data.image_size, data.eval_resize, data.mean, "
+        "data.std), or the class names are not in the order of its logits"
     )
 
 

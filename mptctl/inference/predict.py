@@ -21,7 +21,7 @@ from mptctl.machine.device import choose_device, place
 from mptctl.models.checkpoint import Checkpoint, load_model
 from mptctl.models.heads import find_classifier
 from mptctl.names import Part, Progress, Session
-from mptctl.recipe import TRAINING, DataRecipe, keys_of
+from mptctl.recipe import TRAINING, DataRecipe, list_marked_keys
 
 
 def predict(
@@ -209,7 +209,7 @@ def _refuse_unknown_classes(checkpoint: Checkpoint, split: Split, renamed: froze
 def _evaluation_settings(data: DataRecipe) -> DataRecipe:
     """A recipe with the keys that only training uses at their defaults; equal if evaluation is the same."""
     defaults = DataRecipe.model_validate({})
-    return data.model_copy(update={key: getattr(defaults, key) for key in keys_of("data", TRAINING)})
+    return data.model_copy(update={key: getattr(defaults, key) for key in list_marked_keys("data", TRAINING)})
 
 
 def _run_pass(

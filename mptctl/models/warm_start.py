@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 import torch
 from torch import nn
@@ -44,9 +45,7 @@ def copy_weights(model: nn.Module, source: Checkpoint, class_names: Sequence[str
 def refuse_other_network(source: Checkpoint, recipe: Recipe) -> None:
     """Raise UsageError if a checkpoint's recipe differs from another in a key of `SAME_NETWORK`."""
     for key in SAME_NETWORK:
-        group, _, field = key.partition(".")
-        was = getattr(getattr(source.meta.recipe, group), field)
-        now = getattr(getattr(recipe, group), field)
+        was, now = attrgetter(key)(source.meta.recipe), attrgetter(key)(recipe)
         if was != now:
             raise UsageError(
                 f"method.init {recipe.method.init}: {source.path} has {key} {was}, this recipe {now}; set "

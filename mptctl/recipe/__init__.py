@@ -1,4 +1,4 @@
-"""The recipe of a run: frozen, validated, and made of a preset, a file and overrides."""
+"""The recipe of a run: a frozen, validated record, made from a preset, a file and overrides."""
 
 from mptctl.recipe.criterion import CriterionRecipe
 from mptctl.recipe.data import ROUNDING, SPEED, TRAINING, DataRecipe
@@ -9,16 +9,16 @@ from mptctl.recipe.reading import (
     NearestPreset,
     change_recipe,
     describe_missing_keys,
+    find_nearest_preset,
     load_recipe,
-    nearest_preset,
     preset_names,
 )
 from mptctl.recipe.validation import (
     batch_differences,
     differences,
-    keys_called,
-    keys_of,
-    may_change_between_starts,
+    find_keys_by_name,
+    list_changeable_keys,
+    list_marked_keys,
     recipe_keys,
     validate_criterion,
     validate_method,
@@ -42,11 +42,11 @@ __all__ = [
     "change_recipe",
     "describe_missing_keys",
     "differences",
-    "keys_called",
-    "keys_of",
+    "find_keys_by_name",
+    "find_nearest_preset",
+    "list_changeable_keys",
+    "list_marked_keys",
     "load_recipe",
-    "may_change_between_starts",
-    "nearest_preset",
     "preset_names",
     "recipe_keys",
     "validate_criterion",

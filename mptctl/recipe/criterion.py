@@ -1,7 +1,6 @@
-"""The criterion of a recipe: the names that there are, and their parameters with defaults and ranges.
+"""The recipe's group `criterion`: names of criteria, and their parameters with defaults and ranges.
 
-Defaults are those of Liu et al., "The Devil is in the Margin" (CVPR 2022), section 4, where nothing else is
-said.
+Defaults are those of Liu et al., "The Devil is in the Margin" (CVPR 2022), section 4, unless noted.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from mptctl.files.explained import nearest, shown
 from mptctl.files.model import NOTHING, Typed
 
 CriterionName = Literal["ce", "ls", "fl", "flsd", "ecp", "mbls"]
-# The criterion that each setting belongs to.
+# For each setting, the criterion that uses it.
 SETTING_OF: Mapping[str, CriterionName] = {
     "smoothing": "ls",
     "gamma": "fl",
@@ -32,41 +31,41 @@ SETTING_OF: Mapping[str, CriterionName] = {
     "alpha": "mbls",
     "reduction": "mbls",
 }
-# What computes class weights from the numbers of pictures, and beta of the effective number of samples.
+# Ways to compute class weights from numbers of pictures, and beta of the effective number of samples.
 WeightsName = Literal["inverse", "effective"]
 EFFECTIVE_BETA = 0.999
 
-# Context of a dump that holds the keys of `Group.LATER` whatever they are.
+# Serialisation context of `Group` that keeps the keys of `Group.LATER` also at their defaults.
 ALL_KEYS = "all keys"
 
 
 class Group(Typed):
-    """A group of keys of a recipe: numbers are finite, and the type of a key decides how a value is read.
+    """A group of keys of a recipe. Numbers are finite; a key's type decides how its value is read.
 
     Attributes:
-        LATER: keys that came after checkpoints and caches were written; at their defaults they are left out
-            of what is made into digests and cache keys, so that those stay what they were.
+        LATER: keys that are newer than existing checkpoints and caches. At their defaults they are left out
+            of dumps, so that digests and cache keys of older recipes do not change.
     """
 
-    # JSON has no infinity as a number; the text is read back as one.
+    # JSON has no infinite number: infinity is written as text, which is read back as a number.
     model_config = ConfigDict(allow_inf_nan=False, ser_json_inf_nan="strings")
     LATER: ClassVar[frozenset[str]] = frozenset()
 
     @model_serializer(mode="wrap")
-    def _without_later_defaults(
+    def _dump_without_later_defaults(
         self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
     ) -> dict[str, object]:
-        # Builtin types alone: pydantic 2.10 looks these names up in the file of each subclass.
+        # The annotation must be of builtin types: pydantic 2.10 looks up names in each subclass's file.
         content: dict[str, object] = handler(self)
         if info.context == ALL_KEYS:
             return content
         fields = type(self).model_fields
-        idle = {key for key in self.LATER if getattr(self, key) == fields[key].default}
-        return {key: value for key, value in content.items() if key not in idle}
+        at_default = {key for key in self.LATER if getattr(self, key) == fields[key].default}
+        return {key: value for key, value in content.items() if key not in at_default}
 
 
 class CriterionRecipe(Group):
-    """The cost of the student's own answers, in every method."""
+    """The loss of the student's own predictions, a part of every method."""
 
     LATER = frozenset({"class_weights"})
 
@@ -75,16 +74,18 @@ class CriterionRecipe(Group):
         description="cross-entropy, label smoothing, focal loss, the same with two gammas, explicit "
         "confidence penalty, or margin-based label smoothing",
     )
-    smoothing: float = Field(0.05, ge=0, le=1, description="ls: part of the target that all classes share")
+    smoothing: float = Field(
+        0.05, ge=0, le=1, description="ls: part of the target that is spread over all classes"
+    )
     gamma: float = Field(3.0, ge=0, description="fl: exponent of 1 - p of the true class")
-    weight: float = Field(0.1, ge=0, description="ecp: weight of the entropy that is taken off")
+    weight: float = Field(0.1, ge=0, description="ecp: weight of the entropy, which is subtracted")
     margin: float = Field(
         10.0,
         ge=0,
         allow_inf_nan=True,  # infinity is cross-entropy, the limit; NaN is not >= 0
-        description="mbls: distance from the largest logit that costs nothing",
+        description="mbls: distance from the largest logit up to which a logit costs nothing",
     )
-    alpha: float = Field(0.1, ge=0, description="mbls: weight of what lies beyond the margin")
+    alpha: float = Field(0.1, ge=0, description="mbls: weight of the distance beyond the margin")
     reduction: Literal["mean", "sum"] = Field(
         "mean",
         description="mbls over classes: mean as the published code, sum as the paper (Eq. 4)",
@@ -101,36 +102,36 @@ class CriterionRecipe(Group):
 
     @field_validator("class_weights", mode="before")
     @classmethod
-    def _refuse_other_words(cls, said: object) -> object:
-        if isinstance(said, str) and said not in (*get_args(WeightsName), *NOTHING):
+    def _refuse_unknown_weights(cls, value: object) -> object:
+        if isinstance(value, str) and value not in (*get_args(WeightsName), *NOTHING):
             raise ValueError(
-                f"criterion.class_weights: no such file or choice: {shown(said)}"
-                f"{nearest(said, get_args(WeightsName))}"
+                f"criterion.class_weights: no such file or choice: {shown(value)}"
+                f"{nearest(value, get_args(WeightsName))}"
             )
-        return said
+        return value
 
     @field_validator("class_weights", mode="after")
     @classmethod
-    def _weights_are_above_0(cls, said: WeightsName | dict[str, float] | None) -> object:
-        for name, weight in said.items() if isinstance(said, dict) else ():
+    def _refuse_weights_not_above_0(cls, value: WeightsName | dict[str, float] | None) -> object:
+        for name, weight in value.items() if isinstance(value, dict) else ():
             if weight <= 0:
                 raise ValueError(f"criterion.class_weights: {shown(name)}: must be above 0, got {weight:g}")
-        return said
+        return value
 
 
-def refuse_idle(
+def refuse_unused_settings(
     recipe: CriterionRecipe, keys: Iterable[str], where: str, *, names: Collection[str] = ()
 ) -> None:
-    """Refuse settings that change nothing under the criterion that was chosen.
+    """Refuse settings of other criteria than the chosen one, since they change nothing.
 
     Args:
-        recipe: the group.
-        keys: that a person gave.
-        where: what to call it in a message.
-        names: further criteria whose settings may stand there.
+        recipe: the group, with the name of the chosen criterion.
+        keys: keys of the group that the user gives; unknown keys pass.
+        where: name of the recipe in the message.
+        names: further criteria whose settings are allowed.
 
     Raises:
-        UsageError: names the setting, and the criterion that it belongs to.
+        UsageError: names the setting, and the criterion that uses it.
     """
     for key in keys:
         owner = SETTING_OF.get(key, recipe.name)

@@ -1,4 +1,4 @@
-"""The data group of keys: size, augmentation and normalisation of pictures, the loader; and marks of keys."""
+"""The recipe's group `data`: size, augmentation and normalisation of pictures, and the loader."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from mptctl.names import LoaderName
 from mptctl.recipe.criterion import Group
 from mptctl.recipe.transforms import GaussianBlur, Step, read_steps
 
-# Marks of a field. What changes how fast a run is, and nothing else;
+# Marks of a recipe's keys. The key changes only how fast a run is.
 SPEED: dict[str, Any] = {"changes": "speed"}
-# what changes the last bits of a result as well;
+# The key changes speed, and the last bits of results.
 ROUNDING: dict[str, Any] = {"changes": "rounding"}
-# what only training looks at, so that it changes nothing in evaluation.
+# The key changes pictures in training only, not in evaluation.
 TRAINING: dict[str, Any] = {"changes": "training pictures"}
 
 
 Interpolation = Literal["bilinear", "bicubic"]
-# Pixels of the largest side that a JPEG can have (ITU-T T.81, B.2.2).
+# Largest side of a JPEG, in pixels (ITU-T T.81, B.2.2).
 LARGEST_SIDE = 65_535
 
 
 class DataRecipe(Group):
-    """The pictures that the model sees: size, augmentation, normalisation and the loader."""
+    """The model's pictures: size, augmentation, normalisation and the loader."""
 
     LATER: ClassVar[frozenset[str]] = frozenset(
         {"transforms", "interpolation", "eval_crop", "sampling", "mixup", "cutmix", "mix_probability"}
@@ -63,23 +63,23 @@ class DataRecipe(Group):
     )
     sampling: Literal["none", "balanced", "sqrt"] = Field(
         "none",
-        description="classes of an epoch: as often as they have pictures, all as often, or by the square "
-        "root of their pictures; as many draws as pictures",
+        description="how often an epoch draws a class: by its number of pictures, equally often, or by the "
+        "square root of its number; an epoch has as many draws as pictures",
         json_schema_extra=TRAINING,
     )
     mixup: float = Field(
         0.0,
         ge=0,
         le=100,
-        description="MixUp: lambda of a pair is of Beta(mixup, mixup); 0: none; with cutmix: half of the "
-        "pairs",
+        description="MixUp: lambda of a pair is drawn from Beta(mixup, mixup); 0: no MixUp; together with "
+        "cutmix, half of the pairs each",
         json_schema_extra=TRAINING,
     )
     cutmix: float = Field(
-        0.0, ge=0, le=100, description="CutMix: the same, of its box", json_schema_extra=TRAINING
+        0.0, ge=0, le=100, description="CutMix: lambda, as of mixup", json_schema_extra=TRAINING
     )
     mix_probability: float = Field(
-        1.0, gt=0, le=1, description="part of the pairs that is mixed", json_schema_extra=TRAINING
+        1.0, gt=0, le=1, description="part of the pairs that are mixed", json_schema_extra=TRAINING
     )
     eval_resize: PositiveInt | None = Field(
         None, description="shorter side before the centre crop in evaluation, in pixels; default: image_size"
@@ -130,14 +130,14 @@ class DataRecipe(Group):
 
     @model_validator(mode="before")
     @classmethod
-    def _read_former_name(cls, content: object) -> object:
+    def _rename_former_key(cls, content: object) -> object:
         content = with_current_data_keys(content)
         if isinstance(content, Mapping) and "workers" in content:
             raise ValueError("data.workers: the former name of data.threads, which is there too; remove it")
         return content
 
     @model_validator(mode="after")
-    def _ranges_are_ranges(self) -> DataRecipe:
+    def _refuse_wrong_ranges(self) -> DataRecipe:
         if min(self.std) <= 0:
             raise ValueError(f"data.std: must be above 0, got {list(self.std)}")
         for key, (low, high) in {"scale": self.scale, "ratio": self.ratio}.items():
@@ -155,7 +155,7 @@ class DataRecipe(Group):
         return self
 
     @model_validator(mode="after")
-    def _crop_is_said_once(self) -> DataRecipe:
+    def _refuse_two_sizes_before_crop(self) -> DataRecipe:
         if self.eval_crop is not None and self.eval_resize is not None:
             raise ValueError(
                 f"data.eval_crop: says what data.eval_resize, {self.eval_resize}, says too; set one of them "
@@ -164,7 +164,7 @@ class DataRecipe(Group):
         return self
 
     @model_validator(mode="after")
-    def _kernels_fit(self) -> DataRecipe:
+    def _refuse_large_blur_kernels(self) -> DataRecipe:
         for place, step in enumerate(self.transforms):
             if isinstance(step, GaussianBlur) and step.kernel_size // 2 >= self.image_size:
                 raise ValueError(
@@ -177,7 +177,7 @@ class DataRecipe(Group):
     def resized_side(self) -> int:
         """Shorter side before the centre crop in evaluation, in pixels."""
         if self.eval_crop is not None:
-            return math.floor(self.image_size / self.eval_crop)  # as timm rounds
+            return math.floor(self.image_size / self.eval_crop)  # rounded as in timm
         return self.eval_resize or self.image_size
 
     @property
@@ -187,7 +187,10 @@ class DataRecipe(Group):
 
 
 def with_current_data_keys(data: object) -> object:
-    """Rename `workers`, as recipes and checkpoints of earlier versions call the key, to `threads`."""
+    """Rename the key `workers` of earlier versions to `threads`; return anything else as it is.
+
+    Nothing is renamed if ``data`` has both keys.
+    """
     if not isinstance(data, Mapping) or "workers" not in data or "threads" in data:
         return data
     return {"threads" if key == "workers" else key: value for key, value in data.items()}

@@ -1,4 +1,4 @@
-"""The groups and keys of a recipe, frozen and validated."""
+"""The recipe and its groups `model`, `method` and `runtime`: keys, defaults, ranges, rules between keys."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mptctl.recipe.criterion import ALL_KEYS, CriterionRecipe, Group
 from mptctl.recipe.data import ROUNDING, SPEED, DataRecipe
 from mptctl.recipe.optim import OptimRecipe
 
-# s of each head where the recipe names none (Liu et al., ECCV 2020).
+# Default scale s of each head (Liu et al., ECCV 2020).
 SCALES: dict[HeadName, float] = {"linear": 1.0, "cosine": 30.0, "linear-margin": 5.0}
 
 
 class ModelRecipe(Group):
-    """The network that is trained, and how much of it."""
+    """The network, and which parts of it are trained."""
 
     LATER = frozenset({"freeze", "drop_path"})
 
@@ -59,19 +59,19 @@ class ModelRecipe(Group):
     )
     head_margin: float = Field(
         0.0,
-        description="m of such a head; in training s * m is taken off the true class's logit before the "
-        "criterion",
+        description="margin m of a cosine or linear-margin head; training subtracts s * m from the true "
+        "class's logit before the criterion",
     )
     dropblock: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="part of the maps that DropBlock leaves out after the last two stages of a ResNet",
+        description="part of the maps that DropBlock sets to 0 in the last two stages of a ResNet",
     )
     dropblock_size: PositiveInt = Field(5, description="side of DropBlock's squares, in places of the map")
 
     @model_validator(mode="after")
-    def _a_linear_head_has_no_margin(self) -> ModelRecipe:
+    def _refuse_margin_of_linear_head(self) -> ModelRecipe:
         for key, value in (("head_scale", self.head_scale), ("head_margin", self.head_margin)):
             if self.head == "linear" and value:
                 raise ValueError(
@@ -81,7 +81,7 @@ class ModelRecipe(Group):
         return self
 
     @model_validator(mode="after")
-    def _a_frozen_body_is_not_frozen_again(self) -> ModelRecipe:
+    def _refuse_double_freezing(self) -> ModelRecipe:
         if self.freeze and self.train == "head":
             raise ValueError(
                 "model.freeze: with model.train head all but the classifier is frozen already; leave one of "
@@ -96,42 +96,42 @@ class ModelRecipe(Group):
 
     @property
     def true_class_margin(self) -> float:
-        """The number s * m that training takes off the true class's logit before the criterion."""
+        """The number s * m that training subtracts from the true class's logit before the criterion."""
         return self.scale_of_head * self.head_margin
 
 
 class MethodRecipe(Group):
-    """The loss and its settings; what is not said is the paper's."""
+    """The method and its loss; defaults are those of the MPT paper."""
 
     name: MethodName = Field("no-treatment", description="method, set by the command")
     init: Init = Field(
         "fresh",
-        description="what the model begins with: fresh or pretrained weights; the old model's, whose rows "
-        "of the old classes and batch statistics it keeps; or the reference's",
+        description="initial weights: fresh or pretrained ones, or those of the old model or the reference, "
+        "with their batch statistics and the classifier rows of classes that they know",
     )
     k: float = Field(4.0, ge=0, description="bias on the logits of new classes in training (Delta of Eq. 2)")
     k_schedule: KSchedule = Field(
         "constant",
-        description="k in every epoch, or moved on a line over the epochs: to 0 in the last, or from 0 in "
-        "the first",
+        description="k over the epochs: constant, falling linearly to 0 in the last epoch, or rising "
+        "linearly from 0 in the first",
     )
     max_nfr: float | None = Field(
         None,
         gt=0,
         lt=100,
-        description="methods with a bias: largest NFR, percent; k is where the run begins, and is moved in "
-        "its third quarter so that the validation part shows no more",
+        description="methods with a bias: largest NFR, percent; k is the initial value, and moves in the "
+        "third quarter of the run so that NFR on the validation part stays within this limit",
     )
     confidence: float = Field(
         0.95,
         gt=0.5,
         lt=1,
-        description="level of the two-sided interval of NFR whose upper end is to meet max_nfr",
+        description="level of NFR's two-sided interval, whose upper end is to be within max_nfr",
     )
     gate: Gate = Field(
         "none",
-        description="pct and mpt: where they distil: from all teachers everywhere, or from the old model "
-        "where the student is wrong and from the reference where the student is right",
+        description="pct and mpt: samples of the distillation: all samples from all teachers; or from the "
+        "old model where the student is wrong, and from the reference where the student is right",
     )
     lam: float | None = Field(
         None, ge=0, description="weight of each distillation; default 1.0 for KL, 0.4 for LM"
@@ -153,7 +153,7 @@ class MethodRecipe(Group):
     )
 
     @model_validator(mode="after")
-    def _one_thing_moves_k(self) -> MethodRecipe:
+    def _refuse_two_movers_of_k(self) -> MethodRecipe:
         if self.max_nfr is not None and self.k_schedule != "constant":
             raise ValueError(
                 f"method.max_nfr: moves k itself; set method.k_schedule to constant, got {self.k_schedule}"
@@ -162,7 +162,7 @@ class MethodRecipe(Group):
 
 
 class RuntimeRecipe(Group):
-    """The device and precision of a run; but for seed and batch statistics, they change only rounding."""
+    """Seed, device, precision and caches; only seed and batch statistics change more than rounding."""
 
     seed: int = Field(0, ge=0, le=2**31 - 1, description="seed of initial weights, order and augmentation")
     device: str = Field("auto", description="auto, cpu, cuda or cuda:N", json_schema_extra=ROUNDING)
@@ -171,13 +171,15 @@ class RuntimeRecipe(Group):
         description="autocast type of the student's forward pass; in fp32 a GPU's convolutions are in TF32 "
         "where torch allows it, as it does by default, and its matrix products are not",
     )
-    teacher_precision: Literal["fp32", "bf16"] = Field("fp32", description="the same of the teachers")
+    teacher_precision: Literal["fp32", "bf16"] = Field(
+        "fp32", description="autocast type of the teachers' forward passes"
+    )
     channels_last: bool = Field(True, description="memory format of convolutions")
     compile: bool = Field(False, description="compile the student with torch.compile")
     sync_batchnorm: bool = Field(
         False,
-        description="several workers: batch normalisation by the statistics of the global batch, as one "
-        "worker has them; false: each worker by its own part",
+        description="with several workers: batch normalisation by the statistics of the global batch, as "
+        "with one worker; false: by those of each worker's own part",
     )
     deterministic: bool = Field(
         False,
@@ -187,13 +189,13 @@ class RuntimeRecipe(Group):
     threads: int = Field(
         0,
         ge=0,
-        description="CPU threads of torch; 0 takes what tune finds, or else torch's choice",
+        description="CPU threads of torch; 0: what runtime.tune finds, or else torch's choice",
         json_schema_extra=ROUNDING,
     )
     tune: bool = Field(
         True,
-        description="on a CPU, where neither threads nor OMP_NUM_THREADS says how many: time a step before "
-        "the first one with all cores, half of them and so on, and take the fastest",
+        description="on a CPU, if neither runtime.threads nor OMP_NUM_THREADS is set: before the first step, "
+        "time a step with all cores, half of them and so on, and take the fastest",
         json_schema_extra=SPEED,
     )
     checkpoint_every_steps: int = Field(
@@ -207,10 +209,10 @@ class RuntimeRecipe(Group):
 
 
 class Recipe(Group):
-    """Everything that decides what a training run does, beside the split.
+    """All settings of a training run, which together with the split determine its result.
 
-    Raises (through `load_recipe`):
-        UsageError: an unknown key, a wrong type or a value out of range, with the nearest valid name.
+    Validation raises pydantic's ValidationError; `load_recipe` and `validate_recipe` raise UsageError
+    instead.
     """
 
     data: DataRecipe = Field(default_factory=lambda: DataRecipe.model_validate({}))
@@ -221,7 +223,7 @@ class Recipe(Group):
     runtime: RuntimeRecipe = Field(default_factory=lambda: RuntimeRecipe.model_validate({}))
 
     @model_validator(mode="after")
-    def _pieces_fit(self) -> Recipe:
+    def _refuse_conflicting_groups(self) -> Recipe:
         if self.optim.batch_size // self.optim.accumulate < 2:
             raise ValueError("optim.accumulate: pieces of fewer than 2 pictures; batch normalisation needs 2")
         method, patience = self.method, self.optim.patience
@@ -245,11 +247,14 @@ class Recipe(Group):
         return self
 
     def to_yaml(self) -> str:
-        """The recipe as the YAML that `load_recipe` reads back to an equal recipe."""
-        optim, said = self.optim, ""
+        """The recipe as YAML with every key, which `load_recipe` reads back as an equal recipe.
+
+        If the learning rate is scaled with the batch, a comment states the scaled rate.
+        """
+        optim, comment = self.optim, ""
         if optim.lr_for_batch is not None:
-            said = (
+            comment = (
                 f"# learning rate at its height: {optim.scaled_lr:g} (optim.lr {optim.lr:g} for batches of "
                 f"{optim.lr_for_batch}, {optim.lr_scale}, for this one of {optim.batch_size})\n"
             )
-        return said + str(yaml.safe_dump(self.model_dump(mode="json", context=ALL_KEYS), sort_keys=False))
+        return comment + str(yaml.safe_dump(self.model_dump(mode="json", context=ALL_KEYS), sort_keys=False))

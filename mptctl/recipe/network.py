@@ -1,39 +1,40 @@
-"""The keys of a recipe that say which network its weights are of, and how that network sees pictures."""
+"""Copies the keys for network and pictures from the recipe of the run whose weights a model begins with."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from operator import attrgetter
 from pathlib import Path
 
 from mptctl.recipe.fields import Recipe
 from mptctl.recipe.reading import change_recipe, load_recipe
 
-# Keys that must agree where a model begins with the weights of another one.
+# Keys that must be equal if a model begins with the weights of another model.
 SAME_NETWORK = (
     "model.arch", "model.stem", "model.embedding_dim", "model.head", "model.head_scale", "data.image_size",
     "data.mean", "data.std",
 )  # fmt: skip
-SEEN_IN_EVALUATION = ("data.interpolation", "data.eval_resize", "data.eval_crop")
+# Keys of the preparation of pictures that may differ, but are copied too.
+PREPARATION = ("data.interpolation", "data.eval_resize", "data.eval_crop")
 
 
-def with_network_of(recipe: Recipe, run_recipe: Path, said: Collection[str]) -> Recipe:
-    """Take the network and the preparation of pictures from the recipe of the run that a model begins with.
+def copy_network_keys(recipe: Recipe, run_recipe: Path, kept: Collection[str]) -> Recipe:
+    """Return a recipe with the network and preparation of pictures of the run that the model begins with.
 
     Args:
-        recipe: of the model; stays as it is.
-        run_recipe: the file of the run's recipe; where it is not there, nothing is taken.
-        said: dotted keys, or groups such as ``model``, that stand as they are.
+        recipe: the model's recipe; not changed.
+        run_recipe: ``recipe.yaml`` of the run; if there is no such file, ``recipe`` is returned.
+        kept: dotted keys, or groups such as ``model``, that are not copied.
 
     Raises:
-        UsageError: the file is no recipe, or what it says does not go with what was said.
+        UsageError: the file is no recipe, or its values conflict with the kept ones.
     """
     if not run_recipe.is_file():
         return recipe
-    theirs = load_recipe(str(run_recipe), of_run=True)
-    keys = [key.partition(".") for key in (*SAME_NETWORK, *SEEN_IN_EVALUATION) if key not in said]
-    taken = {
-        f"{group}.{field}": getattr(getattr(theirs, group), field)
-        for group, _, field in keys
-        if group not in said
+    source = load_recipe(str(run_recipe), of_run=True)
+    copied = {
+        key: attrgetter(key)(source)
+        for key in (*SAME_NETWORK, *PREPARATION)
+        if key not in kept and key.partition(".")[0] not in kept
     }
-    return change_recipe(recipe, taken, str(run_recipe))
+    return change_recipe(recipe, copied, str(run_recipe))

@@ -1,4 +1,4 @@
-"""The optimizer's group of keys: weights' updates, their rates, and the length of training."""
+"""The recipe's group `optim`: the optimizer, its learning rate and the length of training."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class OptimRecipe(Group):
     LATER = frozenset({"layer_decay", "head_lr", "no_decay", "min_lr", "patience"})
 
     name: Literal["sgd", "adamw", "adam"] = Field("sgd", description="optimizer")
-    lr: float = Field(0.1, gt=0, description="learning rate at its height")
+    lr: float = Field(0.1, gt=0, description="highest learning rate")
     lr_for_batch: PositiveInt | None = Field(
         None,
-        description="batch that optim.lr is for, and from which it is scaled to batch_size; default: this "
-        "one",
+        description="batch size that optim.lr is meant for; optim.lr is scaled from it to batch_size; "
+        "default: not scaled",
     )
     lr_scale: Literal["linear", "sqrt"] = Field(
-        "linear", description="how the learning rate grows with the batch, where optim.lr_for_batch is set"
+        "linear", description="how the learning rate grows with the batch size, if optim.lr_for_batch is set"
     )
     layer_decay: float | None = Field(
         None,
@@ -33,7 +33,7 @@ class OptimRecipe(Group):
         "optim.lr",
     )
     head_lr: float | None = Field(
-        None, gt=0, description="learning rate of the classifier at its height; default: optim.lr"
+        None, gt=0, description="highest learning rate of the classifier; default: optim.lr"
     )
     momentum: float = Field(0.9, ge=0, lt=1, description="momentum of SGD")
     weight_decay: float = Field(5e-4, ge=0, description="L2 penalty (SGD, Adam) or decoupled decay (AdamW)")
@@ -70,7 +70,7 @@ class OptimRecipe(Group):
     )
 
     @model_validator(mode="after")
-    def _a_cosine_has_its_own_keys(self) -> OptimRecipe:
+    def _refuse_keys_of_other_schedules(self) -> OptimRecipe:
         if self.min_lr and self.schedule != "cosine":
             raise ValueError(
                 f"optim.min_lr: is the end of a cosine; set optim.schedule to cosine, got {self.schedule}"
@@ -88,7 +88,7 @@ class OptimRecipe(Group):
         return self
 
     @model_validator(mode="after")
-    def _milestones_drop(self) -> OptimRecipe:
+    def _refuse_wrong_milestones(self) -> OptimRecipe:
         if self.milestones is not None and self.schedule != "step":
             raise ValueError(
                 f"optim.milestones: the {self.schedule} schedule has none; set optim.schedule to step, or "
@@ -99,15 +99,15 @@ class OptimRecipe(Group):
         return self
 
     def total_steps(self, steps_per_epoch: int) -> int:
-        """Optimizer steps of a whole run."""
+        """Number of optimizer steps of a whole run: all epochs, or fewer if `max_steps` is smaller."""
         steps = self.epochs * steps_per_epoch
         return min(steps, self.max_steps or steps)
 
     @property
     def scaled_lr(self) -> float:
-        """Computes the learning rate at its height for this batch: the recipe's, scaled with the batch.
+        """The highest learning rate, scaled from batches of `lr_for_batch` to `batch_size`.
 
-        Linear in the batch (Goyal et al. 2017), or in its square root.
+        The rate is scaled with the batch size (Goyal et al. 2017) or with its square root.
         """
         if self.lr_for_batch is None:
             return self.lr

@@ -1,4 +1,4 @@
-"""The whole of what a picture goes through, from the file to the model, in words."""
+"""Describes in words how pictures are prepared for the model, in evaluation and in training."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from mptctl.recipe.data import DataRecipe
 from mptctl.recipe.transforms import RandomErasing
 
 
-def evaluation_words(data: DataRecipe) -> str:
-    """Size, crop and normalisation of a picture in evaluation."""
+def describe_evaluation_pictures(data: DataRecipe) -> str:
+    """Describe size, crop and normalisation of a picture in evaluation."""
     return f"{_resized(data, data.resized_side)}, {_normalised(data)}"
 
 
-def training_words(data: DataRecipe) -> str:
-    """Crop, mirroring, normalisation and mixing of a picture in training."""
+def describe_training_pictures(data: DataRecipe) -> str:
+    """Describe crop, mirroring, further steps, normalisation, mixing and sampling of pictures in training."""
     size = data.image_size
     if data.augment == "random-resized-crop":
         low, high = (100 * part for part in data.scale)
@@ -25,20 +25,15 @@ def training_words(data: DataRecipe) -> str:
     else:
         crop = _resized(data, size)
     mirrored = ", half of them mirrored" if data.flip else ""
-    pixels: list[str] = []
-    erasing: list[str] = []
-    for step in data.transforms:
-        (erasing if isinstance(step, RandomErasing) else pixels).append(repr(step))
-    return ", ".join([f"{crop}{mirrored}", *pixels, _normalised(data), *erasing, *_drawn(data)])
+    before = [repr(step) for step in data.transforms if not isinstance(step, RandomErasing)]
+    after = [repr(step) for step in data.transforms if isinstance(step, RandomErasing)]
+    return ", ".join([f"{crop}{mirrored}", *before, _normalised(data), *after, *_mixing_and_sampling(data)])
 
 
-def _drawn(data: DataRecipe) -> list[str]:
-    """Words on the mixing of neighbours and the drawing of classes, where a recipe has them."""
-    ways = [
-        f"{name} (alpha {alpha:g})"
-        for name, alpha in (("MixUp", data.mixup), ("CutMix", data.cutmix))
-        if alpha
-    ]
+def _mixing_and_sampling(data: DataRecipe) -> list[str]:
+    """Words on MixUp and CutMix and on the sampling of classes; empty for a recipe without them."""
+    alphas = {"MixUp": data.mixup, "CutMix": data.cutmix}
+    ways = [f"{name} (alpha {alpha:g})" for name, alpha in alphas.items() if alpha]
     words = []
     if ways:
         share = "pairs" if data.mix_probability == 1 else f"{100 * data.mix_probability:g} % of the pairs"
@@ -49,10 +44,12 @@ def _drawn(data: DataRecipe) -> list[str]:
 
 
 def _resized(data: DataRecipe, resize: int) -> str:
+    """Words on resizing to ``resize`` pixels and the centre crop."""
     size = data.image_size
     return f"shorter side to {resize} pixels ({data.interpolation}), centre crop of {size} x {size}"
 
 
 def _normalised(data: DataRecipe) -> str:
+    """Words on mean and std."""
     mean, std = (" ".join(f"{value:g}" for value in values) for values in (data.mean, data.std))
     return f"mean {mean}, std {std}"

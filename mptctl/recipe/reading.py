@@ -1,4 +1,4 @@
-"""Reads a recipe: a preset or a file as safe YAML, and over it what ``--set`` and the verb say."""
+"""Reads a recipe from a preset or a YAML file, and applies overrides of ``--set`` and of the command."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mptctl.files.explained import nearest
 from mptctl.files.model import NOTHING, Plain, is_list, read_as
 from mptctl.files.yaml_text import read_yaml, refuse_unknown_keys
 from mptctl.names import METHOD_NAMES, Source
-from mptctl.recipe.criterion import CriterionRecipe, refuse_idle
+from mptctl.recipe.criterion import CriterionRecipe, refuse_unused_settings
 from mptctl.recipe.data import DataRecipe, with_current_data_keys
 from mptctl.recipe.fields import Recipe
-from mptctl.recipe.timm_pictures import keys_of_network
+from mptctl.recipe.timm_pictures import picture_keys_of_network
 from mptctl.recipe.validation import differences, recipe_keys, validate_recipe
 
-# Presets that a split's source stands for when no recipe is named.
+# For each source of a split, the preset that is used if no recipe is named.
 DEFAULT_PRESET: dict[Source, str] = {
     "characters": "characters",
     "digits": "digits",
@@ -31,28 +31,27 @@ DEFAULT_PRESET: dict[Source, str] = {
     "table": "imagenet",
     "webdataset": "imagenet",
 }
-# The command that lists presets and studies.
-LISTS = "mptctl recipes"
-# The keys of a recipe that say how large a picture is made in evaluation.
-SIZES = ("image_size", "eval_resize")
-# Largest allowed ratio of the shorter side after resizing to the side of the crop that the model sees; above
-# it the model sees less than half of a picture. Published models have 1.00 to 1.29 (timm's crop_pct of 0.773
-# to 1).
+# Command that lists presets and studies, for messages.
+LIST_COMMAND = "mptctl recipes"
+# Keys of `data` that set the size of a picture in evaluation.
+SIZE_KEYS = ("image_size", "eval_resize")
+# Largest ratio of the shorter side after resizing to the side of the crop. Above 1.5 the model sees less than
+# half of a square picture. Published models have 1.00 to 1.29 (timm's crop_pct of 0.773 to 1).
 LARGEST_RESIZE = 1.5
-# A recipe is a page of text; more is a mistake or an attack.
+# A recipe is a page of text; a larger file is a mistake or an attack.
 MAX_RECIPE_BYTES = 256 * 1024
-_NO_TEXT = f"is not a text file in UTF-8, as YAML is; name a YAML file, or what {LISTS} lists"
+_NO_TEXT = f"is not a text file in UTF-8, as YAML is; name a YAML file, or what {LIST_COMMAND} lists"
 
 
 def preset_folder() -> Path:
-    """Folder of the presets: inside an installed package, or beside it in a checkout."""
+    """The folder of presets: in the installed package, or beside the package in a checkout."""
     package = Path(__file__).parent.parent
     installed = package / "configs"
     return installed if installed.is_dir() else package.parent / "configs"
 
 
 def preset_names() -> list[str]:
-    """Names that ``--recipe`` takes, sorted."""
+    """List the names of presets, which ``--recipe`` takes, sorted."""
     return sorted(path.stem for path in preset_folder().glob("*.yaml"))
 
 
@@ -64,55 +63,59 @@ def load_recipe(
     base: str | None = None,
     of_run: bool = False,
 ) -> Recipe:
-    """Read a preset or a file, apply overrides, and validate the whole.
+    """Read a preset or a file, apply overrides, and validate the result.
 
-    Later ones win: the preset, the config of the network in timm, the file, the overrides, and what the verb
-    fixes. Where a picture size is changed alone, the size before the centre crop follows in proportion.
+    A key's value comes from the last of these that sets the key: preset, timm's config of the network, file,
+    overrides, ``fixed``. If only `data.image_size` changes, `data.eval_resize` changes in proportion.
 
     Args:
-        name_or_file: a preset's name, or a path to a YAML file.
-        overrides: ``key.sub=value`` strings, applied in order; values are read as a file's are.
-        fixed: dotted keys and values that the verb decides; they win over everything.
-        base: the preset that says what a file leaves open; None: the defaults do. A preset is complete by
-            itself.
-        of_run: the file is what a run wrote; it is read whatever its sizes are.
+        name_or_file: a preset's name, or the path of a YAML file.
+        overrides: ``key.sub=value`` strings, applied in order; values are YAML.
+        fixed: values by dotted key that the command sets.
+        base: preset for keys that a file does not set; None: the defaults. A preset needs no base.
+        of_run: the file was written by a run: timm's config is not used, and any picture sizes are allowed.
 
     Raises:
-        UsageError: no such recipe, a file that is not safe YAML, a key or value that is not valid, or a
-            picture size that the size before the centre crop does not fit.
+        UsageError: there is no such recipe, the file is not safe YAML, a key or value is not valid, or a crop
+            is too small for the resized picture.
     """
-    # Each under its current names, so that an override wins whichever name of a key it and the file have.
+    # Former names of keys are renamed first, so that an override wins over a file by either name.
     content = _with_current_key_names(_read_preset_or_file(name_or_file))
     changes = _read_overrides(overrides)
     preset, file = content, dict[Any, Any]()
     if _is_file(name_or_file):
         file = content
         preset = {} if base is None else _with_current_key_names(_read_preset_or_file(base))
-    layers = (file, changes, _all_nested(fixed or {}))
-    whole = reduce(_merge_with_sizes, layers, preset)
-    if not of_run and isinstance(model := whole.get("model"), dict):
-        of_network = {"data": keys_of_network(str(model.get("arch")))}
-        whole = reduce(_merge_with_sizes, (of_network, *layers), preset)
-    recipe = validate_recipe(_with_class_weights_read(whole, name_or_file), name_or_file)
+    layers = (file, changes, _nest_all(fixed or {}))
+    merged = reduce(_merge_with_sizes, layers, preset)
+    model = merged.get("model")
+    if not of_run and isinstance(model, dict):
+        config = {"data": picture_keys_of_network(str(model.get("arch")))}
+        merged = reduce(_merge_with_sizes, (config, *layers), preset)
+    recipe = validate_recipe(_read_class_weights(merged, name_or_file), name_or_file)
     if not of_run:
         _refuse_small_crop(recipe.data, name_or_file)
     set_keys = [override.partition("=")[0] for override in overrides]
     where = f"recipe {name_or_file}"
-    _refuse_idle_criterion(recipe.criterion, content.get("criterion") or {}, where)
-    refuse_idle(recipe.criterion, _of_criterion([*set_keys, *(fixed or {})]), where)
+    _refuse_unused_settings_of_file(recipe.criterion, content.get("criterion") or {}, where)
+    refuse_unused_settings(recipe.criterion, _criterion_keys([*set_keys, *(fixed or {})]), where)
     return recipe
 
 
-def _refuse_idle_criterion(criterion: CriterionRecipe, written: Mapping[str, Any], where: str) -> None:
-    """Refuse settings of a file that change nothing under the criterion that was chosen.
+def _refuse_unused_settings_of_file(
+    criterion: CriterionRecipe, written: Mapping[str, Any], where: str
+) -> None:
+    """Refuse settings in a file or preset that neither its own nor the final criterion uses.
 
-    The recipe of a run holds every key: of a file only changed values count. It may choose another criterion
-    than --set does over it, and have that one's settings.
+    Settings at their defaults are allowed, since the recipe of a run has every key.
 
     Args:
-        criterion: of the whole recipe.
-        written: the group of the criterion as the file or preset has it.
-        where: what to call the recipe in a message.
+        criterion: group of the final recipe, after overrides.
+        written: the group `criterion` of the file or preset.
+        where: name of the recipe in the message.
+
+    Raises:
+        UsageError: names the setting.
     """
     defaults = CriterionRecipe.model_fields
     changed = [
@@ -120,11 +123,11 @@ def _refuse_idle_criterion(criterion: CriterionRecipe, written: Mapping[str, Any
         for key, value in written.items()
         if key in defaults and _typed_value(f"criterion.{key}", value) != defaults[key].default
     ]
-    refuse_idle(criterion, changed, where, names=[written.get("name", defaults["name"].default)])
+    refuse_unused_settings(criterion, changed, where, names=[written.get("name", defaults["name"].default)])
 
 
 def _read_overrides(overrides: Sequence[str]) -> dict[Any, Any]:
-    """The nested keys and values of ``key.sub=value`` strings, under their current names."""
+    """Parse ``key.sub=value`` strings to nested keys and values; former names of keys are renamed."""
     changes: dict[Any, Any] = {}
     known = recipe_keys()
     for override in overrides:
@@ -133,46 +136,47 @@ def _read_overrides(overrides: Sequence[str]) -> dict[Any, Any]:
             raise UsageError(f"--set {override}: not of the form key.sub=value, such as optim.lr=0.1")
         field = known.get(key)
         if field is not None and is_list(field.annotation) and value.strip() not in NOTHING:
-            # Brackets are a shell's, so that a list may go without them: 0.5,0.5,0.5.
+            # A list may come without brackets, which have a meaning in shells: 0.5,0.5,0.5.
             value = value if value.lstrip().startswith("[") else f"[{value}]"
-        change = _nested(key, _read_yaml(value, f"--set {key}"))
+        change = _nest(key, _read_yaml(value, f"--set {key}"))
         changes = _merge(changes, _with_current_key_names(change))
     return changes
 
 
-def _of_criterion(keys: Iterable[str]) -> list[str]:
-    """Keys of the criterion among dotted keys."""
+def _criterion_keys(keys: Iterable[str]) -> list[str]:
+    """The keys of the group `criterion` among dotted keys, without the group's name."""
     return [key.removeprefix("criterion.") for key in keys if key.startswith("criterion.")]
 
 
 def _merge_with_sizes(content: dict[Any, Any], change: Mapping[Any, Any]) -> dict[Any, Any]:
     """Merge ``change`` over ``content``, and keep the keys of picture sizes consistent.
 
-    Setting eval_crop clears eval_resize, and the other way round; image_size set alone scales eval_resize.
+    A change of `eval_crop` clears `eval_resize`, and the other way round. A change of `image_size` without
+    `eval_resize` scales `eval_resize` in proportion.
     """
     merged = _merge(content, change)
-    before, said = content.get("data"), change.get("data")
-    if not isinstance(before, dict) or not isinstance(said, Mapping):
+    before, changed = content.get("data"), change.get("data")
+    if not isinstance(before, dict) or not isinstance(changed, Mapping):
         return merged
-    if said.get("eval_crop") not in (None, *NOTHING) and "eval_resize" not in said:
-        return _merge(merged, {"data": {"eval_resize": None}})  # what is said last stands
-    if said.get("eval_resize") not in (None, *NOTHING) and "eval_crop" not in said:
+    if changed.get("eval_crop") not in (None, *NOTHING) and "eval_resize" not in changed:
+        return _merge(merged, {"data": {"eval_resize": None}})
+    if changed.get("eval_resize") not in (None, *NOTHING) and "eval_crop" not in changed:
         merged = _merge(merged, {"data": {"eval_crop": None}})
-    if "image_size" not in said or "eval_resize" in said:
+    if "image_size" not in changed or "eval_resize" in changed:
         return merged
     try:
-        was = DataRecipe.model_validate({key: before[key] for key in SIZES if key in before})
-        now = DataRecipe.model_validate({"image_size": said["image_size"]})
+        old = DataRecipe.model_validate({key: before[key] for key in SIZE_KEYS if key in before})
+        new = DataRecipe.model_validate({"image_size": changed["image_size"]})
     except ValidationError:
-        return merged  # which is refused when the whole is validated
-    if was.eval_resize is None:
+        return merged  # validation of the whole recipe reports the error
+    if old.eval_resize is None:
         return merged
-    resize = round(now.image_size * was.eval_resize / was.image_size)
+    resize = round(new.image_size * old.eval_resize / old.image_size)
     return _merge(merged, {"data": {"eval_resize": resize}})
 
 
 def _refuse_small_crop(data: DataRecipe, where: str) -> None:
-    """Refuse sizes of evaluation by which the model sees less than half of each picture."""
+    """Raise UsageError if the centre crop is too small for the resized picture, see `LARGEST_RESIZE`."""
     if data.resized_side > LARGEST_RESIZE * data.image_size and data.eval_crop is not None:
         raise UsageError(
             f"recipe {where}: data.eval_crop {data.eval_crop:g}: the model sees little of each picture; set "
@@ -188,34 +192,32 @@ def _refuse_small_crop(data: DataRecipe, where: str) -> None:
 
 
 def describe_missing_keys(name_or_file: str, base: str) -> str | None:
-    """Say in a sentence which keys a file leaves to a preset or the defaults.
-
-    None stands for a preset, and for a file that says every key.
+    """Describe in a sentence which keys of a file come from a preset or the defaults.
 
     Args:
-        name_or_file: as `load_recipe` takes it, which reads it.
-        base: the preset that says what the file leaves open.
+        name_or_file: a preset's name, or the path of a YAML file, as for `load_recipe`.
+        base: the preset for keys that the file does not set.
+
+    Returns:
+        None for a preset, and for a file that sets every key.
     """
     if not _is_file(name_or_file):
         return None
-    said = _flat(_with_current_key_names(_read_preset_or_file(name_or_file)))
-    known = recipe_keys()
-    taken = [
-        f"{key}={_typed_value(key, value)}"
-        for key, value in _flat(_with_current_key_names(_read_preset_or_file(base))).items()
-        if key not in said
-    ]
-    left = len(known) - len(said) - len(taken)
-    if not taken and left <= 0:
+    in_file = _flatten(_with_current_key_names(_read_preset_or_file(name_or_file)))
+    in_base = _flatten(_with_current_key_names(_read_preset_or_file(base)))
+    taken = [f"{key}={_typed_value(key, value)}" for key, value in in_base.items() if key not in in_file]
+    num_keys = len(recipe_keys())
+    num_defaults = num_keys - len(in_file) - len(taken)
+    if not taken and num_defaults <= 0:
         return None
     return (
-        f"{name_or_file} says {len(said)} of {len(known)} keys; from the preset {base}: "
-        f"{', '.join(taken) or 'none'}; {left} by default"
+        f"{name_or_file} says {len(in_file)} of {num_keys} keys; from the preset {base}: "
+        f"{', '.join(taken) or 'none'}; {num_defaults} by default"
     )
 
 
 def _typed_value(key: str, value: object) -> object:
-    """A value converted to its key's type; unchanged where the key is unknown or the value is invalid."""
+    """Convert a value to its key's type; return it unchanged if the key is unknown or the value invalid."""
     try:
         return read_as(recipe_keys()[key].annotation, value)
     except (KeyError, PydanticCustomError):
@@ -223,88 +225,101 @@ def _typed_value(key: str, value: object) -> object:
 
 
 def _is_file(name_or_file: str) -> bool:
+    """Tell whether a recipe's name is the path of a file; else it names a preset."""
     return Path(name_or_file).expanduser().is_file()
 
 
-def _flat(content: Mapping[Any, Any]) -> dict[str, Any]:
+def _flatten(content: Mapping[Any, Any]) -> dict[str, Any]:
     """``{group: {key: value}}`` as ``{"group.key": value}``; groups that are not mappings are left out."""
     groups = {group: keys for group, keys in content.items() if isinstance(keys, dict)}
     return {f"{group}.{key}": value for group, keys in groups.items() for key, value in keys.items()}
 
 
 def change_recipe(recipe: Recipe, fixed: Mapping[str, Any], where: str) -> Recipe:
-    """The recipe with other values of some keys.
+    """Return a copy of a recipe with other values of some keys.
 
     Args:
-        recipe: stays as it is.
-        fixed: dotted keys and their values.
-        where: what to call it in a message.
+        recipe: not changed.
+        fixed: new values by dotted key.
+        where: name of the recipe in messages.
 
     Raises:
-        UsageError: a key or value that is not valid.
+        UsageError: a key or value is not valid.
     """
-    content = _merge(recipe.model_dump(), _all_nested(fixed))
-    recipe = validate_recipe(_with_class_weights_read(content, where), where)
-    refuse_idle(recipe.criterion, _of_criterion(fixed), f"recipe {where}")
-    return recipe
+    content = _merge(recipe.model_dump(), _nest_all(fixed))
+    changed = validate_recipe(_read_class_weights(content, where), where)
+    refuse_unused_settings(changed.criterion, _criterion_keys(fixed), f"recipe {where}")
+    return changed
 
 
-def _with_class_weights_read(content: dict[Any, Any], where: str) -> dict[Any, Any]:
-    """Replace a file's name in `criterion.class_weights` by what it holds: a recipe is complete by itself."""
+def _read_class_weights(content: dict[Any, Any], where: str) -> dict[Any, Any]:
+    """Replace the path of a file in `criterion.class_weights` by the weights in it.
+
+    Returns:
+        The changed copy; ``content`` if the value is not the path of a file.
+    """
     criterion = content.get("criterion")
-    said = criterion.get("class_weights") if isinstance(criterion, Mapping) else None
-    if not isinstance(said, str) or said in NOTHING or not Path(said).expanduser().is_file():
+    file = criterion.get("class_weights") if isinstance(criterion, Mapping) else None
+    if not isinstance(file, str) or file in NOTHING or not Path(file).expanduser().is_file():
         return content
-    weights = read_mapping(Path(said).expanduser(), f"recipe {where}: criterion.class_weights {said}")
+    weights = read_mapping(Path(file).expanduser(), f"recipe {where}: criterion.class_weights {file}")
     return _merge(content, {"criterion": {"class_weights": weights}})
 
 
 def _with_current_key_names(content: dict[Any, Any]) -> dict[Any, Any]:
-    """Rename old keys to their current names; only `data` has any."""
-    return content | ({"data": with_current_data_keys(content["data"])} if "data" in content else {})
+    """Rename former names of keys in nested groups; only the group `data` has such names."""
+    if "data" not in content:
+        return content
+    return content | {"data": with_current_data_keys(content["data"])}
 
 
-def _nested(key: str, value: Any) -> dict[str, Any]:
-    """``optim.lr`` and 0.1 as ``{"optim": {"lr": 0.1}}``."""
+def _nest(key: str, value: Any) -> dict[str, Any]:
+    """Nest a value by its dotted key: ``optim.lr`` and 0.1 give ``{"optim": {"lr": 0.1}}``."""
     for part in reversed(key.split(".")):
         value = {part: value}
     nested: dict[str, Any] = value
     return nested
 
 
-def _all_nested(values: Mapping[str, Any]) -> dict[Any, Any]:
-    """Values by dotted keys as one nested mapping."""
-    return reduce(_merge, (_nested(key, value) for key, value in values.items()), dict[Any, Any]())
+def _nest_all(values: Mapping[str, Any]) -> dict[Any, Any]:
+    """Nest values by their dotted keys in one mapping."""
+    return reduce(_merge, (_nest(key, value) for key, value in values.items()), dict[Any, Any]())
 
 
-def _merge(one: dict[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
-    """``one`` with the values of ``other`` over it, mappings key by key, everything else as a whole."""
-    merged = dict(one)
-    for key, value in other.items():
-        there = merged.get(key)
-        if isinstance(there, dict) and isinstance(value, Mapping):
-            merged[key] = _merge(there, value)
+def _merge(content: dict[Any, Any], change: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return ``content`` with the values of ``change``; nested mappings are merged key by key."""
+    merged = dict(content)
+    for key, value in change.items():
+        former = merged.get(key)
+        if isinstance(former, dict) and isinstance(value, Mapping):
+            merged[key] = _merge(former, value)
         else:
             merged[key] = value
     return merged
 
 
 def _read_preset_or_file(name_or_file: str) -> dict[Any, Any]:
-    """The groups and keys of a YAML file, or of a preset where there is no such file; values stay text."""
+    """Read groups and keys of a YAML file or, if there is no such file, of a preset; values stay text.
+
+    Raises:
+        UsageError: there is no such file or preset, or it is not a mapping of groups to mappings.
+    """
     where = f"recipe {name_or_file}"
     path = Path(name_or_file).expanduser()
     if not path.is_file():
-        named = preset_folder() / f"{name_or_file}.yaml"
-        if not named.is_file():
+        preset = preset_folder() / f"{name_or_file}.yaml"
+        if not preset.is_file():
             if name_or_file in METHOD_NAMES:
                 raise UsageError(
                     f"{where}: is a method, which a command or method.name names; a recipe is one of "
                     f"{', '.join(preset_names())}, or a YAML file"
                 )
-            raise UsageError(f"{where}: no such file or preset{nearest(name_or_file, preset_names(), LISTS)}")
-        path = named
+            raise UsageError(
+                f"{where}: no such file or preset{nearest(name_or_file, preset_names(), LIST_COMMAND)}"
+            )
+        path = preset
     content = read_mapping(path, where)
-    # Before overrides are merged: they would replace a bad group, and so hide it.
+    # Checked before overrides are merged, since an override would replace a bad group.
     for group, keys in content.items():
         is_empty = isinstance(keys, Plain) and keys in NOTHING
         if group in Recipe.model_fields and not isinstance(keys, dict) and not is_empty:
@@ -313,19 +328,18 @@ def _read_preset_or_file(name_or_file: str) -> dict[Any, Any]:
 
 
 def read_mapping(path: Path, where: str, keys: Collection[str] = ()) -> dict[Any, Any]:
-    """The mapping that a YAML file holds, read safely; an empty one where it holds nothing.
+    """Read the mapping in a YAML file safely; an empty mapping if the file is empty.
 
     Args:
         path: of the file.
-        where: what to call it in a message.
-        keys: the only keys that are allowed; empty: any.
+        where: name of the file in messages.
+        keys: allowed keys; empty: any. With ``keys``, a message about a key quotes no text of the file.
 
     Raises:
-        UsageError: it cannot be read, is too large, is not safe YAML, or holds something else; where `keys`
-            are given without any text of the file.
+        UsageError: the file cannot be read, is too large, is not safe YAML, or is not a mapping.
     """
     try:
-        # So many characters, not bytes, since a cut within a character would be an error of its encoding.
+        # Characters are counted, not bytes: a cut inside a character would look like a wrong encoding.
         with path.open(encoding="utf-8", newline="") as stream:
             text = stream.read(MAX_RECIPE_BYTES + 1)
         if "\0" in text:
@@ -346,18 +360,18 @@ def read_mapping(path: Path, where: str, keys: Collection[str] = ()) -> dict[Any
 
 
 def _read_yaml(text: str, where: str) -> Any:
-    """Plain data of a text: a whole recipe, or one value of ``--set``."""
+    """Parse YAML, a recipe or a value of ``--set``, to plain data; UsageError over `MAX_RECIPE_BYTES`."""
     if len(text.encode(errors="surrogateescape")) > MAX_RECIPE_BYTES:
         raise UsageError(f"{where}: larger than {MAX_RECIPE_BYTES // 1024} kB; this is not a recipe")
     return read_yaml(text, where)
 
 
 class NearestPreset(NamedTuple):
-    """A preset, and what a recipe changes of it.
+    """A preset, and how a recipe differs from it.
 
     Attributes:
         name: of the preset.
-        changes: dotted key, the recipe's value, the preset's value.
+        changes: for each differing key, the dotted key, the recipe's value, and the preset's value.
     """
 
     name: str
@@ -365,11 +379,12 @@ class NearestPreset(NamedTuple):
 
 
 @cache
-def _presets() -> dict[str, Recipe]:
+def _load_presets() -> dict[str, Recipe]:
+    """Load all presets, by name; kept after the first call."""
     return {name: load_recipe(name) for name in preset_names()}
 
 
-def nearest_preset(recipe: Recipe) -> NearestPreset:
-    """The preset with the fewest keys of another value; of several the first by name."""
-    found = (NearestPreset(name, differences(recipe, preset)) for name, preset in _presets().items())
-    return min(found, key=lambda preset: len(preset.changes))
+def find_nearest_preset(recipe: Recipe) -> NearestPreset:
+    """Find the preset that differs from a recipe in the fewest keys; of several the first by name."""
+    presets = (NearestPreset(name, differences(recipe, preset)) for name, preset in _load_presets().items())
+    return min(presets, key=lambda preset: len(preset.changes))

@@ -1,4 +1,4 @@
-"""How a network of timm sees pictures, by its config: keys of a recipe's group `data`."""
+"""Reads from timm's config of a network how its pictures are prepared, as keys of the group `data`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _TIMM = "timm:"
 
 
 def picture_keys(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys of the group `data` that a `pretrained_cfg` of timm decides: mean, std, interpolation, eval_crop.
+    """Convert a `pretrained_cfg` of timm to the keys mean, std, interpolation and eval_crop of `data`.
 
-    An interpolation that there is not here, such as lanczos, is left out.
+    Missing values are left out, and so is an interpolation that recipes do not have, such as lanczos.
 
     Raises:
-        TypeError, ValueError: a value of the config is none.
+        TypeError, ValueError: a value is not a number, or not a list of numbers.
 
     >>> picture_keys({"mean": (0.5, 0.5, 0.5), "crop_pct": 0.9, "interpolation": "bicubic"})
     {'mean': [0.5, 0.5, 0.5], 'interpolation': 'bicubic', 'eval_crop': 0.9}
@@ -37,8 +37,11 @@ def picture_keys(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def keys_of_network(arch: str) -> dict[str, Any]:
-    """The same of an architecture by its name; none where it is not timm's, or timm is not installed."""
+def picture_keys_of_network(arch: str) -> dict[str, Any]:
+    """The keys of `picture_keys` for a network by its name.
+
+    Empty if the network is not timm's, timm does not know it, or timm is not installed.
+    """
     if not arch.startswith(_TIMM) or find_spec("timm") is None:
         return {}
     import timm
@@ -48,16 +51,17 @@ def keys_of_network(arch: str) -> dict[str, Any]:
 
 
 def network_notes(recipe: Recipe) -> list[str]:
-    """Say what of a recipe's pictures is the network's, and what is not; nothing without a config."""
-    known = keys_of_network(recipe.model.arch)
-    if not known:
+    """A list with a note on which picture keys are as in timm's config; empty without a config."""
+    keys = picture_keys_of_network(recipe.model.arch)
+    if not keys:
         return []
-    theirs = DataRecipe.model_validate(known)
-    taken = [key for key in known if getattr(recipe.data, key) == getattr(theirs, key)]
-    others = [f"data.{key} ({_shown(getattr(theirs, key))} there)" for key in known if key not in taken]
-    said = f"pictures as the config of {recipe.model.arch} has them: {', '.join(taken) or 'nothing'}"
-    return [f"{said}; not {', '.join(others)}" if others else said]
+    config = DataRecipe.model_validate(keys)
+    same = [key for key in keys if getattr(recipe.data, key) == getattr(config, key)]
+    differing = [f"data.{key} ({_format(getattr(config, key))} there)" for key in keys if key not in same]
+    note = f"pictures as the config of {recipe.model.arch} has them: {', '.join(same) or 'nothing'}"
+    return [f"{note}; not {', '.join(differing)}" if differing else note]
 
 
-def _shown(value: object) -> str:
-    return " ".join(f"{each:g}" for each in value) if isinstance(value, tuple) else str(value)
+def _format(value: object) -> str:
+    """A value for a note; numbers of a tuple are separated by spaces."""
+    return " ".join(f"{number:g}" for number in value) if isinstance(value, tuple) else str(value)

@@ -1,4 +1,4 @@
-"""Recipes as a whole: plain data made into one, its keys, and how two of them differ."""
+"""Validates recipes, lists and suggests their keys, and compares two recipes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pydantic import BaseModel, ValidationError
 from mptctl.errors import UsageError
 from mptctl.files.explained import explain, nearest
 from mptctl.names import METHOD_NAMES
-from mptctl.recipe.criterion import CriterionRecipe, refuse_idle
+from mptctl.recipe.criterion import CriterionRecipe, refuse_unused_settings
 from mptctl.recipe.data import ROUNDING, SPEED
 from mptctl.recipe.fields import MethodRecipe, Recipe
 
-# Names that other programs give some of our keys.
+# Recipe keys by the names that other programs use for them.
 ALSO_CALLED = {
     "accumulation_steps": "optim.accumulate",
     "amp": "runtime.precision",
@@ -90,20 +90,20 @@ ALSO_CALLED = {
 
 
 def validate_recipe(content: object, where: str) -> Recipe:
-    """Turn plain data into a recipe.
+    """Validate plain data as a recipe; keys that are missing get their defaults.
 
     Args:
         content: nested mappings of plain values.
-        where: what to call it in a message.
+        where: name of the recipe in messages.
 
     Raises:
-        UsageError: the first problem, with key, expected, got, and the nearest valid name.
+        UsageError: names the first problem: key, what is expected, the value, and the nearest valid name.
     """
-    return _validated(content, f"recipe {where}")
+    return _validate(content, f"recipe {where}")
 
 
 def validate_method(content: Mapping[str, Any]) -> MethodRecipe:
-    """Turn the name and settings of a method into its part of a recipe.
+    """Validate the name and settings of a method as the group `method` of a recipe.
 
     Raises:
         UsageError: an unknown name or setting, with the nearest valid one.
@@ -111,34 +111,36 @@ def validate_method(content: Mapping[str, Any]) -> MethodRecipe:
     name = content.get("name", "")
     if name not in METHOD_NAMES:
         raise UsageError(f"no such method: {name}{nearest(str(name), METHOD_NAMES)}")
-    return _validated({"method": dict(content)}, f"method {name}").method
+    return _validate({"method": dict(content)}, f"method {name}").method
 
 
 def validate_criterion(content: Mapping[str, Any]) -> CriterionRecipe:
-    """Turn the name and parameters of a criterion into its part of a recipe.
+    """Validate the name and parameters of a criterion as the group `criterion` of a recipe.
 
     Raises:
-        UsageError: an unknown name or parameter, with the nearest valid one, or a value out of range.
+        UsageError: a name or parameter is unknown, a value is out of range, a parameter belongs to another
+            criterion, or ``class_weights`` is given.
     """
     if "class_weights" in content:
         raise UsageError(
             "criterion.class_weights: names classes and counts of a split; give weights as the argument "
             "class_weights, a tensor of one per class"
         )
-    recipe = _validated({"criterion": dict(content)}, f"criterion {content.get('name', '')}").criterion
-    refuse_idle(recipe, content, f"criterion {recipe.name}")
+    recipe = _validate({"criterion": dict(content)}, f"criterion {content.get('name', '')}").criterion
+    refuse_unused_settings(recipe, content, f"criterion {recipe.name}")
     return recipe
 
 
-def _validated(content: object, what: str) -> Recipe:
+def _validate(content: object, what: str) -> Recipe:
+    """Validate plain data as a recipe; raise UsageError that begins with ``what``."""
     try:
         return Recipe.model_validate(content)
     except ValidationError as error:
-        raise UsageError(f"{what}: {explain(error, Recipe, _nearest_key)}") from error
+        raise UsageError(f"{what}: {explain(error, Recipe, _suggest_key)}") from error
 
 
 def recipe_keys() -> dict[str, Any]:
-    """Every dotted key of a recipe with its pydantic field, in order."""
+    """Every dotted key of a recipe with its pydantic field, in the order of the recipe."""
     groups = {name: field.annotation for name, field in Recipe.model_fields.items()}
     return {
         f"{group}.{key}": field
@@ -148,40 +150,52 @@ def recipe_keys() -> dict[str, Any]:
     }
 
 
-def keys_called(name: str) -> list[str]:
-    """Dotted keys that a word without its group stands for: the same, another program's, or one like it."""
+def find_keys_by_name(name: str) -> list[str]:
+    """Find the dotted keys with a name: their own without the group, another program's, or a similar one.
+
+    >>> find_keys_by_name("learning_rate")
+    ['optim.lr']
+    """
     words: dict[str, list[str]] = {}
     for key in recipe_keys():
         words.setdefault(key.partition(".")[2], []).append(key)
-    for other, key in ALSO_CALLED.items():
-        words.setdefault(other, []).append(key)
+    for foreign_name, key in ALSO_CALLED.items():
+        words.setdefault(foreign_name, []).append(key)
     close = [name] if name in words else difflib.get_close_matches(name, words, n=1, cutoff=0.75)
     return words[close[0]] if close else []
 
 
 def differences(one: BaseModel, other: BaseModel, prefix: str = "") -> list[tuple[str, Any, Any]]:
-    """Field-by-field differences of two models of one type: dotted key, value of either."""
-    found: list[tuple[str, Any, Any]] = []
+    """List the differing fields of two models of one type: dotted key, value in ``one``, value in ``other``.
+
+    Args:
+        one, other: the models; nested models are compared field by field.
+        prefix: put before each key.
+    """
+    differing: list[tuple[str, Any, Any]] = []
     for key in type(one).model_fields:
-        mine, theirs = getattr(one, key), getattr(other, key)
-        if isinstance(mine, BaseModel) and isinstance(theirs, BaseModel):
-            found += differences(mine, theirs, f"{prefix}{key}.")
-        elif mine != theirs:
-            found.append((f"{prefix}{key}", mine, theirs))
-    return found
+        value, other_value = getattr(one, key), getattr(other, key)
+        if isinstance(value, BaseModel) and isinstance(other_value, BaseModel):
+            differing += differences(value, other_value, f"{prefix}{key}.")
+        elif value != other_value:
+            differing.append((f"{prefix}{key}", value, other_value))
+    return differing
 
 
 def batch_differences(one: Recipe, other: Recipe) -> list[tuple[str, Any, Any]]:
-    """Differences that keep two runs on one split from learning from the same batches in one process."""
+    """List the differences of recipes because of which two runs cannot share batches in one process.
+
+    They are those in `data`, `runtime` and `optim.batch_size`; each is as in `differences`.
+    """
     return [
-        found
-        for found in differences(one, other)
-        if found[0].partition(".")[0] in ("data", "runtime") or found[0] == "optim.batch_size"
+        (key, value, other_value)
+        for key, value, other_value in differences(one, other)
+        if key.startswith(("data.", "runtime.")) or key == "optim.batch_size"
     ]
 
 
-def keys_of(group: str, mark: dict[str, Any]) -> set[str]:
-    """Keys of one group of a recipe whose fields carry a mark: ``SPEED``, ``ROUNDING`` or ``TRAINING``."""
+def list_marked_keys(group: str, mark: dict[str, Any]) -> set[str]:
+    """List a group's keys, without its name, with the mark ``SPEED``, ``ROUNDING`` or ``TRAINING``."""
     return {
         key.partition(".")[2]
         for key, field in recipe_keys().items()
@@ -189,20 +203,19 @@ def keys_of(group: str, mark: dict[str, Any]) -> set[str]:
     }
 
 
-def may_change_between_starts() -> frozenset[str]:
-    """Dotted keys that may change between a run and its continuation: where and how fast it computes."""
+def list_changeable_keys() -> frozenset[str]:
+    """List the dotted keys that may change when a run is resumed: those marked ``SPEED`` or ``ROUNDING``."""
     return frozenset(
         key for key, field in recipe_keys().items() if field.json_schema_extra in (SPEED, ROUNDING)
     )
 
 
-def _nearest_key(key: str) -> str:
-    """The end of a message on an unknown key: that name elsewhere, the most alike, or the groups."""
-    group, dot, name = key.partition(".")
-    keys = keys_called(name if dot else group)
-    in_group = [each for each in keys if each.startswith(f"{group}.")]
-    if keys:
-        return f"; did you mean {' or '.join(in_group or keys)}?"
-    return nearest(
-        key, [each for each in recipe_keys() if each.startswith(f"{group}.")] or list(Recipe.model_fields)
-    )
+def _suggest_key(unknown: str) -> str:
+    """End of a message on an unknown key: keys of a similar name, else what keys or groups there are."""
+    group, dot, name = unknown.partition(".")
+    similar = find_keys_by_name(name if dot else group)
+    if similar:
+        in_group = [key for key in similar if key.startswith(f"{group}.")]
+        return f"; did you mean {' or '.join(in_group or similar)}?"
+    in_group = [key for key in recipe_keys() if key.startswith(f"{group}.")]
+    return nearest(unknown, in_group or list(Recipe.model_fields))

@@ -19,7 +19,7 @@ from mptctl.errors import CheckpointError, UsageError, one_line
 from mptctl.evaluation.paired_bootstrap import WrongByBias
 from mptctl.files import Model, write_atomically
 from mptctl.names import Part
-from mptctl.recipe import Recipe, load_recipe, may_change_between_starts
+from mptctl.recipe import Recipe, list_changeable_keys, load_recipe
 from mptctl.studies.training_cost import RunWork
 
 ANSWERS_NAME = "answers.npz"
@@ -140,7 +140,7 @@ class RunAnswers:
 def settings_of(run: RunAnswers) -> str:
     """The settings that runs of a row share, as JSON: recipe without seed and speed, number of teachers."""
     recipe = run.recipe.model_dump(mode="json")
-    keys_of_speed = may_change_between_starts()
+    keys_of_speed = list_changeable_keys()
     recipe["runtime"] = {key: recipe["runtime"][key] for key in MORE_THAN_ROUNDING}
     recipe["data"] = {
         key: value for key, value in recipe["data"].items() if f"data.{key}" not in keys_of_speed

@@ -11,7 +11,7 @@ from mptctl.files import Model
 from mptctl.files.explained import nearest
 from mptctl.recipe import load_recipe, preset_names
 from mptctl.recipe.criterion import ALL_KEYS
-from mptctl.recipe.reading import LISTS, preset_folder
+from mptctl.recipe.reading import LIST_COMMAND, preset_folder
 from mptctl.studies.study_file import load_study, study_names
 
 
@@ -51,7 +51,7 @@ def find_in_catalog(name: str) -> list[CatalogEntry]:
     presets, studies = preset_names(), study_names()
     if name not in presets and name not in studies:
         names = sorted({*presets, *studies})
-        raise UsageError(f"{name}: no such preset or study{nearest(name, names, LISTS)}")
+        raise UsageError(f"{name}: no such preset or study{nearest(name, names, LIST_COMMAND)}")
     entries = []
     if name in presets:
         entries.append(_preset_entry(name))

@@ -18,7 +18,7 @@ from mptctl.files.model import Typed
 from mptctl.methods.rows import ROWS
 from mptctl.names import MethodName, Role
 from mptctl.recipe import Recipe, load_recipe
-from mptctl.recipe.reading import LISTS, preset_folder, read_mapping
+from mptctl.recipe.reading import LIST_COMMAND, preset_folder, read_mapping
 from mptctl.studies.study_split import StudySplit
 from mptctl.training.request import MOST_MEMBERS
 
@@ -262,7 +262,9 @@ def load_study(name_or_file: str) -> Study:
     if not path.is_file():
         path = preset_folder() / "studies" / f"{name_or_file}.yaml"
         if not path.is_file():
-            raise UsageError(f"{where}: no such file or study{nearest(name_or_file, study_names(), LISTS)}")
+            raise UsageError(
+                f"{where}: no such file or study{nearest(name_or_file, study_names(), LIST_COMMAND)}"
+            )
     try:
         file = StudyFile.model_validate(read_mapping(path, where, StudyFile.model_fields))
     except ValidationError as error:

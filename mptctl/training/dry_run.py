@@ -12,7 +12,7 @@ from mptctl.machine.device import choose_device
 from mptctl.models.ownership import is_run
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Part, Role
-from mptctl.recipe.picture_words import evaluation_words, training_words
+from mptctl.recipe.picture_words import describe_evaluation_pictures, describe_training_pictures
 from mptctl.training.assemble import RunTeachers, build_meta, build_student, build_teachers, cache_logits
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.estimate import Estimate, estimate_run
@@ -91,8 +91,8 @@ def dry_run(request: RunRequest) -> DryRun:
         seed=recipe.runtime.seed,
         arch=recipe.model.arch,
         image_size=recipe.data.image_size,
-        seen_in_training=training_words(recipe.data),
-        seen_in_evaluation=evaluation_words(recipe.data),
+        seen_in_training=describe_training_pictures(recipe.data),
+        seen_in_evaluation=describe_evaluation_pictures(recipe.data),
         epochs=recipe.optim.epochs,
         weights=sum(p.numel() for p in student.model.parameters() if p.requires_grad),
         classes=request.num_classes,

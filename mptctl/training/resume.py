@@ -13,7 +13,7 @@ from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
 from mptctl.models.metrics_log import read_metrics, steps_logged_after
 from mptctl.models.records import NOT_VALIDATED, Validation
 from mptctl.models.run_folder import RunDir
-from mptctl.recipe import Recipe, differences, may_change_between_starts
+from mptctl.recipe import Recipe, differences, list_changeable_keys
 from mptctl.training.run import RunState, Student
 
 # Keys of a run's length. They may grow when it is resumed, unless steps that it has done depend on them.
@@ -170,7 +170,7 @@ def refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) 
     }
     if longer:
         _refuse_extension(before.recipe, min(longer), path)
-    may_change = may_change_between_starts() | longer
+    may_change = list_changeable_keys() | longer
     if not before.teachers and not now.teachers:
         may_change |= TEACHER_KEYS
     lines = [f"{key}: {was} -> {is_now}" for key, was, is_now in changes if key not in may_change]

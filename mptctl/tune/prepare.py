@@ -17,7 +17,7 @@ from mptctl.errors import UsageError, one_line
 from mptctl.evaluation.statistics import rate
 from mptctl.machine.device import choose_device
 from mptctl.names import Progress, Role
-from mptctl.recipe import differences, may_change_between_starts
+from mptctl.recipe import differences, list_changeable_keys
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.assemble import build_loaders, build_student, build_teachers, cache_logits
@@ -149,7 +149,7 @@ def _resumed(report: TuneReport, path: Path) -> TuneReport:
     except (ValidationError, OSError) as error:
         raise UsageError(f"{path}: cannot be read ({one_line(error)[:80]}); use another --name") from error
     # Every trial says for itself what these two are.
-    free = {*may_change_between_starts(), "method.name", "method.k"}
+    free = {*list_changeable_keys(), "method.name", "method.k"}
     lines = [
         f"{key}: {was} -> {is_now}"
         for key, was, is_now in differences(before.recipe, report.recipe)

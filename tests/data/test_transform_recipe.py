@@ -14,8 +14,8 @@ from torchvision.transforms import v2
 from mptctl.data.pictures import resize_and_crop
 from mptctl.errors import UsageError
 from mptctl.models.export_meta import Preprocessing
-from mptctl.recipe import SPEED, DataRecipe, keys_of, load_recipe
-from mptctl.recipe.picture_words import evaluation_words, training_words
+from mptctl.recipe import SPEED, DataRecipe, list_marked_keys, load_recipe
+from mptctl.recipe.picture_words import describe_evaluation_pictures, describe_training_pictures
 from mptctl.recipe.transforms import RandAugment, RandomErasing
 from tests.common import smooth_picture
 
@@ -80,7 +80,7 @@ def test_names_of_other_programs_lead_to_the_key() -> None:
 def test_without_the_new_keys_cache_keys_are_what_they_were(preset: str, digest: str) -> None:
     def in_key(*overrides: str) -> str:
         data = load_recipe(preset, overrides).data
-        content = data.model_dump(mode="json", exclude=keys_of("data", SPEED))
+        content = data.model_dump(mode="json", exclude=list_marked_keys("data", SPEED))
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     assert in_key() == digest
@@ -131,10 +131,12 @@ def test_words_say_steps_interpolation_and_crop() -> None:
     data = load_recipe(
         "imagenet", [f"data.transforms={steps}", "data.interpolation=bicubic", "data.eval_crop=0.95"]
     ).data
-    said = training_words(data)
+    said = describe_training_pictures(data)
     assert "224 x 224 (bicubic), half of them mirrored, rand-augment (magnitude 5), grayscale, mean" in said
     assert said.endswith("random-erasing (p 0.25, value random)")
-    assert evaluation_words(data).startswith("shorter side to 235 pixels (bicubic), centre crop of 224 x 224")
+    assert describe_evaluation_pictures(data).startswith(
+        "shorter side to 235 pixels (bicubic), centre crop of 224 x 224"
+    )
 
 
 def test_an_export_says_how_its_pictures_are_resized() -> None:

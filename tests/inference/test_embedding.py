@@ -42,7 +42,7 @@ def test_the_classifier_over_the_features_gives_the_models_answers(
         np.testing.assert_allclose(
             found.points @ found.weight.T + found.bias, logits[known], rtol=1e-4, atol=1e-4
         )
-        np.testing.assert_array_equal(found.answers(found.points), logits[known].argmax(1))
+        np.testing.assert_array_equal(found.predict(found.points), logits[known].argmax(1))
         assert found.num_old == 5
         assert found.class_names == digits.classes.names
 
@@ -60,7 +60,7 @@ def test_a_model_of_another_class_order_answers_in_that_of_the_split(
     save_checkpoint(path, new.meta.model_copy(update={"class_names": names}), weights)
     straight, turned = compute_embeddings({"a": new, "b": load_checkpoint(path)}, digits, CPU).values()
     np.testing.assert_array_equal(straight.points, turned.points)
-    np.testing.assert_array_equal(straight.answers(straight.points), turned.answers(turned.points))
+    np.testing.assert_array_equal(straight.predict(straight.points), turned.predict(turned.points))
 
 
 @pytest.mark.parametrize(

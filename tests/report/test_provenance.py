@@ -18,7 +18,7 @@ from mptctl.evaluation.reading.predictions import read_predictions
 from mptctl.inference.named_models import NamedModels
 from mptctl.models.checkpoint import CheckpointMeta
 from mptctl.models.records import Adjustment, BiasEpoch, BiasPath
-from mptctl.recipe import change_recipe, load_recipe, nearest_preset
+from mptctl.recipe import change_recipe, find_nearest_preset, load_recipe
 from mptctl.report.media.provenance import (
     Change,
     ProvenanceCollector,
@@ -62,7 +62,7 @@ def test_of_parts_the_digest_is_that_of_all_of_them(tmp_path: Path) -> None:
 
 def test_a_checkpoint_says_its_recipe_by_what_it_changes() -> None:
     recipe = change_recipe(load_recipe("cifar100"), {"optim.lr": 0.05, "method.k": 2.5}, "here")
-    assert nearest_preset(load_recipe("cifar100")).changes == []
+    assert find_nearest_preset(load_recipe("cifar100")).changes == []
     meta = CheckpointMeta(
         recipe=recipe, class_names=("a", "b"), num_old=1, split_fingerprint="f" * 64, epoch=3,
         teachers={"old": "e" * 64}, versions={"torch": "2.11"},

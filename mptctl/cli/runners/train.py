@@ -32,7 +32,7 @@ from mptctl.recipe import (
     load_recipe,
     validate_method,
 )
-from mptctl.recipe.network import with_network_of
+from mptctl.recipe.network import copy_network_keys
 from mptctl.release.adjust_report import AdjustRequest
 from mptctl.report.trackers.tracker import require_trackers
 from mptctl.studies.run_folders import find_by_digest
@@ -301,7 +301,7 @@ def _with_network_of_old(recipe: Recipe, old: str, flags: TrainingFlags) -> Reci
         recipe_of_old = find_checkpoint(old, flags.run_root).parent / "recipe.yaml"
     except CheckpointError:
         return recipe
-    changed = with_network_of(recipe, recipe_of_old, _keys_set_by(flags))
+    changed = copy_network_keys(recipe, recipe_of_old, _keys_set_by(flags))
     changed_keys = [key for key, _, _ in differences(recipe, changed)]
     if changed_keys:
         typer.echo(f"as {old} has it, whose weights it begins with: {', '.join(changed_keys)}", err=True)

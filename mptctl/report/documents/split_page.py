@@ -12,7 +12,7 @@ from mptctl.data.split import Split
 from mptctl.data.split_summary import SplitSummary, list_identical
 from mptctl.errors import DataError
 from mptctl.recipe import DEFAULT_PRESET, load_recipe
-from mptctl.recipe.picture_words import training_words
+from mptctl.recipe.picture_words import describe_training_pictures
 from mptctl.report.documents.class_names import class_name
 from mptctl.report.documents.split import class_table, split_document
 from mptctl.report.media.document import Column, Note, Table
@@ -63,7 +63,7 @@ def split_page(split: Split, summary: SplitSummary, argv: Sequence[str]) -> str:
         shown=_shown_classes(split, summary),
         left_out=max(0, len(summary.by_class) - CLASSES),
         preset=preset,
-        seen_words=training_words(load_recipe(preset).data),
+        seen_words=describe_training_pictures(load_recipe(preset).data),
         seen=_pictures_as_trained(split, preset),
     )
 

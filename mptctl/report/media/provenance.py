@@ -228,9 +228,9 @@ def _origin(role: str, name: str, facts: Sequence[tuple[str, str]], recipe: Reci
     known_facts = tuple((title, value) for title, value in facts if value)
     if recipe is None:
         return Origin(role, name, known_facts)
-    from mptctl.recipe import nearest_preset
+    from mptctl.recipe import find_nearest_preset
 
-    preset, differences = nearest_preset(recipe)
+    preset, differences = find_nearest_preset(recipe)
     changes = tuple(Change(key, _text(value), _text(usual)) for key, value, usual in differences)
     return Origin(role, name, known_facts, preset, changes)
 
