@@ -19,8 +19,8 @@ def doctor(run_root: opt.RunRoot = Path("runs"), as_json: opt.Json = False) -> N
 
         mptctl doctor --json
     """
-    from mptctl.machine.doctor import DoctorReport, conclusion, examine
+    from mptctl.machine.doctor import DoctorReport, conclude, examine
 
     checks = examine(run_root)
-    report = DoctorReport(checks=checks, conclusion=conclusion(checks))
+    report = DoctorReport(checks=checks, conclusion=conclude(checks))
     show(report, "lists:doctor_document", as_json=as_json)

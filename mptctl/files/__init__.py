@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, records in them, and folders that last as long as a program."""
+"""Reads and writes files: atomic writing, records with named fields, and temporary folders."""
 
 from mptctl.files.model import Model
 from mptctl.files.scratch import scratch_folder

@@ -1,7 +1,8 @@
-"""The cores and memory that a container or a slice of the system allows this process, by control groups.
+"""Reads how much CPU time and memory Linux control groups allow this process, as in a container.
 
-Version 1 and 2 (Linux, Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst). A limit holds for a group and
-for all groups within it, so the least one from the process's own group up to the mount decides.
+Versions 1 and 2 are read (Linux, Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst). A limit holds for a
+group and all groups within it. So the limit of this process is the smallest one from its own group up to the
+mounted group. `system` is the root of the file system; tests give another folder.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 SYSTEM = Path("/")
-# Version 1 says "no limit" by the largest number of whole pages; no machine has as much.
+# Bytes. Version 1 expresses "no limit" by a larger number.
 UNLIMITED = 2**60
 
 
@@ -19,9 +20,9 @@ class _Mount(NamedTuple):
     """A mounted hierarchy of groups.
 
     Attributes:
-        root: the group that is mounted, as `/proc/self/cgroup` names groups.
-        place: where.
-        controllers: what it limits; of version 2 empty, which stands for all.
+        root: the mounted group, by its path in `/proc/self/cgroup`.
+        place: folder of the mount.
+        controllers: resources that version 1 limits in this hierarchy; empty for version 2, which limits all.
     """
 
     root: PurePosixPath
@@ -30,75 +31,80 @@ class _Mount(NamedTuple):
 
 
 def cpu_quota(system: Path = SYSTEM) -> float | None:
-    """Processors' worth of time that this process's groups may take; None without a limit.
+    """Read how many processors' time this process may use; None without a limit.
 
     Args:
-        system: where the file system of the machine begins.
+        system: root of the file system.
     """
-    found = []
+    quotas = []
     for group in _groups("cpu", system):
-        quota, _, period = system_text(group / "cpu.max").partition(" ")
+        quota, _, period = read_system_text(group / "cpu.max").partition(" ")
         if not quota:
-            quota, period = system_text(group / "cpu.cfs_quota_us"), system_text(group / "cpu.cfs_period_us")
+            quota, period = (
+                read_system_text(group / "cpu.cfs_quota_us"),
+                read_system_text(group / "cpu.cfs_period_us"),
+            )
         if quota.isdecimal() and period.isdecimal() and int(quota) and int(period):
-            found.append(int(quota) / int(period))
-    return min(found, default=None)
+            quotas.append(int(quota) / int(period))
+    return min(quotas, default=None)
 
 
 def memory_limit(system: Path = SYSTEM) -> int | None:
-    """Bytes that this process's groups may take; None without a limit."""
+    """Read how many bytes of memory this process's groups may use in all; None without a limit."""
     return min((limit for _, limit in _memory_limits(system)), default=None)
 
 
 def free_group_memory(system: Path = SYSTEM) -> int | None:
-    """Bytes that this process's groups may still take; None without a limit.
+    """Read how many bytes of memory this process's groups may still use; None without a limit.
 
-    File pages that nobody has used for a while count as free, since the system takes them back.
+    Inactive file pages count as free, since the system reclaims them.
     """
     free = []
     for group, limit in _memory_limits(system):
-        used = system_text(group / "memory.current") or system_text(group / "memory.usage_in_bytes")
-        lines = system_text(group / "memory.stat").splitlines()
+        used = read_system_text(group / "memory.current") or read_system_text(group / "memory.usage_in_bytes")
+        lines = read_system_text(group / "memory.stat").splitlines()
         stat = dict(line.split(" ", 1) for line in lines if " " in line)
-        unused = stat.get("total_inactive_file", stat.get("inactive_file", "0"))
-        free.append(max(0, limit - int(used or 0) + int(unused)))
+        inactive = stat.get("total_inactive_file", stat.get("inactive_file", "0"))
+        free.append(max(0, limit - int(used or 0) + int(inactive)))
     return min(free, default=None)
 
 
 def _memory_limits(system: Path) -> Iterator[tuple[Path, int]]:
+    """Yield each group of this process that has a memory limit, as a folder, with the limit in bytes."""
     for group in _groups("memory", system):
-        limit = system_text(group / "memory.max") or system_text(group / "memory.limit_in_bytes")
+        limit = read_system_text(group / "memory.max") or read_system_text(group / "memory.limit_in_bytes")
         if limit.isdecimal() and int(limit) < UNLIMITED:
             yield group, int(limit)
 
 
 def _groups(controller: str, system: Path) -> Iterator[Path]:
-    """The folders of this process's groups that a controller limits, from its own one up to the mount."""
-    own = _own_groups(system)
+    """Yield the folders of this process's groups for a controller, from its own group up to the mount."""
+    own = _read_own_groups(system)
     for mount in _mounts(system):
         if mount.controllers and controller not in mount.controllers:
             continue
         path = own.get(controller if mount.controllers else "")
         if path is None:
             continue
-        # In a container, what is mounted may be the own group, or one that the path does not lead to.
+        # In a container the own group itself may be mounted, or a group that is not above it.
         below = path.relative_to(mount.root) if path.is_relative_to(mount.root) else PurePosixPath()
-        for inner in (below, *below.parents):
-            if ".." not in inner.parts:
-                yield mount.place / inner
+        for group in (below, *below.parents):
+            if ".." not in group.parts:
+                yield mount.place / group
 
 
-def _own_groups(system: Path) -> dict[str, PurePosixPath]:
-    """The group of this process by controller; that of version 2 by an empty name."""
-    found: dict[str, PurePosixPath] = {}
-    for line in system_text(system / "proc/self/cgroup").splitlines():
+def _read_own_groups(system: Path) -> dict[str, PurePosixPath]:
+    """Read this process's group for each controller of version 1; the key "" has the group of version 2."""
+    groups: dict[str, PurePosixPath] = {}
+    for line in read_system_text(system / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
-        found |= dict.fromkeys(controllers.split(","), PurePosixPath(path))
-    return found
+        groups |= dict.fromkeys(controllers.split(","), PurePosixPath(path))
+    return groups
 
 
 def _mounts(system: Path) -> Iterator[_Mount]:
-    for line in system_text(system / "proc/self/mountinfo").splitlines():
+    """Yield the mounted hierarchies of control groups."""
+    for line in read_system_text(system / "proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         kind, *_, options = after.split(" ")
         if kind not in ("cgroup", "cgroup2"):
@@ -108,8 +114,8 @@ def _mounts(system: Path) -> Iterator[_Mount]:
         yield _Mount(PurePosixPath(root), system / place.lstrip("/"), controllers)
 
 
-def system_text(path: Path) -> str:
-    """The text of a file of the system; empty where it cannot be read."""
+def read_system_text(path: Path) -> str:
+    """Read a system file as stripped text; empty if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8").strip()
     except OSError:

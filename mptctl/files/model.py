@@ -1,4 +1,4 @@
-"""Records of files: `Model`, and `Typed` for files that people write, whose types decide how text is read."""
+"""Base classes of records in files: `Model`, and `Typed` for YAML, which converts text by fields' types."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-# Numbers as YAML 1.2 has them (10.3.2, core schema), but for zeros before another digit.
+# Numbers as in YAML 1.2 (10.3.2, core schema), but without leading zeros.
 INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+|0o[0-7]+", re.ASCII)
 NUMBER = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
-# Infinity and what is no number, in YAML and in JSON of ours; whether a field takes them is the field's to
-# say.
-WORDS = {
+# Infinity and NaN in YAML and in our JSON, in Python's spelling. A field decides whether it allows them.
+NUMBER_WORDS = {
     ".inf": "inf", "-.inf": "-inf", ".nan": "nan", "Infinity": "inf", "-Infinity": "-inf", "inf": "inf",
     "nan": "nan",
 }  # fmt: skip
 TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 NOTHING = frozenset(("null", "Null", "NULL", "~", ""))
-# Characters of a number: Python reads no integer of more than 4,300.
+# Most characters of a number; Python reads no integer of over 4,300 digits.
 LONGEST = 400
 
 
 class Model(BaseModel):
-    """A record of named fields, each with a description; it is frozen, and an unknown field is refused."""
+    """A record of named fields with descriptions. It is frozen, and unknown fields are an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def model_dump_json(self, **how: Any) -> str:
-        """Pydantic's JSON, with unprintable characters, which a terminal might obey, escaped as ``\\uNNNN``.
+        """Return the record as JSON with unprintable characters, such as terminal escapes, as ``\\uNNNN``.
 
         The first `#` of `##[`, a command to GitHub's runner, is escaped too. Parsing gives the same values.
+
+        Args:
+            how: arguments of pydantic's `model_dump_json`.
         """
         text = super().model_dump_json(**how).replace("##[", "\\u0023#[")
         if text.isprintable():
@@ -42,32 +44,32 @@ class Model(BaseModel):
 
 
 class Plain(str):
-    """Text of a file that stands there without quotes."""
+    """Text that has no quotes in its YAML file, so that it may stand for a number, truth value or null."""
 
     __slots__ = ()
 
 
 class Typed(Model):
-    """A record whose fields are read by their types: in a number 2_0, 1:30, yes and 010 are refused."""
+    """A record that converts text by the types of its fields; 2_0, 1:30, yes and 010 are no numbers."""
 
     @field_validator("*", mode="before")
     @classmethod
-    def _by_its_type(cls, value: object, info: ValidationInfo) -> object:
+    def _convert_by_type(cls, value: object, info: ValidationInfo) -> object:
         return read_as(cls.model_fields[str(info.field_name)].annotation, value)
 
 
 def read_as(kind: Any, value: object) -> object:
-    """Convert text to a type, also inside lists and mappings; other values are returned unchanged.
+    """Convert text, also inside lists and mappings, to a field's type; return other values unchanged.
 
-    Text for a type that is neither a number nor a truth value stays text.
+    Text becomes a number, a truth value or None; for a field of any other type it stays text.
 
     Args:
-        kind: annotation of a field.
-        value: text, or lists and mappings of text, of a file; or what a program gives.
+        kind: annotation of the field.
+        value: text, or lists and mappings of text, from a file; or a value from a program.
 
     Raises:
-        PydanticCustomError: for a number, text that is none, or a truth value; for a truth value, text that
-            is neither true nor false.
+        PydanticCustomError: a number is wanted, and the value is other text or a truth value; or a truth
+            value is wanted, and the text is neither true nor false.
     """
     kinds = _choices(kind)
     if isinstance(value, Plain) and value in NOTHING and type(None) in kinds:
@@ -90,18 +92,18 @@ def read_as(kind: Any, value: object) -> object:
 
 
 def _item_types(kind: Any, length: int) -> list[Any]:
-    """The type of each item of a list or tuple; that of the first for all, where it has another length."""
+    """The type of each of ``length`` items of a list or tuple; the first type for all, if lengths differ."""
     inner = [part for part in get_args(kind) if part is not ...]
     return inner if len(inner) == length else [inner[0]] * length
 
 
 def is_list(kind: Any) -> bool:
-    """Tell whether values of a type, which may allow None too, are lists."""
+    """Tell whether a type is a list or tuple, or a union with one."""
     return any(get_origin(each) in (list, tuple) for each in _choices(kind))
 
 
 def _choices(kind: Any) -> set[Any]:
-    """The member types of a union, or the one type that is no union, without their `Annotated` limits."""
+    """The member types of a union, or the type itself; `Annotated` is removed."""
     if get_origin(kind) is Annotated:
         return _choices(get_args(kind)[0])
     if get_origin(kind) in (Union, types.UnionType):
@@ -110,11 +112,11 @@ def _choices(kind: Any) -> set[Any]:
 
 
 def _read_text(kinds: set[Any], text: str) -> object:
-    """Text as a value of one of these types; PydanticCustomError where it is none."""
+    """Convert text to one of these types; raise PydanticCustomError if it is no value of theirs."""
     if Any in kinds:
         if not isinstance(text, Plain):
             return text
-        # As YAML 1.2 takes text without quotes; what is none of these stays `Plain`.
+        # As in YAML 1.2: text without quotes is a number, null, a truth value, or else stays `Plain`.
         number = _number_or_none(text)
         if number is not None:
             return number
@@ -132,8 +134,11 @@ def _read_text(kinds: set[Any], text: str) -> object:
 
 
 def _number_or_none(text: str) -> int | float | None:
+    """Parse a number; None if the text is none."""
     if len(text) > LONGEST:
         return None
     if INTEGER.fullmatch(text):
         return int(text, 0)
-    return float(WORDS.get(text, text)) if text in WORDS or NUMBER.fullmatch(text) else None
+    if text in NUMBER_WORDS:
+        return float(NUMBER_WORDS[text])
+    return float(text) if NUMBER.fullmatch(text) else None

@@ -1,4 +1,4 @@
-"""The files that an output may replace: earlier ones of its kind, and none that mptctl keeps for itself."""
+"""Decides which files an output may replace: earlier outputs of its kind, but no files of runs or splits."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 WRITTEN_BY = "Written by mptctl"
-# A line of its own among the first of a file that mptctl writes.
+# One of the first lines of a file that mptctl writes, by format.
 HTML_MARK = f"<!-- {WRITTEN_BY} -->"
 MARKDOWN_MARK = f"<!-- {WRITTEN_BY} as Markdown -->"
 JUNIT_MARK = f"<!-- {WRITTEN_BY} as JUnit -->"
 LATEX_MARK = f"% {WRITTEN_BY}"
-# The mark stands within so many bytes: after a document type, or after what matplotlib says of a figure.
+# A mark stands within these first bytes, after a document type or matplotlib's metadata.
 HEAD_BYTES = 2000
 
 
 @dataclass(frozen=True)
 class OutputKind:
-    """A kind of output.
+    """A kind of output file.
 
     Attributes:
-        what: the name of it in messages.
-        known: tells an earlier output of this kind by its content; may raise OSError.
-        endings: of its files, the first one for messages; a file with another ending would be opened by
-            another program. Empty: any.
+        what: name of the kind in messages.
+        known: tells whether a file is an output of this kind, by its content; may raise OSError.
+        endings: allowed suffixes, by which other programs open the file; messages name the first. Empty: any.
     """
 
     what: str
@@ -34,22 +33,23 @@ class OutputKind:
 
 
 def has_mark(path: Path, mark: str, lines: int = 1) -> bool:
-    """Tell whether one of the first lines of a file is a mark."""
+    """Tell whether one of the first ``lines`` lines of a file is a mark."""
     return mark.encode() in [line.strip() for line in _head(path).splitlines()[:lines]]
 
 
 def has_header(path: Path, columns: Iterable[str]) -> bool:
-    """Tell whether the first line of a file begins with these columns, divided by commas."""
+    """Tell whether the first line of a file begins with these column names and has further columns."""
     return _head(path).startswith(",".join(columns).encode() + b",")
 
 
-def begins_with(path: Path, start: bytes) -> bool:
-    """Tell whether a file begins with these bytes and has our words near its beginning."""
+def is_figure_of_ours(path: Path, start: bytes) -> bool:
+    """Tell whether a file begins with these bytes and has `WRITTEN_BY` in its first bytes."""
     head = _head(path)
     return head.startswith(start) and WRITTEN_BY.encode() in head
 
 
 def _head(path: Path) -> bytes:
+    """Read the first `HEAD_BYTES` of a file."""
     with open(path, "rb") as file:
         return file.read(HEAD_BYTES)
 
@@ -58,14 +58,14 @@ HTML = OutputKind("HTML page", lambda path: has_mark(path, HTML_MARK, lines=3), 
 MARKDOWN = OutputKind("Markdown", lambda path: has_mark(path, MARKDOWN_MARK))
 JUNIT = OutputKind("JUnit XML", lambda path: has_mark(path, JUNIT_MARK))
 LATEX = OutputKind("LaTeX", lambda path: has_mark(path, LATEX_MARK))
-# A file that lines are added to; nothing in it is lost, and its reader says where it is no such file.
+# A file to which lines are added: any file is allowed, since nothing is lost. Its reader checks the content.
 APPENDED = OutputKind("file of lines", lambda path: True)
-PNG = OutputKind("PNG figure", lambda path: begins_with(path, b"\x89PNG\r\n\x1a\n"))
-SVG = OutputKind("SVG figure", lambda path: begins_with(path, b"<?xml"))
+PNG = OutputKind("PNG figure", lambda path: is_figure_of_ours(path, b"\x89PNG\r\n\x1a\n"))
+SVG = OutputKind("SVG figure", lambda path: is_figure_of_ours(path, b"<?xml"))
 
 
 def figure_kind(path: Path) -> OutputKind:
-    """The kind of a figure by the ending of its path."""
+    """The kind of a figure, by the suffix of its path: SVG, else PNG."""
     return SVG if path.suffix.lower() == ".svg" else PNG
 
 
@@ -77,7 +77,7 @@ RUN_FILES = (
 )  # fmt: skip
 SEARCH_FILES = ("best.yaml", "trials.json", "tune.png", "tune.html")
 SPLIT_FILES = ("split.json", "manifest.npz", "manifest-*.npz", "columns-*.parquet")
-# Of a run that `study --results` keeps, beside those that have the names of a run's.
+# Further files of a run that `study --results` keeps.
 RESULT_FILES = ("metrics.jsonl.gz",)
 PACK_FILES = ("pack.json", "pack-files.jsonl")
 
@@ -85,5 +85,5 @@ KEPT_FILES = tuple(dict.fromkeys((*RUN_FILES, *SEARCH_FILES, *SPLIT_FILES, *RESU
 
 
 def is_kept(name: str) -> bool:
-    """Tell whether mptctl keeps a file of that name in a folder of its own."""
+    """Tell whether a name is that of a file in mptctl's own folders, such as those of runs and splits."""
     return any(fnmatchcase(name, pattern) for pattern in KEPT_FILES)

@@ -1,4 +1,4 @@
-"""A folder in the temporary directory: ours alone, gone afterwards; after a kill a later run removes it."""
+"""Makes private temporary folders, removes them afterwards, and removes those of killed processes."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from mptctl.files.output_kinds import is_kept
 from mptctl.files.writing import storage_error
 
 PREFIX = "mptctl-"
-# The file by which a folder is known as scratch of ours; its program holds a lock on it.
+# File that marks a folder as mptctl's scratch; the folder's program holds a lock on the file.
 MARK = "scratch.json"
-# No mark is longer.
+# Bytes to read of a mark; marks are shorter.
 MARK_BYTES = 1000
 
 
 class Mark(Model):
-    """The content of a mark."""
+    """Content of the file `MARK`."""
 
     kind: Literal["mptctl scratch"] = "mptctl scratch"
-    id: str  # the name of the folder that it was written for
-    process: int  # that wrote it, for people: in another container the number is another process or none
+    id: str  # name of the folder
+    process: int  # number of the writing process, for people; other containers count differently
 
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Make a folder that nobody else can enter, and remove it with all that is in it.
+    """Make a private temporary folder, and remove it with its content when the ``with`` block ends.
 
-    A program that is killed cannot remove its own; a later one of the same user does. The lock on the mark in
-    the folder tells whether its program goes on: the kernel drops it with the process.
+    First, folders of this user's killed programs are removed. A lock on a folder's mark, which the kernel
+    drops with the process, tells whether its program still runs.
 
     Raises:
         StorageError: the temporary directory cannot be written.
     """
     parent = temporary_directory()
     remove_leftovers(parent)
-    # Named first: whatever ends this program from here on, a signal too, removes the folder.
+    # The name is known before the folder exists, so that also after a signal `finally` removes the folder.
     folder, mark = parent / f"{PREFIX}{secrets.token_urlsafe(6)}", None
     try:
         try:
@@ -55,7 +55,7 @@ def scratch_folder() -> Iterator[Path]:
         except OSError as error:
             raise storage_error(parent / PREFIX, error) from error
         try:
-            # Held and whole before it has its name, so that nobody finds a mark that is still free.
+            # Locked and complete before it gets its name, so that no other process finds an unlocked mark.
             mark = os.open(folder / f"{MARK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             fcntl.flock(mark, fcntl.LOCK_EX)
             os.write(mark, Mark(id=folder.name, process=os.getpid()).model_dump_json().encode())
@@ -70,46 +70,51 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def remove_leftovers(parent: Path) -> None:
-    """Remove the scratch of this user's programs that were killed and could not do it themselves.
+    """Remove the scratch folders of this user's killed programs.
+
+    Only private folders with a valid, unlocked mark are removed. A folder stays if it has a file with the
+    name of a file of runs, splits or studies, since somebody may have put results there.
 
     Args:
-        parent: the temporary directory, which others may write too. Only a folder with our own mark for it
-            goes, and none in which a file has a name that runs, splits, studies and data have: somebody works
-            in there.
+        parent: the temporary directory; other users may write it too.
     """
     for folder in parent.glob(f"{PREFIX}*"):
         with suppress(OSError):
-            if stat.S_ISDIR(folder.lstat().st_mode) and _is_ours(folder.lstat()):
+            if stat.S_ISDIR(folder.lstat().st_mode) and _is_private(folder.lstat()):
                 _remove_unless_held(folder)
 
 
 def temporary_directory() -> Path:
-    """The folder of this machine for files that need not last: ``TMPDIR``, or what the system says.
+    """The folder for temporary files: ``TMPDIR``, or the system's.
 
     Raises:
-        StorageError: nothing of that can be written.
+        StorageError: no such folder can be written.
     """
     try:
         return Path(tempfile.gettempdir())
-    except FileNotFoundError as error:  # its message names all folders that were tried
+    except FileNotFoundError as error:  # the message names all folders that were tried
         raise StorageError(f"{error.strerror}; set TMPDIR to a folder that can be written") from error
 
 
-def _is_ours(status: os.stat_result) -> bool:
-    """Tell whether something is this user's, and closed to everybody else."""
+def _is_private(status: os.stat_result) -> bool:
+    """Tell whether a file or folder belongs to this user, with no rights for others."""
     return status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
 def _remove_unless_held(folder: Path) -> None:
-    """Remove scratch that no program holds; OSError where it is held, has no mark, or goes meanwhile."""
+    """Remove a scratch folder unless its program runs or the folder is not mptctl's.
+
+    Raises:
+        OSError: the folder is held, has no mark, or disappears meanwhile.
+    """
     if not stat.S_ISREG((folder / MARK).lstat().st_mode):
-        return  # looked at first: opening a FIFO would wake up whoever waits at its other end
-    # To read alone, which is enough for a lock: whoever writes in a folder of Ray's is ended with that Ray.
+        return  # opening a FIFO would wake up a process that waits at its other end
+    # Opened for reading, which is enough for a lock: `ray_watchdog` kills processes that write in a folder.
     mark = os.open(folder / MARK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError where its program goes on
+        fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError if the program still runs
         if (
-            _is_ours(os.fstat(mark))
+            _is_private(os.fstat(mark))
             and _marks(os.pread(mark, MARK_BYTES, 0), folder)
             and not any(is_kept(name) for _, _, names in os.walk(folder) for name in names)
         ):
@@ -119,6 +124,7 @@ def _remove_unless_held(folder: Path) -> None:
 
 
 def _marks(content: bytes, folder: Path) -> bool:
+    """Tell whether the content of a mark is valid and names this folder."""
     try:
         return Mark.model_validate_json(content).id == folder.name
     except ValidationError:
@@ -126,7 +132,7 @@ def _marks(content: bytes, folder: Path) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder, its mark last: while something is left, a later program knows it by that."""
+    """Remove a folder and its content as far as possible; the mark goes last, for a later attempt."""
     with suppress(OSError):
         for inner in folder.iterdir():
             if inner.is_dir() and not inner.is_symlink():

@@ -1,4 +1,4 @@
-"""Files that a person names, read whole: regular ones of bounded size, and names of classes, one a line."""
+"""Reads small files that a user names: bytes or text of limited size, and lists of names, one a line."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from pathlib import Path
 
 from mptctl.errors import DataError, UsageError
 
-# Characters of a class name in a file: a line that is longer is data that stand in the wrong place.
+# Most characters of a class name; a longer line is data of another kind.
 LONGEST_NAME = 1000
-# Room for a million ids of 60 letters.
+# Enough for a million ids of 60 letters.
 MOST_BYTES = 2**26
 
 
 def read_bounded(path: Path, most: int, what: str, advice: str = "name another file") -> bytes:
-    """The content of a regular file.
+    """Read a regular file of limited size.
 
     Args:
         path: of the file.
-        most: bytes that it may have; no more is ever read, whatever its size is said to be.
-        what: what it is called in messages.
-        advice: what to do about a larger one.
+        most: largest allowed size, in bytes; at most one byte more is read.
+        what: name of the file in messages.
+        advice: end of the message about a larger file.
 
     Raises:
         DataError: a device, a FIFO or a socket, which may have no end.
         UsageError: a larger file.
-        OSError: it cannot be read, or is a folder.
+        OSError: the file cannot be read, or is a folder.
     """
-    # A FIFO without a writer would hold up the open itself.
+    # O_NONBLOCK: opening a FIFO without a writer would wait.
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             raise DataError(f"{what}: is no regular file, and may have no end; write it into a file")
@@ -40,17 +40,17 @@ def read_bounded(path: Path, most: int, what: str, advice: str = "name another f
 
 
 def read_text(path: Path, most: int, what: str, write: str, smaller: str = "name another file") -> str:
-    """The text of a regular file in UTF-8, without a byte order mark.
+    """Read a regular file of limited size as UTF-8 text; a byte order mark is removed.
 
     Args:
         path: of the file.
-        most: bytes that it may have.
-        what: what it is called in messages.
-        write: what to do about one that cannot be read, or is no text.
-        smaller: what to do about a larger one.
+        most: largest allowed size, in bytes.
+        what: name of the file in messages.
+        write: end of the message about a file that cannot be read, or is no text.
+        smaller: end of the message about a larger file.
 
     Raises:
-        UsageError: it cannot be read, is not UTF-8, or is larger.
+        UsageError: the file cannot be read, is not UTF-8, or is larger.
         DataError: a device, a FIFO or a socket.
     """
     try:
@@ -62,29 +62,29 @@ def read_text(path: Path, most: int, what: str, write: str, smaller: str = "name
 
 @dataclass(frozen=True)
 class NamedLine:
-    """A name and the line, from 1, that it stands on."""
+    """A name, and the number of its line, counted from 1."""
 
     number: int
     name: str
 
 
 def read_names(path: Path, flag: str) -> list[str]:
-    """Read a file of names, as `read_named_lines`, whose errors it raises."""
+    """Read a file of names, one a line, without line numbers; see `read_named_lines`."""
     return [line.name for line in read_named_lines(path, flag)]
 
 
 def read_named_lines(path: Path, flag: str) -> list[NamedLine]:
-    """Read a file of class names: one a line, in their order; empty lines do not count.
+    """Read a file of names, one a line, in order; surrounding spaces are removed, empty lines skipped.
+
+    Messages have no text of the file, since whoever names a file may have no right to read it.
 
     Args:
         path: of the file.
-        flag: that named it, for messages.
+        flag: option that names the file, for messages.
 
     Raises:
-        UsageError: it cannot be read, is not UTF-8, is too large, names nothing, or has a line that is no
-            name. No text of it is in the message: what names the file may come from somebody who may not read
-            it.
-        DataError: a device or FIFO.
+        UsageError: the file cannot be read, is not UTF-8, is too large, has no name, or has too long a line.
+        DataError: a device, a FIFO or a socket.
     """
     lines = read_text(path, MOST_BYTES, f"{flag} {path}", "write one name a line").splitlines()
     names = [NamedLine(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and what is said where they cannot be."""
+"""Writes files completely or not at all, and explains why a file cannot be written."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from typing import IO, Any
 from mptctl.errors import StorageError, UsageError
 
 PARTIAL = ".part"
-# The names that `replacing` and `link_or_copy` write under: `.last.pt.1f0c9a2e.part`, `.last.pt.part`.
+# Temporary names of `replacing` and `link_or_copy`, such as `.last.pt.1f0c9a2e.part` and `.last.pt.part`.
 _PARTIAL_NAME = re.compile(r"\..+?(\.[0-9a-z_]{8})?\.part")
-# Opens an output for writing bytes: `writing`, or `FilesTogether.open`.
+# A function that opens an output for writing bytes: `writing`, or `FilesTogether.open`.
 OpenOutput = Callable[[Path], AbstractContextManager[IO[Any]]]
-# A file that this process has open already, such as its standard output.
+# Paths of files that this process has open, such as its standard output.
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -30,42 +30,42 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextmanager
 def replacing(path: Path, keep_previous: Path | None = None, needed: int | None = None) -> Iterator[IO[Any]]:
-    """Open a temporary file beside ``path`` for writing bytes; it takes the name when the block ends well.
+    """Open a temporary file for writing bytes, and rename it to ``path`` when the ``with`` block ends well.
 
-    At every moment either the old or the new file is there, whole, also when the process is killed. The file
-    has the rights that the umask leaves; until it is whole only its owner can read it.
+    So at every moment either the old or the new file is complete, also if the process is killed. The new file
+    has the rights of the umask; before renaming only its owner can read it.
 
     Args:
-        path: the file to make or to replace; its folder is made where there is none.
-        keep_previous: where the file that ``path`` held before goes.
-        needed: bytes of the new file, where they are known, for the message on a full disk.
+        path: the file to make or replace; missing folders are made.
+        keep_previous: a second name for the former file at ``path``; None: the former file is lost.
+        needed: size of the new file in bytes, if known, for the message on a full disk.
 
     Raises:
-        StorageError: the folder cannot be written or the disk is full; the old file stays as it was.
+        StorageError: the folder cannot be written or the disk is full; the old file stays.
     """
-    name = _partial_name(path)
+    temporary = _temporary_path(path)
     try:
-        with _whole(name) as stream:
+        with _new_file(temporary) as stream:
             yield stream
         if keep_previous is not None and path.exists():
             link_or_copy(path, keep_previous)
-        name.replace(path)
+        temporary.replace(path)
         _flush_folder(path.parent)
     except OSError as error:
         with suppress(OSError):
-            name.unlink()
+            temporary.unlink()
         raise storage_error(path, error, needed) from error
 
 
 class FilesTogether:
-    """Outputs of one command, each opened by `open`: all take their names when the block ends well, or none.
+    """The outputs of one command: all files get their names when the ``with`` block ends well, or none does.
 
-    So a disk that fills between two of them leaves the earlier ones, whole and of one command. A process that
-    is killed between two names leaves fewer files, never files of two commands.
+    If the disk fills while they are written, the former files stay, all of the same earlier command. If the
+    process is killed while files get their names, some files are missing, but none is of an earlier command.
     """
 
     def __init__(self) -> None:
-        self._written: list[tuple[Path, Path]] = []  # the name that a file has, and the one that it takes
+        self._written: list[tuple[Path, Path]] = []  # temporary and final path of each file
 
     def __enter__(self) -> FilesTogether:
         return self
@@ -81,21 +81,26 @@ class FilesTogether:
 
     @contextmanager
     def open(self, path: Path) -> Iterator[IO[Any]]:
-        """Open an output for writing bytes, as `writing` does; a device or a FIFO gets them at once."""
+        """Open an output for writing bytes, as `writing` does; a device or a FIFO is written at once.
+
+        Raises:
+            UsageError, StorageError: as `writing`.
+        """
         target = output_file(path)
         if _is_stream(target):
             with writing(path) as stream:
                 yield stream
             return
-        name = _partial_name(target)
+        temporary = _temporary_path(target)
         try:
-            with _whole(name) as stream:
+            with _new_file(temporary) as stream:
                 yield stream
         except OSError as error:
             raise storage_error(path, error) from error
-        self._written.append((name, target))
+        self._written.append((temporary, target))
 
     def _take_names(self) -> None:
+        """Remove the former files but the first, which is replaced, and rename all temporary files."""
         for _temporary, target in self._written[1:]:
             target.unlink(missing_ok=True)
         for temporary, target in self._written:
@@ -106,24 +111,25 @@ class FilesTogether:
                 raise storage_error(target, error) from error
 
 
-def _partial_name(path: Path) -> Path:
-    """The name beside a file that it is written under."""
+def _temporary_path(path: Path) -> Path:
+    """A new path for writing a file under: a hidden name in the same folder, with the suffix `PARTIAL`."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[IO[Any]]:
-    """Open a new file that is on the disk, with the rights of the umask, when the block ends well.
+def _new_file(path: Path) -> Iterator[IO[Any]]:
+    """Open a new file for writing bytes; missing folders are made.
 
-    After an error it is not there.
+    If the ``with`` block ends well, the file is flushed to the disk and has the rights of the umask. After an
+    error the file is removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The system applies the umask, which a program cannot ask for without changing it for its other threads.
+    # The system applies the umask here: reading it in Python would change it for other threads.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             rights = stat.S_IMODE(os.fstat(descriptor).st_mode)
-            os.fchmod(descriptor, stat.S_IRUSR | stat.S_IWUSR)  # what is half written is nobody else's
+            os.fchmod(descriptor, stat.S_IRUSR | stat.S_IWUSR)  # private until it is complete
             yield stream
             stream.flush()
             os.fchmod(descriptor, rights)
@@ -136,14 +142,16 @@ def _whole(path: Path) -> Iterator[IO[Any]]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[IO[Any]]:
-    """Open an output that a user named, for bytes: a file as `replacing` does, a device or a FIFO as it is.
+    """Open an output that a user names, for writing bytes.
+
+    A file is opened as by `replacing`; a device, a FIFO or an open descriptor is written directly.
 
     Args:
-        path: where the output goes; see `output_file`.
+        path: of the output; see `output_file`.
 
     Raises:
-        UsageError: what is there is not to be written.
-        StorageError: it cannot be written.
+        UsageError: the path is not allowed for an output.
+        StorageError: the output cannot be written.
     """
     target = output_file(path)
     if not _is_stream(target):
@@ -152,7 +160,7 @@ def writing(path: Path) -> Iterator[IO[Any]]:
         return
     descriptor = _own_descriptor(target)
     try:
-        # A descriptor is not opened again: that would begin at the start of a file that others write as well.
+        # A descriptor is duplicated, not opened again: that would overwrite the start of a file.
         opened = os.dup(descriptor) if descriptor is not None else os.open(target, os.O_WRONLY)
         with os.fdopen(opened, "wb") as stream:
             yield stream
@@ -161,13 +169,14 @@ def writing(path: Path) -> Iterator[IO[Any]]:
 
 
 def output_file(path: Path) -> Path:
-    """The file that an output is written to: the path, or the file in the same folder that it is a link to.
+    """Return the file for an output: the path itself, or the target of a link to a file in the same folder.
 
-    A path of a device, a FIFO or an open descriptor such as ``/dev/stdout`` is given back as it is.
+    A device, a FIFO or an open descriptor such as ``/dev/stdout`` is allowed, and so is a path without a
+    file.
 
     Raises:
-        UsageError: a folder, a link that leads out of its folder or to no file, or what cannot be written
-            into.
+        UsageError: the path is a folder, a block device, a socket, a descriptor that cannot be written, or a
+            link to anything but a file in its folder.
     """
     descriptor = _own_descriptor(path)
     try:
@@ -187,7 +196,7 @@ def output_file(path: Path) -> Path:
     except OSError as error:
         if descriptor is not None:
             raise UsageError(f"{path}: is not open ({error.strerror}); name a file") from error
-        return path  # not there yet, or whoever writes it says what is wrong
+        return path  # there is no file yet, or writing it will report the error
     if stat.S_ISDIR(mode):
         raise UsageError(f"{path}: is a folder; name a file")
     if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
@@ -197,9 +206,9 @@ def output_file(path: Path) -> Path:
 
 @contextmanager
 def locked_folder(path: Path) -> Iterator[None]:
-    """Hold a folder against other processes that do the same; the kernel lets go of it with the process.
+    """Make a folder and hold a lock on it during the ``with`` block; wait for other processes that hold it.
 
-    Some network file systems lock no folders. There nothing is held.
+    The lock ends with the process. On network file systems without locks on folders, nothing is locked.
 
     Raises:
         StorageError: the folder cannot be made or opened.
@@ -218,47 +227,63 @@ def locked_folder(path: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, content: bytes | memoryview, keep_previous: Path | None = None) -> None:
-    """Replace a file by another one, or leave it as it is; see `replacing`.
+    """Write a file completely or not at all.
+
+    Args:
+        path: the file to make or replace; missing folders are made.
+        content: the new content.
+        keep_previous: a second name for the former file; see `replacing`.
 
     Raises:
-        StorageError: with how much is needed and how much is free.
+        StorageError: the file cannot be written, or the disk is full; the old file stays.
     """
     with replacing(path, keep_previous, needed=len(content)) as stream:
         stream.write(content)
 
 
 def link_or_copy(path: Path, name: Path) -> None:
-    """Give a file a second name in its folder, whatever had that name; at no moment nothing has it."""
+    """Give a file a second name in its folder, by a hard link or a copy.
+
+    A former file of the second name is replaced at once, so that at every moment a file has the name.
+
+    Args:
+        path: the file.
+        name: the second path.
+    """
     second = name.with_name(f".{name.name}{PARTIAL}")
     second.unlink(missing_ok=True)
     try:
         os.link(path, second)
-    except OSError:  # a file system without hard links
+    except OSError:  # the file system has no hard links
         shutil.copyfile(path, second)
     os.replace(second, name)
 
 
 def remove_partial_files(folder: Path, name: str = "") -> None:
-    """Remove what a killed process of ours left half written of files whose name begins so.
+    """Remove temporary files that a killed process of this user left in a folder.
 
-    For whoever alone writes these files, as the holder of a lock does.
+    Call only while no other process writes these files, as while holding a lock.
+
+    Args:
+        folder: the folder.
+        name: beginning of the final names of the files.
     """
     for partial in folder.glob(f".{name}*{PARTIAL}"):
-        found = partial.lstat()
-        ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
-        if ours and _PARTIAL_NAME.fullmatch(partial.name):
+        status = partial.lstat()
+        is_own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+        if is_own and _PARTIAL_NAME.fullmatch(partial.name):
             partial.unlink(missing_ok=True)
 
 
 def storage_error(path: Path, error: OSError, needed: int | None = None) -> StorageError:
-    """Say what kept a file from being written, in one line."""
+    """Make the error for a file that could not be written; ``needed`` is its size in bytes, if known."""
     if error.errno in _FULL:
         return StorageError(f"{path}: {_shortage(path, error, needed)}", full=True)
     return StorageError(f"{path}: cannot be written: {error.strerror or error}; choose another folder")
 
 
 def _shortage(path: Path, error: OSError, needed: int | None) -> str:
-    """Say what there is too little of, and what to do."""
+    """Describe what has run out (space, quota, number of files, size of a file) and the remedy."""
     wanted = f"{needed / 1e6:.1f} MB needed, " if needed else ""
     kept = "what was there before is kept"
     if error.errno == errno.EFBIG:
@@ -271,22 +296,22 @@ def _shortage(path: Path, error: OSError, needed: int | None) -> str:
         return f"no room: {wanted}more than the largest file that {limit}; {kept}; raise that limit"
     if error.errno == errno.EDQUOT:
         return f"no room: {wanted}the quota of this user is used up; {kept}; make room"
-    place = os.statvfs(next(folder for folder in path.absolute().parents if folder.exists()))
-    if place.f_files and not place.f_favail:
+    file_system = os.statvfs(next(folder for folder in path.absolute().parents if folder.exists()))
+    if file_system.f_files and not file_system.f_favail:
         return f"no room: the file system holds as many files as it can; {kept}; delete some"
-    free = place.f_bavail * place.f_frsize
+    free = file_system.f_bavail * file_system.f_frsize
     return f"no room: {wanted}{free / 1e6:.1f} MB free; {kept}; make room"
 
 
 def _own_descriptor(path: Path) -> int | None:
-    """The number in ``/dev/fd/N`` or what ``/dev/stdout`` is a link to; None for all other paths."""
+    """The descriptor that a path such as ``/dev/fd/N`` or ``/dev/stdout`` names; None for other paths."""
     name = os.path.abspath(path)
     found = _DESCRIPTOR.fullmatch(name)
     return _STANDARD.get(name) if found is None else int(found[1])
 
 
 def _is_stream(path: Path) -> bool:
-    """Tell whether bytes go into what is there: an open descriptor, a device or a FIFO."""
+    """Tell whether a path is an open descriptor, a character device or a FIFO, which is written directly."""
     if _own_descriptor(path) is not None:
         return True
     try:
@@ -297,6 +322,7 @@ def _is_stream(path: Path) -> bool:
 
 
 def _flush_folder(folder: Path) -> None:
+    """Flush a folder to the disk, so that new names in it survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

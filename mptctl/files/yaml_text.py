@@ -1,7 +1,7 @@
-"""YAML of which every value stays the text that it is written as; what reads a field decides what it is.
+"""Reads YAML safely; every value stays text, which the type of its field converts later (see `Typed`).
 
-Messages say where something is and what kind of thing, never its text: a file that comes from elsewhere may
-be a link to one that its author may not read.
+Messages name lines and kinds of faults, never text of the file: the file may be a link to one that its author
+has no right to read.
 """
 
 from __future__ import annotations
@@ -17,58 +17,60 @@ import yaml
 from mptctl.errors import UsageError, one_line, visible
 from mptctl.files.model import Plain
 
-# Characters of a message that are the parser's.
-MOST_SAID = 200
-# Chosen: how alike an unknown key is to a known one where it is a slip (`limit` for `limits` is 0.91).
-A_SLIP = 0.7
+# Most characters of the parser's message.
+MAX_MESSAGE = 200
+# Similarity (difflib) from which an unknown key is a misspelt one; `limit` and `limits` have 0.91. Chosen.
+MISSPELT = 0.7
 
 
 def read_yaml(text: str, where: str) -> Any:
-    """Mappings, lists and text; text without quotes is `Plain`.
+    """Parse YAML to mappings, lists and text; text without quotes is `Plain`, and empty YAML is None.
 
     Args:
         text: YAML.
-        where: what to call it in a message.
+        where: name of the file in messages.
 
     Raises:
-        UsageError: it is none, has a key twice, a tag, or an anchor or alias, which can blow a page up to
-            gigabytes.
+        UsageError: the text is not YAML, or has a duplicate key, a tag, or an anchor or alias, by which a
+            page could expand to gigabytes.
     """
     try:
-        node = _composed(text)
+        node = _compose(text)
         return None if node is None else _TextLoader("").construct_document(node)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        said = visible(one_line(error)).partition("; use sys.")[0]  # which is advice to programmers
-        said = re.sub(r"tag handle '.*'", "tag handle", said)
-        raise UsageError(f"{where}: {said[:MOST_SAID]}") from error
+        message = visible(one_line(error)).partition("; use sys.")[
+            0
+        ]  # without Python's advice to programmers
+        message = re.sub(r"tag handle '.*'", "tag handle", message)
+        raise UsageError(f"{where}: {message[:MAX_MESSAGE]}") from error
 
 
-# A study names one preset for each of its runs; the parser is the slow part.
+# A study reads the same preset for each of its runs, and parsing is slow.
 @lru_cache(maxsize=64)
-def _composed(text: str) -> Any:
-    """The node of a text; None of an empty one."""
+def _compose(text: str) -> Any:
+    """Parse YAML to its root node; None for empty YAML."""
     return yaml.compose(text, Loader=_TextLoader)
 
 
 def refuse_unknown_keys(text: str, keys: Collection[str], where: str) -> None:
-    """Refuse a file that is of another kind, without its text.
+    """Refuse a mapping with keys that are neither valid nor misspelt valid ones: a file of another kind.
 
     Args:
         text: YAML of a mapping, which `read_yaml` has read.
-        keys: that a file of this kind has.
-        where: what to call it in a message.
+        keys: valid keys.
+        where: name of the file in messages.
 
     Raises:
-        UsageError: it has a key that is none of these, and no slip in one of them; with its line.
+        UsageError: there is such a key; the message names its line, not the key.
     """
-    for node, _ in _composed(text).value:
-        if node.value not in keys and not difflib.get_close_matches(node.value, keys, 1, A_SLIP):
+    for node, _ in _compose(text).value:
+        if node.value not in keys and not difflib.get_close_matches(node.value, keys, 1, MISSPELT):
             line = node.start_mark.line + 1
             raise UsageError(f"{where}: line {line}: unknown key; valid: {', '.join(keys)}")
 
 
 class _TextLoader(yaml.BaseLoader):  # type: ignore[misc]  # yaml ships no types
-    """An id 00042 is no number, a country `no` is not false. Keys stand once, and all of it is Unicode."""
+    """Loads scalars as text; refuses anchors, tags, duplicate keys, keys other than text, and surrogates."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()

@@ -1,4 +1,4 @@
-"""For other Python programs: arrays compared, models loaded, flips watched in training loops."""
+"""The interface for Python programs: compares arrays, loads models, counts flips in training loops."""
 
 from mptctl.integrations.flip_monitor import FlipMonitor
 

@@ -1,4 +1,4 @@
-"""Functions for Python programs and notebooks: compare answers in memory, and load a trained model."""
+"""Functions for Python programs and notebooks: compare predictions in memory, list runs, load a model."""
 
 from __future__ import annotations
 
@@ -55,37 +55,39 @@ def evaluate(  # noqa: PLR0913  # a published signature
 ) -> Report:
     """Compare the model in production with its replacement on one test set, as `mptctl evaluate` does.
 
-    Arrays are lists or arrays, columns and tables of numpy, torch, jax, pandas, polars or Arrow. Labels,
-    answers and class names are integers or text; 3 and "3" are one class. Where a frame of pandas, polars or
-    Arrow comes first, `label` names its column of true classes, and text in place of an array a column.
+    Arrays may be lists, or arrays, columns and tables of numpy, torch, jax, pandas, polars or Arrow. Labels,
+    predictions and class names are integers or text; 3 and "3" are the same class. With a frame of pandas,
+    polars or Arrow as `labels`, give `label`; then the name of a column may stand in place of an array.
 
     Args:
         labels: (N,) true classes, or a frame.
-        label, id: columns of the frame: true classes, and names of samples.
-        by: column of slices, or several, of the frame or of `metadata`; ``"a,b"`` crosses two.
-        metadata: further columns of the samples by id: a frame with the column `id`, or what it is called in
-            the first frame, or a file as `mptctl evaluate --metadata` takes it.
-        must_keep: ids of samples that must not flip, beside every limit of `Report.gate`.
-        class_map: file of renamed classes, as `--class-map` takes it.
-        old, new: (N,) answers, or (N, C) logits, of which the first maximum of a row is the answer.
-        ids: (N,) what the samples are called; default: their places, from 0.
-        classes: (C,) the classes that the new model can answer; where it gives logits, in the order of its
-            columns. Without it, columns are the classes 0 to C - 1.
-        old_classes: the classes that count as old; where `old` is logits of as many columns, in their order.
-            ``"all"``: all labels. Default: those that the old model can answer, or all labels, with a
-            warning; then a gate has to pass without the labels that the old model never answers, too.
-        noise_floor: (N,) or (N, C) of another training of the old model; what it flips is chance.
-        baseline: (N,) or (N, C) of a plain update, shifted to the error of `new` on these samples.
-        nfr_margin: a fraction; is NFR below it?
-        causes: give each flip its cause, where both models give logits.
-        validation: (M,) labels and (M, C) logits of the new model on samples that it was not trained on and
-            that are not in this test set: with them the cause "bias" is told from others. Given, `causes` is
-            on.
+        old, new: (N,) predictions, or (N, C) logits; the first maximum of a row is the prediction.
+        label: column of the frame with true classes.
+        id: column of the frame with names of samples.
+        by: columns for slices, of the frame or of `metadata`; ``"a,b"`` crosses two columns.
+        metadata: further columns of the samples: a file as for `mptctl evaluate --metadata`, or a frame with
+            the column `id`, which may have the name that `id` gives.
+        must_keep: ids of samples that must not flip; checked by each `Report.gate` beside its limits.
+        class_map: file of renamed classes, as for `--class-map`.
+        ids: (N,) names of the samples; default: their numbers, from 0.
+        classes: (C,) classes that the new model knows, in the order of its logits if it gives logits. Default
+            for logits: 0 to C - 1.
+        old_classes: the old classes, in the order of `old`'s columns if it is logits of as many columns.
+            ``"all"``: all labels. Default: the classes that the old model knows or, with a warning, all
+            labels; then a gate must also pass without the labels that the old model never predicts.
+        noise_floor: (N,) predictions or (N, C) logits of another training of the old model; its flips measure
+            retraining noise.
+        baseline: (N,) predictions or (N, C) logits of a plain update, which is shifted to the error of `new`
+            on these samples.
+        nfr_margin: a fraction; the report tells whether NFR is below it.
+        causes: give each flip its cause; needs logits of both models.
+        validation: (M,) labels and (M, C) logits of the new model on samples outside training and this test
+            set. They are needed for the cause "bias", and turn `causes` on.
 
     Raises:
-        DataError: arrays that cannot be read, are of unequal length, or contradict each other.
-        NonFiniteError: rows of logits with NaN or plus infinity.
-        UsageError: a margin that is not between 0 and 1, or a column that the frame does not have.
+        DataError: arrays cannot be read, have unequal lengths, or contradict each other.
+        NonFiniteError: rows of logits contain NaN or plus infinity.
+        UsageError: the margin is not between 0 and 1, or the frame has no such column.
     """
     if nfr_margin is not None and not 0 < nfr_margin < 1:
         raise UsageError(
@@ -93,16 +95,17 @@ def evaluate(  # noqa: PLR0913  # a published signature
         )
     frame = None
     if label is not None:
-        frame, labels = labels, column(_frame(labels), label, "label")
-        old, new = _of_frame(frame, old, "old"), _of_frame(frame, new, "new")
-        noise_floor = _of_frame(frame, noise_floor, "noise_floor")
-        baseline = _of_frame(frame, baseline, "baseline")
+        _refuse_other_than_frame(labels)
+        frame, labels = labels, column(labels, label, "label")
+        old, new = _column_or_array(frame, old, "old"), _column_or_array(frame, new, "new")
+        noise_floor = _column_or_array(frame, noise_floor, "noise_floor")
+        baseline = _column_or_array(frame, baseline, "baseline")
         ids = ids if id is None else column(frame, id, "id")
     elif id is not None:
         raise UsageError(f"id={id!r}: names a column where a frame comes first; give label='COLUMN' too")
-    everything = isinstance(old_classes, str) and old_classes == ALL
-    test = InMemory.of(labels, ids, classes, None if everything else old_classes)
-    held_back = None if validation is None else _held_back(validation, test)
+    all_are_old = isinstance(old_classes, str) and old_classes == ALL
+    test = InMemory.of(labels, ids, classes, None if all_are_old else old_classes)
+    validation_part = None if validation is None else _read_validation(validation, test)
     wants_causes = causes or validation is not None
     kept = as_names(must_keep, "must_keep").tolist() if len(must_keep) else []
     with options_as_arguments():
@@ -115,11 +118,11 @@ def evaluate(  # noqa: PLR0913  # a published signature
             old=test.predictions("old", old, is_old=True),
             new=test.predictions("new", new),
             request=ComparisonRequest(
-                old_classes=ALL if everything else test.old_classes,
+                old_classes=ALL if all_are_old else test.old_classes,
                 class_map=None if class_map is None else read_class_map(Path(class_map)),
                 gate_file=GateFile().keeping(kept) if kept else None,
                 nfr_margin=nfr_margin,
-                worst=len(test.labels),  # every flip: what is shown of them is for the report to choose
+                worst=len(test.labels),  # keep every flip; the report chooses which to show
             ),
             columns=(
                 frame,
@@ -129,8 +132,8 @@ def evaluate(  # noqa: PLR0913  # a published signature
                 id or "id",
             ),
         )
-        # A function that gives None means: causes, but without a validation part.
-        request = replace(samples.request, validation=(lambda: held_back) if wants_causes else None)
+        # A function that returns None asks for causes without a validation part.
+        request = replace(samples.request, validation=(lambda: validation_part) if wants_causes else None)
         result = samples.compare(request, noise_floor=retrained, baseline=plain_update)
     for remark in result.warnings:
         warnings.warn(remark, ComparisonWarning, stacklevel=2)
@@ -139,12 +142,12 @@ def evaluate(  # noqa: PLR0913  # a published signature
 
 @dataclass(frozen=True)
 class _Samples:
-    """The predictions that were compared, kept so that a gate file can be held against them.
+    """Predictions and settings of a comparison, kept to compare again under a gate file.
 
     Attributes:
         old, new: predictions.
-        request: what was asked, without slices.
-        columns: arguments of `_slicing` that slices are found by.
+        request: settings of the comparison, without slices.
+        columns: positional arguments of `_slicing`.
     """
 
     old: Predictions
@@ -153,23 +156,28 @@ class _Samples:
     columns: tuple[Any, Any, NDArray[np.str_], Sequence[tuple[str, ...]], str]
 
     def compare(self, request: ComparisonRequest, **further: Predictions | None) -> FlipReport:
-        """The comparison with the slices that were asked for; `further` as of `compare`."""
+        """Compare with the slices that the request and its gate file need.
+
+        Args:
+            request: settings, without slices.
+            further: further arguments of `compare`.
+        """
         with _slicing(*self.columns, rules=request.rules) as slicing:
             return compare(self.old, self.new, replace(request, slicing=slicing), **further)
 
     def compared(self, gate_file: GateFile, limits: Limits) -> FlipReport:
-        """The comparison with its gate held to a gate file, and to limits beside it."""
+        """Compare, and check the gate of a gate file and further limits."""
         return self.compare(replace(self.request, gate_file=gate_file, limits=limits))
 
 
-def _frame(value: Any) -> Any:
+def _refuse_other_than_frame(value: Any) -> None:
+    """Raise UsageError unless a value is a frame of pandas, polars or Arrow."""
     if not is_frame(value):
         raise UsageError("label: names a column where a frame of pandas, polars or Arrow comes first")
-    return value
 
 
-def _of_frame(frame: Any, value: Any, argument: str) -> Any:
-    """A column of the frame where a name is given; anything else is the array itself."""
+def _column_or_array(frame: Any, value: Any, argument: str) -> Any:
+    """Return a frame's column if ``value`` is its name, else ``value``; ``argument`` is for messages."""
     return column(frame, value, argument) if isinstance(value, str) else value
 
 
@@ -183,22 +191,41 @@ def _slicing(
     *,
     rules: GateFile,
 ) -> Iterator[SliceRequest]:
-    """Slices by columns of the frame and of metadata, which are in files until the block ends."""
+    """Write the columns for slices to temporary files, and make the request for slices by them.
+
+    The files are removed when the ``with`` block ends.
+
+    Args:
+        frame: frame of the samples; None without one.
+        metadata: further columns, as for `evaluate`.
+        ids: (N,) names of the samples.
+        keys: columns of each slicing that is asked for.
+        id_name: name of the column with ids.
+        rules: gate file, which may need further columns.
+    """
     wanted = list(dict.fromkeys(name for key in (*keys, *rules.keys()) for name in key))
     if not wanted:
         yield SliceRequest()
         return
     with scratch_folder() as scratch:
-        yield SliceRequest(by=keys, files=_files_of_columns(scratch, frame, metadata, ids, wanted, id_name))
+        yield SliceRequest(
+            by=keys, files=_write_slice_columns(scratch, frame, metadata, ids, wanted, id_name)
+        )
 
 
-def _files_of_columns(
+def _write_slice_columns(
     scratch: Path, frame: Any, metadata: Any, ids: NDArray[np.str_], wanted: Sequence[str], id_name: str
 ) -> list[Path]:
-    """The files that slices are read from: of the frame's own columns, and of metadata."""
-    there = [] if frame is None else column_names(frame)
+    """Write the wanted columns of the frame and of the metadata into a folder; return the files.
+
+    Metadata that is a file already is returned as it is. Other arguments are those of `_slicing`.
+
+    Raises:
+        UsageError: a wanted column is in neither, or metadata is neither a frame nor a path.
+    """
+    known = [] if frame is None else column_names(frame)
     files: list[Path] = []
-    if own := [name for name in wanted if name in there]:
+    if own := [name for name in wanted if name in known]:
         files.append(scratch / "columns.parquet")
         write_columns(files[-1], frame, own, ids, id_name)
     if isinstance(metadata, str | Path):
@@ -206,29 +233,29 @@ def _files_of_columns(
     if metadata is not None:
         if not is_frame(metadata):
             raise UsageError("metadata: neither a frame of pandas, polars or Arrow nor the path of a file")
-        beside = column_names(metadata)
-        there += beside
-        named = id_name if id_name in beside else "id"
-        if further := [name for name in wanted if name in beside and name != named]:
+        names = column_names(metadata)
+        known += names
+        id_column = id_name if id_name in names else "id"
+        if further := [name for name in wanted if name in names and name != id_column]:
             files.append(scratch / "metadata.parquet")
-            write_columns(files[-1], metadata, further, None, named)
-    absent = [name for name in wanted if name not in {*there, CLASS, CONFIDENCE}]
-    if there and absent:
-        raise no_column(absent[0], there, "by")
+            write_columns(files[-1], metadata, further, None, id_column)
+    absent = [name for name in wanted if name not in {*known, CLASS, CONFIDENCE}]
+    if known and absent:
+        raise no_column(absent[0], known, "by")
     return files
 
 
 def load(run: str | Path, run_root: str | Path = "runs", device: str = "cpu") -> LoadedRun:
-    """A trained model, ready to infer.
+    """Load a trained model, ready to predict.
 
     Args:
-        run: a run's name below `run_root`, a run folder, or a ``.pt`` file of ours.
-        run_root: where runs are.
-        device: where it computes: auto, cpu, cuda or cuda:N.
+        run: a run's name below `run_root`, a run folder, or a checkpoint file.
+        run_root: folder of all runs.
+        device: device of the model: auto, cpu, cuda or cuda:N.
 
     Raises:
-        CheckpointError: there is none, or it is damaged.
-        UsageError: no such device.
+        CheckpointError: there is no such checkpoint, or it is damaged.
+        UsageError: there is no such device.
     """
     from mptctl.inference.loaded import load_run
 
@@ -236,15 +263,15 @@ def load(run: str | Path, run_root: str | Path = "runs", device: str = "cpu") ->
 
 
 def runs(folder: str | Path = "runs") -> list[RunEntry]:
-    """The runs below a run root, at any depth: where, in which state, which method, and its validation error.
+    """List the runs below a run root, at any depth, with state, method and validation error.
 
-    Each is found again by `load(folder / run.run)`.
+    Every checkpoint is read and verified. `load(folder / run.run)` loads a listed run.
 
     Args:
-        folder: the run root; every checkpoint in it is read and verified.
+        folder: the run root.
 
     Raises:
-        UsageError: no such folder.
+        UsageError: there is no such folder.
     """
     from mptctl.models.run_list import list_runs
 
@@ -253,8 +280,13 @@ def runs(folder: str | Path = "runs") -> list[RunEntry]:
     return list_runs(Path(folder)).runs
 
 
-def _held_back(validation: tuple[Any, Any], test: InMemory) -> Predictions:
-    """The new model's predictions of its validation part."""
+def _read_validation(validation: tuple[Any, Any], test: InMemory) -> Predictions:
+    """Read the argument `validation` of `evaluate` as predictions, with the classes of the test set.
+
+    Raises:
+        UsageError: it is not a pair.
+        DataError, NonFiniteError: the arrays cannot be read.
+    """
     if not isinstance(validation, tuple) or len(validation) != 2:
         raise UsageError(
             "validation: is not a pair; give labels and the new model's logits: validation=(labels, logits)"

@@ -1,10 +1,11 @@
-"""`FlipMonitor`: what a model in training breaks of what the old one got right, after each validation."""
+"""`FlipMonitor`: counts the flips of a model in training against the old model, after each validation."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from operator import ne
 from pathlib import Path
 from typing import Any
 
@@ -30,30 +31,32 @@ from mptctl.report.media.numbers import format_count, format_interval, percent
 from mptctl.report.trackers.flip_metrics import flip_metrics
 
 Say = Callable[[str], None] | None
-# The label of a sample that counts nowhere, torch's and Hugging Face's `ignore_index`.
+# Label of a sample that is ignored: the `ignore_index` of torch and Hugging Face.
 IGNORED = "-100"
 
 
 class FlipMonitor:
-    """Counts flips in any training loop: `update` for each batch, `finish` after the last, or one call.
+    """Counts flips in any training loop.
 
-    Where torch.distributed runs, `finish` puts the answers of all processes together; they need ids for that.
+    Call `update` for each batch of a validation and `finish` after the last, or call the monitor itself with
+    the whole validation. With torch.distributed, `finish` merges the predictions of all processes, which need
+    ids.
 
     Args:
         labels: (N,) true classes of the validation samples, in a list or an array of any library: text, or
-            integers from 0. A sample whose label is -100 counts nowhere, as in torch's losses.
-        old: (N,) the old model's answers to them, or (N, C_old) its logits.
-        ids: (N,) names of the samples; default: their places, from 0.
-        classes: the classes of the model in training, in the order of its logits; default: numbers from 0.
-        old_classes: labels that count as old; where `old` is logits of as many columns, in their order.
-            Default: what the columns of `old` stand for, or all labels.
-        say: called with one line after each validation, in the first process alone; None: nothing is said.
+            integers from 0. A sample with the label -100 is ignored, as in torch's losses.
+        old: (N,) predictions or (N, C_old) logits of the old model for these samples.
+        ids: (N,) names of the samples; default: their numbers, from 0.
+        classes: classes of the model in training, in the order of its logits; default: numbers from 0.
+        old_classes: the old classes, in the order of `old`'s columns if it is logits of as many columns.
+            Default: the classes of the columns of `old`, or all labels.
+        say: called with one line after each validation, in the first process only; None: no line.
 
     Attributes:
-        history: the comparison after each validation, as `mptctl evaluate --json` prints it.
+        history: the report of each validation, as `mptctl evaluate --json` prints it.
 
     Raises:
-        DataError, NonFiniteError: arrays that cannot be read or do not fit.
+        DataError, NonFiniteError: arrays cannot be read or do not fit each other.
     """
 
     def __init__(
@@ -67,7 +70,7 @@ class FlipMonitor:
         say: Say = print,
     ) -> None:
         labels = list(labels) if isinstance(labels, Iterator) else labels
-        _check_sound(labels)
+        _refuse_unusable_labels(labels)
         test = InMemory.of(labels, ids, classes, old_classes)
         counted = test.labels != IGNORED
         answers = test.predictions("old", old, is_old=True, counted=counted)
@@ -77,7 +80,11 @@ class FlipMonitor:
     def from_file(
         cls, path: str | Path, *, classes: Any = None, old_classes: Any = None, say: Say = print
     ) -> FlipMonitor:
-        """Take labels, ids and old answers from a file, such as ``evaluate --save-predictions`` writes.
+        """Make a monitor from a file with labels, ids and the old model's predictions.
+
+        Args:
+            path: a predictions file, such as ``evaluate --save-predictions`` writes.
+            classes, old_classes, say: as for the class.
 
         Raises:
             UsageError, DataError, NonFiniteError, StorageError: as for `mptctl evaluate`.
@@ -100,12 +107,18 @@ class FlipMonitor:
         old_classes: tuple[str, ...] | None,
         say: Say,
     ) -> None:
-        """Keep the old model's answers to the samples that count, and the ids of all in the stored order."""
-        self._old = replace(old, logits=None)  # answers are all that is counted here
+        """Set the attributes of a new monitor.
+
+        Args:
+            old: the old model's predictions of the samples that are not ignored.
+            ids: names of all samples, in the order of batches without ids.
+            classes, old_classes, say: as for the class.
+        """
+        self._old = replace(old, logits=None)  # only predictions are used
         self._classes, self._old_classes, self._say = classes, old_classes, say
-        self._place = {name: i for i, name in enumerate(ids.tolist())}
+        self._number_of_id = {name: number for number, name in enumerate(ids.tolist())}
         numbers = [int(label) for label in old.table.labels if label.isascii() and label.isdigit()]
-        self._largest = max(numbers, default=-1)  # of labels that are columns' numbers
+        self._largest_label = max(numbers, default=-1)
         self.history: list[FlipReport] = []
         self.reset()
 
@@ -114,26 +127,26 @@ class FlipMonitor:
         return f"<FlipMonitor: {len(self._old):,} samples, {len(self.history):,} validations{last}>"
 
     def __call__(self, new: Any, ids: Any = None) -> FlipReport:
-        """Take a whole validation at once; see `update` and `finish`."""
+        """Compare a whole validation at once, as `update` and `finish` do; earlier batches are forgotten."""
         self.reset()
         self.update(new, ids)
         return self.finish()
 
     def reset(self) -> None:
-        """Forget the batches of a validation that did not come to its end."""
-        self._answers: dict[int, str] = {}
+        """Forget the batches since the last `finish`."""
+        self._predictions: dict[int, str] = {}  # predicted label by the sample's number
 
     def update(self, new: Any, ids: Any = None) -> None:
-        """Take one batch.
+        """Add the predictions of one batch.
 
         Args:
-            new: (B,) answers or (B, C) logits, in a list or an array of any library, on any device.
-            ids: (B,) which samples these are; a sample that is there twice counts once. Without them the
-                batches stand in the stored order.
+            new: (B,) predictions or (B, C) logits, in a list or an array of any library, on any device.
+            ids: (B,) names of the samples; of a repeated sample the last prediction counts. Without ids,
+                batches must come in the order of the labels.
 
         Raises:
-            DataError: an id that is not stored, or more answers than samples.
-            NonFiniteError: rows of logits that are NaN.
+            DataError: an id is unknown, or there are more predictions than samples.
+            NonFiniteError: rows of logits are NaN.
         """
         table, order = named_array(new, "new"), RowOrder()
         if ids is None:
@@ -143,43 +156,43 @@ class FlipMonitor:
                 )
         else:
             names = as_text(order.in_order(named_array(ids, "ids"), "ids"), "ids", "ids").tolist()
-        answers = self._as_text(replace(table, values=order.in_order(table, "new")))
+        predictions = self._to_labels(replace(table, values=order.in_order(table, "new")))
         if ids is None:
-            begin = len(self._answers)
-            if begin + len(answers) > len(self._place):
+            begin = len(self._predictions)
+            if begin + len(predictions) > len(self._number_of_id):
                 raise DataError(
-                    f"new: {begin + len(answers)} predictions for {len(self._place)} stored samples; call "
-                    "finish after each validation, or give ids"
+                    f"new: {begin + len(predictions)} predictions for {len(self._number_of_id)} stored "
+                    "samples; call finish after each validation, or give ids"
                 )
-            places = list(range(begin, begin + len(answers)))
+            numbers = list(range(begin, begin + len(predictions)))
         else:
-            if len(names) != len(answers):
-                raise DataError(f"new: {len(answers)} rows for {len(names)} ids; give one for each")
-            if strange := [name for name in names if name not in self._place]:
+            if len(names) != len(predictions):
+                raise DataError(f"new: {len(predictions)} rows for {len(names)} ids; give one for each")
+            if unknown := [name for name in names if name not in self._number_of_id]:
                 raise DataError(
-                    f"new: id {first(strange)} is none of the {len(self._place)} stored ones; validate on "
-                    "the same samples"
+                    f"new: id {first(unknown)} is none of the {len(self._number_of_id)} stored ones; "
+                    "validate on the same samples"
                 )
-            places = [self._place[name] for name in names]
-        self._answers.update(zip(places, answers.tolist(), strict=True))
+            numbers = [self._number_of_id[name] for name in names]
+        self._predictions.update(zip(numbers, predictions.tolist(), strict=True))
 
     def finish(self) -> FlipReport:
-        """Compare, keep the result in `history`, and say it in one line.
+        """Compare the predictions since the last `finish`, append the report to `history`, and call `say`.
 
         Raises:
-            DataError: samples without an answer, or names of classes that do not match.
+            DataError: samples have no prediction, or names of classes do not match.
         """
-        found = _of_all_processes(self._answers)
+        predictions = _gather_from_processes(self._predictions)
         self.reset()
         old = self._old
-        missing = [name for name in old.ids.tolist() if self._place[name] not in found]
+        missing = [name for name in old.ids.tolist() if self._number_of_id[name] not in predictions]
         if missing:
             raise DataError(
                 f"new: {len(missing)} of {len(old)} samples have no prediction ({first(missing)}); validate "
                 "on all of them, and in several processes give ids"
             )
-        answers = np.array([found[self._place[name]] for name in old.ids.tolist()], dtype=np.str_)
-        new = build_predictions("new", old.ids, old.labels, answers, None, self._classes)
+        labels = np.array([predictions[self._number_of_id[name]] for name in old.ids.tolist()], dtype=np.str_)
+        new = build_predictions("new", old.ids, old.labels, labels, None, self._classes)
         report = compare(old, new, ComparisonRequest(old_classes=self._old_classes, worst=0))
         self.history.append(report)
         if self._say is not None and rank() == 0:
@@ -187,7 +200,7 @@ class FlipMonitor:
         return report
 
     def line(self) -> str:
-        """The last validation in one line: NFR and error, each with its count."""
+        """Describe NFR and error of the last validation in one line. DataError before the first one."""
         nfr, error = self._last().rates.nfr, self._last().new.errors.all_classes
         return (
             f"NFR {percent(nfr.value)} ({format_count(nfr)}, 95 % interval {format_interval(nfr.ci95)}), "
@@ -195,18 +208,24 @@ class FlipMonitor:
         )
 
     def metrics(self) -> dict[str, float]:
-        """The last validation as fractions for a log, without n/a. DataError before the first one."""
+        """Figures of the last validation by name, rates as fractions. DataError before the first one.
+
+        A rate without samples is left out.
+        """
         return flip_metrics(self._last())
 
     def compute_metrics(self, prediction: Any) -> dict[str, float]:
-        """For `compute_metrics` of a trainer of Hugging Face: one validation, whose order is the stored one.
+        """Compare one validation of a Hugging Face trainer; give this method to it as `compute_metrics`.
 
         Args:
-            prediction: its `predictions` are logits (N, C), or a tuple that begins with them; its `label_ids`
-                are columns of the logits, or -100.
+            prediction: its `predictions` are logits (N, C), or a tuple that begins with them, in the order of
+                the monitor's labels; its `label_ids` are columns of the logits, or -100.
+
+        Returns:
+            The same as `metrics`.
 
         Raises:
-            DataError: labels that are no column, or not the stored ones, so that the order is another one.
+            DataError: labels are no columns of the logits, or not the monitor's labels in their order.
         """
         logits = prediction.predictions
         logits = as_array(logits[0] if isinstance(logits, tuple) else logits, "new")
@@ -216,51 +235,58 @@ class FlipMonitor:
         return self.metrics()
 
     def _last(self) -> FlipReport:
+        """The report of the last validation; DataError before the first one."""
         if not self.history:
             raise DataError("there was no validation yet; call finish after one")
         return self.history[-1]
 
-    def _as_text(self, new: NamedArray) -> NDArray[np.str_]:
+    def _to_labels(self, new: NamedArray) -> NDArray[np.str_]:
+        """Convert (B,) predictions or (B, C) logits to (B,) predicted labels.
+
+        Raises:
+            DataError: the columns of the logits do not fit the classes or labels.
+            NonFiniteError: logits are NaN.
+        """
         if new.values.ndim == 1:
             return as_text(new.values, "pred", "new")
         refuse_one_column(new.values, "new")
         lists = [] if self._classes is None else [self._classes]
         logits, classes = order_columns(new, lists, "new")
         classes = self._classes if classes is None else classes
-        column = first_maximum(logits, "new")
+        predicted = first_maximum(logits, "new")
         if classes is None:
-            if self._largest >= logits.shape[1]:
+            if self._largest_label >= logits.shape[1]:
                 raise DataError(
-                    f"labels: {self._largest} is no column of the logits, 0..{logits.shape[1] - 1}; count "
-                    "labels from 0, mark samples to be ignored by -100, or give classes"
+                    f"labels: {self._largest_label} is no column of the logits, 0..{logits.shape[1] - 1}; "
+                    "count labels from 0, mark samples to be ignored by -100, or give classes"
                 )
-            return column.astype(np.str_)
+            return predicted.astype(np.str_)
         if len(classes) != logits.shape[1]:
             raise DataError(
                 f"new: logits of {logits.shape[1]} columns for {len(classes)} `classes`; name each column "
                 "once"
             )
-        return np.array(classes, dtype=np.str_)[column]
+        return np.array(classes, dtype=np.str_)[predicted]
 
-    def _label(self, column: int) -> str:
-        """The label that a number of a trainer's stands for."""
+    def _label_of_column(self, column: int) -> str:
+        """The label of a column of the logits; -100 stands for an ignored sample."""
         if column == -100:
             return IGNORED
         return str(column) if self._classes is None else self._classes[column]
 
     def _check_labels(self, label_ids: NDArray[Any]) -> None:
-        """DataError where a trainer's labels are not the stored ones."""
-        columns = _sound_numbers(label_ids, "label_ids")
+        """Raise DataError unless (N,) labels, as columns of the logits, are the stored labels in order."""
+        columns = _read_label_numbers(label_ids, "label_ids")
         names = self._classes
         if names is not None and (beyond := columns[columns >= len(names)].tolist()):
             raise DataError(
                 f"label_ids: {len(beyond)} of {len(columns)} are no column of the logits, "
                 f"0..{len(names) - 1} ({first(map(str, beyond))}); give `classes`, the label of each column"
             )
-        told = [self._label(column) for column in columns.tolist()]
-        counted = dict(zip(self._old.ids.tolist(), self._old.labels.tolist(), strict=True))
-        stored = [counted.get(name, IGNORED) for name in self._place]
-        wrong = sum(a != b for a, b in zip(told, stored, strict=False)) + abs(len(told) - len(stored))
+        given = [self._label_of_column(column) for column in columns.tolist()]
+        label_of_id = dict(zip(self._old.ids.tolist(), self._old.labels.tolist(), strict=True))
+        stored = [label_of_id.get(name, IGNORED) for name in self._number_of_id]
+        wrong = sum(map(ne, given, stored)) + abs(len(given) - len(stored))
         if wrong:
             raise DataError(
                 f"label_ids: {wrong} of {len(stored)} are not the stored labels of these samples; validate "
@@ -268,18 +294,18 @@ class FlipMonitor:
             )
 
 
-def _check_sound(labels: Any) -> None:
-    """DataError where labels are neither text nor numbers that `_sound_numbers` takes."""
+def _refuse_unusable_labels(labels: Any) -> None:
+    """Raise DataError unless labels are integers from 0 or -100, or the first label is text."""
     values = as_array(labels, "labels", (1, 2))
     if not all(isinstance(value, str | bytes) for value in values[:1].tolist()):
-        _sound_numbers(values, "labels")
+        _read_label_numbers(values, "labels")
 
 
-def _sound_numbers(values: NDArray[Any], name: str) -> NDArray[np.int64]:
-    """Integers from 0 on, or -100.
+def _read_label_numbers(values: NDArray[Any], name: str) -> NDArray[np.int64]:
+    """Check that values are integers from 0, or -100, and return them as int64.
 
     Raises:
-        DataError: others; a negative one would be taken for a place from the end, and a float be cut.
+        DataError: there are other values. A negative index would count from the end, a float would be cut.
     """
     given = values.tolist()
     if wrong := [v for v in given if isinstance(v, bool) or not isinstance(v, int)]:
@@ -294,11 +320,11 @@ def _sound_numbers(values: NDArray[Any], name: str) -> NDArray[np.int64]:
     return np.array(given, dtype=np.int64)
 
 
-def _of_all_processes(answers: dict[int, str]) -> dict[int, str]:
-    """The answers of every process of torch.distributed, where it runs."""
-    torch = sys.modules.get("torch")  # nothing runs where nobody has imported it
+def _gather_from_processes(predictions: dict[int, str]) -> dict[int, str]:
+    """Merge the predictions of all processes, if torch.distributed runs; else return those of this one."""
+    torch = sys.modules.get("torch")  # torch.distributed cannot run unless torch is imported
     if torch is None or not torch.distributed.is_available() or not torch.distributed.is_initialized():
-        return answers
+        return predictions
     shares: list[Any] = [None] * torch.distributed.get_world_size()
-    torch.distributed.all_gather_object(shares, answers)
-    return {place: answer for share in shares for place, answer in share.items()}
+    torch.distributed.all_gather_object(shares, predictions)
+    return {number: label for share in shares for number, label in share.items()}

@@ -1,4 +1,4 @@
-"""`FlipCallback`: a `FlipMonitor` in a trainer of Lightning."""
+"""`FlipCallback`: counts flips after each validation of a Lightning trainer, by a `FlipMonitor`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from mptctl.integrations.flip_monitor import FlipMonitor
 from mptctl.machine.facts import has_package
 
 
-def _callback() -> Any:
-    """The class that a trainer takes: of the package `lightning`, or of its older form."""
+def _import_callback_class() -> Any:
+    """Import Lightning's class `Callback`, from the package `lightning` or `pytorch_lightning`.
+
+    Raises:
+        ModuleNotFoundError: neither is installed.
+    """
     for package, module in (("lightning", "lightning.pytorch"), ("pytorch_lightning", "pytorch_lightning")):
         if has_package(package):
             return import_module(module).Callback
@@ -21,18 +25,18 @@ def _callback() -> Any:
     )
 
 
-class FlipCallback(_callback()):  # type: ignore[misc]  # known when Lightning is there
-    """Counts flips after each validation of a trainer, and logs them under `nfr`, `negative_flips`, ...
+class FlipCallback(_import_callback_class()):  # type: ignore[misc]  # mypy does not know the class
+    """Counts flips after each validation of a trainer, and logs them as `nfr`, `negative_flips` and so on.
 
-    The trainer's sanity check is passed over.
+    The trainer's sanity check is not counted.
 
     Args:
-        monitor: with the stored answers.
-        answers: of what `validation_step` returned and its batch, the (B, C) logits or (B,) answers; default:
-            what it returned, or its `logits`, `preds` or `pred`.
-        ids: of the same, the (B,) names of the samples; needed in several processes. Default: the stored
-            order.
-        prefix: before each name in the log, such as ``val/``.
+        monitor: the monitor, with labels and the old model's predictions.
+        answers: function from the result of `validation_step` and its batch to (B, C) logits or (B,)
+            predictions. Default: the result itself, or its entry `logits`, `preds` or `pred`.
+        ids: function of the same arguments to the (B,) names of the samples; needed with several processes.
+            Default: batches come in the order of the monitor's labels.
+        prefix: put before each name in the log, such as ``val/``.
     """
 
     def __init__(
@@ -44,7 +48,7 @@ class FlipCallback(_callback()):  # type: ignore[misc]  # known when Lightning i
     ) -> None:
         super().__init__()
         self.monitor = monitor
-        self.answers = answers or _returned
+        self.answers = answers or _find_predictions
         self.ids = ids
         self.prefix = prefix
 
@@ -63,13 +67,17 @@ class FlipCallback(_callback()):  # type: ignore[misc]  # known when Lightning i
         if trainer.sanity_checking:
             return
         self.monitor.finish()
-        # Every process has counted the answers of all of them, so that nothing is left to be averaged.
-        found = {f"{self.prefix}{name}": float(value) for name, value in self.monitor.metrics().items()}
-        pl_module.log_dict(found, rank_zero_only=True)
+        # Every process has counted the predictions of all processes, so the log needs no averaging.
+        metrics = {f"{self.prefix}{name}": float(value) for name, value in self.monitor.metrics().items()}
+        pl_module.log_dict(metrics, rank_zero_only=True)
 
 
-def _returned(outputs: Any, batch: Any) -> Any:
-    """The answers that `validation_step` returned, itself or under a usual name."""
+def _find_predictions(outputs: Any, batch: Any) -> Any:
+    """Find the predictions in the result of `validation_step`: the result, or an entry of a usual name.
+
+    Raises:
+        UsageError: there are none.
+    """
     if not isinstance(outputs, dict):
         if outputs is None or getattr(outputs, "ndim", 1) == 0:
             raise UsageError(
@@ -77,10 +85,10 @@ def _returned(outputs: Any, batch: Any) -> Any:
                 "answers="
             )
         return outputs
-    found = [name for name in ("logits", "preds", "pred") if name in outputs]
-    if not found:
+    names = [name for name in ("logits", "preds", "pred") if name in outputs]
+    if not names:
         raise UsageError(
             f"FlipCallback: validation_step returned {', '.join(map(str, outputs))}, and none of logits, "
             "preds, pred; give answers="
         )
-    return outputs[found[0]]
+    return outputs[names[0]]

@@ -1,4 +1,4 @@
-"""Ray for the time of a search: on this machine by default, quiet, and gone afterwards."""
+"""Starts Ray for a search or a study, or joins a Ray cluster, and removes everything afterwards."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from typing import Any
 from mptctl.errors import MptctlError, UsageError, one_line
 from mptctl.files.scratch import PREFIX, scratch_folder, temporary_directory
 from mptctl.machine.facts import usable_cores
-from mptctl.machine.ray_watchdog import nothing_left_behind
+from mptctl.machine.ray_watchdog import end_ray_afterwards
 from mptctl.machine.signals import StopRequest, interruptible
 
-# Ray makes its own folder with mode 0777, hence one below ours.
+# Ray's folder, below a private one, since Ray makes its folder with mode 0777.
 INNER = "r"
-# The longest path that Ray makes a socket of, below ours (ray 2.60, _private/node.py), with the highest
-# number that Linux gives a process; unix(7) has room for 107 bytes.
+# Longest path of Ray's sockets below the private folder (ray 2.60, _private/node.py), with the highest
+# process number of Linux; unix(7) allows paths of 107 bytes.
 SOCKET = f"{INNER}/session_2025-01-01_00-00-00_000000_4194304/sockets/plasma_store"
-MOST_SOCKET_BYTES = 107
-# Trials give Ray a few numbers; the least that its object store takes is plenty.
+MAX_SOCKET_BYTES = 107
+# The smallest object store that Ray allows; trials exchange only a few numbers.
 OBJECT_STORE_BYTES = 80 * 2**20
-# A machine that is busy with other things may take longer than the half minute that Ray waits for itself.
+# On a busy machine Ray may take longer to start than the half minute for which it waits.
 START_ATTEMPTS = 3
-# New processes that a run or trial gets at most, after its own has died.
+# Most times that a run or trial is restarted after its process has died.
 MAX_RESTARTS = 3
-# Read by Ray when it is imported or started: no reports of usage, no tables of its own, no process for each
-# core before one is wanted, trials as urgent as any other training, and Ctrl-C is ours.
+# Ray reads these when it is imported or started: no usage reports, no tables of its own, no processes started
+# in advance, normal priority for trials, and no handler of Ctrl-C.
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
@@ -43,28 +43,30 @@ ENVIRONMENT = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "600",
 }
-# Its name notwithstanding, this is what keeps Ray's servers on the loopback device, so that nobody else
-# reaches them.
+# Despite its name, this setting keeps Ray's servers on the loopback device, where other machines cannot reach
+# them.
 LOCAL_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-# `ray start --head` asks whoever joins for the token that is in its home folder; who joins by an address
-# shows one only when it is told to (ray 2.60, authentication_token_setup.py).
+# `ray start --head` requires the token in its home folder from programs that join. A program that joins by an
+# address sends a token only with this setting (ray 2.60, authentication_token_setup.py).
 WITH_TOKEN = {"RAY_AUTH_MODE": "token"}
 TOKEN = Path(".ray/auth_token")
-# A Ray of our own has a token of its own: by itself Ray writes one to the home folder, and two programs that
-# start their first Ray at once overwrite each other's.
+# Token of a Ray that is started here. Without it Ray writes a token to the home folder, where two programs
+# that start at once overwrite each other's token.
 _OWN_TOKEN = secrets.token_hex(32)
 
 
 @contextmanager
 def ray_folder() -> Iterator[Path]:
-    """A folder for Ray, not made yet, in one that nobody else can enter and that is removed afterwards.
+    """Make a private temporary folder; give the path of Ray's folder in it, which Ray itself makes.
+
+    Everything is removed when the ``with`` block ends.
 
     Raises:
-        UsageError: the temporary directory's path is too long for Ray's sockets.
+        UsageError: the path of the temporary directory is too long for Ray's sockets.
         StorageError: the temporary directory cannot be written.
     """
     parent = temporary_directory()
-    excess = len(os.fsencode(parent / f"{PREFIX}12345678" / SOCKET)) - MOST_SOCKET_BYTES
+    excess = len(os.fsencode(parent / f"{PREFIX}12345678" / SOCKET)) - MAX_SOCKET_BYTES
     if excess > 0:
         raise UsageError(
             f"{parent}: {excess} characters too long for Ray's sockets; set TMPDIR to a shorter path"
@@ -73,29 +75,32 @@ def ray_folder() -> Iterator[Path]:
         yield folder / INNER
 
 
-def quiet(address: str | None) -> None:
-    """Set what Ray reads from the environment, before it is imported; what the user has set stays.
+def set_ray_environment(address: str | None) -> None:
+    """Set Ray's environment variables and quieten its log; call before Ray is imported.
+
+    Variables that the user has set stay. With MPTCTL_DEBUG the log stays as it is.
 
     Args:
-        address: of a cluster, or None for this machine.
+        address: of a cluster; None: Ray is started on this machine.
     """
     if address is None:
-        chosen = LOCAL_ONLY | ({} if _token_in_environment() else {"RAY_AUTH_TOKEN": _OWN_TOKEN})
+        chosen = LOCAL_ONLY | ({} if _has_token_in_environment() else {"RAY_AUTH_TOKEN": _OWN_TOKEN})
     else:
-        chosen = WITH_TOKEN if _token_in_environment() or (Path.home() / TOKEN).is_file() else {}
+        chosen = WITH_TOKEN if _has_token_in_environment() or (Path.home() / TOKEN).is_file() else {}
     for name, value in (ENVIRONMENT | chosen).items():
         os.environ.setdefault(name, value)
     if not os.environ.get("MPTCTL_DEBUG"):
-        logging.getLogger("ray").setLevel(logging.CRITICAL)  # what matters of it, the board says
+        logging.getLogger("ray").setLevel(logging.CRITICAL)  # the board reports errors of trials
 
 
-def _token_in_environment() -> bool:
+def _has_token_in_environment() -> bool:
+    """Tell whether the user has set a token for Ray."""
     return bool({"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys())
 
 
 @contextmanager
 def silence_stdout() -> Iterator[None]:
-    """Keep Ray's notes on its processes off standard output; `--debug` shows them on standard error."""
+    """Discard standard output during the ``with`` block; with `--debug` send it to standard error."""
     with ExitStack() as stack:
         debug = os.environ.get("MPTCTL_DEBUG")
         sink = sys.stderr if debug else stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
@@ -107,16 +112,19 @@ def silence_stdout() -> Iterator[None]:
 def ray_cluster(
     address: str | None, cpus: int, gpus: float, stop: StopRequest, cores: int | None = None
 ) -> Iterator[None]:
-    """Start Ray here, or join a cluster; leave nothing behind.
+    """Start Ray on this machine, or join a cluster; end it, its processes and files after the ``with`` block.
 
     Args:
-        address: of a cluster, or None for this machine.
-        cpus, gpus: what one trial takes.
-        stop: as of `interruptible`.
-        cores: of this machine that Ray may count on; None: all.
+        address: of a cluster; None: start Ray on this machine.
+        cpus: CPUs of one trial.
+        gpus: GPUs of one trial; may be a fraction.
+        stop: set when a signal comes; see `interruptible`.
+        cores: cores of this machine for Ray; None: all usable ones.
 
     Raises:
-        UsageError: no trial fits into what is there, or there is no cluster at the address.
+        UsageError: there are fewer CPUs or GPUs than one trial takes, or no cluster at the address.
+        MptctlError: Ray does not start on this machine.
+        KeyboardInterrupt: a signal came.
     """
     import ray
 
@@ -126,7 +134,7 @@ def ray_cluster(
     with ExitStack() as stack:
         if address is None:
             folder = stack.enter_context(ray_folder())
-            stack.enter_context(nothing_left_behind(folder))
+            stack.enter_context(end_ray_afterwards(folder))
             options |= {
                 "address": "local",
                 "num_cpus": cores or usable_cores(),
@@ -139,13 +147,18 @@ def ray_cluster(
             options["address"] = address
         _init(options, address)
         stack.callback(ray.shutdown)
-        _refuse_what_does_not_fit(ray.cluster_resources(), cpus, gpus)
-        with interruptible(stop):  # once more, since Ray puts a handler of its own in place, which aborts
+        _refuse_large_trials(ray.cluster_resources(), cpus, gpus)
+        with interruptible(stop):  # set here again, since Ray has installed its own handlers, which abort
             yield
 
 
 def _init(options: dict[str, Any], address: str | None) -> None:
-    """Start Ray, or join a cluster, in a few attempts."""
+    """Start Ray in up to `START_ATTEMPTS` attempts, or join a cluster in one.
+
+    Raises:
+        UsageError: the cluster cannot be joined.
+        MptctlError: Ray does not start.
+    """
     import ray
 
     for attempt in range(START_ATTEMPTS):
@@ -154,28 +167,29 @@ def _init(options: dict[str, Any], address: str | None) -> None:
             break
         except Exception as error:  # Ray raises many kinds, plain Exception among them
             ray.shutdown()
-            if address is not None or attempt + 1 == START_ATTEMPTS:
-                where = f"--ray-address {address}" if address else "Ray"
-                advice = (
-                    f"; if it asks for a token, copy ~/{TOKEN} of its head to this machine" if address else ""
-                )
-                raise (UsageError if address else MptctlError)(
-                    f"{where}: cannot be used: {one_line(error)[:200]}{advice}"
+            reason = one_line(error)[:200]
+            if address is not None:
+                raise UsageError(
+                    f"--ray-address {address}: cannot be used: {reason}; if it asks for a token, copy "
+                    f"~/{TOKEN} of its head to this machine"
                 ) from error
+            if attempt + 1 == START_ATTEMPTS:
+                raise MptctlError(f"Ray: cannot be used: {reason}") from error
 
 
-def _refuse_what_does_not_fit(there: dict[str, float], cpus: int, gpus: float) -> None:
-    for flag, wanted, what in (("--cpus-per-trial", cpus, "CPU"), ("--gpus-per-trial", gpus, "GPU")):
-        found = there.get(what, 0.0)
-        if wanted > found:
-            raise UsageError(f"{flag} {wanted:g}: more than the {found:g} that are there; give fewer")
+def _refuse_large_trials(resources: dict[str, float], cpus: int, gpus: float) -> None:
+    """Raise UsageError if a trial takes more CPUs or GPUs than Ray's ``resources`` have."""
+    for flag, wanted, kind in (("--cpus-per-trial", cpus, "CPU"), ("--gpus-per-trial", gpus, "GPU")):
+        available = resources.get(kind, 0.0)
+        if wanted > available:
+            raise UsageError(f"{flag} {wanted:g}: more than the {available:g} that are there; give fewer")
 
 
 def _refuse_if_silent(address: str) -> None:
-    """Ray itself tries for minutes."""
+    """Raise UsageError at once if nothing listens at HOST:PORT, where Ray would try for minutes."""
     host, _, port = address.rpartition(":")
     if not port.isdecimal() or "/" in host:
-        return  # "auto", or a form that only Ray reads
+        return  # "auto", or another form that Ray itself reads
     try:
         socket.create_connection((host, int(port)), timeout=10).close()
     except OSError as error:

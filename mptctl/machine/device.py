@@ -1,4 +1,4 @@
-"""The device that a run computes on, how torch is set up for it, and memory that stays with the program."""
+"""Chooses the device of a run, moves models to it, and keeps freed memory for later steps."""
 
 from __future__ import annotations
 
@@ -19,25 +19,30 @@ Model = TypeVar("Model", bound=nn.Module)
 Precision = Literal["fp32", "bf16"]
 # Parameters of mallopt, from glibc's malloc.h.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
-# Bytes. Kept: blocks up to a gigabyte come from the heap, which does not shrink and grows by 64 MB at a time.
-# A glibc that takes no larger one refuses the gigabyte and gets the 32 MB, its DEFAULT_MMAP_THRESHOLD_MAX.
+# Values of options in bytes, the preferred one first. While memory is kept, blocks of up to 1 GB come from
+# the heap, which does not shrink and grows by 64 MB at a time. Some versions of glibc allow only 32 MB
+# (DEFAULT_MMAP_THRESHOLD_MAX).
 _KEEP = {_MMAP_THRESHOLD: (2**30, 2**25), _TRIM_THRESHOLD: (2**31 - 1,), _TOP_PAD: (2**26,)}
-# Afterwards what glibc itself comes to once a program has freed a block of those 32 MB.
+# Values afterwards: those that glibc itself sets once a program has freed a block of 32 MB.
 _GIVE_BACK = {_MMAP_THRESHOLD: (2**25,), _TRIM_THRESHOLD: (2**26,), _TOP_PAD: (2**17,)}
 
-# Blocks that are open, in all threads.
+# `with keep_freed_memory()` blocks that are open now, in all threads.
 _open: list[object] = []
 _lock = threading.Lock()
 
 
 def choose_device(name: str) -> torch.device:
-    """The device that a recipe names; ``auto`` is a GPU where there is one. Each worker takes its own GPU.
+    """Return the device that a recipe names, and prepare torch for it.
 
-    In a container torch gets as many threads as its quota has cores, unless ``OMP_NUM_THREADS`` says how
-    many.
+    Torch's threads are limited to the usable cores, unless ``OMP_NUM_THREADS`` is set. For a GPU the
+    environment variable CUBLAS_WORKSPACE_CONFIG is set.
+
+    Args:
+        name: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``. ``auto`` is a GPU if there is one. ``cuda`` is the
+            GPU with this worker's number.
 
     Raises:
-        UsageError: it is not a device, or not there.
+        UsageError: the name is no device, or there is no such device.
     """
     if "OMP_NUM_THREADS" not in os.environ and torch.get_num_threads() > usable_cores():
         torch.set_num_threads(usable_cores())
@@ -50,9 +55,9 @@ def choose_device(name: str) -> torch.device:
         raise UsageError(f"runtime.device {name}: not supported; use auto, cpu, cuda or cuda:N")
     if device.type == "cpu":
         return device
-    # Workspaces with which a matrix product of cuBLAS repeats itself. Torch reads this once, at a process's
-    # first product on a GPU: too late for a deterministic run after another one. On sm_90 these are 32 MiB,
-    # as torch takes there by itself.
+    # With these workspaces, matrix products of cuBLAS are repeatable. Torch reads the variable only at a
+    # process's first product on a GPU, so it is set for every run: a deterministic one may follow. On sm_90
+    # the size is 32 MiB, torch's own default.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     if device.index is None:
         device = torch.device("cuda", local_rank())
@@ -62,7 +67,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def place(model: Model, device: torch.device, *, channels_last: bool) -> Model:
-    """Move a model to a device, with the channels of convolutions last in memory or not; returns it."""
+    """Move a model to a device, in place, with channels last in memory or not; return the model."""
     model.to(device)
     if channels_last:
         model.to(memory_format=torch.channels_last)
@@ -70,17 +75,18 @@ def place(model: Model, device: torch.device, *, channels_last: bool) -> Model:
 
 
 def autocast(device: torch.device, precision: Precision) -> torch.autocast:
-    """A context in which forward passes on a device compute with a precision of the recipe."""
+    """A context for forward passes on a device: "bf16" uses autocast to bfloat16, "fp32" changes nothing."""
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
 
 
 @contextmanager
-def freed_memory_kept() -> Iterator[None]:
-    """Keep freed memory in the block, and give it back to the system at the end of the outermost one.
+def keep_freed_memory() -> Iterator[None]:
+    """Keep freed memory in the process during the ``with`` block; return it to the system afterwards.
 
-    By itself glibc returns large blocks when they are freed, and the system hands out new ones page by page,
-    each filled with zeros: 10,000 page faults in a step of a ResNet-18 on 128 pictures of 32 pixels. The most
-    memory that is held at a time stays the same. With another allocator than glibc's nothing happens.
+    Otherwise glibc returns large blocks when they are freed, and the system fills new ones with zeros, page
+    by page: 10,000 page faults in a step of a ResNet-18 on 128 pictures of 32 pixels. Peak memory does not
+    change. Blocks may be nested and in several threads: the end of the last one returns the memory.
+    Allocators other than glibc's are left as they are.
     """
     block = object()
     with _lock:
@@ -100,8 +106,8 @@ def freed_memory_kept() -> Iterator[None]:
 
 
 def _set_options(options: Mapping[int, Sequence[int]]) -> None:
-    """Set each option to the first of its values that is taken."""
+    """Set each option of glibc's malloc to the first of its values that glibc accepts."""
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
         for option, values in options.items():
-            any(set_option(option, value) for value in values)
+            any(set_option(option, value) for value in values)  # stops at the first value that is accepted

@@ -1,4 +1,4 @@
-"""The doctor: packages and devices that are usable on this machine, and what to do about the others."""
+"""Checks which packages and devices are usable on this machine, with advice about the others."""
 
 from __future__ import annotations
 
@@ -15,77 +15,87 @@ from mptctl.errors import one_line
 from mptctl.files import Model
 from mptctl.machine.facts import has_package, usable_cores, version_of
 from mptctl.machine.jpeg_decoder import INSTALL, jpeg_decoder
-from mptctl.machine.kept_threads import KeptThreads, kept_here
+from mptctl.machine.kept_threads import KeptThreads, read_kept_threads
 
 State = Literal["ok", "missing", "unusable"]
-# Less free disk than this, in bytes, and a run of a few checkpoints may not fit.
-LEAST_FREE = 10**9
-# Models whose number of threads is said.
-MOST_SAID = 3
+# Free disk space, in bytes, below which a run with a few checkpoints may not fit.
+MIN_FREE = 10**9
+# Most models in the check of threads.
+MAX_MODELS = 3
 
 
 class Check(Model):
-    """A thing that was looked at."""
+    """The result of one check."""
 
-    name: str = Field(description="what was looked at")
+    name: str = Field(description="the package, device or resource that was checked")
     state: State = Field(description="ok, missing or unusable")
-    found: str = Field(description="version, or what was seen")
-    advice: str | None = Field(None, description="what to do, where something is not ok")
+    found: str = Field(description="version, or what was found instead")
+    advice: str | None = Field(None, description="what to do if the state is not ok; else null")
 
 
 class DoctorReport(Model):
-    """The things that were looked at, and what follows."""
+    """All checks, and their conclusion."""
 
-    checks: list[Check] = Field(description="one for each thing")
-    conclusion: str = Field("", description="what is fastest here, and what to do, in one sentence")
+    checks: list[Check] = Field(description="one for each package, device and resource")
+    conclusion: str = Field(
+        "", description="what is fastest on this machine, and what to do first, in one sentence"
+    )
 
 
 def examine(run_root: Path) -> list[Check]:
-    """Look at everything that the verbs use; each thing is tried, not only looked up."""
+    """Check everything that the commands use; DALI, torchcodec and the GPU are tried, not only looked up.
+
+    Args:
+        run_root: folder whose disk is checked; it need not exist.
+    """
     return [
-        _python(),
-        _torch(),
-        _package("torchvision", "torchvision", "pip install torchvision, of the release that fits torch"),
-        _jpeg(),
-        _gpu(),
-        _triton(),
-        _dali(),
-        _package("Ray Tune", "ray", "pip install 'ray[tune]'; tune needs it"),
+        _check_python(),
+        _check_torch(),
+        _check_package(
+            "torchvision", "torchvision", "pip install torchvision, of the release that fits torch"
+        ),
+        _check_jpeg(),
+        _check_gpu(),
+        _check_triton(),
+        _check_dali(),
+        _check_package("Ray Tune", "ray", "pip install 'ray[tune]'; tune needs it"),
         Check(name="cores", state="ok", found=str(usable_cores())),
-        judge_threads(kept_here()),
-        _storage(run_root),
+        describe_threads(read_kept_threads()),
+        _check_storage(run_root),
     ]
 
 
-def conclusion(checks: Sequence[Check]) -> str:
-    """Say in a sentence what computes and what reads pictures here, and what to mend first.
+def conclude(checks: Sequence[Check]) -> str:
+    """Describe in a sentence what trains and what reads pictures on this machine, and what to repair first.
 
     Args:
-        checks: of `examine`.
+        checks: as returned by `examine`.
     """
     states = {check.name: check for check in checks}
     torch = states.get("torch")
     if torch is not None and torch.state == "missing":
         return f"Releases are gated here, and nothing is trained; torch: {torch.advice}."
-    gpu, dali = (states[name].state == "ok" for name in ("GPU", "DALI"))
-    computes = states["GPU"].found if gpu else f"the CPU ({states['cores'].found} cores)"
-    said = f"Training takes {computes}, picture folders {'DALI' if dali else 'threads'}"
-    # Without a GPU neither it nor Triton is anything to mend.
-    wrong = [c for c in checks if c.state != "ok" and (gpu or c.name not in ("GPU", "Triton"))]
+    has_gpu, has_dali = states["GPU"].state == "ok", states["DALI"].state == "ok"
+    device = states["GPU"].found if has_gpu else f"the CPU ({states['cores'].found} cores)"
+    summary = f"Training takes {device}, picture folders {'DALI' if has_dali else 'threads'}"
+    # A machine without a GPU needs neither the GPU nor Triton.
+    not_needed = () if has_gpu else ("GPU", "Triton")
+    wrong = [check for check in checks if check.state != "ok" and check.name not in not_needed]
     if not wrong:
-        return f"{said}: nothing is to be set; mptctl bench loader measures what is fastest here."
-    first = wrong[0]
-    return f"{said}; first mend {first.name}: {first.advice or first.found}."
+        return f"{summary}: nothing is to be set; mptctl bench loader measures what is fastest here."
+    return f"{summary}; first mend {wrong[0].name}: {wrong[0].advice or wrong[0].found}."
 
 
-def _python() -> Check:
+def _check_python() -> Check:
+    """Check that the version of Python is supported."""
     version = ".".join(map(str, sys.version_info[:3]))
     if (3, 11) <= sys.version_info < (3, 14):
         return Check(name="Python", state="ok", found=version)
     return Check(name="Python", state="unusable", found=version, advice="use Python 3.11 to 3.13")
 
 
-def _torch() -> Check:
+def _check_torch() -> Check:
+    """Check that torch is installed in a supported version."""
     if not has_package("torch"):
         advice = "evaluate, gate, history and compare work; to train, pip install mptctl without --no-deps"
         return Check(name="torch", state="missing", found="none", advice=advice)
@@ -98,7 +108,8 @@ def _torch() -> Check:
     return Check(name="torch", state="ok", found=torch.__version__)
 
 
-def _jpeg() -> Check:
+def _check_jpeg() -> Check:
+    """Check that torchcodec decodes JPEG files; Pillow is used otherwise."""
     decoder = jpeg_decoder()
     if not decoder.problem:
         return Check(name="JPEG", state="ok", found=f"{decoder.name} {version_of(decoder.name)}")
@@ -106,7 +117,8 @@ def _jpeg() -> Check:
     return Check(name="JPEG", state=state, found=f"{decoder.name}: {decoder.problem}", advice=INSTALL)
 
 
-def _gpu() -> Check:
+def _check_gpu() -> Check:
+    """Check that torch computes on a GPU."""
     if not has_package("torch"):
         return Check(
             name="GPU", state="missing", found="none", advice="torch finds GPUs, and is not installed"
@@ -114,10 +126,8 @@ def _gpu() -> Check:
     import torch
 
     if not torch.cuda.is_available():
-        built = torch.version.cuda
-        advice = "training runs on the CPU; a GPU needs NVIDIA's driver" + (
-            f" for CUDA {built}" if built else ""
-        )
+        version = f" for CUDA {torch.version.cuda}" if torch.version.cuda else ""
+        advice = f"training runs on the CPU; a GPU needs NVIDIA's driver{version}"
         return Check(name="GPU", state="missing", found="none", advice=advice)
     try:
         torch.ones(8, device="cuda").sum().item()
@@ -128,7 +138,8 @@ def _gpu() -> Check:
     return Check(name="GPU", state="ok", found=", ".join(names))
 
 
-def _triton() -> Check:
+def _check_triton() -> Check:
+    """Check that Triton and a GPU are there for the fused kernel."""
     version = version_of("triton")
     if version is None or not has_package("torch"):
         advice = "pip install triton; the reference loss is used"
@@ -141,7 +152,8 @@ def _triton() -> Check:
     return Check(name="Triton", state="ok", found=version)
 
 
-def _dali() -> Check:
+def _check_dali() -> Check:
+    """Check that a pipeline of DALI runs."""
     if not has_package("nvidia.dali"):
         return Check(
             name="DALI",
@@ -160,46 +172,48 @@ def _dali() -> Check:
             pipe.set_outputs(fn.external_source(lambda: [np.zeros(1)], batch=True))
         pipe.build()
         pipe.run()
-    except Exception as error:  # whatever DALI raises, it cannot be used
+    except Exception as error:  # DALI raises many kinds
         text = one_line(error)[:80]
         return Check(name="DALI", state="unusable", found=text, advice="set data.loader=threaded")
     return Check(name="DALI", state="ok", found=str(version))
 
 
-def judge_threads(kept: Sequence[KeptThreads]) -> Check:
-    """Say how many threads train each model fastest here, as far as that was timed.
+def describe_threads(kept: Sequence[KeptThreads]) -> Check:
+    """Describe with how many threads each model trains fastest here, for up to `MAX_MODELS` timed models.
 
     Args:
-        kept: for this machine, the latest last.
+        kept: timings on this machine, the latest last.
     """
-    said = [f"{each.threads} for {each.name}" for each in reversed(kept)]
-    more = [f"{len(said) - MOST_SAID} more"] if len(said) > MOST_SAID else []
-    found = "; ".join(said[:MOST_SAID] + more) or "timed before a run's first step"
+    latest_first = [f"{timing.threads} for {timing.name}" for timing in reversed(kept)]
+    more = [f"{len(kept) - MAX_MODELS} more"] if len(kept) > MAX_MODELS else []
+    found = "; ".join(latest_first[:MAX_MODELS] + more) or "timed before a run's first step"
     return Check(name="threads", state="ok", found=found)
 
 
-def _storage(run_root: Path) -> Check:
+def _check_storage(run_root: Path) -> Check:
+    """Check that the run root, or its nearest existing parent, can be written and has space."""
     folder = run_root.absolute()
     while not folder.exists():
         folder = folder.parent
     if not os.access(folder, os.W_OK):
         return Check(name="storage", state="unusable", found=str(folder), advice="choose another --run-root")
-    return judge_storage(folder, shutil.disk_usage(folder).free)
+    return check_free_space(folder, shutil.disk_usage(folder).free)
 
 
-def judge_storage(folder: Path, free: int) -> Check:
-    """Check whether there is room for runs.
+def check_free_space(folder: Path, free: int) -> Check:
+    """Check that a disk has at least `MIN_FREE` bytes of free space.
 
     Args:
-        folder: where run folders go, or would be made.
-        free: bytes that are free there.
+        folder: the folder for runs, for the message.
+        free: free bytes on its disk.
     """
-    if free < LEAST_FREE:
+    if free < MIN_FREE:
         return Check(name="storage", state="unusable", found=f"{free / 1e9:.1f} GB free", advice="make room")
     return Check(name="storage", state="ok", found=f"{free / 1e9:.0f} GB free at {folder}")
 
 
-def _package(name: str, package: str, advice: str) -> Check:
+def _check_package(name: str, package: str, advice: str) -> Check:
+    """Check that a package, by its name on PyPI, is installed; ``name`` is shown."""
     version = version_of(package)
     if version is None:
         return Check(name=name, state="missing", found="none", advice=advice)

@@ -1,4 +1,4 @@
-"""Facts about the machine: cores, packages, versions, and the place of this process among workers."""
+"""Facts about the machine and process: cores, memory, packages, versions, commit, and rank among workers."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from mptctl.files.control_groups import SYSTEM, cpu_quota, memory_limit
 
 
 class Machine(Model):
-    """Hardware and versions that stand beside every measured number."""
+    """Hardware and versions of a machine, recorded with every measurement."""
 
     cpu: str = Field(description="model of the processor")
     cores: int = Field(description="cores that this process may use")
     load: float = Field(description="load average of the last minute when the measurement began")
     memory_gb: float = Field(description="memory that may be used, in gigabytes")
-    gpu: str | None = Field(description="the first CUDA device; null where there is none")
+    gpu: str | None = Field(description="the first CUDA device; null without one")
     python: str = Field(description="version of Python")
-    torch: str | None = Field(description="version of torch; null where it is not installed")
-    torchvision: str | None = Field(description="version of torchvision")
-    dali: str | None = Field(description="version of DALI; null where it is not installed")
-    triton: str | None = Field(description="version of Triton; null where it is not installed")
+    torch: str | None = Field(description="version of torch; null if not installed")
+    torchvision: str | None = Field(description="version of torchvision; null if not installed")
+    dali: str | None = Field(description="version of DALI; null if not installed")
+    triton: str | None = Field(description="version of Triton; null if not installed")
 
 
 def this_machine() -> Machine:
-    """Look at the machine that this process runs on."""
+    """Describe the machine of this process; imports torch if installed."""
     gpu = torch_version = None
     if has_package("torch"):
-        import torch  # here, since it takes seconds, and others ask for cores and versions alone
+        import torch  # takes seconds; other functions here need no torch
 
         torch_version = torch.__version__
         gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
@@ -55,7 +55,10 @@ def this_machine() -> Machine:
 
 
 def cpu_name() -> str:
-    """The processor, with family and model where the system names them; a virtual machine's name may not."""
+    """Name of the processor, with family and model if Linux tells them; else the architecture.
+
+    A virtual machine's name alone may not identify the processor.
+    """
     try:
         first = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
     except OSError:
@@ -70,51 +73,51 @@ def cpu_name() -> str:
 
 
 def usable_cores(system: Path = SYSTEM) -> int:
-    """Cores that this process may run on, and a container's quota lets it use; at least one.
+    """Number of cores that this process may use: those it may run on, limited by a container's quota.
 
-    Of a quota whole cores count: a thread beyond them makes all others wait.
+    A quota is rounded down, at least to 1: a thread on a part of a core would make all others wait.
 
     Args:
-        system: where the file system of the machine begins.
+        system: root of the file system.
     """
-    # macOS does not say which cores a process may run on.
+    # macOS has no sched_getaffinity.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = cpu_quota(system)
     return cores if quota is None else max(1, min(cores, int(quota)))
 
 
 def usable_memory(system: Path = SYSTEM) -> int:
-    """Bytes of memory that this process may take: the machine's, or its container's where that is less.
+    """Bytes of memory that this process may use: the machine's, or its container's limit if that is less.
 
     Args:
-        system: where the file system of the machine begins.
+        system: root of the file system.
     """
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return min(pages, memory_limit(system) or pages)
+    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(physical, memory_limit(system) or physical)
 
 
 def has_package(module: str) -> bool:
-    """Tell whether a module is installed, such as ``triton`` or ``nvidia.dali``; it is not imported."""
+    """Tell whether a module, such as ``triton`` or ``nvidia.dali``, is installed; do not import it."""
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # the package that it would be in is not there
+    except ModuleNotFoundError:  # the module's package is not installed
         return False
 
 
 def require_extra(module: str, extra: str, what: str) -> None:
-    """Raise UsageError where a module of an extra is not installed.
+    """Raise UsageError if a module is not installed.
 
     Args:
-        module: its name in Python.
-        extra: of mptctl, which installs it.
-        what: what needs it.
+        module: name for Python's import.
+        extra: the extra of mptctl that installs the module.
+        what: what needs the module, for the message.
     """
     if not has_package(module):
         raise UsageError(f"{what}: needs {module}, which is not installed; pip install 'mptctl[{extra}]'")
 
 
 def version_of(package: str) -> str | None:
-    """Version of an installed package by its name on PyPI; None where it is not installed."""
+    """Version of an installed package, by its name on PyPI; None if not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -122,23 +125,23 @@ def version_of(package: str) -> str | None:
 
 
 def rank() -> int:
-    """Number of this process among the workers that `torchrun` started, from 0; 0 where it is alone."""
+    """Number of this process among the workers that `torchrun` started, from 0; 0 without `torchrun`."""
     return int(os.environ.get("RANK", "0"))
 
 
 def local_rank() -> int:
-    """Number of this process among the workers on this machine, from 0."""
+    """Number of this process among `torchrun`'s workers on this machine, from 0; 0 without `torchrun`."""
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
 def world_size() -> int:
-    """Number of workers that `torchrun` started on all machines; 1 where it started none."""
+    """Number of workers that `torchrun` started on all machines; 1 without `torchrun`."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 @cache
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that compute."""
+    """Versions of Python and of the packages that compute, as far as they are installed."""
     packages = (
         "mptctl",
         "torch",
@@ -149,13 +152,17 @@ def versions() -> dict[str, str]:
         "numpy",
         "ray",
     )
-    found = {package: version_of(package) for package in packages}
-    return {"python": platform.python_version()} | {name: v for name, v in found.items() if v is not None}
+    installed = {package: version_of(package) for package in packages}
+    return {"python": platform.python_version()} | {k: v for k, v in installed.items() if v is not None}
 
 
 @cache
 def git_commit(folder: Path = Path(__file__).parent) -> str | None:
-    """Commit of a folder, by default this code's, with ``-dirty`` where files differ; None outside one."""
+    """Commit of a folder's git checkout, with ``-dirty`` if files were changed; None without git or checkout.
+
+    Args:
+        folder: a folder in the checkout; default: that of this code.
+    """
     try:
         out = subprocess.run(
             ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],

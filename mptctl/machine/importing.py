@@ -1,10 +1,10 @@
-"""Tells whether modules are being imported: an exception then may be lost, or come out as another."""
+"""Tells whether a module is being imported, when an exception might be lost or replaced by another."""
 
 from types import FrameType
 
 
 def is_importing(frame: FrameType | None) -> bool:
-    """Tell whether a frame is part of an import."""
+    """Tell whether a frame, or one of its callers, is part of an import."""
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
             return True

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks the run to stop where nothing is lost, the second stops at once."""
+"""Handles Ctrl-C and SIGTERM: the first signal stops a run where nothing is lost, the second at once."""
 
 from __future__ import annotations
 
@@ -16,52 +16,55 @@ from mptctl.machine.importing import is_importing
 
 
 class StopRequest:
-    """The request that the run stop, if somebody made it, and its signal."""
+    """Whether a signal has asked the program to stop; true in conditions once one has.
+
+    Attributes:
+        signum: number of the signal; None before one comes.
+    """
 
     def __init__(self) -> None:
         self.signum: int | None = None
-        self._breaks_off = False
+        self._interrupts_at_once = False
 
     def __bool__(self) -> bool:
         return self.signum is not None
 
     @contextmanager
-    def breaks_off(self) -> Iterator[None]:
-        """Around work that is long and can be done anew: a signal breaks it off where it is.
+    def interrupts_at_once(self) -> Iterator[None]:
+        """Interrupt the ``with`` block at once when a signal comes; for long work that can be repeated.
 
         Raises:
-            KeyboardInterrupt: a signal came, or had come before.
+            KeyboardInterrupt: a signal came, or had come before the block.
         """
-        before, self._breaks_off = self._breaks_off, True
+        before, self._interrupts_at_once = self._interrupts_at_once, True
         try:
             if self:
                 raise KeyboardInterrupt
             yield
         finally:
-            self._breaks_off = before
+            self._interrupts_at_once = before
 
-    def heard(self, signum: int) -> None:
-        """Take a signal in.
+    def receive(self, signum: int) -> None:
+        """Record a signal.
 
         Raises:
-            KeyboardInterrupt: what is under way is to be broken off.
+            KeyboardInterrupt: inside a block of `interrupts_at_once`.
         """
         self.signum = signum
-        if self._breaks_off:
+        if self._interrupts_at_once:
             raise KeyboardInterrupt
 
 
 @contextmanager
 def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]:
-    """Catch SIGINT and SIGTERM while a run goes on; the handlers that were there come back afterwards.
+    """Record SIGINT and SIGTERM during the ``with`` block; a second signal ends the process at once.
 
-    A worker of several that ends by an error ignores SIGTERM from then on: its process is about to end by
-    itself.
-
-    Outside the main thread, where Python allows no handlers (a trial of a sweep), nothing is caught.
+    Afterwards the former handlers are restored. But if one of several workers fails with a `MptctlError`, it
+    ignores SIGTERM from then on, so that it can report its error. Outside the main thread, where Python
+    allows no handlers, no signal is recorded.
 
     Args:
-        request: is told of the signals; default: one of its own.
+        request: records the signals; default: a new one.
     """
     asked = StopRequest() if request is None else request
     if threading.current_thread() is not threading.main_thread():
@@ -73,17 +76,18 @@ def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]
     def handle(signum: int, frame: FrameType | None) -> None:
         if asked:
             os._exit(128 + signum)
-        if is_importing(frame) and not is_import_itself:  # comes again, until it can be heard
+        if is_importing(frame) and not is_import_itself:  # sent again until the import is over
             threading.Timer(0.05, os.kill, (os.getpid(), signum)).start()
         else:
-            asked.heard(signum)
+            asked.receive(signum)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield asked
     except MptctlError:
         if world_size() > 1:
-            # The launcher ends all workers by SIGTERM as soon as one is gone; this one still has to say why.
+            # The launcher sends SIGTERM to all workers when one ends; this worker still has to report its
+            # error.
             before[signal.SIGTERM] = signal.SIG_IGN
         raise
     finally:
@@ -93,24 +97,25 @@ def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]
 
 @contextmanager
 def interruptible(stop: StopRequest) -> Iterator[None]:
-    """Turn the first Ctrl-C or SIGTERM into KeyboardInterrupt, and end at once on the second.
+    """Raise KeyboardInterrupt at the first Ctrl-C or SIGTERM; end the process at the second.
 
     Args:
-        stop: is told which signal it was, since Ray replaces an exception by one of its own.
+        stop: records the signal, since Ray may replace the exception by its own.
 
     Raises:
-        KeyboardInterrupt: a signal came, or had come before.
+        KeyboardInterrupt: a signal came, or had come before the block.
     """
-    with stop_on_signals(stop), stop.breaks_off():
+    with stop_on_signals(stop), stop.interrupts_at_once():
         yield
 
 
 @contextmanager
 def stopped_with(message: str, *, resumable: bool = False) -> Iterator[StopRequest]:
-    """Ends a command at the first Ctrl-C or SIGTERM with a message of its own.
+    """Raise `Stopped` with a message at the first Ctrl-C or SIGTERM during the ``with`` block.
 
     Args:
-        message, resumable: as of `Stopped`.
+        message: of the error.
+        resumable: whether the command can go on with ``--resume``; see `Stopped`.
 
     Raises:
         Stopped: a signal came.

@@ -268,9 +268,7 @@ def _read_class_weights(content: dict[Any, Any], where: str) -> dict[Any, Any]:
 
 def _with_current_key_names(content: dict[Any, Any]) -> dict[Any, Any]:
     """Rename former names of keys in nested groups; only the group `data` has such names."""
-    if "data" not in content:
-        return content
-    return content | {"data": with_current_data_keys(content["data"])}
+    return {key: with_current_data_keys(value) if key == "data" else value for key, value in content.items()}
 
 
 def _nest(key: str, value: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import torch
 
 from mptctl.data.split import Split
 from mptctl.errors import MptctlError, StorageError, UsageError, some
-from mptctl.machine.cluster import MAX_RESTARTS, quiet, ray_cluster, silence_stdout
+from mptctl.machine.cluster import MAX_RESTARTS, ray_cluster, set_ray_environment, silence_stdout
 from mptctl.machine.device import choose_device
 from mptctl.machine.facts import usable_cores
 from mptctl.machine.signals import StopRequest, stopped_with
@@ -230,7 +230,7 @@ def _train(request: StudyRequest, board: Board, log: Callable[[str], None], stop
     if not waiting:
         return
     on_gpu = choose_device(waiting[0].recipe.runtime.device).type == "cuda"
-    quiet(request.ray_address)
+    set_ray_environment(request.ray_address)
     with silence_stdout(), ExitStack() as stack:
         joins_cluster = request.ray_address is not None
         size, cpus, gpus = shares(request.parallel, on_gpu, len(waiting), cluster=joins_cluster)

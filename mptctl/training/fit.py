@@ -215,7 +215,7 @@ class Trainer:
         broken_off = False
         if context.group.is_main:
             try:
-                with self._stop.breaks_off():
+                with self._stop.interrupts_at_once():
                     validation = context.validator.run(self._student.evaluated, self._observer.progress)
             except KeyboardInterrupt:
                 broken_off = True

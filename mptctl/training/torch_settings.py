@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from mptctl.machine.device import freed_memory_kept
+from mptctl.machine.device import keep_freed_memory
 from mptctl.machine.facts import usable_cores, world_size
-from mptctl.machine.kept_threads import KeptThreads, keep, kept_here, machine_key
+from mptctl.machine.kept_threads import KeptThreads, keep_threads, machine_key, read_kept_threads
 from mptctl.methods.rows import ROWS
 from mptctl.names import Role
 from mptctl.recipe import Recipe, change_recipe
@@ -39,7 +39,7 @@ def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
         if recipe.runtime.deterministic:
             torch.use_deterministic_algorithms(True)
     try:
-        with freed_memory_kept() if device.type == "cpu" else contextlib.nullcontext():
+        with keep_freed_memory() if device.type == "cpu" else contextlib.nullcontext():
             yield
     finally:
         torch.set_num_threads(threads)
@@ -92,7 +92,7 @@ def choose_threads(request: RunRequest, device: torch.device) -> tuple[RunReques
     decisive = request.recipe.model_dump(mode="json", include=_DECISIVE)
     model = json.dumps(decisive | {"classes": request.num_classes, "refs": len(request.refs)}, sort_keys=True)
     is_busy = os.getloadavg()[0] > BUSY * cores
-    kept = None if is_busy else next((kept for kept in kept_here() if kept.model == model), None)
+    kept = None if is_busy else next((kept for kept in read_kept_threads() if kept.model == model), None)
     if kept is None:
         step_ms = {threads: 1000 * seconds for threads, seconds in time_threads(request, device, cores)}
         recipe = request.recipe
@@ -105,7 +105,7 @@ def choose_threads(request: RunRequest, device: torch.device) -> tuple[RunReques
             step_ms=step_ms,
         )
         if not is_busy:
-            keep(kept)
+            keep_threads(kept)
     torch.set_num_threads(kept.threads)
     steps = ", ".join(f"{threads}: {kept.step_ms[threads]:.0f}" for threads in sorted(kept.step_ms))
     note = f"threads: {kept.threads}; milliseconds of a step with {steps} (runtime.threads says otherwise)"

@@ -91,7 +91,7 @@ def begin_run(
     """
     stack.callback(observer.closed)
     try:
-        with stop.breaks_off():
+        with stop.interrupts_at_once():
             request, notes = choose_threads(request, device)
             run = assemble(request, device, group, observer.progress, parts)
     except KeyboardInterrupt:

@@ -16,7 +16,7 @@ from mptctl.evaluation.rates import Counts, negative_flips
 from mptctl.evaluation.statistics import SIGNIFICANT, mcnemar
 from mptctl.files import write_atomically
 from mptctl.inference.forward import forward
-from mptctl.machine.cluster import quiet, ray_cluster, silence_stdout
+from mptctl.machine.cluster import ray_cluster, set_ray_environment, silence_stdout
 from mptctl.machine.signals import StopRequest, stopped_with
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.lock import locked
@@ -144,7 +144,7 @@ def _run_trials(
     done = {trial.name for trial in earlier}
     left = None if points is None else [point for point in points if name_of(point) not in done]
     count = len(left) if left is not None else request.trials - len(earlier)
-    quiet(request.ray_address)
+    set_ray_environment(request.ray_address)
     # After that, because they import Ray, which reads its settings then.
     from mptctl.tune.board import TrialTracker
     from mptctl.tune.ray_search import run_search

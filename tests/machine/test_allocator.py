@@ -14,7 +14,7 @@ FAULTS = """
 import resource, sys
 from contextlib import nullcontext
 import torch
-from mptctl.machine.device import freed_memory_kept
+from mptctl.machine.device import keep_freed_memory
 
 def step():
     torch.ones(10 * 2**20)
@@ -23,7 +23,7 @@ def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 torch.set_num_threads(1)
-with freed_memory_kept() if sys.argv[1] == "kept" else nullcontext():
+with keep_freed_memory() if sys.argv[1] == "kept" else nullcontext():
     for _ in range(20):
         step()
     before = faults()
@@ -34,15 +34,15 @@ with freed_memory_kept() if sys.argv[1] == "kept" else nullcontext():
 RESIDENT = """
 from pathlib import Path
 import torch
-from mptctl.machine.device import freed_memory_kept
+from mptctl.machine.device import keep_freed_memory
 
 def megabytes():
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
     return int(line.split()[1]) // 1024
 
 torch.set_num_threads(1)
-with freed_memory_kept():
-    with freed_memory_kept():
+with keep_freed_memory():
+    with keep_freed_memory():
         made = [torch.ones(2 * 2**20) for _ in range(40)]
         high = megabytes()
         del made

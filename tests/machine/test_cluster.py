@@ -44,10 +44,10 @@ def test_a_temporary_directory_with_too_long_a_path_is_refused(
 OUR_RAY = """
 import os, stat
 from pathlib import Path
-from mptctl.machine.cluster import INNER, quiet, ray_cluster
+from mptctl.machine.cluster import INNER, ray_cluster, set_ray_environment
 from mptctl.machine.signals import StopRequest
 
-quiet(None)
+set_ray_environment(None)
 import ray
 
 with ray_cluster(None, 1, 0.0, StopRequest(), 1):

@@ -14,10 +14,10 @@ from mptctl.machine.doctor import (
     LEAST_FREE,
     Check,
     DoctorReport,
-    conclusion,
+    check_free_space,
+    conclude,
+    describe_threads,
     examine,
-    judge_storage,
-    judge_threads,
 )
 from mptctl.machine.kept_threads import KeptThreads
 from mptctl.report.documents.lists import doctor_document
@@ -36,7 +36,7 @@ def test_everything_is_examined_and_advice_goes_with_every_fault(tmp_path: Path)
 
 
 def test_storage_is_judged_by_what_is_free(tmp_path: Path) -> None:
-    enough, short = judge_storage(tmp_path, LEAST_FREE), judge_storage(tmp_path, LEAST_FREE - 1)
+    enough, short = check_free_space(tmp_path, LEAST_FREE), check_free_space(tmp_path, LEAST_FREE - 1)
     assert (enough.state, enough.found, enough.advice) == ("ok", f"1 GB free at {tmp_path}", None)
     assert (short.state, short.found, short.advice) == ("unusable", "1.0 GB free", "make room")
 
@@ -46,9 +46,9 @@ def test_the_threads_of_the_latest_models_are_said() -> None:
         KeptThreads(machine="here", model=name, name=name, threads=threads, step_ms={threads: 1.0})
         for name, threads in {"a": 1, "b": 2, "c": 4, "d": 8}.items()
     ]
-    assert judge_threads([]).found == "timed before a run's first step"
-    assert judge_threads(kept[:3]).found == "4 for c; 2 for b; 1 for a"
-    assert judge_threads(kept).found == "8 for d; 4 for c; 2 for b; 1 more"
+    assert describe_threads([]).found == "timed before a run's first step"
+    assert describe_threads(kept[:3]).found == "4 for c; 2 for b; 1 for a"
+    assert describe_threads(kept).found == "8 for d; 4 for c; 2 for b; 1 more"
 
 
 def test_no_line_is_longer_than_a_pipe_is_wide(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,11 +60,11 @@ def test_no_line_is_longer_than_a_pipe_is_wide(monkeypatch: pytest.MonkeyPatch) 
         Check(name="cores", state="ok", found="2"),
     ]
     console = Console(file=StringIO())
-    report = DoctorReport(checks=checks, conclusion=conclusion(checks))
+    report = DoctorReport(checks=checks, conclusion=conclude(checks))
     print_document(doctor_document(report), console)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert max(map(len, lines)) <= 80
-    assert " ".join(" ".join(lines).split()).endswith(conclusion(checks))
+    assert " ".join(" ".join(lines).split()).endswith(conclude(checks))
 
 
 def test_json_is_one_object(mptctl: CommandLine) -> None:

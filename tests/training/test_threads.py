@@ -11,7 +11,13 @@ import torch
 
 from mptctl.data.split import Split
 from mptctl.machine.facts import usable_cores
-from mptctl.machine.kept_threads import KeptThreads, keep, kept_here, machine_key, threads_file
+from mptctl.machine.kept_threads import (
+    KeptThreads,
+    keep_threads,
+    machine_key,
+    read_kept_threads,
+    threads_file,
+)
 from mptctl.recipe import change_recipe, load_recipe
 from mptctl.training import torch_settings
 from mptctl.training.request import RunRequest
@@ -91,7 +97,7 @@ def test_a_run_is_timed_once_and_its_recipe_says_what_was_found(
     nobody_says: pytest.MonkeyPatch, run: Train, request_of: RunRequest
 ) -> None:
     result, log = run(request_of.recipe)
-    (kept,) = kept_here()
+    (kept,) = read_kept_threads()
     assert set(kept.step_ms) <= {usable_cores() // 2**i for i in range(8)}
     assert min(kept.step_ms.values()) > 0
     assert kept.threads == choose_fastest(kept.step_ms)
@@ -150,18 +156,18 @@ def test_what_is_kept_is_of_this_machine_one_for_each_model_and_a_damaged_file_i
     def found(machine: str, model: str, number: int) -> KeptThreads:
         return KeptThreads(machine=machine, model=model, name=model, threads=number, step_ms={number: 1.0})
 
-    assert kept_here() == []
+    assert read_kept_threads() == []
     here = machine_key()
     for each in (found(here, "a", 1), found("other", "a", 8), found(here, "b", 2), found(here, "a", 4)):
-        keep(each)
-    assert [(kept.model, kept.threads) for kept in kept_here()] == [("b", 2), ("a", 4)]
+        keep_threads(each)
+    assert [(kept.model, kept.threads) for kept in read_kept_threads()] == [("b", 2), ("a", 4)]
     path = threads_file()
     assert path is not None
     path.write_text("{}")
-    assert kept_here() == []
+    assert read_kept_threads() == []
     nobody_says.setenv("XDG_CACHE_HOME", "/proc/nowhere")
-    keep(found(here, "a", 1))  # a cache that cannot be written is none
-    assert kept_here() == []
+    keep_threads(found(here, "a", 1))  # a cache that cannot be written is none
+    assert read_kept_threads() == []
 
 
 def test_a_user_without_a_home_folder_keeps_nothing(nobody_says: pytest.MonkeyPatch) -> None:
@@ -170,8 +176,8 @@ def test_a_user_without_a_home_folder_keeps_nothing(nobody_says: pytest.MonkeyPa
 
     nobody_says.delenv("XDG_CACHE_HOME")
     nobody_says.setattr(Path, "home", nowhere)
-    keep(KeptThreads(machine=machine_key(), model="a", name="a", threads=1, step_ms={1: 1.0}))
-    assert kept_here() == []
+    keep_threads(KeptThreads(machine=machine_key(), model="a", name="a", threads=1, step_ms={1: 1.0}))
+    assert read_kept_threads() == []
 
 
 def test_no_more_threads_are_taken_than_there_are_cores(

@@ -9,7 +9,7 @@ from ray.train._internal.storage import StorageContext
 from ray.tune.experiment import Trial as RayTrial
 
 from mptctl.evaluation.statistics import rate
-from mptctl.machine.cluster import quiet, ray_cluster
+from mptctl.machine.cluster import ray_cluster, set_ray_environment
 from mptctl.machine.signals import StopRequest
 from mptctl.tune.board import TrialTracker
 from mptctl.tune.tune_report import Reference, TuneReport
@@ -27,7 +27,7 @@ def test_a_trial_goes_on_until_its_processes_have_died_too_often(tmp_path: Path)
     board = TrialTracker(report, tmp_path, plan(), seen.append)
     storage = StorageContext(str(tmp_path / "ray"), "search", trial_dir_name="one")
     trial = RayTrial("stub", config={"points": [{"distance": "kl", "k": 1.0}]}, storage=storage, stub=True)
-    quiet(None)
+    set_ray_environment(None)
     with ray_cluster(None, 1, 0.0, StopRequest()):  # a trial's errors go into a folder of Ray's
         trial.init_local_path()
         board.on_trial_start(1, [trial], trial)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mptctl.errors import StorageError, UsageError, first_line
 from mptctl.files import scratch_folder
-from mptctl.files.control_groups import free_group_memory, system_text
+from mptctl.files.control_groups import free_group_memory, read_system_text
 from mptctl.names import Progress
 
 if TYPE_CHECKING:
@@ -241,14 +241,14 @@ def free_memory() -> int:
     """
     page = os.sysconf("SC_PAGE_SIZE")
     free = [os.sysconf("SC_PHYS_PAGES") * page // 2]
-    for line in system_text(Path("/proc/meminfo")).splitlines():
+    for line in read_system_text(Path("/proc/meminfo")).splitlines():
         if line.startswith("MemAvailable:"):
             free = [int(line.split()[1]) * 1024]
     in_group = free_group_memory()
     if in_group is not None:
         free.append(in_group)
     own_limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    statm = system_text(Path("/proc/self/statm"))  # its first number: pages of the address space
+    statm = read_system_text(Path("/proc/self/statm"))  # its first number: pages of the address space
     if own_limit != resource.RLIM_INFINITY and statm:
         free.append(max(0, own_limit - int(statm.split()[0]) * page))
     return min(free)
