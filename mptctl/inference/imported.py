@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mpt_kernels.correct import is_top1_correct
 from mptctl.data.classes import label_map
@@ -56,8 +57,7 @@ def validate_imported(
         CheckpointError: the model does not take pictures of its recipe.
         NonFiniteError: the model's logits are NaN.
     """
-    data = checkpoint.meta.recipe.data
-    names = checkpoint.meta.class_names
+    data, names = checkpoint.meta.recipe.data, checkpoint.meta.class_names
     lines = [
         f"{len(names)} classes, first {names[0]}, last {names[-1]}",
         f"pictures: {describe_evaluation_pictures(data)}",
@@ -68,44 +68,71 @@ def validate_imported(
     column_of = label_map(split.classes.names, names)
     # Pictures of classes after the last one that the model knows are not decoded.
     num_classes = int(np.flatnonzero(column_of >= 0).max(initial=-1)) + 1
-    rows = split.indices("val", num_classes)
-    labels = split.labels[rows]
+    labels = split.labels[split.indices("val", num_classes)]
     columns = column_of[labels]
-    known = columns >= 0
-    if not known.any():
+    if not (columns >= 0).any():
         lines.append(
             "not validated: the split holds out no picture of these classes; run mptctl split with "
             "--val-fraction 0.1"
         )
         return ImportedModel(lines, None, None)
-    device = choose_device(session.device)
-    network = load_onto(checkpoint, device).eval()
-    size = min(BATCH, checkpoint.meta.recipe.optim.batch_size)
-    plan = LoadPlan(split, data, "val", size, seed=0, train=False, device=device, num_classes=num_classes)
     try:
-        outputs = compute_outputs(
-            {"model": checkpoint},
-            split,
-            session,
-            part="val",
-            num_classes=num_classes,
-            load=lambda checkpoint, device: network,
-        )
-        if np.isnan(outputs["model"]).any():
-            raise NonFiniteError(f"{checkpoint.path}: not written: its logits are NaN; name sound weights")
-        samples = Samples(plan, rows[known], columns[known])
-        better = find_better_preparation(network, samples, session.progress)
+        error, better = _measure_error(checkpoint, split, session, num_classes, columns)
     except DataError as problem:
         lines.append(f"not validated: {problem}")
         return ImportedModel(lines, None, None)
-    right = int(is_top1_correct(torch.from_numpy(outputs["model"]), torch.from_numpy(columns)).sum())
-    error = rate(int(known.sum()) - right, int(known.sum()))
     lines.append(
         f"validation error {100 * (error.value or 0.0):.2f} % ({error.count} of {error.of} pictures of the "
         "classes that it knows); too low if these pictures trained it"
     )
-    warning = _preparation_warning(error, better, np.bincount(labels[known]).tolist(), data, channels)
-    return ImportedModel(lines, error, warning)
+    counts = np.bincount(labels[columns >= 0]).tolist()
+    return ImportedModel(lines, error, _preparation_warning(error, better, counts, data, channels))
+
+
+def _measure_error(
+    checkpoint: Checkpoint, split: Split, session: Session, num_classes: int, columns: NDArray[np.int64]
+) -> tuple[Rate, BetterPreparation | None]:
+    """Measure a model's error on validation pictures, and search for a better preparation of pictures.
+
+    Args:
+        checkpoint: the model.
+        split: the pictures.
+        session: device and progress.
+        num_classes: use only pictures of the split's first so many classes.
+        columns: (n,) the true class of each of these pictures, as a column of the logits; -1 for a class that
+            the model does not know, whose pictures do not count.
+
+    Raises:
+        DataError: a picture is missing or damaged.
+        NonFiniteError: logits are NaN.
+    """
+    recipe, device = checkpoint.meta.recipe, choose_device(session.device)
+    network = load_onto(checkpoint, device).eval()
+    outputs = compute_outputs(
+        {"model": checkpoint},
+        split,
+        session,
+        part="val",
+        num_classes=num_classes,
+        load=lambda checkpoint, device: network,
+    )
+    if np.isnan(outputs["model"]).any():
+        raise NonFiniteError(f"{checkpoint.path}: not written: its logits are NaN; name sound weights")
+    is_known = columns >= 0
+    right = int(is_top1_correct(torch.from_numpy(outputs["model"]), torch.from_numpy(columns)).sum())
+    error = rate(int(is_known.sum()) - right, int(is_known.sum()))
+    plan = LoadPlan(
+        split,
+        recipe.data,
+        "val",
+        min(BATCH, recipe.optim.batch_size),
+        seed=0,
+        train=False,
+        device=device,
+        num_classes=num_classes,
+    )
+    samples = Samples(plan, split.indices("val", num_classes)[is_known], columns[is_known])
+    return error, find_better_preparation(network, samples, session.progress)
 
 
 def _preparation_warning(

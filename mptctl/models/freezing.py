@@ -58,6 +58,7 @@ def freeze_statistics(model: nn.Module, patterns: Sequence[str]) -> None:
 
 
 def _batch_norms(model: nn.Module) -> list[nn.Module]:
+    """List the batch-norm layers of a network."""
     return [module for module in model.modules() if isinstance(module, _BatchNorm)]
 
 

@@ -168,4 +168,5 @@ def _write_process_number(file: int, path: Path) -> None:
 
 
 def _busy_error(folder: Path) -> UsageError:
+    """The error for a folder that another process holds."""
     return UsageError(f"{folder}: another process is training into it; wait for it, or use another --name")

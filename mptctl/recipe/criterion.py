@@ -55,6 +55,7 @@ class Group(Typed):
     def _dump_without_later_defaults(
         self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
     ) -> dict[str, object]:
+        """Dump without keys of `LATER` at their defaults, unless the context is `ALL_KEYS`."""
         # The annotation must be of builtin types: pydantic 2.10 looks up names in each subclass's file.
         content: dict[str, object] = handler(self)
         if info.context == ALL_KEYS:

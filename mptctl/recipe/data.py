@@ -138,6 +138,7 @@ class DataRecipe(Group):
 
     @model_validator(mode="after")
     def _refuse_wrong_ranges(self) -> DataRecipe:
+        """Refuse std not above 0, wrong scale and ratio, and mix_probability without MixUp or CutMix."""
         if min(self.std) <= 0:
             raise ValueError(f"data.std: must be above 0, got {list(self.std)}")
         for key, (low, high) in {"scale": self.scale, "ratio": self.ratio}.items():
@@ -156,6 +157,7 @@ class DataRecipe(Group):
 
     @model_validator(mode="after")
     def _refuse_two_sizes_before_crop(self) -> DataRecipe:
+        """Refuse `eval_crop` together with `eval_resize`."""
         if self.eval_crop is not None and self.eval_resize is not None:
             raise ValueError(
                 f"data.eval_crop: says what data.eval_resize, {self.eval_resize}, says too; set one of them "

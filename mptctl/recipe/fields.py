@@ -72,6 +72,7 @@ class ModelRecipe(Group):
 
     @model_validator(mode="after")
     def _refuse_margin_of_linear_head(self) -> ModelRecipe:
+        """Refuse `head_scale` and `head_margin` for a linear head."""
         for key, value in (("head_scale", self.head_scale), ("head_margin", self.head_margin)):
             if self.head == "linear" and value:
                 raise ValueError(
@@ -82,6 +83,7 @@ class ModelRecipe(Group):
 
     @model_validator(mode="after")
     def _refuse_double_freezing(self) -> ModelRecipe:
+        """Refuse `freeze` with `train: head`, which freezes all but the classifier."""
         if self.freeze and self.train == "head":
             raise ValueError(
                 "model.freeze: with model.train head all but the classifier is frozen already; leave one of "
@@ -154,6 +156,7 @@ class MethodRecipe(Group):
 
     @model_validator(mode="after")
     def _refuse_two_movers_of_k(self) -> MethodRecipe:
+        """Refuse `max_nfr` with a `k_schedule`, since both move k."""
         if self.max_nfr is not None and self.k_schedule != "constant":
             raise ValueError(
                 f"method.max_nfr: moves k itself; set method.k_schedule to constant, got {self.k_schedule}"
@@ -224,6 +227,7 @@ class Recipe(Group):
 
     @model_validator(mode="after")
     def _refuse_conflicting_groups(self) -> Recipe:
+        """Refuse contradicting keys of different groups, and batches in pieces of fewer than 2 pictures."""
         if self.optim.batch_size // self.optim.accumulate < 2:
             raise ValueError("optim.accumulate: pieces of fewer than 2 pictures; batch normalisation needs 2")
         method, patience = self.method, self.optim.patience

@@ -71,6 +71,7 @@ class OptimRecipe(Group):
 
     @model_validator(mode="after")
     def _refuse_keys_of_other_schedules(self) -> OptimRecipe:
+        """Refuse `min_lr` without a cosine or above the highest rate, and `patience` with a cosine."""
         if self.min_lr and self.schedule != "cosine":
             raise ValueError(
                 f"optim.min_lr: is the end of a cosine; set optim.schedule to cosine, got {self.schedule}"
@@ -89,6 +90,7 @@ class OptimRecipe(Group):
 
     @model_validator(mode="after")
     def _refuse_wrong_milestones(self) -> OptimRecipe:
+        """Refuse `milestones` without the step schedule, or not in rising order."""
         if self.milestones is not None and self.schedule != "step":
             raise ValueError(
                 f"optim.milestones: the {self.schedule} schedule has none; set optim.schedule to step, or "

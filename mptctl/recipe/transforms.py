@@ -71,6 +71,7 @@ class ColorJitter(_RandomStep):
 
     @model_validator(mode="after")
     def _refuse_wrong_factors(self) -> ColorJitter:
+        """Refuse a step that changes nothing, and factors that fall or are out of range."""
         if not any(self.factors.values()):
             raise ValueError("changes nothing; set brightness, contrast, saturation or hue")
         for key, ends in self.factors.items():
@@ -143,6 +144,7 @@ class GaussianBlur(_RandomStep):
 
     @model_validator(mode="after")
     def _refuse_wrong_kernel(self) -> GaussianBlur:
+        """Refuse an even `kernel_size`, and `sigma` that falls or is not above 0."""
         if self.kernel_size % 2 == 0:
             raise ValueError(f"kernel_size: must be odd, got {self.kernel_size}")
         if not 0 < self.sigmas[0] <= self.sigmas[1]:
@@ -194,6 +196,7 @@ class RandomErasing(_Step):
 
     @model_validator(mode="after")
     def _refuse_wrong_ranges(self) -> RandomErasing:
+        """Refuse `scale` and `ratio` that fall or are out of range."""
         if not 0 <= self.scale[0] <= self.scale[1] <= 1:
             raise ValueError(f"scale: must be within 0 to 1, the smaller first, got {list(self.scale)}")
         if not 0 < self.ratio[0] <= self.ratio[1]:

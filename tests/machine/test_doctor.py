@@ -11,7 +11,7 @@ import torch
 from rich.console import Console
 
 from mptctl.machine.doctor import (
-    LEAST_FREE,
+    MIN_FREE,
     Check,
     DoctorReport,
     check_free_space,
@@ -36,7 +36,7 @@ def test_everything_is_examined_and_advice_goes_with_every_fault(tmp_path: Path)
 
 
 def test_storage_is_judged_by_what_is_free(tmp_path: Path) -> None:
-    enough, short = check_free_space(tmp_path, LEAST_FREE), check_free_space(tmp_path, LEAST_FREE - 1)
+    enough, short = check_free_space(tmp_path, MIN_FREE), check_free_space(tmp_path, MIN_FREE - 1)
     assert (enough.state, enough.found, enough.advice) == ("ok", f"1 GB free at {tmp_path}", None)
     assert (short.state, short.found, short.advice) == ("unusable", "1.0 GB free", "make room")
 
