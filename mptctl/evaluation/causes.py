@@ -81,6 +81,7 @@ def find_causes(answers: PairedAnswers, shift: float | None) -> FlipCauses | Non
     flips = np.flatnonzero(answers.flipped)
     rule = _first_rule(answers, flips, shift)
     counts = np.bincount(rule, minlength=len(CAUSES)).tolist()
+    # A bias can only cause flips to new classes: without any, its rule needs no shift.
     no_new_class = bool(answers.is_old_class[pairing.answers["new"][flips]].all())
     is_tried: Mapping[Cause, bool] = {
         "noise": "noise_floor" in pairing.models,

@@ -49,9 +49,9 @@ def summarise_margins(groups: Sequence[MarginSamples]) -> Margins | None:
     everything = np.concatenate([values for *_, values in finite]) if finite else np.empty(0)
     if not everything.size:
         return None
-    # The outermost half percent on each side would squeeze the rest into a few bars.
+    # The half percent at each end is counted in the outer bars: far values would squeeze all others together.
     low, high = np.quantile(everything, [0.005, 0.995])
-    low, high = min(float(low), 0.0), max(float(high), 0.0)
+    low, high = min(float(low), 0.0), max(float(high), 0.0)  # a flip has a margin below zero, so zero is shown
     if high - low < 1e-9:
         low, high = low - 0.5, high + 0.5
     edges = np.linspace(low, high, BINS + 1)
