@@ -51,7 +51,10 @@ def summarise_margins(groups: Sequence[MarginSamples]) -> Margins | None:
         return None
     # The half percent at each end is counted in the outer bars: far values would squeeze all others together.
     low, high = np.quantile(everything, [0.005, 0.995])
-    low, high = min(float(low), 0.0), max(float(high), 0.0)  # a flip has a margin below zero, so zero is shown
+    low, high = (
+        min(float(low), 0.0),
+        max(float(high), 0.0),
+    )  # a flip has a margin below zero, so zero is shown
     if high - low < 1e-9:
         low, high = low - 0.5, high + 0.5
     edges = np.linspace(low, high, BINS + 1)

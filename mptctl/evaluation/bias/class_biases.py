@@ -74,9 +74,8 @@ def _fit_biases(samples: ValidationSamples, price: float) -> tuple[FloatArray, F
     best_new = new[samples.logits[:, new].argmax(axis=1)]
     best_old = old[samples.logits[:, old].argmax(axis=1)]
     rows = np.arange(len(samples))
-    with np.errstate(
-        invalid="ignore"
-    ):  # NaN where both logits are minus infinity: no bias changes the answer
+    # NaN where both logits are minus infinity, so that no bias changes the answer.
+    with np.errstate(invalid="ignore"):
         gap = samples.logits[rows, best_new] - samples.logits[rows, best_old]
     # What it costs if a sample's answer changes from its best new class to its best old class.
     more_wrong = (best_old != samples.truth).astype(np.float64) - (best_new != samples.truth)

@@ -43,46 +43,63 @@ def score(pairing: Pairing, role: str, old_classes: frozenset[str]) -> Scores | 
     if model.logits is None or model.classes is None:
         return None
     n = len(model)
+    order = pairing.rows[role]  # (N,) the row of each sample in the file, in which logits are read
+    truth = np.empty(n, dtype=np.int64)  # (N,) the column of the true class of each row
+    truth[order] = pairing.columns(role)[pairing.truth]
     place = {label: i for i, label in enumerate(pairing.vocabulary)}
-    labels = np.array([place[label] for label in model.classes], dtype=np.int64)  # (C,) column to label
-    # Truth in the order of the file, so that its rows are read one after another.
-    truth = np.empty(n, dtype=np.int64)
-    truth[pairing.rows[role]] = pairing.columns(role)[pairing.truth]
+    label_of_column = np.array([place[label] for label in model.classes], dtype=np.int64)
     is_old = np.array([label in old_classes for label in model.classes], dtype=np.bool_)
 
-    confidence, margin = np.empty(n), np.full(n, np.nan)
-    best = {old: (np.full(n, -np.inf), np.zeros(n, dtype=np.int64)) for old in (True, False)}
+    confidence, margin = np.empty(n), np.empty(n)
+    old_logit, old_column = np.full(n, -np.inf), np.zeros(n, dtype=np.int64)
+    new_logit, new_column = np.full(n, -np.inf), np.zeros(n, dtype=np.int64)
+    groups = (
+        (np.flatnonzero(is_old), old_logit, old_column),
+        (np.flatnonzero(~is_old), new_logit, new_column),
+    )
     for rows in row_blocks(model.logits):
         block = np.array(model.logits[rows], dtype=np.float64)
-        for old, (value, at) in best.items():
-            columns = np.flatnonzero(is_old == old)
+        for columns, best_logit, best_column in groups:
             if columns.size:
                 part = block[:, columns] if columns.size < block.shape[1] else block
-                here = part.argmax(axis=1)
-                at[rows] = columns[here]
-                value[rows] = np.take_along_axis(part, here[:, None], axis=1)[:, 0]
-        top = np.maximum(best[True][0][rows], best[False][0][rows])[:, None]
+                best = part.argmax(axis=1)
+                best_column[rows] = columns[best]
+                best_logit[rows] = np.take_along_axis(part, best[:, None], axis=1)[:, 0]
+        largest = np.maximum(old_logit[rows], new_logit[rows])[:, None]
         with np.errstate(over="ignore"):  # a difference that overflows is infinite
-            confidence[rows] = 1 / np.exp(block - top).sum(axis=1)
-        known = np.flatnonzero(truth[rows] >= 0)
-        if known.size and block.shape[1] > 1:
-            right = truth[rows][known]
-            own = block[known, right]
-            block[known, right] = -np.inf
-            other = block.max(axis=1)[known]
-            # Where both logits are minus infinity there is no margin.
-            both = np.isinf(own) & np.isinf(other)
-            with np.errstate(over="ignore"):
-                gap = np.where(both, 0, own) - np.where(both, 0, other)
-            margin[rows.start + known] = np.where(both, np.nan, gap)
+            confidence[rows] = 1 / np.exp(block - largest).sum(axis=1)
+        margin[rows] = _margins(block, truth[rows])
 
-    order = pairing.rows[role]
     return Scores(
-        confidence[order],
-        margin[order],
-        best[True][0][order],
-        labels[best[True][1][order]],
-        best[False][0][order],
-        labels[best[False][1][order]],
-        (best[True][1] <= best[False][1])[order],
+        confidence=confidence[order],
+        margin=margin[order],
+        old_logit=old_logit[order],
+        old_answer=label_of_column[old_column[order]],
+        new_logit=new_logit[order],
+        new_answer=label_of_column[new_column[order]],
+        old_first=(old_column <= new_column)[order],
     )
+
+
+def _margins(block: FloatArray, truth: NDArray[np.int64]) -> FloatArray:
+    """(n,) the true class's logit minus the largest other one; overwrites the logits of true classes.
+
+    Args:
+        block: (n, C) logits.
+        truth: (n,) column of the true class; -1 where the model does not know it.
+
+    Returns:
+        NaN where the model does not know the true class or has no other, and where both logits are minus
+        infinity.
+    """
+    margin = np.full(len(block), np.nan)
+    known = np.flatnonzero(truth >= 0)
+    if known.size and block.shape[1] > 1:
+        own = block[known, truth[known]]
+        block[known, truth[known]] = -np.inf
+        other = block.max(axis=1)[known]
+        both_infinite = np.isinf(own) & np.isinf(other)
+        with np.errstate(over="ignore"):
+            difference = np.where(both_infinite, 0, own) - np.where(both_infinite, 0, other)
+        margin[known] = np.where(both_infinite, np.nan, difference)
+    return margin
