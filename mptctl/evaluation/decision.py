@@ -89,22 +89,28 @@ def _table_after(counts: Counts, flips: int, kind: LimitKind, more: int, *, many
     """
     times = 1 + more / counts.total
     cells = {name: times * n for name, n in counts.model_dump().items()}
-    if kind.of is None:
+    if kind.of is None:  # the error increase: negative minus positive flips
         lost, won = counts.negative_flips, counts.positive_flips
         mean, changed = (lost - won) / counts.total, (lost + won) / counts.total
-        quantile = float(ndtri(PROBABILITY)) * math.sqrt(more * (changed - mean**2))
-        gap = times * (lost - won) + (quantile if many else -quantile)
-        both = max(times * (lost + won), abs(gap))
-        cells["negative_flips"], cells["positive_flips"] = (both + gap) / 2, (both - gap) / 2
+        # A sample adds 1, -1 or 0 to the difference, with this mean and the variance changed - mean^2.
+        deviation = float(ndtri(PROBABILITY)) * math.sqrt(more * (changed - mean**2))
+        difference = times * (lost - won) + (deviation if many else -deviation)
+        both = max(times * (lost + won), abs(difference))  # neither kind of flips is below zero
+        cells["negative_flips"], cells["positive_flips"] = (both + difference) / 2, (both - difference) / 2
         return Counts.model_construct(**cells), flips  # the formulas need no whole numbers
-    size = round(more * kind.of(counts) / counts.total)
+    could_flip = round(more * kind.of(counts) / counts.total)
     share = flips / kind.of(counts)
-    drawn = _quantile(size, share) if many else size - _quantile(size, 1 - share)
-    return Counts.model_construct(**cells), flips + drawn
+    new_flips = _quantile(could_flip, share) if many else could_flip - _quantile(could_flip, 1 - share)
+    return Counts.model_construct(**cells), flips + new_flips
 
 
 def _quantile(size: int, share: float) -> int:
-    """The smallest count that a binomial does not exceed with probability `PROBABILITY`."""
+    """The smallest count that a binomial does not exceed with probability `PROBABILITY`.
+
+    Args:
+        size: number of draws.
+        share: probability of each.
+    """
     if not size or share in (0, 1):
         return round(size * share)
     return max(0, math.ceil(float(bdtrik(PROBABILITY, size, share))))

@@ -226,13 +226,15 @@ class SliceSource:
 
         There is one query for all slices by the same columns.
         """
-        # By sorted columns, the wanted values in them, each with a number.
+        # Each slice as its columns, sorted, and its values in them.
+        parted = [(tuple(sorted(by)), tuple(by[column] for column in sorted(by))) for by in every]
+        # By columns, the wanted values in them, each with a number.
         wanted: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
-        for by in every:
-            numbers = wanted.setdefault(tuple(sorted(by)), {})
-            numbers.setdefault(tuple(by[column] for column in sorted(by)), len(numbers))
+        for columns, values in parted:
+            numbers = wanted.setdefault(columns, {})
+            numbers.setdefault(values, len(numbers))
         flips = {columns: self._flips_by_values(columns, numbers) for columns, numbers in wanted.items()}
-        return [flips[tuple(sorted(by))][tuple(by[column] for column in sorted(by))] for by in every]
+        return [flips[columns][values] for columns, values in parted]
 
     def _flips_by_values(
         self, columns: tuple[str, ...], numbers: Mapping[tuple[str, ...], int]
