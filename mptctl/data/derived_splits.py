@@ -74,13 +74,7 @@ def make_unlabelled_split(
             f"{root}: holds no picture ({', '.join(EXTENSIONS)}); name the folder that they are in"
         )
     checked = check_files(str(root), paths, verify=verify, progress=progress)
-    problems = dict(checked.problems)
-    for row, path in enumerate(paths):
-        if is_unread_picture(os.path.basename(path)):
-            suffix = os.path.splitext(path)[1].lower()
-            problems[row] = f"{suffix} is not read; convert it to PNG or JPEG"
-        if SURROGATE.search(path):
-            problems[row] = "its name is not UTF-8"
+    problems = _find_problems(paths, checked)
     left_out = [
         f"{os.fsencode(root / paths[row]).decode(errors='replace')}: {problem}"
         for row, problem in sorted(problems.items())
@@ -97,6 +91,18 @@ def make_unlabelled_split(
     return split_of(
         manifest, classes, _make_request(root), root, verify=verify, quarantined=left_out
     ), left_out
+
+
+def _find_problems(paths: list[str], checked: CheckedFiles) -> dict[int, str]:
+    """Return what is wrong with bad pictures, by row: the check's problems, an unread kind, or a bad name."""
+    problems = dict(checked.problems)
+    for row, path in enumerate(paths):
+        if is_unread_picture(os.path.basename(path)):
+            suffix = os.path.splitext(path)[1].lower()
+            problems[row] = f"{suffix} is not read; convert it to PNG or JPEG"
+        if SURROGATE.search(path):
+            problems[row] = "its name is not UTF-8"
+    return problems
 
 
 def _make_test_manifest(

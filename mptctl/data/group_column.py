@@ -53,7 +53,8 @@ def read_groups(path: Path, column: str, manifest: Manifest) -> NDArray[np.str_]
         DataError: the file cannot be read, has no such column, has an id twice, or lacks a picture.
     """
     with workspace():
-        if column not in (headers := side_headers(path)):
+        headers = side_headers(path)
+        if column not in headers:
             raise no_such_column("--group", {path: headers}, column)
         side = SideTable(path, [column])
         group_of = dict(current().fetch(f"SELECT id, s0 FROM {side.relation}"))

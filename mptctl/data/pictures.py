@@ -40,8 +40,9 @@ def decode(data: bytes, kind: int, name: str) -> Tensor:
     """
     try:
         is_standard_jpeg = kind == STANDARD and data.startswith(START_OF_JPEG)
-        if is_standard_jpeg and (by_torchcodec := jpeg_decoder().decode) is not None:
-            return by_torchcodec(data).permute(1, 2, 0)
+        decode_jpeg = jpeg_decoder().decode if is_standard_jpeg else None
+        if decode_jpeg is not None:
+            return decode_jpeg(data).permute(1, 2, 0)
         return torch.from_numpy(decode_by_pillow(data))
     except (RuntimeError, OSError, ValueError, SyntaxError) as error:
         # Pillow's own message names an object in memory here.

@@ -183,7 +183,8 @@ def check_pictures(
     Raises:
         UsageError: ``verify`` is ``decode``, and the second decoder is not installed.
     """
-    if verify == "decode" and (problem := jpeg_decoder().problem):
+    problem = jpeg_decoder().problem if verify == "decode" else None
+    if problem:
         raise UsageError(f"--verify decode: compares Pillow with torchcodec, and {problem}; {INSTALL}")
     columns = np.zeros((5, total), dtype=np.int64)
     problems: list[tuple[int, str]] = []

@@ -15,7 +15,7 @@ from PIL import Image
 from mptctl.data.listing.image_folder import BadPictures
 from mptctl.data.manifest import NONSTANDARD
 from mptctl.data.packing.pack import QUALITY, pack_pictures
-from mptctl.data.packing.records import Packed, PackReport, PackRequest, read_files
+from mptctl.data.packing.records import Packed, PackReport, PackRequest, read_packed_files
 from mptctl.data.pictures import decode_row, resize_and_crop
 from mptctl.data.split import Split, make_split
 from mptctl.errors import DataError, UsageError
@@ -75,7 +75,7 @@ def test_pictures_are_made_smaller_once_and_small_ones_stay_byte_for_byte(
 ) -> None:
     out = tmp_path / "small"
     report = pack_folder(folder, out, 50)
-    for file in read_files(out).values():
+    for file in read_packed_files(out).values():
         before, after = folder / file.path, out / file.path
         assert (file.source_bytes, file.packed_bytes) == (before.stat().st_size, after.stat().st_size)
         assert file.source_mtime == before.stat().st_mtime_ns
@@ -92,7 +92,7 @@ def test_pictures_are_made_smaller_once_and_small_ones_stay_byte_for_byte(
         luma, blue, red = (part[1:3] for part in new.layer)  # type: ignore[attr-defined]
         assert (luma, blue, red) == ((2, 2), (1, 1), (1, 1))
         assert new.getexif() == {}
-    assert report.packed_bytes == sum(file.packed_bytes for file in read_files(out).values())
+    assert report.packed_bytes == sum(file.packed_bytes for file in read_packed_files(out).values())
     packed = Packed.model_validate_json((out / "pack.json").read_text())
     assert packed.complete
     assert packed.model_dump() == {key: getattr(report, key) for key in Packed.model_fields} | {
@@ -128,7 +128,7 @@ def test_photographs_change_by_few_levels_where_evaluation_looks(real_data: Path
 def test_odd_pictures_are_packed_as_pillow_reads_them(tmp_path: Path, short_side: int) -> None:
     paths = odd_pictures(tmp_path / "data" / "train" / "one")
     pack_folder(tmp_path / "data", tmp_path / "small", short_side)
-    done = read_files(tmp_path / "small")
+    done = read_packed_files(tmp_path / "small")
     for name, path in paths.items():
         copy = tmp_path / "small" / "train" / "one" / path.name
         expected, content = pillow(path), copy.read_bytes()

@@ -10,7 +10,7 @@ import pytest
 
 from mptctl.data.listing.image_folder import BadPictures
 from mptctl.data.packing import shard_writer
-from mptctl.data.packing.records import Packed, read_files
+from mptctl.data.packing.records import Packed, read_packed_files
 from mptctl.errors import UsageError
 from tests.common import smooth_picture
 from tests.data.test_pack import pack_folder, whole
@@ -84,8 +84,8 @@ def test_only_shards_whose_pictures_changed_are_written_again(own_folder: Path, 
     pack_folder(own_folder, out, to="shards")
     first = whole(out)
     path = sorted(own_folder.glob("train/class0/*"))[0]
-    shard = read_files(out)[path.relative_to(own_folder).as_posix()].shard
-    in_shard = sum(file.shard == shard for file in read_files(out).values())
+    shard = read_packed_files(out)[path.relative_to(own_folder).as_posix()].shard
+    in_shard = sum(file.shard == shard for file in read_packed_files(out).values())
     smooth_picture(90, 80, 1000).save(path, quality=90)
     assert pack_folder(own_folder, out, to="shards").found == 56 - in_shard
     now = whole(out)

@@ -13,7 +13,7 @@ import pytest
 
 # What the command imports, once for all children.
 from mptctl.data.packing import shard_writer
-from mptctl.data.packing.records import FILES_NAME, PackedFile, append_files
+from mptctl.data.packing.records import FILES_NAME, PackedFile, append_packed_files
 from mptctl.errors import StorageError
 from tests.common import CommandLine
 from tests.data.test_pack import whole
@@ -127,7 +127,7 @@ def test_row_32_a_list_of_what_is_packed_that_cannot_be_closed_either(tmp_path: 
     (tmp_path / FILES_NAME).symlink_to("/dev/full")
     picture = PackedFile("train/a/0.jpg", 4764, 1, 2570, "resized")
     with pytest.raises(StorageError, match=f"{FILES_NAME}: no room"):
-        append_files(tmp_path, [picture])
+        append_packed_files(tmp_path, [picture])
 
 
 @on_a_full_disk

@@ -118,16 +118,8 @@ def _read_shard(
         descriptor, stat = file.fileno(), os.fstat(file.fileno())
         shards.sizes.append(stat.st_size)
         shards.mtimes.append(stat.st_mtime_ns)
-        damage: DamagedTar | None = None
-        samples: dict[str, dict[str, Member]] = {}
-        try:
-            for member in _list_members(path, descriptor, stat):
-                key = sample_key_of(member.name)
-                suffix = member.name.removeprefix(key).lower()
-                samples.setdefault(key, {})[suffix] = member
-        except DamagedTar as error:
-            damage = error
-        for sample in samples.values():
+        samples, damage = _collect_samples(_list_members(path, descriptor, stat))
+        for sample in samples:
             pictures = [sample[suffix] for suffix in sample if suffix.rpartition(".")[2] in _SUFFIXES]
             if len(pictures) != 1:
                 names = some([picture.name for picture in pictures])
@@ -144,6 +136,24 @@ def _read_shard(
             add_row(picture.name, label, picture.start, picture.size, problem)
         if damage is not None:
             add_row(f"{shards.paths[number]}@{damage.offset}", "", damage.offset, 0, damage.problem)
+
+
+def _collect_samples(members: Iterable[Member]) -> tuple[list[dict[str, Member]], DamagedTar | None]:
+    """Group the members of a shard into samples.
+
+    Returns:
+        The members of each sample by suffix, and the damage at which the list of members ended, if any.
+    """
+    samples: dict[str, dict[str, Member]] = {}
+    damage: DamagedTar | None = None
+    try:
+        for member in members:
+            key = sample_key_of(member.name)
+            suffix = member.name.removeprefix(key).lower()
+            samples.setdefault(key, {})[suffix] = member
+    except DamagedTar as error:
+        damage = error
+    return list(samples.values()), damage
 
 
 def sample_key_of(name: str) -> str:

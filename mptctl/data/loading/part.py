@@ -215,11 +215,12 @@ class LoadPlan:
         # For all batches at once: for one batch, starting the many numpy operations would cost most.
         pairs = epoch_plan.pairs(epoch, 0, self.steps * self.batch_size)
         for step in range(start_step, self.steps):
-            global_batch = draws[step * self.batch_size : (step + 1) * self.batch_size]
+            start = step * self.batch_size
+            global_batch = draws[start : start + self.batch_size]
             share = worker_share(len(global_batch.rows), self.rank, self.world_size)
             own = global_batch[share]
             index, copies = own.rows, own.copies
-            position = step * self.batch_size + share.start
+            position = start + share.start
             if len(index) == 0:
                 continue
             views = epoch_plan.views(epoch, index, manifest.heights[index], manifest.widths[index], copies)

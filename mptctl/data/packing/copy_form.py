@@ -41,7 +41,7 @@ class Prepared(NamedTuple):
 class Copy(ABC):
     """A packed copy that is being written.
 
-    The methods are called in this order: `clear`, `begin`, then `write` and `keep` of each picture, `close`
+    The methods are called in this order: `remove_outdated`, `begin`, then `write` and `keep` of each picture, `close`
     or `give_up`, `finish`.
 
     Args:
@@ -75,7 +75,7 @@ class Copy(ABC):
         return name if has_suffix(name) else name + _suffix_of(content)
 
     @abstractmethod
-    def clear(
+    def remove_outdated(
         self, before: Mapping[str, PackedFile], same: Mapping[str, PackedFile]
     ) -> Mapping[str, PackedFile]:
         """Remove pictures that the source has no longer, or that have changed there.

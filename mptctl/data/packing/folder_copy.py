@@ -21,7 +21,7 @@ from mptctl.data.packing.copy_form import (
     without_suffix,
     write_classes,
 )
-from mptctl.data.packing.records import PackedFile, append_files
+from mptctl.data.packing.records import PackedFile, append_packed_files
 from mptctl.errors import UsageError, some
 from mptctl.files import remove_partial_files, storage_error, write_atomically
 
@@ -31,7 +31,7 @@ TABLE_NAME = "pictures.csv"
 class FolderCopy(Copy):
     """Writes picture files ``PART/CLASS/FILE``, or ``CLASS/FILE`` for a source without parts."""
 
-    def clear(
+    def remove_outdated(
         self, before: Mapping[str, PackedFile], same: Mapping[str, PackedFile]
     ) -> Mapping[str, PackedFile]:
         """Remove picture files that the source does not have, and class folders that are empty then."""
@@ -63,7 +63,7 @@ class FolderCopy(Copy):
     def keep(self, pictures: Iterable[Prepared]) -> None:
         """Append the records of pictures, whose files are written already, and add them to ``done``."""
         files = {picture.row: picture.file for picture in pictures}
-        append_files(self.out, files.values())
+        append_packed_files(self.out, files.values())
         self.done |= files
 
     def finish(self, files: Mapping[int, PackedFile]) -> None:

@@ -27,10 +27,10 @@ from mptctl.data.packing.records import (
     PackReport,
     PackRequest,
     count_files,
-    read_files,
-    refuse_other,
-    write_files,
+    read_packed_files,
+    refuse_other_copy,
     write_packed,
+    write_packed_files,
 )
 from mptctl.data.packing.remote import Store, digest_objects, is_remote, list_remote
 from mptctl.data.packing.shard_copy import ShardCopy
@@ -55,7 +55,7 @@ AGAIN = "give the same command again: it goes on"
 
 
 @dataclass(frozen=True)
-class _Bad:
+class _BadPicture:
     """A picture that cannot be packed: its row in the source, and what is wrong."""
 
     row: int
@@ -65,10 +65,10 @@ class _Bad:
 def pack_pictures(request: PackRequest, out: Path, *, progress: Progress = tell_nobody) -> PackReport:
     """Copy all pictures of a source into folders of classes or tar shards, with their ids.
 
-    Pictures of an earlier call stay if their originals have not changed. Without a short side, a picture is
-    copied byte for byte. With a short side, a larger picture is decoded and resized as for evaluation; JPEG
-    and WebP are written as JPEG at `QUALITY`, other formats as PNG. EXIF data are dropped; no loader applies
-    their rotation. Smaller pictures are never made larger.
+    Pictures of an earlier call stay if their originals have not changed. Without a short side, every picture
+    is copied byte for byte. With a short side, a larger picture is resized as for evaluation, a smaller one
+    of kind NONSTANDARD is encoded anew as RGB, and any other is copied. JPEG and WebP are encoded as JPEG at
+    `QUALITY`, other formats as PNG, without EXIF data, whose rotation no loader applies.
 
     Args:
         request: the source, and the form of the copy; an empty ``kind`` is recognised.
@@ -87,19 +87,19 @@ def pack_pictures(request: PackRequest, out: Path, *, progress: Progress = tell_
     source, request = _list_source(request, out, progress)
     copy: Copy = ShardCopy(out, source) if request.to == "shards" else FolderCopy(out, source)
     with locked_folder(out):
-        refuse_other(out, request)
-        before = read_files(out)
-        packed_before = copy.clear(before, _find_unchanged(source, copy, before))
+        refuse_other_copy(out, request)
+        before = read_packed_files(out)
+        packed_before = copy.remove_outdated(before, _find_unchanged(source, copy, before))
         # pack.json comes first, so that a call after a kill knows the folder.
         write_packed(out, count_files(request, (), complete=False))
         copy.begin()
-        write_files(out, packed_before.values())  # drops a line that a kill cut off
+        write_packed_files(out, packed_before.values())  # drops a line that a kill cut off
         rows = [row for row, row_id in enumerate(source.ids) if row_id not in packed_before]
         bad = _Packing(source, copy, request.short_side).run(rows, progress)
         kept = {row: packed_before[key] for row, key in enumerate(source.ids) if key in packed_before}
         files = dict(sorted((copy.done | kept).items()))
         copy.finish(files)
-        write_files(out, files.values())
+        write_packed_files(out, files.values())
         packed = count_files(request, files.values(), complete=not bad)
         write_packed(out, packed)
         if not bad:
@@ -135,18 +135,18 @@ class _Packing:
         self.source, self.copy, self.short_side = source, copy, short_side
         self._given_up = threading.Event()
 
-    def run(self, rows: list[int], progress: Progress) -> list[_Bad]:
+    def run(self, rows: list[int], progress: Progress) -> list[_BadPicture]:
         """Copy the pictures of some rows, and return those that cannot be packed.
 
         After an error of another kind, half-written files are removed.
         """
-        bad: list[_Bad] = []
+        bad: list[_BadPicture] = []
         done = len(self.source) - len(rows)
         with without_warnings(), ThreadPoolExecutor(usable_cores(), initializer=use_one_thread) as pool:
             try:
                 for chunk in self._pack_ahead(pool, self.source.readings(rows)):
                     self.copy.keep(item for item in chunk if isinstance(item, Prepared))
-                    bad += [item for item in chunk if isinstance(item, _Bad)]
+                    bad += [item for item in chunk if isinstance(item, _BadPicture)]
                     done += len(chunk)
                     progress("packing", done, len(self.source))
                 self.copy.close()
@@ -159,9 +159,9 @@ class _Packing:
 
     def _pack_ahead(
         self, pool: ThreadPoolExecutor, chunks: Iterator[list[Reading]]
-    ) -> Iterator[list[Prepared | _Bad]]:
+    ) -> Iterator[list[Prepared | _BadPicture]]:
         """Yield the results of each chunk, in order; at most two chunks for each thread are in work."""
-        waiting: deque[Future[list[Prepared | _Bad]]] = deque()
+        waiting: deque[Future[list[Prepared | _BadPicture]]] = deque()
         for chunk in chunks:
             waiting.append(pool.submit(self._pack_chunk, chunk))
             if len(waiting) > 2 * usable_cores():
@@ -169,11 +169,11 @@ class _Packing:
         while waiting:
             yield waiting.popleft().result()
 
-    def _pack_chunk(self, readings: list[Reading]) -> list[Prepared | _Bad]:
+    def _pack_chunk(self, readings: list[Reading]) -> list[Prepared | _BadPicture]:
         """Pack some pictures, one after another; none after an error elsewhere."""
         return [self._pack_picture(reading) for reading in readings if not self._given_up.is_set()]
 
-    def _pack_picture(self, reading: Reading) -> Prepared | _Bad:
+    def _pack_picture(self, reading: Reading) -> Prepared | _BadPicture:
         """Read a picture, convert it, and write as much of it as can be written out of order."""
         row = reading.row
         try:
@@ -181,7 +181,7 @@ class _Packing:
             path = self.copy.path(row, original.content)
             content, how = _convert(original.content, path, self.short_side)
         except DataError as error:
-            return _Bad(row, str(error))
+            return _BadPicture(row, str(error))
         row_id = self.source.ids[row]
         file = PackedFile(path, len(original.content), original.mtime, len(content), how)
         prepared = Prepared(row, replace(file, id="" if row_id == path else row_id), content)
@@ -205,7 +205,7 @@ def _list_source(request: PackRequest, out: Path, progress: Progress) -> tuple[P
         return list_remote(store, objects), request.model_copy(update={"kind": "imagefolder"})
     request = request.model_copy(update={"kind": "", "digest": digest_objects(tables)})
     with locked_folder(out):
-        refuse_other(out, request)
+        refuse_other_copy(out, request)
         write_packed(out, count_files(request, (), complete=False))
         store.fetch(tables, out / FETCHED, progress)
     suffixes = {Path(stored.path).suffix for stored in tables}

@@ -95,7 +95,7 @@ class PackedFile:
         return json.dumps(astuple(self)).encode() + b"\n"
 
 
-def refuse_other(out: Path, request: PackRequest) -> None:
+def refuse_other_copy(out: Path, request: PackRequest) -> None:
     """Refuse a folder that is not empty and does not hold a copy of the same request.
 
     Raises:
@@ -120,7 +120,7 @@ def refuse_other(out: Path, request: PackRequest) -> None:
         raise UsageError(f"{out}: holds another copy ({'; '.join(changed)}); name another folder")
 
 
-def read_files(out: Path) -> dict[str, PackedFile]:
+def read_packed_files(out: Path) -> dict[str, PackedFile]:
     """Read the records of a copy, by id at the source; {} without ``pack-files.jsonl``.
 
     Lines that cannot be parsed are left out: a kill may have cut off the last one.
@@ -144,7 +144,7 @@ def read_files(out: Path) -> dict[str, PackedFile]:
     return files
 
 
-def write_files(out: Path, files: Iterable[PackedFile]) -> None:
+def write_packed_files(out: Path, files: Iterable[PackedFile]) -> None:
     """Write ``pack-files.jsonl`` of a copy anew.
 
     Raises:
@@ -154,7 +154,7 @@ def write_files(out: Path, files: Iterable[PackedFile]) -> None:
         stream.writelines(file.line() for file in files)
 
 
-def append_files(out: Path, files: Iterable[PackedFile]) -> None:
+def append_packed_files(out: Path, files: Iterable[PackedFile]) -> None:
     """Append records to ``pack-files.jsonl`` of a copy.
 
     Raises:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mptctl.data.listing.shards import sample_key_of
 from mptctl.data.packing.copy_form import Copy, Prepared, as_json, further_values, to_safe_path, write_classes
-from mptctl.data.packing.records import PackedFile, append_files
+from mptctl.data.packing.records import PackedFile, append_packed_files
 from mptctl.data.packing.shard_writer import Member, ShardWriter
 from mptctl.data.packing.source import PackSource
 from mptctl.errors import UsageError, some
@@ -30,7 +30,7 @@ class ShardCopy(Copy):
         # Records of pictures whose shard is not whole yet, by part and row.
         self._waiting: dict[str, dict[int, PackedFile]] = {}
 
-    def clear(
+    def remove_outdated(
         self, before: Mapping[str, PackedFile], same: Mapping[str, PackedFile]
     ) -> Mapping[str, PackedFile]:
         """Remove every shard with a picture that the source has no longer, or that has changed there."""
@@ -103,6 +103,6 @@ class ShardCopy(Copy):
         files = {
             row: replace(file, shard=shard, shard_bytes=size) for row, file in self._waiting[part].items()
         }
-        append_files(self.out, files.values())
+        append_packed_files(self.out, files.values())
         self.done |= files
         self._waiting[part].clear()
