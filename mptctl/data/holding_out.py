@@ -102,7 +102,7 @@ def hold_out_test_part(
 
     Raises:
         UsageError: ``fraction`` is out of range, or given for a source with a test part.
-        DataError: ``fraction`` is None, and the source has no test part.
+        DataError: ``fraction`` is None, and a source of files has no test part.
     """
     has_test = bool((manifest.parts == TEST).any())
     if fraction is None:

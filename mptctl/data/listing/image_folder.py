@@ -85,14 +85,18 @@ def scan_folder(
         DataError: as of `list_pictures`.
     """
     listed = list_pictures(root, needs_test=needs_test)
-    paths = listed.paths
-    checked = check_files(str(root), paths, verify=verify, progress=progress)
-    problems = [f"{root / paths[row]}: {problem}" for row, problem in checked.problems]
+    checked = check_files(str(root), listed.paths, verify=verify, progress=progress)
+    problems = [f"{root / listed.paths[row]}: {problem}" for row, problem in checked.problems]
     if problems and on_bad == "fail":
-        raise BadPictures(problems, len(paths))
-    labels, parts = np.array(listed.labels, dtype=np.int32), np.array(listed.parts, dtype=np.uint8)
+        raise BadPictures(problems, len(listed.paths))
     manifest = make_manifest(
-        "imagefolder", root, paths, checked, class_names=listed.class_names, labels=labels, parts=parts
+        "imagefolder",
+        root,
+        listed.paths,
+        checked,
+        class_names=listed.class_names,
+        labels=np.array(listed.labels, dtype=np.int32),
+        parts=np.array(listed.parts, dtype=np.uint8),
     )
     return manifest, problems
 

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -50,12 +51,12 @@ class ResidentLoader(Loader):
             return "random-resized-crop needs pictures as stored"
         if plan.resident_bytes / 1e9 <= plan.data.resident_limit_gb:
             return None
-        return f"{_describe_memory(plan)}, above {_describe_limit(plan)}"
+        return _describe_memory(plan, "above")
 
     @classmethod
     def why_best(cls, plan: LoadPlan) -> str:
         """Say how much memory the pictures take."""
-        return f"{_describe_memory(plan)}, below {_describe_limit(plan)}"
+        return _describe_memory(plan, "below")
 
     def __init__(
         self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress = tell_nobody
@@ -141,12 +142,12 @@ class ResidentLoader(Loader):
         return torch.where(flip_d.bool()[:, None, None, None], pictures.flip(2), pictures)
 
 
-def _describe_memory(plan: LoadPlan) -> str:
-    return f"{plan.num_samples:,} pictures take {plan.resident_bytes / 1e9:.2f} GB decoded"
-
-
-def _describe_limit(plan: LoadPlan) -> str:
-    return f"data.resident_limit_gb {plan.data.resident_limit_gb:g}"
+def _describe_memory(plan: LoadPlan, side: Literal["above", "below"]) -> str:
+    """Say how much memory the pictures take, and on which side of the recipe's limit this is."""
+    return (
+        f"{plan.num_samples:,} pictures take {plan.resident_bytes / 1e9:.2f} GB decoded, "
+        f"{side} data.resident_limit_gb {plan.data.resident_limit_gb:g}"
+    )
 
 
 def load_resident_pictures(
