@@ -26,7 +26,7 @@ from mptctl.studies.study_estimate import disk_bytes, free_bytes, sizes_of_split
 from mptctl.studies.study_file import Study
 from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study, refuse_runs_too_short
 from mptctl.studies.study_report import Board, StudyReport
-from mptctl.studies.study_results import keep_results, refuse_kept_of_another, writable_results
+from mptctl.studies.study_results import keep_results, make_results_folder, refuse_kept_of_another
 from mptctl.studies.study_state import Standing, make_splits, standings
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def prepare(
     """
     results = request.results
     if results is not None:
-        writable_results(results)
+        make_results_folder(results)
     splits = make_splits(
         request.study.file.splits,
         request.run_root,

@@ -1,4 +1,4 @@
-"""A study as a file: data, recipe, methods with their settings, seeds. Read and validated as recipes are."""
+"""A study as a YAML file: data, recipe, methods with their settings, and seeds; reading and validation."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ from mptctl.recipe.reading import LIST_COMMAND, preset_folder, read_mapping
 from mptctl.studies.study_split import StudySplit
 from mptctl.training.request import MOST_MEMBERS
 
-# Keys of a recipe that a study decides in other ways.
+# Keys of a recipe that a study sets elsewhere, with the advice for the message.
 DECIDED = {"method.name": "write it as method:", "runtime.seed": "write seeds:"}
-# Seeds of the models of one seed of a study lie up to some thousands above it, and a recipe's must stay below
-# 2**31.
+# The seeds of runs are less than 80,000 above the seed of their study, and must stay below 2**31.
 LARGEST_SEED = 2**31 - 100_000
-# More would leave the seeds of a study's runs no room.
+# Each generation takes 4,000 seeds above those of the one before.
 MOST_GENERATIONS = 20
-# Chosen: a table of more is planned for longer than anybody waits, and read by nobody.
+# Arbitrary: planning more takes too long, and nobody reads such a table.
 MOST_SEEDS, MOST_ROWS = 1_000, 1_000
-# Runs that every seed of a study has, and what else lies beside them: no update may be called so.
+# Folders beside those of updates, whose names no update may have.
 OLD, REF, ENSEMBLE = "old", "ref", "ensemble"
 TAKEN = (OLD, REF, ENSEMBLE, "cache")
 
@@ -44,7 +43,7 @@ class RecipeChange(Typed):
 
 
 class OldModel(Typed):
-    """An old model of several, which differ in their recipes; its run is ``old-NAME``."""
+    """One of several old models, which differ in their recipes; its run is ``old-NAME``."""
 
     name: str = Field(description="of its settings")
     set: dict[str, Any] = Field({}, description="recipe keys and their values, such as criterion.name")
@@ -52,14 +51,15 @@ class OldModel(Typed):
 
     @field_validator("name")
     @classmethod
-    def _is_a_folder(cls, name: str) -> str:
+    def _can_be_a_folder(cls, name: str) -> str:
+        """Refuse, by ValueError, a name that a folder should not have."""
         if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
             raise ValueError(f"{name!r} names no old model: letters, digits, . _ and -")
         return name
 
     @property
     def run(self) -> str:
-        """Name of its run."""
+        """The name of the run."""
         return f"{OLD}-{self.name}"
 
 
@@ -75,7 +75,8 @@ class UpdateRow(Typed):
 
     @model_validator(mode="before")
     @classmethod
-    def _name_alone(cls, content: object) -> object:
+    def _complete(cls, content: object) -> object:
+        """Make a mapping of a method's name alone, and take the method's name where there is no other."""
         content = {"method": content} if isinstance(content, str) else content
         if isinstance(content, Mapping) and not content.get("name"):
             return {**content, "name": content.get("method", "")}
@@ -83,7 +84,8 @@ class UpdateRow(Typed):
 
     @field_validator("name")
     @classmethod
-    def _is_a_folder(cls, name: str) -> str:
+    def _can_be_a_folder(cls, name: str) -> str:
+        """Refuse, by ValueError, a name that a folder should not have, or that another run has."""
         if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) or name in TAKEN or name.startswith(f"{OLD}-"):
             raise ValueError(
                 f"{name!r} names no update: letters, digits, . _ and -, none of {', '.join(TAKEN)}, and "
@@ -132,12 +134,14 @@ class StudyFile(Typed):
 
     @field_validator("seeds")
     @classmethod
-    def _seeds(cls, seeds: list[int]) -> list[int]:
+    def _are_allowed(cls, seeds: list[int]) -> list[int]:
+        """Refuse seeds as `checked_seeds` does."""
         return checked_seeds(seeds)
 
     @field_validator("generations")
     @classmethod
-    def _growing(cls, generations: list[float] | None) -> list[float] | None:
+    def _grow(cls, generations: list[float] | None) -> list[float] | None:
+        """Refuse, by ValueError, fractions that are not above those before them, or not in (0, 1]."""
         for fraction in generations or []:
             if not 0 < fraction <= 1:
                 raise ValueError(f"generations: {fraction:g}: must be above 0 and at most 1")
@@ -151,7 +155,7 @@ class StudyFile(Typed):
 
     @property
     def splits(self) -> dict[str, StudySplit]:
-        """The splits of a seed, by folder below that of the seed: the one, or each update's of a chain."""
+        """The splits of a seed by their subfolders: one without any, or one a generation of a chain."""
         if self.generations is None:
             return {"": self.split}
         return {
@@ -160,9 +164,10 @@ class StudyFile(Typed):
         }
 
     @model_validator(mode="after")
-    def _pieces_fit(self) -> StudyFile:
+    def _is_consistent(self) -> StudyFile:
+        """Refuse, by ValueError, parts of the file that contradict each other."""
         for key in ("old_fraction", "class_fraction", "old_classes"):
-            # A study that is shown with all its defaults is a valid study.
+            # A default value is no contradiction: `mptctl recipes NAME` shows a study with all defaults.
             value, default = getattr(self.split, key), StudySplit.model_fields[key].default
             if self.generations is not None and value != default:
                 raise ValueError(
@@ -175,18 +180,23 @@ class StudyFile(Typed):
                     f"updates: {update.name}: seeds: {update.seeds}: none of the study's, which are "
                     f"{self.seeds}"
                 )
-        asked = [update.name for update in self.updates if update.ref == ENSEMBLE]
-        if asked and self.ensemble is None:
+        with_ensemble = [update.name for update in self.updates if update.ref == ENSEMBLE]
+        if with_ensemble and self.ensemble is None:
             raise ValueError(
-                f"updates: {asked[0]}: has ref: ensemble; say ensemble: 8, or how many members there are"
+                f"updates: {with_ensemble[0]}: has ref: ensemble; say ensemble: 8, or how many members "
+                "there are"
             )
-        if self.ensemble is not None and not asked:
+        if self.ensemble is not None and not with_ensemble:
             raise ValueError(f"ensemble: {self.ensemble} members, and no update has ref: ensemble")
-        self._old_models_fit()
+        self._refuse_unfit_old_models()
         return self
 
-    def _old_models_fit(self) -> None:
-        """Refuse updates of an old model that is not there in each seed."""
+    def _refuse_unfit_old_models(self) -> None:
+        """Refuse several old models of a chain or of one name, and updates that do not go with theirs.
+
+        Raises:
+            ValueError: also where there are neither updates nor several old models.
+        """
         several = self.old_models or []
         if not several and not self.updates:
             raise ValueError("updates: there is none; name a method, or several old_models to compare these")
@@ -195,8 +205,8 @@ class StudyFile(Typed):
         names = [model.name for model in several]
         _refuse_twice("old_models", names)
         for update in self.updates:
-            learns = Role.OLD in ROWS[update.method].teachers
-            if update.old and not learns:
+            learns_from_old = Role.OLD in ROWS[update.method].teachers
+            if update.old and not learns_from_old:
                 raise ValueError(
                     f"updates: {update.name}: old: {update.method} learns from no old model, and is held "
                     "against each"
@@ -213,12 +223,14 @@ class StudyFile(Typed):
                 )
 
     def old_of(self, update: UpdateRow) -> OldModel:
-        """The old model of an update, where there are several."""
+        """The old model that an update names, else the first; only for a study with several old models."""
         assert self.old_models
-        return next((model for model in self.old_models if model.name == update.old), self.old_models[0])
+        by_name = {model.name: model for model in self.old_models}
+        return by_name.get(update.old, self.old_models[0])
 
 
 def _refuse_twice(key: str, names: list[str]) -> None:
+    """Raise ValueError if a name stands twice in the list of a key."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ValueError(f"{key}: {min(twice)} stands there twice; give one of them another name")
@@ -226,14 +238,14 @@ def _refuse_twice(key: str, names: list[str]) -> None:
 
 @dataclass(frozen=True)
 class Study:
-    """A study that is known to be valid.
+    """A valid study, with the recipes of its runs; the seeds of these recipes are still to be set.
 
     Attributes:
-        name: of its file.
-        file: what stands in it.
-        old: recipe of each old model by the name of its run, before its seed.
-        new: recipe of the reference and of the ensemble's members, before their seeds.
-        updates: recipe of each update by its name, before its seed.
+        name: of the study.
+        file: the content of its file.
+        old: recipe of each old model, by the name of the run.
+        new: recipe of the reference and of the ensemble's members.
+        updates: recipe of each update, by its name.
     """
 
     name: str
@@ -244,19 +256,19 @@ class Study:
 
 
 def study_names() -> list[str]:
-    """Names that ``mptctl study`` takes, sorted."""
+    """The names of the studies that come with mptctl, sorted."""
     return sorted(path.stem for path in (preset_folder() / "studies").glob("*.yaml"))
 
 
 def load_study(name_or_file: str) -> Study:
-    """Read a study, and every recipe that follows from it.
+    """Read a study and the recipes of its runs.
 
     Args:
         name_or_file: a study's name, or a path to a YAML file.
 
     Raises:
-        UsageError: no such study, a file that is not safe YAML, or a key, method, preset or value that is not
-            valid.
+        UsageError: there is no such study, the file is not safe YAML, or a key, method, preset or value is
+            not valid.
     """
     path, where = Path(name_or_file).expanduser(), f"study {name_or_file}"
     if not path.is_file():
@@ -269,59 +281,62 @@ def load_study(name_or_file: str) -> Study:
         file = StudyFile.model_validate(read_mapping(path, where, StudyFile.model_fields))
     except ValidationError as error:
         raise UsageError(f"{where}: {explain(error, StudyFile)}") from error
-    return settle(path.stem, file, where, path.parent)
+    return with_recipes(path.stem, file, where, path.parent)
 
 
-def settle(name: str, file: StudyFile, where: str, beside: Path = Path()) -> Study:
-    """Work out the recipe of every run of a study, once for all its seeds.
+def with_recipes(name: str, file: StudyFile, where: str, beside: Path = Path()) -> Study:
+    """Read the recipes of the runs of a study, each once for all seeds.
 
     Args:
         name: of the study.
-        file: what stands in its file.
-        where: what to call it in a message.
-        beside: the folder of the file, in which recipes are looked for as well.
+        file: the content of its file.
+        where: the name of the study in messages.
+        beside: the folder of the file, in which recipes are looked for first.
 
     Raises:
-        UsageError: a recipe, a key or a value that is not valid; the part of the study that it stands in is
-            named.
+        UsageError: a recipe, a key or a value is not valid; the message names the part of the study.
     """
 
-    def recipe(part: str, name_or_file: str, method: str, *changes: Mapping[str, Any]) -> Recipe:
-        fixed = {key: value for change in changes for key, value in _dotted(change)}
-        for key in fixed:
+    def read(part: str, name_or_file: str, method: str, *changes: Mapping[str, Any]) -> Recipe:
+        keys = {key: value for change in changes for key, value in _dotted(change)}
+        for key in keys:
             if key in DECIDED:
                 raise UsageError(f"{where}: {part}: set: {key}: is not set so; {DECIDED[key]}")
-        own = beside / name_or_file
-        chosen = str(own) if own.is_file() else name_or_file
-        _refuse_no_recipe(chosen, method, f"{where}: {part}: {name_or_file}")
+        file_beside = beside / name_or_file
+        source = str(file_beside) if file_beside.is_file() else name_or_file
+        _refuse_no_recipe(source, method, f"{where}: {part}: {name_or_file}")
         try:
-            return load_recipe(chosen, (), {**fixed, "method.name": method})
+            return load_recipe(source, (), {**keys, "method.name": method})
         except UsageError as error:
             raise UsageError(f"{where}: {part}: {error}") from error
 
     plain, new = "no-treatment", file.new.recipe or file.recipe
+    if file.old_models:
+        old = {
+            model.run: read(f"old model {model.name}", file.recipe, plain, file.set, model.set)
+            for model in file.old_models
+        }
+    else:
+        old = {OLD: read("old model", file.recipe, plain, file.set)}
     return Study(
         name=name,
         file=file,
-        old={
-            model.run: recipe(f"old model {model.name}", file.recipe, plain, file.set, model.set)
-            for model in file.old_models
-        }
-        if file.old_models
-        else {OLD: recipe("old model", file.recipe, plain, file.set)},
-        new=recipe("new", new, plain, file.set, file.new.set),
+        old=old,
+        new=read("new", new, plain, file.set, file.new.set),
         updates={
-            update.name: recipe(update.name, new, update.method, file.set, file.new.set, update.set)
+            update.name: read(update.name, new, update.method, file.set, file.new.set, update.set)
             for update in file.updates
         },
     )
 
 
 def _refuse_no_recipe(name_or_file: str, method: str, where: str) -> None:
-    """Refuses a file that is no recipe, without its text, which the study's author may not be able to read.
+    """Refuse a file that is no valid recipe; a preset is not looked at.
+
+    The message does not show the file's text, which the caller may have no right to read.
 
     Raises:
-        UsageError: where and that it is none.
+        UsageError: the file is no valid recipe; the message begins with ``where``.
     """
     if not Path(name_or_file).expanduser().is_file():
         return
@@ -329,18 +344,18 @@ def _refuse_no_recipe(name_or_file: str, method: str, where: str) -> None:
         load_recipe(name_or_file, (), {"method.name": method})
     except UsageError as error:
         place = re.search(r"line \d+, column \d+", str(error))
-        at = "" if place is None else f" ({place[0]})"
+        position = "" if place is None else f" ({place[0]})"
         raise UsageError(
-            f"{where}: is no valid recipe{at}; what is wrong with it is said by mptctl train-ref "
+            f"{where}: is no valid recipe{position}; what is wrong with it is said by mptctl train-ref "
             f"--print-recipe --recipe {name_or_file}"
         ) from None
 
 
 def checked_seeds(seeds: list[int]) -> list[int]:
-    """The seeds of a study.
+    """Return seeds as they are, once they are known to be allowed.
 
     Raises:
-        ValueError: one of them is there twice, or out of range, or there are very many.
+        ValueError: a seed is out of range or stands there twice, or there are more than `MOST_SEEDS`.
     """
     if len(seeds) > MOST_SEEDS:
         raise ValueError(f"seeds: {len(seeds):,} of them: at most {MOST_SEEDS:,}; name fewer")
@@ -352,7 +367,7 @@ def checked_seeds(seeds: list[int]) -> list[int]:
 
 
 def _dotted(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted keys and values of a mapping whose keys may be dotted or nested."""
+    """Yield the keys and values of a mapping with dotted or nested keys, all keys dotted (``optim.lr``)."""
     for key, value in content.items():
         if isinstance(value, Mapping):
             yield from _dotted(value, f"{prefix}{key}.")

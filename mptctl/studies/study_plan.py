@@ -1,4 +1,4 @@
-"""The runs of a study: for each seed old model, reference, the ensemble's members, and the updates."""
+"""The plan of a study: for each seed the old model, the reference, members of an ensemble, and updates."""
 
 from __future__ import annotations
 
@@ -22,24 +22,23 @@ from mptctl.training.request import (
     refuse_too_short,
 )
 
-# The seeds of each generation of a chain lie so far above those of the one before: beyond those of one
-# generation's runs, so that no two generations begin with the same weights.
+# The difference of seeds between two generations of a chain. It is larger than any difference within one, so
+# that no two generations begin with the same weights.
 GENERATION_SEED_OFFSET = 4000
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run of a study; travels to the processes that train.
+    """A run of a study; it is pickled for the processes that train.
 
     Attributes:
-        seed: of the study; the run's own stands in its recipe.
-        name: of the run, which is its folder below that of the seed; in a chain it begins with that of its
-            split.
+        seed: of the study; the seed of the run is in the recipe.
+        name: of the run and of its folder in the folder of the seed; in a chain it begins with ``stage``.
         recipe: complete.
-        old, refs: names of the teachers' runs, of the same seed.
-        only_old_classes: it is the old model, which knows the old classes alone.
-        flat: runs lie in the run root itself, and not in a folder for each seed.
-        stage: folder of its split below that of the seed, in a chain; empty where that is the seed's.
+        old, refs: names of the runs of the teachers, of the same seed.
+        only_old_classes: this is an old model, which knows the old classes alone.
+        flat: the run root itself takes the place of the folder of the seed.
+        stage: subfolder of the split in the folder of the seed, in a chain; else empty.
     """
 
     seed: int
@@ -53,43 +52,40 @@ class PlannedRun:
 
     @property
     def place(self) -> str:
-        """Folder of its split below the run root, by which splits are found."""
+        """The folder of the split, relative to the run root, by which splits are looked up."""
         return place_of(self.seed, self.stage, flat=self.flat)
 
     @property
     def key(self) -> str:
-        """Its folder below the run root, which is also what messages call it."""
+        """The folder of the run, relative to the run root; also its name in messages."""
         return self._key_of(self.name)
 
     @property
     def method(self) -> MethodName:
-        """Its method."""
+        """The method of the recipe."""
         return self.recipe.method.name
 
     @property
     def is_update(self) -> bool:
-        """Says if it is a row of the table."""
+        """Tells whether this is an update, a row of the table; others are old models and references."""
         return self.old is not None
 
     @property
     def teachers(self) -> tuple[str, ...]:
-        """Keys of its teachers."""
+        """Keys of the teachers, the old model first."""
         names = [self.old, *self.refs] if self.old else self.refs
         return tuple(self._key_of(name) for name in names)
 
     def seed_folder(self, split: Split) -> Path:
-        """The folder of its seed, which its name and its teachers' begin at, as its split lies in it."""
+        """The folder of the seed, found from the split that lies in it or in its subfolder ``stage``."""
         return split.run_root.parent if self.stage else split.run_root
 
     def _key_of(self, name: str) -> str:
+        """The key of a run of the same seed."""
         return name if self.flat else f"{self.seed}/{name}"
 
     def request(self, split: Split) -> RunRequest:
-        """The request for its training, which goes on where it has begun.
-
-        Args:
-            split: that it learns from.
-        """
+        """The request to train the run on a split; a run that has begun is resumed."""
         root = self.seed_folder(split)
         return RunRequest(
             recipe=self.recipe,
@@ -102,12 +98,12 @@ class PlannedRun:
 
 
 def plan_study(study: Study, seeds: Sequence[int], *, flat: bool = False) -> list[PlannedRun]:
-    """All runs of a study, seed after seed and generation after generation, each after its teachers.
+    """Plan all runs of a study, seed after seed and generation after generation, each after its teachers.
 
     Args:
-        study: what is asked for.
-        seeds: which of them.
-        flat: the runs of its one seed lie in the run root itself.
+        study: its content.
+        seeds: of the study, those to run.
+        flat: the runs of the only seed lie in the run root itself.
     """
     return [
         replace(run, flat=flat, stage=stage)
@@ -118,37 +114,36 @@ def plan_study(study: Study, seeds: Sequence[int], *, flat: bool = False) -> lis
 
 
 def go_together(one: PlannedRun, other: PlannedRun) -> bool:
-    """Says if two runs see the same batches and have the same old model, so that they can go in lock-step."""
-    return (one.place, one.old, one.only_old_classes) == (
-        other.place,
-        other.old,
-        other.only_old_classes,
-    ) and not batch_differences(one.recipe, other.recipe)
+    """Tells whether two runs see the same batches and have the same old model, and so can go in lock-step."""
+    if one.place != other.place or one.old != other.old or one.only_old_classes != other.only_old_classes:
+        return False
+    return not batch_differences(one.recipe, other.recipe)
 
 
 def in_lockstep(ready: Sequence[PlannedRun], lockstep: int, workers: int) -> list[PlannedRun]:
-    """The first of some runs, and those that go in lock-step with it in one process.
+    """Choose the first of some runs, and others to train in lock-step with it; empty where there is no run.
 
     Args:
         ready: runs that could begin.
         lockstep: most runs of one process.
-        workers: that have nothing to do, among which such runs are divided.
+        workers: idle workers, among which the runs that could go in lock-step are divided; at least 1.
     """
     alike = [run for run in ready if go_together(ready[0], run)]
     return alike[: min(lockstep, math.ceil(len(alike) / workers))]
 
 
 def place_of(seed: int, stage: str = "", *, flat: bool = False) -> str:
-    """Folder of a split below the run root of a study; empty where it lies in the run root itself."""
-    return "/".join(part for part in ("" if flat else str(seed), stage) if part)
+    """The folder of a split, relative to the run root of its study; empty for the run root itself."""
+    seed_folder = "" if flat else str(seed)
+    return "/".join(part for part in (seed_folder, stage) if part)
 
 
 def on_machine(run: PlannedRun, threads: int, device: str) -> PlannedRun:
-    """The run with what the machine decides: how many threads it takes, and where it computes.
+    """Return the run with the recipe keys that the machine decides: threads and device.
 
     Args:
         run: as planned.
-        threads: of torch on a CPU, and of the loader, where its recipe leaves them open.
+        threads: of the loader, and on a CPU of torch; numbers in the recipe take precedence.
         device: ``cpu`` or ``cuda``.
     """
     keys: dict[str, object] = {"runtime.device": device}
@@ -161,10 +156,14 @@ def on_machine(run: PlannedRun, threads: int, device: str) -> PlannedRun:
 
 
 def refuse_runs_too_short(runs: Sequence[PlannedRun], split: Split) -> None:
-    """Refuse a study with a run that ends before its method begins.
+    """Refuse a run that ends before its method begins.
+
+    Args:
+        runs: of one split.
+        split: that they are trained on.
 
     Raises:
-        UsageError: names the run, the key and the value that it needs.
+        UsageError: there is such a run; the message names it, the recipe key and the value needed.
     """
     for run in runs:
         try:
@@ -174,45 +173,69 @@ def refuse_runs_too_short(runs: Sequence[PlannedRun], split: Split) -> None:
 
 
 def _plan_generation(study: Study, seed: int, generation: int, stage: str) -> Iterator[PlannedRun]:
-    """The updates of a generation, after those of their teachers that no earlier generation has."""
-    above = seed + GENERATION_SEED_OFFSET * (generation - 1)
+    """Yield the runs of one generation, each after its teachers.
 
-    def seeded(recipe: Recipe, offset: int) -> Recipe:
-        return change_recipe(recipe, {"runtime.seed": above + offset}, study.name)
+    These are the updates, their references and ensembles, and in the first generation the old models. The old
+    model of an update in a later generation is the update of that name in the generation before.
 
-    def named(name: str) -> str:
+    Args:
+        study: its content.
+        seed: of the study.
+        generation: from 1.
+        stage: of the runs' split; see `PlannedRun`.
+    """
+    generation_seed = seed + GENERATION_SEED_OFFSET * (generation - 1)
+
+    def with_seed(recipe: Recipe, offset: int) -> Recipe:
+        return change_recipe(recipe, {"runtime.seed": generation_seed + offset}, study.name)
+
+    def name_in_stage(name: str) -> str:
         return f"{stage}/{name}" if stage else name
 
-    # Several old models of a seed differ in their recipes alone, and begin with the same weights.
-    absent = {m.run for m in study.file.old_models or () if m.seeds is not None and seed not in m.seeds}
-    old_models = [name for name in study.old if name not in absent]
-    for name in old_models if generation == 1 else ():
-        yield PlannedRun(seed, named(name), seeded(study.old[name], OLD_SEED_OFFSET), only_old_classes=True)
-    members = tuple(named(f"{ENSEMBLE}/{i}") for i in range(study.file.ensemble or 0))
-    references = {None: (), REF: (named(REF),), ENSEMBLE: members}
+    old_models = _old_models_of_seed(study, seed)
+    if generation == 1:
+        # The old models of a seed differ in their recipes alone, and begin with the same weights.
+        for name in old_models:
+            recipe = with_seed(study.old[name], OLD_SEED_OFFSET)
+            yield PlannedRun(seed, name_in_stage(name), recipe, only_old_classes=True)
+    members = tuple(name_in_stage(f"{ENSEMBLE}/{i}") for i in range(study.file.ensemble or 0))
+    runs_of_reference = {None: (), REF: (name_in_stage(REF),), ENSEMBLE: members}
     updates = [update for update in study.file.updates if update.seeds is None or seed in update.seeds]
-    wanted = [_reference(update, study.updates[update.name]) for update in updates]
-    if REF in wanted:
-        yield PlannedRun(seed, named(REF), seeded(study.new, REF_SEED_OFFSET))
-    for place, (update, reference) in enumerate(zip(updates, wanted, strict=True)):
+    references = [_reference(update, study.updates[update.name]) for update in updates]
+    if REF in references:
+        yield PlannedRun(seed, name_in_stage(REF), with_seed(study.new, REF_SEED_OFFSET))
+    members_planned = False
+    for update, reference in zip(updates, references, strict=True):
         # Members take long, so they come right before the first update that needs them.
-        if reference == ENSEMBLE and ENSEMBLE not in wanted[:place]:
+        if reference == ENSEMBLE and not members_planned:
+            members_planned = True
             for i, name in enumerate(members):
-                yield PlannedRun(seed, name, seeded(study.new, ENSEMBLE_SEED_OFFSET + i))
-        recipe = seeded(study.updates[update.name], 0)
+                yield PlannedRun(seed, name, with_seed(study.new, ENSEMBLE_SEED_OFFSET + i))
+        recipe = with_seed(study.updates[update.name], 0)
         old = f"{generation - 1}/{update.name}"
         if generation == 1:
-            old = named(study.file.old_of(update).run if study.file.old_models else old_models[0])
-        yield PlannedRun(seed, named(update.name), recipe, old, references[reference])
+            old = name_in_stage(study.file.old_of(update).run if study.file.old_models else old_models[0])
+        yield PlannedRun(seed, name_in_stage(update.name), recipe, old, runs_of_reference[reference])
+
+
+def _old_models_of_seed(study: Study, seed: int) -> list[str]:
+    """The names of the runs of old models that a seed has; some old models have some seeds only."""
+    absent = {
+        model.run
+        for model in study.file.old_models or ()
+        if model.seeds is not None and seed not in model.seeds
+    }
+    return [name for name in study.old if name not in absent]
 
 
 def _reference(update: UpdateRow, recipe: Recipe) -> str | None:
-    """The reference of an update; None where it neither learns from one nor begins with it."""
+    """``ref`` or ``ensemble``, if the update learns from it or begins with its weights; else None."""
     learns = Role.REF in ROWS[update.method].teachers
     return update.ref if learns or recipe.method.init == "ref" else None
 
 
 def total_steps(run: PlannedRun, split: Split) -> int:
-    """Optimizer steps of a whole run."""
-    optim, pictures = run.recipe.optim, len(split.indices("train", run.request(split).num_classes))
+    """Optimizer steps of a whole run on an existing split."""
+    optim = run.recipe.optim
+    pictures = len(split.indices("train", run.request(split).num_classes))
     return optim.total_steps(pictures // optim.batch_size)

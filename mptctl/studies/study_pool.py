@@ -1,4 +1,4 @@
-"""Ray's workers of a study: each trains run after run, and ends when whoever started it has ended."""
+"""Ray's workers of a study: each trains run after run, and ends with the process that started it."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.unfinished import train_unfinished, write_traceback
 
-# Seconds between two looks whether the parent is still there; it must end within two seconds of the study's
+# Seconds between two looks whether the parent is alive: a worker must end within two seconds of the study's
 # death.
 LOOK_EVERY = 0.25
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a run.
+    """How the training of a run in a worker ended.
 
     Attributes:
-        status: whether it came to its end, was stopped by a signal after saving, or failed.
-        error: why it failed.
+        status: ``done``: at the end of its training; ``stopped``: saved and stopped by a signal; ``failed``.
+        error: why it failed; None for others.
     """
 
     status: Literal["done", "stopped", "failed"]
@@ -45,24 +45,25 @@ class Outcome:
 
 
 class StudyWorker:
-    """Trains what it is given, in the main thread of its process, where SIGTERM makes a run save and stop.
+    """Trains runs in the main thread of its process, where SIGTERM makes a run save and stop.
 
     Args:
-        run_root: of the study; a cluster's machines share it.
+        run_root: of the study; all machines of a cluster share it.
     """
 
     def __init__(self, run_root: Path) -> None:
         self._run_root = run_root
-        threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+        threading.Thread(target=_exit_after_parent, args=(os.getppid(),), daemon=True).start()
 
     def where(self) -> tuple[str, int]:
-        """On which of Ray's machines it is, and the number of its process."""
+        """The id of the machine, by Ray, and the number of the process in which this worker is."""
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
     def train(self, runs: Sequence[PlannedRun]) -> list[Outcome]:
-        """Train or resume runs, several in lock-step, store their predictions, and return an outcome each.
+        """Train or resume runs, several in lock-step; compute and write their predictions.
 
-        An error that ends a run is its outcome, and not raised.
+        Returns:
+            The outcome of each run; an error that ends a run is its outcome, and is not raised.
         """
         planned = {self._run_root / run.key: run for run in runs}
 
@@ -78,7 +79,10 @@ class StudyWorker:
                 torch.cuda.empty_cache()  # the next runs may be another's
 
     def _outcome(self, run: PlannedRun, error: Exception | None) -> Outcome:
-        """The outcome of a run: failed or stopped by `error`; without one, its answers are computed first."""
+        """Return the outcome of a run that `error` ended; without an error, compute its predictions first.
+
+        The traceback of an unexpected error is written to a file beside the folder of the run.
+        """
         try:
             if error is not None:
                 raise error
@@ -89,8 +93,7 @@ class StudyWorker:
             return Outcome("stopped")
         except MptctlError as problem:
             return Outcome("failed", one_line(problem)[:500])
-        except Exception as problem:  # one run's, and the worker has others to train
-            # Beside the run's folder, which holds a run's files alone.
+        except Exception as problem:  # must not end the worker, which has other runs to train
             path = self._run_root / run.place / f"{run.name.replace('/', '-')}.error.txt"
             write_traceback(path, problem)
             return Outcome(
@@ -99,10 +102,10 @@ class StudyWorker:
         return Outcome("done")
 
 
-def _end_with(parent: int) -> None:
-    """End this process when its parent has ended, whatever it is doing.
+def _exit_after_parent(parent: int) -> None:
+    """Wait until the parent process has ended, then end this process, whatever it is doing.
 
-    Ray's own watch is in the thread that a long step keeps busy.
+    Ray watches the parent too, but in the thread that a long step keeps busy.
     """
     while os.getppid() == parent:
         time.sleep(LOOK_EVERY)
@@ -110,41 +113,41 @@ def _end_with(parent: int) -> None:
 
 
 class _Worker(NamedTuple):
-    """An actor, and the promise of where its process is."""
+    """A Ray actor of `StudyWorker`, and the promise of its machine and process; see `StudyWorker.where`."""
 
     actor: Any
     where: Any
 
 
 class WorkerPool:
-    """Starts workers as they are needed, and gives a run to one that is idle.
+    """The workers of a study, started as they are needed and used again when idle.
 
     Args:
         run_root: of the study.
-        size: most workers at once.
-        cpus, gpus: what one of them takes; part of a GPU may be shared.
+        size: most workers that train at once.
+        cpus, gpus: cores and GPUs of one worker; a fraction of a GPU is shared.
     """
 
     def __init__(self, run_root: Path, size: int, cpus: int, gpus: float) -> None:
         self._run_root = run_root.resolve()
         self._size = size
-        # A worker that dies is not started again by Ray: the run that it had is given to another one.
+        # Ray must not restart a worker that dies: its run is given to another worker.
         self._kind = ray.remote(num_cpus=cpus, num_gpus=gpus, max_restarts=0)(StudyWorker)
         self._idle: list[_Worker] = []
         self._busy: dict[Any, tuple[list[PlannedRun], _Worker]] = {}
 
     @property
     def free_slots(self) -> int:
-        """How many more workers may be given runs, started or not."""
+        """How many more workers may be given runs."""
         return self._size - len(self._busy)
 
     @property
     def is_idle(self) -> bool:
-        """Whether no worker has runs to train."""
+        """Tells whether no worker has runs to train."""
         return not self._busy
 
     def start(self, runs: list[PlannedRun]) -> None:
-        """Give a run, or several to go in lock-step, to a worker."""
+        """Give a run, or several to train in lock-step, to an idle worker, or else to a new one."""
         if not self._idle:
             actor = self._kind.remote(self._run_root)
             self._idle.append(_Worker(actor, actor.where.remote()))
@@ -152,12 +155,13 @@ class WorkerPool:
         self._busy[worker.actor.train.remote(runs)] = (runs, worker)
 
     def finished(self, timeout: float | None) -> Iterator[tuple[PlannedRun, Outcome | str]]:
-        """Wait for workers to finish, and yield their runs, each with its outcome or why its process died.
+        """Wait for a worker to finish; yield the runs of finished workers with their outcomes.
 
-        Runs that wait for a worker are then given to idle ones, so it must be exhausted.
+        The outcome is text where the process of the worker died: the reason. After the last run, runs whose
+        worker has not started are given to idle workers, so the iterator must be exhausted.
 
         Args:
-            timeout: seconds to wait for the first; None: for ever.
+            timeout: seconds to wait for the first worker; None: without limit.
         """
         done, _ = ray.wait(list(self._busy), timeout=timeout)
         for ended in done:
@@ -174,34 +178,39 @@ class WorkerPool:
     def _hand_over(self) -> None:
         """Move runs to idle workers where their own worker has not started yet.
 
-        Where a machine was lost, a new worker waits for the room that an idle one takes, and would for ever.
+        After a machine was lost, a new worker might wait for ever for the cores that an idle one holds.
         """
         for promise, (runs, worker) in list(self._busy.items()):
-            if self._idle and not ray.wait([worker.where], timeout=0)[0]:
+            if self._idle and not _has_started(worker):
                 del self._busy[promise]
-                ray.kill(worker.actor)  # if it has begun since, the other one goes on with what it has saved
+                ray.kill(worker.actor)  # if it has started meanwhile, the other worker resumes its runs
                 self.start(runs)
 
     def stop(self) -> None:
-        """Ask running workers to save and stop, kill those still starting, and wait; drop the outcomes."""
-        here = ray.get_runtime_context().get_node_id()
+        """Let running workers save and stop, kill those still starting, and wait for all; drop outcomes."""
+        this_node = ray.get_runtime_context().get_node_id()
         for _, worker in self._busy.values():
-            known, _ = ray.wait([worker.where], timeout=0)
-            if not known:  # it is only just starting
+            if not _has_started(worker):
                 ray.kill(worker.actor)
                 continue
             with suppress(RayError, ProcessLookupError):
-                node, process = ray.get(known[0])
-                if node == here:
-                    os.kill(process, signal.SIGTERM)
+                node, process = ray.get(worker.where)
+                if node == this_node:
+                    _terminate(process)
                 else:
-                    there = NodeAffinitySchedulingStrategy(node, soft=False)
-                    task = ray.remote(num_cpus=0, scheduling_strategy=there)(_terminate)
+                    on_its_node = NodeAffinitySchedulingStrategy(node, soft=False)
+                    task = ray.remote(num_cpus=0, scheduling_strategy=on_its_node)(_terminate)
                     ray.get(task.remote(process))
         while self._busy:
             list(self.finished(None))
 
 
+def _has_started(worker: _Worker) -> bool:
+    """Tells whether the process of a worker is there."""
+    started, _ = ray.wait([worker.where], timeout=0)
+    return bool(started)
+
+
 def _terminate(process: int) -> None:
-    """Ask a worker on this machine to save and stop."""
+    """Send SIGTERM to a worker on this machine, on which it saves and stops."""
     os.kill(process, signal.SIGTERM)

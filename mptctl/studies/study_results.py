@@ -1,4 +1,4 @@
-"""Results that are kept of a finished run, so that its table can be made again without training."""
+"""Copies of the results of finished runs, from which the table of a study can be made again."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from mptctl.studies.answers_file import ANSWERS_NAME, RunAnswers, answers_bytes,
 from mptctl.studies.study_plan import PlannedRun
 
 METRICS_NAME = "metrics.jsonl.gz"
-# Bytes that a repository of results should hold at most of one run.
+# Bytes of one run in a repository of results, above which a note is printed.
 MOST_BYTES = 150_000
-# Lines of single steps, out of one every second: more than a curve can show, at some 60 bytes each once
-# packed.
+# Lines of single steps that are copied, some 60 bytes each once packed: more than a curve can show.
 MOST_STEPS = 500
 _STEP = b'{"event":"step"'
 
 
 def keep_results(study: str, run: PlannedRun, folder: Path, results: Path) -> list[str]:
-    """Copies the results of a finished run to ``results/STUDY/SEED/RUN``; what is there already stays.
-    Of the metrics every epoch is kept, and of a long run's single steps `MOST_STEPS`, evenly spread; of the
-    environment all but the command line, and of the answers all but where the pictures lie: these name
+    """Copy environment, recipe, metrics and predictions of a finished run to ``results/STUDY/SEED/RUN``.
+
+    Files with the same content are not written again. Of the metrics, every epoch is copied, and at most
+    `MOST_STEPS` single steps. The command line and the folder of the pictures are left out, since they name
     folders of this machine.
 
     Args:
         study: name of the study.
         run: as planned.
         folder: of the run.
-        results: where results are kept.
+        results: the folder of all results.
 
     Returns:
-        A note, where it is more than `MOST_BYTES`.
+        A note where the copies have more than `MOST_BYTES`; else none.
 
     Raises:
-        UsageError: what is kept there is of another run.
-        CheckpointError: it has no answers, or they are damaged.
-        StorageError: it cannot be written.
+        UsageError: the results of another run are there.
+        CheckpointError: the run has no predictions, or they are damaged.
+        StorageError: a file cannot be written.
     """
     source, target = RunDir(folder), _place(study, run, results)
     refuse_kept_of_another(study, run, folder, results)
@@ -51,8 +51,8 @@ def keep_results(study: str, run: PlannedRun, folder: Path, results: Path) -> li
     contents = {
         "environment.json": environment.model_dump_json(exclude={"command"}, indent=2).encode(),
         "recipe.yaml": source.recipe.read_bytes(),
-        METRICS_NAME: _zipped(thinned(source.metrics.read_bytes())),
-        ANSWERS_NAME: answers_bytes(_without_data_root(folder)),
+        METRICS_NAME: _compress(thin_metrics(source.metrics.read_bytes())),
+        ANSWERS_NAME: answers_bytes(_read_without_data_root(folder)),
     }
     for name, content in contents.items():
         path = target / name
@@ -65,16 +65,18 @@ def keep_results(study: str, run: PlannedRun, folder: Path, results: Path) -> li
 
 
 def refuse_kept_of_another(study: str, run: PlannedRun, finished: Path | None, results: Path) -> None:
-    """Refuse a place where a finished run is kept that is not this one.
+    """Refuse to copy the results of a run where those of another run are.
+
+    Runs are the same if their environments are, in which the time of the start stands.
 
     Args:
         study: name of the study.
         run: as planned.
-        finished: its folder, where it is finished; None where it is still to be trained.
-        results: where results are kept.
+        finished: its folder, if it is finished; None if it is still to be trained.
+        results: the folder of all results.
 
     Raises:
-        UsageError: another run is kept there, by when it was started and on what; or files that are no run's.
+        UsageError: the results of another run, or files of no run, are there.
     """
     place = _place(study, run, results)
     names = ("environment.json", "recipe.yaml", METRICS_NAME, ANSWERS_NAME)
@@ -93,15 +95,21 @@ def refuse_kept_of_another(study: str, run: PlannedRun, finished: Path | None, r
 
 
 def _place(study: str, run: PlannedRun, results: Path) -> Path:
+    """The folder of the results of a run."""
     return results / study / str(run.seed) / run.name
 
 
 def _environment(path: Path) -> EnvironmentFile:
-    """The environment of a run, without its command line, which is not kept."""
+    """Read the environment of a run, without its command line, which is not copied."""
     return EnvironmentFile.model_validate_json(path.read_bytes()).model_copy(update={"command": []})
 
 
-def _without_data_root(folder: Path) -> RunAnswers:
+def _read_without_data_root(folder: Path) -> RunAnswers:
+    """Read the kept predictions of a run, without the folder of the split's pictures.
+
+    Raises:
+        CheckpointError: there are none, or they are damaged.
+    """
     answers = read_answers(folder)
     if answers is None:
         raise CheckpointError(f"{folder}: holds no {ANSWERS_NAME}; ask the run with mptctl compare")
@@ -109,22 +117,26 @@ def _without_data_root(folder: Path) -> RunAnswers:
     return replace(answers, head=answers.head.model_copy(update={"request": request}))
 
 
-def thinned(metrics: bytes) -> bytes:
-    """The lines of a ``metrics.jsonl`` with at most `MOST_STEPS` of single steps, first and last included."""
+def thin_metrics(metrics: bytes) -> bytes:
+    """Thin the lines of a ``metrics.jsonl`` out, to at most `MOST_STEPS` lines of single steps.
+
+    These are evenly spread, and contain the first and the last one; all other lines stay.
+    """
     lines = metrics.splitlines(keepends=True)
-    steps = [at for at, line in enumerate(lines) if line.startswith(_STEP)]
+    steps = [number for number, line in enumerate(lines) if line.startswith(_STEP)]
     if len(steps) <= MOST_STEPS:
         return metrics
-    apart = (len(steps) - 1) / (MOST_STEPS - 1)
-    left_out = set(steps) - {steps[round(i * apart)] for i in range(MOST_STEPS)}
-    return b"".join(line for at, line in enumerate(lines) if at not in left_out)
+    distance = (len(steps) - 1) / (MOST_STEPS - 1)
+    kept_steps = {steps[round(i * distance)] for i in range(MOST_STEPS)}
+    left_out = set(steps) - kept_steps
+    return b"".join(line for number, line in enumerate(lines) if number not in left_out)
 
 
-def writable_results(results: Path) -> None:
-    """Make the folder of results, or refuse it before anything is trained.
+def make_results_folder(results: Path) -> None:
+    """Make the folder of results where it is missing.
 
     Raises:
-        StorageError: it cannot be made or written.
+        StorageError: the folder cannot be made, or not be written into.
     """
     try:
         results.mkdir(parents=True, exist_ok=True)
@@ -134,8 +146,8 @@ def writable_results(results: Path) -> None:
         raise StorageError(f"{results}: cannot be written; choose another folder")
 
 
-def _zipped(content: bytes) -> bytes:
-    """The same bytes for the same content, whenever they are made."""
+def _compress(content: bytes) -> bytes:
+    """Compress by gzip, without the time, so that the same content gives the same bytes."""
     buffer = io.BytesIO()
     with gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as file:
         file.write(content)

@@ -51,28 +51,34 @@ class StudySplit(Typed):
     @field_validator("source")
     @classmethod
     def _is_a_name_or_a_place(cls, source: str) -> str:
+        """Refuse, by ValueError, a word that is neither the name of a source nor a folder."""
         if source not in NAMES and re.fullmatch(r"[\w-]+", source) and not Path(source).is_dir():
             raise ValueError(f"{source!r} is neither a source nor a folder{nearest(source, NAMES)}")
         return source
 
     def find(self, data_root: Path | None = None) -> Place:
-        """The place of the pictures; ``data_root`` says where they are now. Errors as of `find_place`."""
-        named = None if self.data_root is None else Path(self.data_root)
-        root = data_root or named
+        """Find the place of the pictures; a ``data_root`` replaces the study's own. Errors as `find_place`."""
+        own_root = None if self.data_root is None else Path(self.data_root)
+        root = data_root or own_root
         found = find_place(self.source, root, self.kind)
         return found if root is None else replace(found, root=root.expanduser().resolve())
 
     def request(self, seed: int, data_root: Path | None) -> dict[str, Any]:
-        """The arguments of `make_split` that the split's request keeps."""
+        """The arguments of `make_split` that its request keeps; the file of old classes is read.
+
+        Args:
+            seed: of the split.
+            data_root: as for `find`.
+        """
         found = self.find(data_root)
-        kept = {"old_fraction", "class_fraction", "order", "val_fraction"}
-        kept |= {"label_key", "test_fraction", "group"}
-        old = self.old_classes
-        return self.model_dump(include=kept) | {
+        same_names = {"old_fraction", "class_fraction", "order", "val_fraction"}
+        same_names |= {"label_key", "test_fraction", "group"}
+        file = self.old_classes
+        return self.model_dump(include=same_names) | {
             "source": found.source,
             "data_root": found.root,
             "place": found.place,
             "columns": dict(self.column),
-            "old_names": None if old is None else read_names(Path(old), "split.old_classes"),
+            "old_names": None if file is None else read_names(Path(file), "split.old_classes"),
             "seed": seed,
         }

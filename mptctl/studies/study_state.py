@@ -1,4 +1,4 @@
-"""The state of a study: its splits, and where each of its runs stands; what differs is refused."""
+"""The state of a study on disk: its splits and the standing of its runs; others than planned are refused."""
 
 from __future__ import annotations
 
@@ -20,48 +20,50 @@ from mptctl.studies.study_plan import PlannedRun, place_of
 from mptctl.studies.study_split import StudySplit
 from mptctl.training.resume import newest_checkpoint, refuse_differences
 
-# Of a run: not there, interrupted, finished but not asked for its answers yet, or done.
+# Of a run: not there; interrupted; trained, but without predictions; or done.
 Standing = Literal["missing", "begun", "unanswered", "done"]
-# Seconds in which what a killed study has left ends at the latest, on a busy machine.
+# Seconds within which the workers of a killed study end, on a busy machine.
 DYING_SECONDS = 5.0
 
 
 def existing_split(wanted: StudySplit, folder: Path, seed: int, data_root: Path | None) -> Split | None:
-    """A split of a seed, where there is one, with its pictures where they are now.
+    """Load the split in a folder, with its pictures where they are now; None where there is none.
 
     Args:
-        wanted: what the study says of it.
-        folder: where it lies.
+        wanted: the split that the study describes.
+        folder: of the split.
         seed: of the split.
-        data_root: folder of the data; None: wherever the split has found them.
+        data_root: folder of the pictures; None: the study's own, or else where the split was made.
 
     Raises:
-        CheckpointError: it is another split than the study's.
-        DataError: it is damaged.
+        CheckpointError: the split in the folder is not the one that the study describes.
+        DataError: the split is damaged.
     """
     if not (folder / SPLIT_NAME).exists():
         return None
     split = load_split(folder)
-    asked = wanted.request(seed, data_root)
-    root = asked.pop("data_root")
-    if data_root is None and wanted.data_root is None:
-        root = None  # wherever the split has found them
-    if root is not None and split.file.request.data_root is not None:
-        asked["data_root"] = str(root)
-        if asked["data_root"] != split.file.request.data_root:
-            with suppress(DataError):  # no: other pictures, as is said below
+    expected = wanted.request(seed, data_root)
+    root = expected.pop("data_root")
+    names_root = data_root is not None or wanted.data_root is not None
+    if names_root and root is not None and split.file.request.data_root is not None:
+        expected["data_root"] = str(root)
+        if expected["data_root"] != split.file.request.data_root:
+            # Where the pictures there are others, the difference is refused below.
+            with suppress(DataError):
                 split = relocate(split, root)
-    there = split.file.request.model_dump()
-    if asked["val_fraction"] is None:
-        del asked["val_fraction"]
-    old_names = asked.pop("old_names")
-    lines = [f"{key}: {there[key]} -> {value}" for key, value in asked.items() if there[key] != value]
+    existing = split.file.request.model_dump()
+    if expected["val_fraction"] is None:
+        del expected["val_fraction"]
+    old_names = expected.pop("old_names")
+    differences = [
+        f"{key}: {existing[key]} -> {value}" for key, value in expected.items() if existing[key] != value
+    ]
     if split.file.request.old_names != old_names:
-        lines.append("other old classes were named")
-    if lines:
+        differences.append("other old classes were named")
+    if differences:
         raise CheckpointError(
-            f"{folder / SPLIT_NAME}: is another split than the study's ({'; '.join(lines)}); use another "
-            "--run-root"
+            f"{folder / SPLIT_NAME}: is another split than the study's ({'; '.join(differences)}); use "
+            "another --run-root"
         )
     return split
 
@@ -75,14 +77,19 @@ def make_splits(
     *,
     flat: bool = False,
 ) -> dict[str, Split]:
-    """The splits of each seed by their places, made where they are not there.
+    """Load the splits of each seed, and make and write those that are missing.
+
+    A split whose pictures have moved is written again, with their new folder.
 
     Args:
-        stages: what the study says of them, by folder below that of the seed.
+        stages: the splits that the study describes, by their subfolders of the folder of a seed.
         run_root: of the study.
-        seeds: of the splits.
-        data_root, progress: as for `existing_split` and `make_split`, whose errors it raises.
-        flat: the one seed's lie in the run root itself.
+        seeds: of the study.
+        data_root, progress: as for `existing_split` and `make_split`, whose errors are raised.
+        flat: the splits of the only seed lie in the run root itself.
+
+    Returns:
+        The splits by their places; see `place_of`.
     """
     splits: dict[str, Split] = {}
     for seed in seeds:
@@ -90,7 +97,7 @@ def make_splits(
             place = place_of(seed, stage, flat=flat)
             existing = existing_split(wanted, run_root / place, seed, data_root)
             if existing is not None and existing.file != load_split(run_root / place).file:
-                save_split(existing)  # the processes of runs read it there
+                save_split(existing)  # the processes of runs read the file
             splits[place] = existing or make_split(
                 run_root=run_root / place,
                 metadata=None if wanted.metadata is None else Path(wanted.metadata),
@@ -104,16 +111,15 @@ def make_splits(
 
 
 def standings(runs: Sequence[PlannedRun], splits: Mapping[str, Split]) -> dict[str, Standing]:
-    """The standing of each run of a study, by its key.
+    """Find the standing of each run of a study, by its key.
 
     Args:
         runs: each after its teachers.
-        splits: by their places; the runs of one that is not there are missing.
+        splits: by their places; runs whose split does not exist are missing.
 
     Raises:
-        CheckpointError: a run that is there is not the planned one: of another recipe, split or teachers.
-        UsageError: a folder where a run would be written holds something else, or is written by somebody
-            else.
+        CheckpointError: an existing run is not the planned one: of another recipe, split or teachers.
+        UsageError: the folder of a run holds something else, or another process writes into it.
     """
     standing: dict[str, Standing] = {}
     digests: dict[str, str] = {}
@@ -124,13 +130,19 @@ def standings(runs: Sequence[PlannedRun], splits: Mapping[str, Split]) -> dict[s
 
 
 def _check_run(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standing:
-    """The standing of a run whose teachers were looked at; adds the digest of a finished one to `digests`."""
+    """Find the standing of a run on an existing split.
+
+    Args:
+        run: whose teachers were checked before.
+        split: of the run.
+        digests: of finished runs, by their keys; that of this run is added if it is finished.
+    """
     request = run.request(split)
     folder = RunDir(request.folder)
-    # A study that was killed has workers that end within two seconds.
+    # The workers of a study that was killed go on for up to two seconds.
     wait_until_free(folder.path, at_most=DYING_SECONDS)
     if not request.resume and not folder.best.exists():
-        folder.refuse_unusable("replace")  # what a run that was killed early on has left goes
+        folder.refuse_unusable("replace")  # files of a run that was killed early may be replaced
         return "missing"
     folder.refuse_unusable("keep")
     untrained = [key for key in run.teachers if key not in digests]
@@ -161,8 +173,9 @@ def _check_run(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standi
 
 
 def _roles(run: PlannedRun) -> dict[str, str]:
-    """Keys of a run's teachers by the names that its checkpoints give them; see `Teachers`."""
-    keys = list(run.teachers)
-    named = {Role.OLD.value: keys.pop(0)} if run.old is not None else {}
-    names = [Role.REF.value] if len(keys) == 1 else [f"{Role.REF}{i}" for i in range(len(keys))]
-    return named | dict(zip(names, keys, strict=True))
+    """Keys of a run's teachers by the names that its checkpoints give them: ``old``, ``ref``, ``ref0``."""
+    references = list(run.teachers)
+    old = {Role.OLD.value: references.pop(0)} if run.old is not None else {}
+    if len(references) == 1:
+        return old | {Role.REF.value: references[0]}
+    return old | {f"{Role.REF}{i}": key for i, key in enumerate(references)}

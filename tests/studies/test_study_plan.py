@@ -18,7 +18,7 @@ from mptctl.names import Session
 from mptctl.studies.answers import run_answers
 from mptctl.studies.study import cpu_shares, gpu_shares
 from mptctl.studies.study_estimate import makespan
-from mptctl.studies.study_file import Study, StudyFile, settle
+from mptctl.studies.study_file import Study, StudyFile, with_recipes
 from mptctl.studies.study_plan import go_together, plan_study, refuse_runs_too_short
 from mptctl.studies.study_split import StudySplit
 from mptctl.studies.study_state import existing_split, make_splits, standings
@@ -47,7 +47,7 @@ def study(
             "old_models": old_models,
         }
     )
-    return settle("hand", file, "study hand")
+    return with_recipes("hand", file, "study hand")
 
 
 ELODI = {"method": "elodi", "ref": "ensemble"}

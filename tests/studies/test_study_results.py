@@ -12,7 +12,7 @@ import pytest
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.studies.answers_file import PARTS, read_answers
 from mptctl.studies.study_plan import plan_study
-from mptctl.studies.study_results import MOST_STEPS, keep_results, thinned
+from mptctl.studies.study_results import MOST_STEPS, keep_results, thin_metrics
 from tests.studies.made_runs import made_part, made_run
 from tests.studies.test_study_plan import study
 
@@ -33,19 +33,19 @@ def metrics(steps: int, epochs: int) -> bytes:
 
 @pytest.mark.parametrize("steps", [1, MOST_STEPS // 2])
 def test_a_short_run_is_kept_whole(steps: int) -> None:
-    assert thinned(metrics(steps, 2)) == metrics(steps, 2)
+    assert thin_metrics(metrics(steps, 2)) == metrics(steps, 2)
 
 
 def test_of_a_long_run_all_epochs_stay_and_steps_from_its_beginning_to_its_end() -> None:
     whole = metrics(1000, 3)
-    kept = [json.loads(line) for line in thinned(whole).splitlines()]
+    kept = [json.loads(line) for line in thin_metrics(whole).splitlines()]
     assert [line["step"] for line in kept if line["event"] == "epoch"] == [1000, 2000, 3000]
     steps = [line["step"] for line in kept if line["event"] == "step"]
     assert len(steps) == MOST_STEPS
     assert (steps[0], steps[-1]) == (1, 3000)
     apart = {later - earlier for earlier, later in pairwise(steps)}
     assert apart == {6, 7}  # 2,999 steps in 499 equal parts are 6.01 each
-    assert all(line in whole.splitlines() for line in thinned(whole).splitlines())
+    assert all(line in whole.splitlines() for line in thin_metrics(whole).splitlines())
 
 
 def test_where_the_pictures_lay_is_not_kept(tmp_path: Path) -> None:
