@@ -57,7 +57,7 @@ class StudySplit(Typed):
         return source
 
     def find(self, data_root: Path | None = None) -> Place:
-        """Find the place of the pictures; a ``data_root`` replaces the study's own. Errors as `find_place`."""
+        """Find the place of the pictures, as `find_place`; ``data_root`` replaces the study's own."""
         own_root = None if self.data_root is None else Path(self.data_root)
         root = data_root or own_root
         found = find_place(self.source, root, self.kind)

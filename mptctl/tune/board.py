@@ -1,4 +1,4 @@
-"""The board of a search: the state of every trial, written down whenever one begins or ends."""
+"""The board of a search: the state of every trial, written to ``trials.json`` whenever one begins or ends."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from mptctl.tune.tune_report import Status, Trial, TuneReport, write_report
 
 
 class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
-    """Takes Ray's news of trials in.
+    """Keeps the state of every trial, which Ray's callbacks change.
 
     Args:
-        report: the search before it begins.
-        folder: where ``trials.json`` is.
+        report: of the search before it begins, with the trials of an earlier start.
+        folder: of ``trials.json``.
         plan: of all trials.
-        on_update: called with the report whenever something changes.
+        on_update: called with the report whenever a trial changes.
     """
 
     def __init__(
@@ -36,14 +36,15 @@ class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
         self._on_update = on_update
         self._started = time.monotonic()
         self._trials = {trial.name: trial for trial in report.trials}
-        # Seconds of earlier starts, which those of the present one are added to.
+        # Seconds of each trial in earlier starts, to which those of the present start are added.
         self._before = {trial.name: trial.seconds for trial in report.trials}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {}  # Ray copies its callbacks to the disk; this one has nothing there to do
+        """Pickle to nothing: Ray writes its callbacks to the disk, where this one is not needed."""
+        return {}
 
     def add(self, settings: TrialSettings) -> str:
-        """Put a trial on the board, where it is not there yet; its name."""
+        """Put a trial on the board, unless one of these settings is there; return its name."""
         name = name_of(settings)
         if name not in self._trials:
             self._trials[name] = Trial.model_validate(
@@ -53,7 +54,7 @@ class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
         return name
 
     def report(self) -> TuneReport:
-        """The search as it stands."""
+        """The report of the search as it stands, with the choice among the trials so far."""
         trials = list(self._trials.values())
         choice = choose(trials, self._report.reference.val_error, self._report.budget)
         checked = []
@@ -71,13 +72,13 @@ class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
         )
 
     def write(self) -> None:
-        """Write ``trials.json`` and tell who watches."""
+        """Write ``trials.json``, and call `on_update` with the report."""
         report = self.report()
         write_report(self._folder, report)
         self._on_update(report)
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A process of one trial, or of several in lock-step, begins or goes on."""
+        """Note that a process began or resumed its trials: one, or several in lock-step."""
         for name in self._names(trial):
             self._before[name] = self._trials[name].seconds
             if self._trials[name].status != "done":
@@ -87,7 +88,7 @@ class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
-        """An epoch of a trial is done, or the whole trial, or it failed."""
+        """Note that a trial finished an epoch, came to its end, or failed; ``trials.json`` is not written."""
         self._names(trial)  # a trial that a searcher proposed may be new
         name = result["trial"]
         seconds = round(self._before[name] + result["seconds"], 3)
@@ -106,21 +107,21 @@ class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
         self._on_update(self.report())
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A process came to its end, or was given up early."""
+        """Note that a process has ended; trials of it that are not at their end were stopped early."""
         for name in self._names(trial):
             if self._trials[name].status == "running":
                 self._update(name, status="stopped")
         self.write()
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A process died, and another one goes on."""
+        """Note that a process died, and that another one will resume its trials."""
         for name in self._names(trial):
             if self._trials[name].status != "done":
                 self._update(name, status="waiting", restarts=self._trials[name].restarts + 1)
         self.write()
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A process died too often."""
+        """Note that a process died too often, and that its unfinished trials have failed."""
         error = trial.get_pickled_error()
         reason = "unknown" if error is None else first_line(error)[:300]
         for name in self._names(trial):
@@ -129,8 +130,9 @@ class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
         self.write()
 
     def _names(self, trial: Any) -> list[str]:
-        """The trials of a process of Ray's, which Ray calls a trial."""
+        """The names of our trials in a trial of Ray's, which is a process; new ones are put on the board."""
         return [self.add(settings) for settings in self._plan.settings(trial.config)]
 
     def _update(self, name: str, *, status: Status, **changes: Any) -> None:
+        """Change the status and further fields of a trial."""
         self._trials[name] = self._trials[name].model_copy(update={"status": status, **changes})

@@ -1,4 +1,4 @@
-"""The choice among trials: fewest flips within a limit on the error, or fewest errors within one on NFR."""
+"""The choice among trials: least NFR within a limit on the error, or least error within a limit on NFR."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mptctl.tune.tune_report import Trial
 
 @dataclass(frozen=True)
 class BudgetCheck:
-    """A trial held against the budget.
+    """The check of a trial against the budget.
 
     Attributes:
-        within: whether it is shown to keep to the budget; None where that is not known yet.
-        nfr_at_most: with a limit on NFR, the upper end of the exact interval of its NFR; None before its
-            first epoch, and where no validation sample could flip.
+        within: the trial is shown to keep the budget; None while that is not known.
+        nfr_at_most: with a limit on NFR, the upper end of the exact interval of the trial's NFR, a fraction;
+            None before its first epoch, and where no validation sample is of an old class.
     """
 
     within: bool | None
@@ -35,9 +35,9 @@ class Choice:
     """The ranking of a table of trials.
 
     Attributes:
-        ranked: trials that may be chosen, by name, the best first.
-        front: whole trials that no other one beats in both NFR and error, lowest error first.
-        checks: by name, each trial held against the budget.
+        ranked: names of the trials that may be chosen, the best first.
+        front: names of the finished trials that no other one beats in both NFR and error, lowest error first.
+        checks: of each trial against the budget, by its name.
     """
 
     ranked: list[str]
@@ -46,49 +46,53 @@ class Choice:
 
 
 class _Counts(NamedTuple):
-    """Counts of a whole trial over the validation samples."""
+    """Flips and errors of a finished trial on the validation samples."""
 
     flips: float
     errors: float
 
 
 def choose(trials: Sequence[Trial], reference: Rate, budget: Budget) -> Choice:
-    """Ranks the trials: by NFR within a limit on the error, or by error within a limit on NFR.
+    """Rank the trials: by NFR within a limit on the error, or by error within a limit on NFR.
 
-    Only whole trials count: one that failed or was given up early would come out otherwise when trained
-    again. A trial whose NFR is not defined cannot be chosen. Where NFR and error tie, the one named first is
-    taken.
+    Only finished trials count, since one that failed or was stopped early would end otherwise when trained
+    again. A trial whose NFR is not defined cannot be chosen. Of trials with the same NFR and error, the first
+    is taken.
 
     Args:
-        trials: all of them, with rates over the same samples.
+        trials: all trials, with rates over the same samples.
         reference: validation error of the reference.
-        budget: what the choice has to keep to.
+        budget: that the chosen trial has to keep.
     """
-    whole = {
+    finished = {
         trial.name: _Counts(trial.val_nfr.count, trial.val_error.count)
         for trial in trials
         if trial.status == "done" and trial.val_error and trial.val_nfr and trial.val_nfr.value is not None
     }
 
-    def flips_first(name: str) -> tuple[float, float]:
-        return whole[name]
+    def by_flips(name: str) -> tuple[float, float]:
+        return finished[name].flips, finished[name].errors
 
-    def errors_first(name: str) -> tuple[float, float]:
-        return whole[name].errors, whole[name].flips
+    def by_errors(name: str) -> tuple[float, float]:
+        return finished[name].errors, finished[name].flips
 
     if budget.max_nfr is None:
-        checks, order = _check_errors(trials, reference, budget), flips_first
+        checks, order = _check_errors(trials, reference, budget), by_flips
     else:
-        checks, order = check_series(trials, budget), errors_first
-    able = [name for name in whole if checks[name].within]
-    front = [name for name in whole if not any(_beats(other, whole[name]) for other in whole.values())]
-    return Choice(sorted(able, key=order), sorted(front, key=errors_first), checks)
+        checks, order = check_series(trials, budget), by_errors
+    within = [name for name in finished if checks[name].within]
+    front = [
+        name
+        for name, counts in finished.items()
+        if not any(_beats(other, counts) for other in finished.values())
+    ]
+    return Choice(sorted(within, key=order), sorted(front, key=by_errors), checks)
 
 
 def within_bound(error: Rate, reference: Rate, max_er_increase: float) -> bool:
-    """Says if an error is at most the reference's plus the increase (a fraction), on the same samples.
+    """Tells whether an error is at most the reference's plus an increase (a fraction), on the same samples.
 
-    Counts are compared, so that a bound of 0.5 points of 200 samples is one sample exactly:
+    Counts are compared, so that an increase of 0.5 points of 200 samples is one sample exactly:
 
     >>> from mptctl.evaluation.statistics import rate
     >>> [within_bound(rate(errors, 200), rate(30, 200), 0.005) for errors in (31, 32)]
@@ -98,40 +102,41 @@ def within_bound(error: Rate, reference: Rate, max_er_increase: float) -> bool:
 
 
 def objective(error: Rate, nfr: Rate, reference: Rate, max_er_increase: float | None) -> float:
-    """The number that a search minimises: NFR within the bound; beyond it 1 + error, above any NFR."""
+    """The number that a search minimises: NFR if the error is within the limit, else 1 + error."""
     if nfr.value is not None and (max_er_increase is None or within_bound(error, reference, max_er_increase)):
         return nfr.value
     return 1.0 + (error.value or 0.0)
 
 
 def check_series(trials: Sequence[Trial], budget: Budget) -> dict[str, BudgetCheck]:
-    """Holds each trial against a limit on NFR.
+    """Check each trial against a limit on NFR, so that all checks together have the budget's confidence.
 
-    Trials that differ in k alone are a series. Each is gone through from its largest k down and ends at the
-    first that fails: fixed-sequence testing, which needs no correction for the length of a series. Since the
-    best of all series is taken, each has an equal part of the error that the confidence leaves, and of that
-    each epoch that could have been a trial's best (Bonferroni's correction). A trial that failed ends its
-    series too: what lies below was not reached.
+    Trials that differ in k alone are a series. A series is tested from its largest k down, until a trial does
+    not keep the limit or has failed; trials after it are not within the budget. This is fixed-sequence
+    testing, which needs no correction for the length of a series. Since the best trial of all series is
+    taken, and the best epoch of each, the error probability is divided equally among series and among epochs
+    (Bonferroni's correction).
 
     Args:
-        trials: all of them, also those that wait.
+        trials: all trials, also those that wait.
         budget: with a limit on NFR.
     """
     series = series_of(trials)
     level = budget.level(series=max(1, len(series)))
     checks = {}
     for members in series:
-        reached: bool | None = True
-        for trial in sorted(members, key=lambda each: -float(each.settings["k"])):
+        # Of all trials of the series so far; None: not known yet.
+        all_within: bool | None = True
+        for trial in sorted(members, key=lambda member: -float(member.settings["k"])):
             bound = _upper_bound(trial, level)
-            if reached:
-                reached = _keeps(trial, bound, budget)
-            checks[trial.name] = BudgetCheck(reached, bound)
+            if all_within:
+                all_within = _keeps(trial, bound, budget)
+            checks[trial.name] = BudgetCheck(all_within, bound)
     return checks
 
 
 def series_of(trials: Sequence[Trial]) -> list[list[Trial]]:
-    """The trials in groups that differ in k alone."""
+    """Group the trials that differ in k alone."""
     groups: dict[tuple[object, ...], list[Trial]] = {}
     for trial in trials:
         groups.setdefault(series_key(trial.settings), []).append(trial)
@@ -139,27 +144,32 @@ def series_of(trials: Sequence[Trial]) -> list[list[Trial]]:
 
 
 def near_least_of_trials(trials: Sequence[Trial], budget: Budget) -> str | None:
-    """A sentence where a budget is near the least NFR that a whole trial has; None where it is not."""
+    """Return a warning if a limit on NFR is near the least NFR of the finished trials.
+
+    None if the limit is not near, there is no limit, or no finished trial has an NFR.
+    """
     rates = [trial.val_nfr for trial in trials if trial.status == "done" and trial.val_nfr is not None]
     if budget.max_nfr is None or not rates or not rates[0].of:
         return None
-    least, level = min(int(nfr.count) for nfr in rates), budget.level(series=len(series_of(trials)))
-    return near_least_warning(budget.max_nfr, least, int(rates[0].of), level, "a trial", "search larger k")
+    least = min(int(nfr.count) for nfr in rates)
+    level = budget.level(series=len(series_of(trials)))
+    return near_least_warning(
+        budget.max_nfr, least, int(rates[0].of), level, "a trial", "search larger k"
+    )
 
 
 def _check_errors(trials: Sequence[Trial], reference: Rate, budget: Budget) -> dict[str, BudgetCheck]:
-    """Holds each trial against a limit on the increase of the error."""
+    """Check each trial against a limit on the increase of the error."""
     increase = budget.max_er_increase or 0.0
-    return {
-        trial.name: BudgetCheck(
-            within_bound(trial.val_error, reference, increase) if trial.val_error else None
-        )
-        for trial in trials
-    }
+    checks = {}
+    for trial in trials:
+        error = trial.val_error
+        checks[trial.name] = BudgetCheck(None if error is None else within_bound(error, reference, increase))
+    return checks
 
 
 def _upper_bound(trial: Trial, level: float) -> float | None:
-    """Upper end of the exact interval of a trial's NFR at a level; None where it has none."""
+    """The upper end of the exact interval of a trial's NFR at a level; None where the NFR is not defined."""
     nfr = trial.val_nfr
     if nfr is None or not nfr.of:
         return None
@@ -167,7 +177,7 @@ def _upper_bound(trial: Trial, level: float) -> float | None:
 
 
 def _keeps(trial: Trial, bound: float | None, budget: Budget) -> bool | None:
-    """Says if a trial keeps a limit on NFR; None while it goes on."""
+    """Tells whether a trial is done and its upper bound within the limit on NFR; None while it goes on."""
     if trial.status in ("waiting", "running"):
         return None
     limit = budget.max_nfr
@@ -175,5 +185,5 @@ def _keeps(trial: Trial, bound: float | None, budget: Budget) -> bool | None:
 
 
 def _beats(one: _Counts, other: _Counts) -> bool:
-    """Says if one is at least as good in both figures, and better in one of them."""
+    """Tells whether one trial has at most the other's flips and errors, and fewer of one of them."""
     return one != other and one.flips <= other.flips and one.errors <= other.errors

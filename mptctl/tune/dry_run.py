@@ -1,4 +1,4 @@
-"""A search on paper: its trials, and the first of them without a picture decoded or a file written."""
+"""A dry run of a search: its trials, and the time and memory of the first one."""
 
 from __future__ import annotations
 
@@ -29,21 +29,24 @@ class TuneDryRun(Model):
 
 
 def dry_run(request: TuneRequest) -> TuneDryRun:
-    """Look at everything that a search needs but its pictures.
+    """Plan a search, and estimate the time and memory of its processes by its first trial.
+
+    All that the search needs is checked, but for its pictures; nothing is written.
 
     Raises:
-        MptctlError: what keeps the search, or its first trial, from starting.
+        MptctlError: the search, or its first trial, could not start.
     """
     points = checked_points(request)
     refuse_unusable(request.folder, SEARCH, request.existing)
     first = dry_run_of_run(first_run(request, points))
-    one, count = first.estimate, request.lockstep
+    estimate, count = first.estimate, request.lockstep
+    seconds = lockstep_seconds([estimate.seconds] * count, [estimate.teacher_seconds] * count)
     return TuneDryRun(
         trials=request.trials if points is None else len(points),
         names=None if points is None else [name_of(point) for point in points],
         lockstep=request.lockstep,
-        process_seconds=round(lockstep_seconds([one.seconds] * count, [one.teacher_seconds] * count), 3),
-        process_mb=round(one.memory_mb + (count - 1) * one.student_mb, 1),
+        process_seconds=round(seconds, 3),
+        process_mb=round(estimate.memory_mb + (count - 1) * estimate.student_mb, 1),
         cpus_per_trial=request.cpus_per_trial,
         gpus_per_trial=request.gpus_per_trial,
         first=first,

@@ -1,4 +1,4 @@
-"""The start of a search: checks, the reference's error, and an earlier search to go on with."""
+"""The start of a search: check the first trial, measure the reference, and read an earlier search."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from mptctl.tune.tune_report import TRIALS_NAME, Reference, TuneReport
 
 @dataclass(frozen=True)
 class Baseline:
-    """The reference of a search, and where its trials are validated.
+    """The measured reference of a search, and what its trials are validated with.
 
     Attributes:
-        report: the search before its first trial, with those of an earlier one.
+        report: of the search before its first trial, with the trials of an earlier search.
         val: loader of the validation part.
-        old: the old model, or what it said before.
-        device: where they are.
+        old: source of the old model's logits: the model, or its cache.
+        device: of the loader and the old model.
     """
 
     report: TuneReport
@@ -53,26 +53,28 @@ def measure_baseline(
     log: Callable[[str], None],
     progress: Progress,
 ) -> Iterator[Baseline]:
-    """Checks the first trial's needs, decodes all pictures, and measures the reference in validation.
+    """Check that the first trial can start, decode all pictures, and measure the reference in validation.
+
+    Decoded pictures, and with a cache the teachers' logits, stay on the disk for the trials.
 
     Args:
-        request: what was asked for.
-        points: settings of all trials, where they are known.
-        log: called with what was chosen and why.
+        request: the search.
+        points: settings of all trials; None where they are not known.
+        log: called with notes on the choice of loaders and caches.
         progress: told how many pictures are decoded.
 
     Yields:
-        The baseline; its loader is closed at the end.
+        The baseline, whose loader is closed at the end.
 
     Raises:
-        UsageError: nothing to resume, or another search.
-        MptctlError: what keeps a run from starting.
+        UsageError: there is nothing to resume, or the folder holds another search.
+        MptctlError: the first trial could not start.
     """
     device, group = choose_device(request.recipe.runtime.device), ProcessGroup()
     first = first_run(request, points)
     plan = plan_run(first, device)
     teachers = build_teachers(first, plan, device)
-    build_student(first, plan, device, group)  # says at once what is wrong with the model
+    build_student(first, plan, device, group)  # raises an error on a wrong model before pictures are decoded
     with ExitStack() as stack:
         train, val = build_loaders(first, plan, progress)
         stack.callback(train.close)
@@ -91,22 +93,24 @@ def measure_baseline(
             val_error=rate(_reference_errors(teachers.computed, val), plan.val_samples[0]),
             epochs=epochs,
         )
-        report = _begin(request, plan, teachers.digests, reference)
+        report = _empty_report(request, plan, teachers.digests, reference)
         if request.resume:
-            report = _resumed(report, request.folder / TRIALS_NAME)
+            report = _with_earlier_trials(report, request.folder / TRIALS_NAME)
         kept.validation.open()
         yield Baseline(report, val, kept.validation, device)
 
 
 def first_run(request: TuneRequest, points: list[TrialSettings] | None) -> RunRequest:
-    """The first trial as a run, or one with the recipe's own settings."""
+    """The request to train the first trial; without known trials, one with the recipe's settings."""
     settings = points[0] if points else complete_settings(request.recipe, {})
     folder = request.folder / "trials" / name_of(settings)
     return RunRequest(recipe_of(request.recipe, settings), request.split, folder, request.old, request.refs)
 
 
-def _begin(request: TuneRequest, plan: RunPlan, teachers: dict[str, str], reference: Reference) -> TuneReport:
-    """The search before its first trial."""
+def _empty_report(
+    request: TuneRequest, plan: RunPlan, teachers: dict[str, str], reference: Reference
+) -> TuneReport:
+    """The report of a search before its first trial; ``teachers`` are digests by role."""
     samples, samples_old = plan.val_samples
     return TuneReport(
         search=request.search,
@@ -128,7 +132,7 @@ def _begin(request: TuneRequest, plan: RunPlan, teachers: dict[str, str], refere
 
 @torch.no_grad()
 def _reference_errors(teachers: Teachers, val: Loader) -> int:
-    """Validation samples that the reference gets wrong."""
+    """Count the validation samples that the reference gets wrong, by the mean of the logits of several."""
     errors = 0
     for batch in val.epoch(0):
         ref = teachers.logits(batch, {Role.REF})[Role.REF]
@@ -136,37 +140,41 @@ def _reference_errors(teachers: Teachers, val: Loader) -> int:
     return errors
 
 
-def _resumed(report: TuneReport, path: Path) -> TuneReport:
-    """The report with the trials of an earlier search.
+def _with_earlier_trials(report: TuneReport, path: Path) -> TuneReport:
+    """Return the report with the trials of an earlier search; those that did not end are waiting again.
+
+    Args:
+        report: of the search that begins.
+        path: of the earlier ``trials.json``.
 
     Raises:
-        UsageError: there is none, or it was another one.
+        UsageError: there is no such file, it cannot be read, or the search had another recipe, split or
+            teachers.
     """
     try:
-        before = TuneReport.model_validate_json(path.read_bytes())
+        earlier = TuneReport.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         raise UsageError(f"{path.parent}: nothing to resume; start without --resume") from None
     except (ValidationError, OSError) as error:
         raise UsageError(f"{path}: cannot be read ({one_line(error)[:80]}); use another --name") from error
-    # Every trial says for itself what these two are.
-    free = {*list_changeable_keys(), "method.name", "method.k"}
-    lines = [
+    # The method and k are settings of each trial.
+    may_differ = {*list_changeable_keys(), "method.name", "method.k"}
+    changes = [
         f"{key}: {was} -> {is_now}"
-        for key, was, is_now in differences(before.recipe, report.recipe)
-        if key not in free
+        for key, was, is_now in differences(earlier.recipe, report.recipe)
+        if key not in may_differ
     ]
-    lines += [
-        f"{key}: {str(getattr(before, key))[:40]} -> {str(getattr(report, key))[:40]}"
-        for key in ("split_fingerprint", "teachers")
-        if getattr(before, key) != getattr(report, key)
-    ]
-    if lines:
+    for key in ("split_fingerprint", "teachers"):
+        was, is_now = getattr(earlier, key), getattr(report, key)
+        if was != is_now:
+            changes.append(f"{key}: {str(was)[:40]} -> {str(is_now)[:40]}")
+    if changes:
         raise UsageError(
-            f"{path}: this is another search: {'; '.join(lines)}; resume it as it was, or use --overwrite or "
-            "--name"
+            f"{path}: this is another search: {'; '.join(changes)}; resume it as it was, or use --overwrite "
+            "or --name"
         )
-    kept = [
+    trials = [
         trial if trial.status in ("done", "stopped") else trial.model_copy(update={"status": "waiting"})
-        for trial in before.trials
+        for trial in earlier.trials
     ]
-    return report.model_copy(update={"trials": kept})
+    return report.model_copy(update={"trials": trials})

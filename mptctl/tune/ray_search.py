@@ -1,4 +1,4 @@
-"""The trials of a search in Ray Tune: listed or chosen by Optuna, and given up early by ASHA."""
+"""Run the trials of a search with Ray Tune: listed or proposed by Optuna, and stopped early by ASHA."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mptctl.tune.space import TrialSettings
 from mptctl.tune.trial import TrialPlan, run_trials
 from mptctl.tune.tune_report import Trial
 
-# ASHA gives up all but every third trial at each of its looks (Li et al., MLSys 2020, use 3 or 4).
+# At each rung ASHA stops all but the best third of the trials (Li et al., MLSys 2020, use 3 or 4).
 ASHA_REDUCTION = 3
 
 
@@ -29,27 +29,29 @@ def run_search(
     count: int,
     earlier: list[Trial],
 ) -> None:
-    """Hands the trials to Ray Tune, which runs and, without a list of them, chooses them.
+    """Run the trials of a search, as many at a time as fit, and return when all have ended.
 
     Args:
         request: the search.
-        plan: what every trial needs to know.
-        board: is told how each trial is doing.
-        left: settings of the trials that are not done; None: Optuna chooses them.
-        count: trials that Optuna still chooses.
-        earlier: trials that are done, which Optuna learns from.
+        plan: common to all trials.
+        board: told of every change of a trial.
+        left: settings of the trials to run; None: Optuna proposes them.
+        count: how many trials Optuna proposes.
+        earlier: trials that ended before, from which Optuna learns.
     """
     space: dict[str, Any] = {}
     searcher = None
     if left is not None:
-        together = range(0, len(left), request.lockstep)
-        space = {"points": tune.grid_search([left[i : i + request.lockstep] for i in together])}
+        # A trial of Ray's is a process, with as many of our trials as go in lock-step.
+        starts = range(0, len(left), request.lockstep)
+        processes = [left[start : start + request.lockstep] for start in starts]
+        space = {"points": tune.grid_search(processes)}
     else:
-        searcher = _optuna(request, plan, earlier)
+        searcher = _optuna_search(request, plan, earlier)
     epochs = board.report().epochs
     scheduler = FIFOScheduler()
     if request.asha:
-        # One epoch more than there is: the end of a trial is its own to tell.
+        # One epoch more than a trial has, so that ASHA does not stop a trial at its end.
         scheduler = ASHAScheduler(
             time_attr="epoch",
             metric="latest_nfr",
@@ -82,8 +84,8 @@ def run_search(
     ).fit()
 
 
-def _optuna(request: TuneRequest, plan: TrialPlan, earlier: list[Trial]) -> Any:
-    """Makes Optuna's search, which is told of earlier trials."""
+def _optuna_search(request: TuneRequest, plan: TrialPlan, earlier: list[Trial]) -> Any:
+    """Make Optuna's search over the axes, with the objectives of the earlier trials that were finished."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     space: dict[str, Any] = {
         axis.name: optuna.distributions.FloatDistribution(*axis.range, log=axis.logarithmic)
@@ -91,17 +93,19 @@ def _optuna(request: TuneRequest, plan: TrialPlan, earlier: list[Trial]) -> Any:
         else optuna.distributions.CategoricalDistribution(axis.values)
         for axis in request.axes
     }
-    known = [
-        (trial.settings, objective(trial.val_error, trial.val_nfr, plan.reference, plan.max_er_increase))
-        for trial in earlier
-        if trial.status == "done" and trial.val_error and trial.val_nfr and set(space) <= set(trial.settings)
-    ]
+    points: list[dict[str, Any]] = []
+    objectives: list[float] = []
+    for trial in earlier:
+        has_axes = set(space) <= set(trial.settings)
+        if trial.status == "done" and trial.val_error and trial.val_nfr and has_axes:
+            points.append({name: trial.settings[name] for name in space})
+            objectives.append(objective(trial.val_error, trial.val_nfr, plan.reference, plan.max_er_increase))
     return OptunaSearch(
         space=space,
         metric="objective",
         mode="min",
-        # Another seed where an earlier search is gone on with, which would propose its first points again.
+        # Another seed for a search that is resumed: with the same one Optuna would repeat its first points.
         seed=request.recipe.runtime.seed + len(earlier),
-        points_to_evaluate=[{name: settings[name] for name in space} for settings, _ in known] or None,
-        evaluated_rewards=[reward for _, reward in known] or None,
+        points_to_evaluate=points or None,
+        evaluated_rewards=objectives or None,
     )

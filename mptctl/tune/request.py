@@ -1,4 +1,4 @@
-"""The request for a search, and its refusal where the search cannot be done."""
+"""The request for a search, and the checks of it."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from mptctl.tune.space import (
 
 @dataclass(frozen=True)
 class TuneRequest:
-    """A search that somebody asked for.
+    """A search to run, and how.
 
     Attributes:
-        recipe: the common recipe; its method is mpt-kl or mpt-lm.
+        recipe: common to all trials; its method is mpt-kl or mpt-lm.
         split: the data.
-        folder: where the search is written.
+        folder: that the search is written to.
         old, refs: checkpoints of the teachers.
-        axes: what is searched.
+        axes: the settings that are searched.
         search: grid, random or optuna.
-        trials: how many, for random and optuna.
-        asha: give trials up early by their validation NFR.
-        budget: what the choice has to keep to: an error that is at most so much above the reference's, or an
-            NFR.
+        trials: number of trials, for random and optuna.
+        asha: stop poor trials early, by their validation NFR.
+        budget: that the chosen trial has to keep: a limit on the increase of error above the reference's, or
+            on NFR.
         ray_address: of a Ray cluster that shares this machine's files; None for this machine alone.
-        cpus_per_trial, gpus_per_trial: what a trial takes; part of a GPU may be shared.
+        cpus_per_trial, gpus_per_trial: of each process; a fraction of a GPU is shared.
         max_concurrent: most processes at once; None: as many as fit.
         lockstep: trials that a process trains step by step in turn.
-        resume, overwrite: what to do with a search that is in the folder.
+        resume, overwrite: go on with, or throw away, a search that is in the folder.
         data_root: folder of the pictures now; None: where they were when the split was made.
     """
 
@@ -66,11 +66,11 @@ class TuneRequest:
 
     @property
     def existing(self) -> Existing:
-        """The fate of a search that the folder holds already."""
+        """What becomes of a search that is in the folder: resumed, replaced, or refused."""
         return existing_by_flags(resume=self.resume, overwrite=self.overwrite)
 
     def points(self) -> list[TrialSettings] | None:
-        """Settings of every trial; None where they follow from how the trials go."""
+        """The settings of every trial; None with Optuna, which proposes them during the search."""
         if self.search == "optuna":
             return None
         if self.search == "grid":
@@ -81,11 +81,11 @@ class TuneRequest:
 
 
 def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
-    """Settings of every trial, after everything about the request that can be wrong was looked at.
+    """Check a request, and return the settings of every trial, or None as `TuneRequest.points`.
 
     Raises:
-        UsageError: no validation part, or one too small for the budget; a setting that is not valid; or a
-            folder that holds a teacher of the search.
+        UsageError: there is no validation part, or it is too small for the budget; settings are not valid or
+            contradict each other; or the folder holds a teacher of the search.
     """
     refuse_own_inputs(request.folder, (request.old, *request.refs))
     if request.recipe.method.max_nfr is not None:
@@ -94,11 +94,11 @@ def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
             "recipe, and give tune --max-nfr"
         )
     if request.budget.max_nfr is not None:
-        _refuse_what_looks(request)
+        _refuse_selection_by_flips(request)
     if request.lockstep > 1 and (request.search == "optuna" or request.asha):
-        which = "--search optuna" if request.search == "optuna" else "--asha"
+        flag = "--search optuna" if request.search == "optuna" else "--asha"
         raise UsageError(
-            f"--lockstep {request.lockstep}: trials in lock-step begin and end together, and {which} decides "
+            f"--lockstep {request.lockstep}: trials in lock-step begin and end together, and {flag} decides "
             "on each by how others went; leave one of the two out"
         )
     split = request.split
@@ -114,22 +114,29 @@ def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
         series = len({series_key(point) for point in points})
         epochs = request.recipe.optim.epochs if request.recipe.optim.max_steps is None else 1
         replace(request.budget, epochs=epochs).most_flips(samples_old, series=series)
-    ends: list[TrialSettings] = [
-        {axis.name: axis.range[i] for axis in request.axes if axis.range} for i in (0, 1)
-    ]
-    values: list[TrialSettings] = [{axis.name: value} for axis in request.axes for value in axis.values]
-    for settings in points if points is not None else [*ends, *values]:
-        recipe_of(request.recipe, complete_settings(request.recipe, settings))
+    for settings in _extreme_points(request.axes) if points is None else points:
+        recipe_of(request.recipe, complete_settings(request.recipe, settings))  # UsageError if not valid
     if request.gpus_per_trial > 1 and request.gpus_per_trial != int(request.gpus_per_trial):
         raise UsageError(f"--gpus-per-trial {request.gpus_per_trial:g}: above 1 it must be a whole number")
     return points
 
 
-def _refuse_what_looks(request: TuneRequest) -> None:
-    """Refuse searches that choose trials by what others flip: no bound holds on samples that were looked at.
+def _extreme_points(axes: tuple[Axis, ...]) -> list[TrialSettings]:
+    """Points by which all others are checked: all low ends, all high ends, and each value by itself."""
+    low: TrialSettings = {axis.name: axis.range[0] for axis in axes if axis.range}
+    high: TrialSettings = {axis.name: axis.range[1] for axis in axes if axis.range}
+    values: list[TrialSettings] = [{axis.name: value} for axis in axes for value in axis.values]
+    return [low, high, *values]
+
+
+def _refuse_selection_by_flips(request: TuneRequest) -> None:
+    """Refuse Optuna and ASHA with a limit on NFR.
+
+    Both select trials by their flips on the validation samples, so that a bound on these samples would not
+    hold.
 
     Raises:
-        UsageError: names the flag.
+        UsageError: one of them is set; the message names its flag.
     """
     if request.search == "optuna":
         raise UsageError(

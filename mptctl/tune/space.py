@@ -1,4 +1,4 @@
-"""The space of a search: axes from flags, the settings of each trial, and the recipe that they make."""
+"""The space of a search: axes from flags, settings of trials, and the recipe of given settings."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Axis(Model):
 
     @property
     def logarithmic(self) -> bool:
-        """Says if a range is searched by factors rather than by steps."""
+        """Tells whether values are drawn evenly on a logarithmic scale."""
         return self.name == "lr"
 
     def sample(self, chance: random.Random) -> Value:
-        """Draws a value."""
+        """Draw one of the values, or a rounded number of the range."""
         if self.range is None:
             return chance.choice(self.values)
         low, high = self.range
@@ -57,8 +57,15 @@ class Axis(Model):
 def parse_axis(name: str, text: str, search: Search) -> Axis:
     """Read a flag's value: ``0,0.5,1`` (values), or ``0:8`` (a range, not for a grid).
 
+    For the distance: ``kl``, ``lm`` or both. Repeated values count once.
+
+    Args:
+        name: of the axis.
+        text: the flag's value.
+        search: grid, random or optuna.
+
     Raises:
-        UsageError: it is neither, or a range in a grid.
+        UsageError: the text is neither, or it is a range and the search a grid.
     """
     flag = f"--{name} {text}"
     if name == "distance":
@@ -90,11 +97,15 @@ def parse_axis(name: str, text: str, search: Search) -> Axis:
 def grid(axes: Sequence[Axis]) -> list[TrialSettings]:
     """Every combination of the values, the last axis fastest."""
     names = [axis.name for axis in axes]
-    return [dict(zip(names, point, strict=True)) for point in itertools.product(*(a.values for a in axes))]
+    combinations = itertools.product(*(axis.values for axis in axes))
+    return [dict(zip(names, values, strict=True)) for values in combinations]
 
 
 def random_points(axes: Sequence[Axis], trials: int, seed: int) -> list[TrialSettings]:
-    """Points at random, each another one; fewer where there are no more. More trials keep the first ones."""
+    """Draw different points at random; fewer than ``trials`` where 100 draws a trial give no more.
+
+    With the same seed, more trials begin with the same points.
+    """
     chance, points = random.Random(seed), []  # noqa: S311  # a search has no secrets
     for _ in range(100 * trials):
         point = {axis.name: axis.sample(chance) for axis in axes}
@@ -106,21 +117,21 @@ def random_points(axes: Sequence[Axis], trials: int, seed: int) -> list[TrialSet
 
 
 def complete_settings(base: Recipe, point: TrialSettings) -> TrialSettings:
-    """Settings of a trial in the order of axes; distance and k are the recipe's where not searched."""
+    """The settings of a trial, in the order of `KEYS`; distance and k are the recipe's unless searched."""
     settings: TrialSettings = {"distance": distance_of(base.method.name) or "kl", "k": base.method.k, **point}
     return {name: settings[name] for name in KEYS if name in settings}
 
 
 def rounded_point(point: TrialSettings) -> TrialSettings:
-    """A point that a searcher proposed, with its numbers rounded."""
+    """A point that Optuna proposed, with its numbers rounded as `rounded` does."""
     return {name: value if isinstance(value, str) else rounded(value) for name, value in point.items()}
 
 
 def recipe_of(base: Recipe, settings: TrialSettings) -> Recipe:
-    """The recipe with a trial's settings.
+    """The recipe of a trial: the common one with the settings of the trial.
 
     Raises:
-        UsageError: a value that the recipe does not take.
+        UsageError: a setting is not valid.
     """
     content = base.model_dump()
     for name, value in settings.items():
@@ -131,20 +142,21 @@ def recipe_of(base: Recipe, settings: TrialSettings) -> Recipe:
 
 
 def name_of(settings: TrialSettings) -> str:
-    """Name of a trial, and of its folder: ``kl-k1.5``, ``lm-k4-lr0.05``."""
+    """The name of a trial and of its folder, such as ``kl-k1.5`` or ``lm-k4-lr0.05``."""
     parts = [f"{'' if name == 'distance' else name}{_text(value)}" for name, value in settings.items()]
     return "-".join(parts)
 
 
 def rounded(value: float) -> float:
-    """To three digits: what is searched should be readable, and as good as any other number near it."""
+    """Round to three digits, so that names of trials are readable; no search needs a finer value."""
     return float(f"{value:.3g}")
 
 
 def series_key(settings: TrialSettings) -> tuple[tuple[str, Value], ...]:
-    """All settings but k: trials that are alike in them are a series of the walk from the largest k down."""
+    """All settings but k, which the trials of a series share; see `mptctl.tune.choice.check_series`."""
     return tuple((name, value) for name, value in settings.items() if name != "k")
 
 
 def _text(value: Value) -> str:
+    """A value as it stands in names of trials."""
     return value if isinstance(value, str) else f"{value:g}"

@@ -1,4 +1,4 @@
-"""The search itself: run the trials with Ray Tune, choose, write the recipe."""
+"""The search: run the trials with Ray Tune, choose one, and write its recipe."""
 
 from __future__ import annotations
 
@@ -47,25 +47,25 @@ def sweep(
     log: Callable[[str], None],
     progress: Progress,
 ) -> TuneReport:
-    """Search, choose, and write ``trials.json``, and ``best.yaml`` where a trial can be chosen.
+    """Run a search, choose a trial, and write ``trials.json``; write ``best.yaml`` if a trial can be chosen.
 
     Args:
-        request: what to do.
-        on_update: called with the report whenever something changes.
+        request: the search.
+        on_update: called with the report whenever a trial changes.
         log: called with lines of progress.
         progress: told how many pictures are decoded before the first trial.
 
     Raises:
-        UsageError: no validation part, a setting that is not valid, or a folder in use.
-        Stopped: a signal asked for it.
-        MptctlError: what a training run raises.
+        UsageError: there is no validation part, a setting is not valid, or the folder is in use.
+        Stopped: a signal came; the search can be resumed.
+        MptctlError: as a training.
     """
     points = checked_points(request)
     with ExitStack() as stack:
         stack.enter_context(locked(request.folder, SEARCH, request.existing))
         with stopped_with(f"{request.folder}: stopped; what is done is kept", resumable=True) as stop:
             baseline = stack.enter_context(measure_baseline(request, points, log, progress))
-            if request.overwrite:  # only now that everything else is known to be in order
+            if request.overwrite:  # only after all checks
                 for note in note_left_files(remove_own(request.folder, SEARCH)):
                     log(note)
             (request.folder / BEST_NAME).unlink(missing_ok=True)
@@ -76,7 +76,10 @@ def sweep(
 
 
 def _write_choice(request: TuneRequest, report: TuneReport, baseline: Baseline) -> TuneReport:
-    """Write ``best.yaml`` where a trial can be chosen; the report with it and the second best."""
+    """Write ``best.yaml`` if a trial can be chosen; return the report with its path and the second best.
+
+    The second best is compared with the choice only where the limit is on the error.
+    """
     ranked = choose(report.trials, report.reference.val_error, report.budget).ranked
     if not ranked:
         return report
@@ -91,24 +94,25 @@ def _write_choice(request: TuneRequest, report: TuneReport, baseline: Baseline) 
 
 
 def refuse_if_none(report: TuneReport) -> None:
-    """Refuses a search that chose nothing.
+    """Raise an error if a search chose no trial.
 
     Raises:
-        GateFailed: names the trial that comes nearest to the limit, and what to do.
+        GateFailed: no trial was chosen; the message names the trial nearest to the limit, and a remedy.
     """
     if report.choice is not None:
         return
-    errors = {t.name: t.val_error for t in report.trials if t.status == "done" and t.val_error is not None}
+    finished = [trial for trial in report.trials if trial.status == "done"]
+    errors = {trial.name: trial.val_error for trial in finished if trial.val_error is not None}
     if not errors:
         raise GateFailed(f"none of {len(report.trials)} trials came to its end; trials.json says why")
     if report.max_er_increase is None or report.error_bound is None:
         raise GateFailed(_over_budget(report))
     lowest = min(errors, key=lambda name: errors[name].count)
-    advice, longer = "widen the search, or raise --max-er-increase", report.reference.epochs
-    if longer is not None and report.epochs < longer:
+    advice, epochs = "widen the search, or raise --max-er-increase", report.reference.epochs
+    if epochs is not None and report.epochs < epochs:
         advice = (
-            f"trials of {report.epochs} epochs are held against a reference of {longer}, which is the likely "
-            f"cause: search with --set optim.epochs={longer}"
+            f"trials of {report.epochs} epochs are held against a reference of {epochs}, which is the likely "
+            f"cause: search with --set optim.epochs={epochs}"
         )
     raise GateFailed(
         f"no trial has a validation error of at most {100 * report.error_bound:.2f} % (the reference's plus "
@@ -118,9 +122,14 @@ def refuse_if_none(report: TuneReport) -> None:
 
 
 def _over_budget(report: TuneReport) -> str:
-    """Says that no trial keeps a budget of flips, with the least that a whole one has."""
-    whole = [(t, t.val_nfr) for t in report.trials if t.status == "done" and t.val_nfr is not None]
-    least, nfr = min(whole, key=lambda pair: pair[1].count)
+    """The message that no trial keeps a limit on NFR, with the least NFR of a finished trial."""
+    rates = {
+        trial.name: trial.val_nfr
+        for trial in report.trials
+        if trial.status == "done" and trial.val_nfr is not None
+    }
+    least = report.trial(min(rates, key=lambda name: rates[name].count))
+    nfr = rates[least.name]
     bound = least.nfr_at_most
     return (
         f"--max-nfr {100 * (report.max_nfr or 0.0):g}: no trial is shown to keep it with "
@@ -138,14 +147,22 @@ def _run_trials(
     on_update: Callable[[TuneReport], None],
     stop: StopRequest,
 ) -> TuneReport:
-    """Runs the trials that are not done yet, and waits for them."""
-    begin = time.monotonic()
+    """Run the trials that have not ended before, wait for all, and return the report with them.
+
+    Args:
+        request: the search.
+        report: with the trials of an earlier search.
+        points: settings of all trials; None: Optuna proposes them.
+        on_update: called with the report whenever a trial changes.
+        stop: set by a signal, on which trials save and stop.
+    """
+    started = time.monotonic()
     earlier = [trial for trial in report.trials if trial.status in ("done", "stopped")]
-    done = {trial.name for trial in earlier}
-    left = None if points is None else [point for point in points if name_of(point) not in done]
+    ended = {trial.name for trial in earlier}
+    left = None if points is None else [point for point in points if name_of(point) not in ended]
     count = len(left) if left is not None else request.trials - len(earlier)
     set_ray_environment(request.ray_address)
-    # After that, because they import Ray, which reads its settings then.
+    # Imported after that, because Ray reads its settings when it is imported.
     from mptctl.tune.board import TrialTracker
     from mptctl.tune.ray_search import run_search
     from mptctl.tune.trial import TrialPlan
@@ -168,8 +185,8 @@ def _run_trials(
         board.add(point)
     board.write()
     if count > 0:
-        takes = (request.cpus_per_trial, request.gpus_per_trial)
-        with silence_stdout(), ray_cluster(request.ray_address, *takes, stop):
+        cpus, gpus = request.cpus_per_trial, request.gpus_per_trial
+        with silence_stdout(), ray_cluster(request.ray_address, cpus, gpus, stop):
             try:
                 run_search(request, plan, board, left, count, earlier)
             finally:
@@ -177,17 +194,17 @@ def _run_trials(
                 with suppress(FileNotFoundError):
                     remove_own(request.folder / "ray", RAY)
                     (request.folder / "ray").rmdir()
-    return board.report().model_copy(update={"seconds": round(time.monotonic() - begin, 3)})
+    return board.report().model_copy(update={"seconds": round(time.monotonic() - started, 3)})
 
 
 def _headline(chosen: Trial, trials: int) -> str:
-    """The first line of the chosen recipe: which trial it is, among how many, with its figures."""
+    """The comment that the chosen recipe begins with: the trial, the number of trials, its NFR and error."""
     assert chosen.val_nfr is not None
     assert chosen.val_error is not None
-    kept = "" if chosen.nfr_at_most is None else f" (at most {100 * chosen.nfr_at_most:.2f} %)"
+    at_most = "" if chosen.nfr_at_most is None else f" (at most {100 * chosen.nfr_at_most:.2f} %)"
     return (
         f"{HEADLINE} among {trials} trials, on validation samples: {chosen.name}, NFR "
-        f"{chosen.val_nfr.count} / {chosen.val_nfr.of}{kept}, error {chosen.val_error.count} / "
+        f"{chosen.val_nfr.count} / {chosen.val_nfr.of}{at_most}, error {chosen.val_error.count} / "
         f"{chosen.val_error.of}.\n"
     )
 
@@ -195,14 +212,14 @@ def _headline(chosen: Trial, trials: int) -> str:
 def compare_best_two(
     chosen: Trial, second: Trial, split: Split, recipe: Recipe, baseline: Baseline
 ) -> Comparison:
-    """Count the validation samples that one of two trials flips and the other does not.
+    """Count the validation samples that only one of two trials flips, and test whether the counts differ.
 
     Args:
-        chosen, second: whole trials.
+        chosen, second: finished trials.
         split, recipe: of the search.
-        baseline: old model and validation part.
+        baseline: with the old model and the loader of the validation part.
     """
-    best = [RunDir(Path(trial.run)).best for trial in (chosen, second)]
+    checkpoints = [RunDir(Path(trial.run)).best for trial in (chosen, second)]
     models = [
         Teacher(
             load_checkpoint(path),
@@ -212,27 +229,27 @@ def compare_best_two(
             recipe.runtime,
             str(path),
         )
-        for path in best
+        for path in checkpoints
     ]
-    first, other = _flipped_by_one(models, baseline, split.classes.num_old)
-    p = mcnemar(Counts(both_right=0, negative_flips=first, positive_flips=other, both_wrong=0))
+    only_chosen, only_second = _count_flips_of_one(models, baseline, split.classes.num_old)
+    p = mcnemar(Counts(both_right=0, negative_flips=only_chosen, positive_flips=only_second, both_wrong=0))
     return Comparison(
         name=second.name,
-        only_choice_flips=first,
-        only_second_flips=other,
+        only_choice_flips=only_chosen,
+        only_second_flips=only_second,
         p_value=p,
         differs=p < SIGNIFICANT,
     )
 
 
 @torch.no_grad()
-def _flipped_by_one(models: list[Teacher], baseline: Baseline, num_old: int) -> tuple[int, int]:
-    """Counts the samples that only the first of two models flips, and those that only the second does."""
-    first = second = 0
-    for batch, answers in forward(models, baseline.val):
-        old = baseline.old.logits(batch, {Role.OLD})[Role.OLD]
-        right = is_top1_correct(old, batch.labels) & (batch.labels < num_old)
-        one, other = (negative_flips(right, is_top1_correct(answer, batch.labels)) for answer in answers)
-        first += int((one & ~other).sum())
-        second += int((other & ~one).sum())
-    return first, second
+def _count_flips_of_one(models: list[Teacher], baseline: Baseline, num_old: int) -> tuple[int, int]:
+    """Count the validation samples that only the first of two models flips, and those of the second alone."""
+    only_first = only_second = 0
+    for batch, logits in forward(models, baseline.val):
+        old_logits = baseline.old.logits(batch, {Role.OLD})[Role.OLD]
+        old_right = is_top1_correct(old_logits, batch.labels) & (batch.labels < num_old)
+        first, second = (negative_flips(old_right, is_top1_correct(each, batch.labels)) for each in logits)
+        only_first += int((first & ~second).sum())
+        only_second += int((second & ~first).sum())
+    return only_first, only_second

@@ -1,4 +1,4 @@
-"""Trials: the training of `mptctl train-mpt` in a process of Ray's, of one or of several in lock-step."""
+"""Trials in a process of Ray's: the training of `mptctl train-mpt`, of one or of several in lock-step."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from mptctl.tune.choice import objective
 from mptctl.tune.space import TrialSettings, complete_settings, name_of, recipe_of, rounded_point
 from mptctl.tune.tune_report import ERROR_NAME
 
-# The figures that a failed trial tells the search: worse than any other's, in all that it may look at.
+# The figures that a failed trial reports to Ray, worse than those of any other trial.
 WORST = {"epoch": 1, "latest_nfr": 1.0, "objective": 2.0}
 
 
 @dataclass(frozen=True)
 class TrialPlan:
-    """The common part of all trials of a search; travels to Ray's processes.
+    """The common part of all trials of a search; it is pickled for Ray's processes.
 
     Attributes:
         recipe: the common recipe.
-        run_root: where the split is, if no teacher holds it.
-        folder: where trials have their run folders.
+        run_root: the folder of the split, if no teacher keeps it.
+        folder: of the run folders of trials.
         old, refs: checkpoints of the teachers.
-        cpus: threads that a trial may use.
-        on_gpu: whether a trial has a part of a GPU.
+        cpus: threads of a trial.
+        on_gpu: a trial has a GPU, or a part of one.
         reference: validation error of the reference.
-        samples_old: validation samples of old classes.
-        max_er_increase: a fraction; None where the choice is bound by its NFR.
+        samples_old: number of validation samples of old classes.
+        max_er_increase: limit on the increase of error, a fraction; None with a limit on NFR.
         data_root: as of `TuneRequest`.
     """
 
@@ -59,12 +59,12 @@ class TrialPlan:
     data_root: Path | None = None
 
     def settings(self, config: dict[str, Any]) -> list[TrialSettings]:
-        """Complete settings of the trials that one process trains, from what Ray gives it."""
+        """The complete settings of the trials of a process, from Ray's ``config``: a list, or one by Optuna."""
         points = config["points"] if "points" in config else [rounded_point(config)]
         return [complete_settings(self.recipe, point) for point in points]
 
     def request(self, settings: TrialSettings) -> RunRequest:
-        """The request for a trial's training, which goes on where one of these settings has begun."""
+        """The request to train a trial, which is resumed if it has begun."""
         runtime = {"runtime.device": "cuda" if self.on_gpu else "cpu", "runtime.threads": self.cpus}
         name = name_of(settings)
         recipe = change_recipe(
@@ -75,18 +75,19 @@ class TrialPlan:
         return RunRequest(recipe, split, self.folder / name, self.old, self.refs).resume_or_restart()
 
     def figures(self, line: MetricsLine) -> tuple[Rate, Rate]:
-        """Error on all classes and NFR of a validation, each with its count."""
+        """The error on all classes and the NFR of a validation, with their counts."""
         counts = Validation.from_figures(line.model_dump(), int(self.reference.of), self.samples_old)
         return rate(counts.errors, counts.samples), rate(counts.flips or 0, counts.samples_old)
 
 
 def run_trials(config: dict[str, Any], plan: TrialPlan) -> None:
-    """Train one trial, or several in lock-step, or go on with them, and report after every epoch of each.
+    """Train or resume one trial, or several in lock-step, and report to Ray after every epoch of each.
 
-    A trial that fails reports why and ends, so that the others go on and it is not started again; only one
-    whose process dies is.
+    A trial that fails reports its error and is not started again, while the others go on. Ray starts trials
+    again only if their process dies.
     """
-    started, trials = time.monotonic(), {plan.folder / name_of(each): each for each in plan.settings(config)}
+    started = time.monotonic()
+    trials = {plan.folder / name_of(settings): settings for settings in plan.settings(config)}
 
     def request_of(folder: Path) -> RunRequest:
         (folder / ERROR_NAME).unlink(missing_ok=True)
@@ -95,16 +96,16 @@ def run_trials(config: dict[str, Any], plan: TrialPlan) -> None:
     def observer_of(folder: Path) -> _Reporter:
         return _Reporter(plan, folder.name, started, len(trials))
 
-    ended = train_unfinished(list(trials), request_of, observer_of)
+    errors = train_unfinished(list(trials), request_of, observer_of)
     for folder in trials:
-        if folder in ended:
-            tune.report(_failed(folder, started, ended[folder]))
+        if folder in errors:
+            tune.report(_figures_of_failed(folder, started, errors[folder]))
         else:
-            tune.report(_report(plan, folder.name, started, len(trials), finished=True))
+            tune.report(_figures(plan, folder.name, started, len(trials), finished=True))
 
 
-def _failed(folder: Path, started: float, error: Exception) -> dict[str, Any]:
-    """The report of a failed trial for Ray; an unexpected error is written into its folder."""
+def _figures_of_failed(folder: Path, started: float, error: Exception) -> dict[str, Any]:
+    """The figures of a failed trial for Ray; writes the traceback of an unexpected error to its folder."""
     text, kind = one_line(error), type(error).__name__
     if not isinstance(error, MptctlError):
         write_traceback(folder / ERROR_NAME, error)
@@ -113,23 +114,31 @@ def _failed(folder: Path, started: float, error: Exception) -> dict[str, Any]:
 
 
 class _Reporter(Observer):
-    """Tells Ray of a trial after every validation, once its checkpoint is on the disk."""
+    """Reports a trial to Ray after every epoch, once its checkpoint is on the disk; arguments of `_figures`."""
 
     def __init__(self, plan: TrialPlan, name: str, started: float, together: int) -> None:
-        self._report = partial(_report, plan, name, started, together)
-        self._validated = False
+        self._figures = partial(_figures, plan, name, started, together)
+        self._is_validated = False
 
     def line(self, line: MetricsLine) -> None:
-        """Report an epoch when what it left can be resumed from."""
+        """Report to Ray at the first checkpoint after a validation, from which the trial can be resumed."""
         if line.event == "epoch":
-            self._validated = True
-        elif line.event == "checkpoint" and self._validated:
-            self._validated = False
-            tune.report(self._report(finished=False))
+            self._is_validated = True
+        elif line.event == "checkpoint" and self._is_validated:
+            self._is_validated = False
+            tune.report(self._figures(finished=False))
 
 
-def _report(plan: TrialPlan, name: str, started: float, together: int, *, finished: bool) -> dict[str, Any]:
-    """The figures of a trial for Ray; runs in lock-step share the seconds since their start."""
+def _figures(plan: TrialPlan, name: str, started: float, together: int, *, finished: bool) -> dict[str, Any]:
+    """The figures of a trial for Ray, read from its metrics.
+
+    Args:
+        plan: of all trials.
+        name: of the trial.
+        started: time of the start of its process, by `time.monotonic`.
+        together: trials of that process, among which the seconds since the start are divided.
+        finished: the trial is at its end.
+    """
     lines = read_metrics(RunDir(plan.folder / name).metrics)
     best, latest = best_epoch(lines), [line for line in lines if line.event == "epoch"][-1]
     assert best is not None, "a search has a validation part"

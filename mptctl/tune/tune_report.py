@@ -1,4 +1,4 @@
-"""The report of a search, as ``trials.json`` and ``--json`` have it, and the folder that it lies in."""
+"""The report of a search, for ``trials.json`` and ``--json``, and the kinds of folders of a search."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from mptctl.recipe import Recipe
 from mptctl.tune.space import Axis, Search, Value
 
 Status = Literal["waiting", "running", "done", "stopped", "failed"]
-# Every trial of the search, the choice and what it rests on.
+# The file with the report.
 TRIALS_NAME = "trials.json"
-# The chosen recipe.
+# The file with the chosen recipe.
 BEST_NAME = "best.yaml"
-# The file in which a trial that fails for an unexpected reason says so.
+# The file in the folder of a trial with the traceback of an unexpected error.
 ERROR_NAME = "error.txt"
-# The first line of the chosen recipe begins with it.
+# The begin of the first line of the chosen recipe.
 HEADLINE = "# Chosen by mptctl tune"
 
 
@@ -102,28 +102,28 @@ class TuneReport(Model):
 
     @property
     def budget(self) -> Budget:
-        """The limit that the choice has to keep."""
+        """The limit that the choice has to keep, with its confidence and the number of epochs."""
         return Budget(
             self.max_nfr, self.max_er_increase, self.confidence or Budget.confidence, max(1, self.epochs)
         )
 
     @property
     def error_bound(self) -> float | None:
-        """Largest validation error that the choice may have, a fraction; `within_bound` compares counts."""
+        """Largest validation error that the choice may have, a fraction; None with a limit on NFR."""
         if self.max_er_increase is None:
             return None
         return (self.reference.val_error.value or 0.0) + self.max_er_increase
 
     def trial(self, name: str) -> Trial:
-        """A trial by name."""
+        """The trial of a name."""
         return next(trial for trial in self.trials if trial.name == name)
 
 
 def is_search(folder: Path) -> bool:
-    """Says if a folder holds a search; ``trials.json`` is the first file of each."""
+    """Tells whether a folder holds a search, by its ``trials.json``, or else by its ``best.yaml``."""
     try:
-        found = json.loads((folder / TRIALS_NAME).read_bytes())
-        if isinstance(found, dict) and {"search", "trials", "split_fingerprint"} <= found.keys():
+        content = json.loads((folder / TRIALS_NAME).read_bytes())
+        if isinstance(content, dict) and {"search", "trials", "split_fingerprint"} <= content.keys():
             return True
     except (OSError, ValueError, RecursionError):
         pass
@@ -135,13 +135,13 @@ def is_search(folder: Path) -> bool:
 
 
 def is_trial(folder: Path) -> bool:
-    """Says if a folder among the trials was written by one, also by one that failed before it began."""
+    """Tells whether a folder holds a trial: a run, nothing, or the error of a trial that did not begin."""
     holds_at_most_an_error = all(item.name == ERROR_NAME for item in RUN.contents(folder))
     return holds_at_most_an_error or is_run(folder)
 
 
 TRIAL = Kind("trial", files=(*RUN.files, ERROR_NAME), folders=RUN.folders, marked=is_trial)
-# Ray is told to call its experiment so, and everything that it writes is below.
+# The folder that Ray writes to; its experiment is called ``search``.
 RAY = Kind("Ray's folder", folders={"search": Kind("experiment", whole=True)})
 SEARCH = Kind(
     "search",
@@ -152,9 +152,9 @@ SEARCH = Kind(
 
 
 def write_report(folder: Path, report: TuneReport) -> None:
-    """Write what is known of every trial.
+    """Write ``trials.json`` into the folder of a search.
 
     Raises:
-        StorageError: the disk is full, or the folder cannot be written.
+        StorageError: the disk is full, or the folder cannot be written into.
     """
     write_atomically(folder / TRIALS_NAME, (report.model_dump_json(indent=2) + "\n").encode())
