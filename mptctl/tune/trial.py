@@ -59,7 +59,7 @@ class TrialPlan:
     data_root: Path | None = None
 
     def settings(self, config: dict[str, Any]) -> list[TrialSettings]:
-        """The complete settings of the trials of a process, from Ray's ``config``: a list, or one by Optuna."""
+        """The complete settings of the trials of a process, from Ray's ``config``: a list, or Optuna's one."""
         points = config["points"] if "points" in config else [rounded_point(config)]
         return [complete_settings(self.recipe, point) for point in points]
 
@@ -114,7 +114,7 @@ def _figures_of_failed(folder: Path, started: float, error: Exception) -> dict[s
 
 
 class _Reporter(Observer):
-    """Reports a trial to Ray after every epoch, once its checkpoint is on the disk; arguments of `_figures`."""
+    """Reports a trial to Ray after every epoch, once a checkpoint is on the disk; arguments of `_figures`."""
 
     def __init__(self, plan: TrialPlan, name: str, started: float, together: int) -> None:
         self._figures = partial(_figures, plan, name, started, together)
