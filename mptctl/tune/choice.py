@@ -153,9 +153,7 @@ def near_least_of_trials(trials: Sequence[Trial], budget: Budget) -> str | None:
         return None
     least = min(int(nfr.count) for nfr in rates)
     level = budget.level(series=len(series_of(trials)))
-    return near_least_warning(
-        budget.max_nfr, least, int(rates[0].of), level, "a trial", "search larger k"
-    )
+    return near_least_warning(budget.max_nfr, least, int(rates[0].of), level, "a trial", "search larger k")
 
 
 def _check_errors(trials: Sequence[Trial], reference: Rate, budget: Budget) -> dict[str, BudgetCheck]:

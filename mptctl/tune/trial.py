@@ -59,7 +59,7 @@ class TrialPlan:
     data_root: Path | None = None
 
     def settings(self, config: dict[str, Any]) -> list[TrialSettings]:
-        """The complete settings of the trials of a process, from Ray's ``config``: a list, or Optuna's one."""
+        """The complete settings of the trials of a process, from Ray's ``config``: listed, or Optuna's."""
         points = config["points"] if "points" in config else [rounded_point(config)]
         return [complete_settings(self.recipe, point) for point in points]
 
