@@ -113,6 +113,7 @@ def add_classes(request: AddRequest, session: Session) -> AddReport:
     add_rows(model, arch, rows, 0.0)
     unshifted = _classify(model, arch, validation.features)
     constant = _find_constant(before, unshifted, validation.labels, known, request)
+    # From the checkpoint again, now with the constant.
     model = load_model(checkpoint)
     add_rows(model, arch, rows, constant)
     after = _classify(model, arch, validation.features)

@@ -83,6 +83,7 @@ def _measures_table(report: CalibrationReport) -> Table:
     titles = (
         ["figure", "value"] if report.scaled is None else ["figure", "as it is", temperature_title(report)]
     )
+    # Without a temperature the third cell of a line is left out.
     return Table([Column(title) for title in titles], [line[: len(titles)] for line in lines], name="Figures")
 
 

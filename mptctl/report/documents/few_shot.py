@@ -20,8 +20,8 @@ def few_shot_document(report: FewShotReport) -> Document:
         ("logistic regression", report.logistic.accuracy, report.logistic.ci95),
     )
     rows = [
-        [name, percent(accuracy), NOT_DEFINED if half is None else f"± {100 * half:.2f} points"]
-        for name, accuracy, half in scores
+        [name, percent(accuracy), NOT_DEFINED if half_width is None else f"± {100 * half_width:.2f} points"]
+        for name, accuracy, half_width in scores
     ]
     columns = [Column("classifier"), Column("accuracy"), Column("95 % interval")]
     return Document([Note(setting), Table(columns, rows)])

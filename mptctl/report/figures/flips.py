@@ -23,9 +23,9 @@ from mptctl.report.media.document import Drawing
 from mptctl.report.media.numbers import format_count, percent
 from mptctl.report.media.svg import FRESH, INK, LOST, NEW, OLD, SIZE, save_figure, shorten, style
 
-# Classes on each side of the flow at most, besides these two for all other predictions.
+# Classes on each side of the flow at most; all other predictions have these two labels.
 FLOW_CLASSES = 8
-REST = ("other old", "other new")
+OTHER_OLD, OTHER_NEW = "other old", "other new"
 LABEL_LENGTH = 15
 # Class pairs of the flow that its words name.
 NAMED = 5
@@ -161,7 +161,8 @@ def _draw_shift(report: FlipReport) -> Figure | None:
         axes.plot(x, y, color=colour, linewidth=1.2, label=f"{whose}, shifted")
         axes.scatter(x[:1], y[:1], color=colour, s=40, label=f"{whose} as it is")
     highest = max(point.nfr for curve in report.bias_sweep for point in curve.points)
-    axes.set(xlabel="error on all classes, %", ylabel="NFR, %", ylim=(0, 108 * highest or 1))
+    top = 108 * highest or 1  # 8 % above the highest point; without flips the axis still needs a height
+    axes.set(xlabel="error on all classes, %", ylabel="NFR, %", ylim=(0, top))
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, ncols=2)
     return figure
 
@@ -171,7 +172,7 @@ class _Flow(NamedTuple):
 
     Attributes:
         sources: true classes with most flips, on the left.
-        targets: their most frequent wrong predictions, on the right; the labels of `REST` come last.
+        targets: their most frequent wrong predictions, on the right; `OTHER_OLD` and `OTHER_NEW` come last.
         flips: by source and target.
         is_new: by target, whether its class is new.
     """
@@ -196,10 +197,12 @@ def _count_flow(pairs: list[PairRow]) -> _Flow:
     flips: Counter[tuple[str, str]] = Counter()
     is_new: dict[str, bool] = {}
     for pair in shown_pairs:
-        target = pair.answer if pair.answer in named else REST[pair.new_class]
+        other = OTHER_NEW if pair.new_class else OTHER_OLD
+        target = pair.answer if pair.answer in named else other
         flips[pair.label, target] += pair.flips
         is_new[target] = pair.new_class
-    return _Flow(sources, named + [label for label in REST if label in is_new], flips, is_new)
+    others = [label for label in (OTHER_OLD, OTHER_NEW) if label in is_new]
+    return _Flow(sources, named + others, flips, is_new)
 
 
 def _draw_flow(report: FlipReport) -> Figure | None:
