@@ -34,16 +34,16 @@ def _check_teacher(path: Path, meta: CheckpointMeta, split: Split) -> str | None
     """Return the warning for one teacher, or None; errors as of `check_teacher_splits`."""
     if meta.split_fingerprint in (None, split.fingerprint, split.file.extends):
         return None
-    theirs = _split_beside(path, meta)
-    if theirs is not None:
+    of_teacher = _split_beside(path, meta)
+    if of_teacher is not None:
         if (
-            split.fingerprint == theirs.extends
-            or split.file.manifest_fingerprint == theirs.manifest_fingerprint
+            split.fingerprint == of_teacher.extends
+            or split.file.manifest_fingerprint == of_teacher.manifest_fingerprint
         ):
             return None
-        if _divides_otherwise(theirs.request, split.file.request):
+        if _trains_on_held_out(of_teacher.request, split.file.request):
             raise CheckpointError(
-                f"{path}: its split holds out other pictures ({_division(theirs.request)}) than that of "
+                f"{path}: its split holds out other pictures ({_division(of_teacher.request)}) than that of "
                 f"{split.run_root} ({_division(split.file.request)}), so it may have trained on those held "
                 "out here; train it on this split, or use the --run-root of its own"
             )
@@ -63,18 +63,18 @@ def _split_beside(path: Path, meta: CheckpointMeta) -> SplitFile | None:
     return file if file.fingerprint == meta.split_fingerprint else None
 
 
-def _divides_otherwise(theirs: SplitRequest, ours: SplitRequest) -> bool:
+def _trains_on_held_out(of_teacher: SplitRequest, of_run: SplitRequest) -> bool:
     """Tell whether a teacher's split surely trains on pictures of the same source that the run's holds out.
 
     A split that holds out more, with the same seed, holds out everything that the other one does, so a
     teacher of it is safe. A folder of pictures in another place is not taken for the same source: it may be
     an earlier state of the data, on which an old model in production was trained.
     """
-    if (theirs.source, theirs.place) != (ours.source, ours.place):
+    if (of_teacher.source, of_teacher.place) != (of_run.source, of_run.place):
         return False
-    if ours.source not in CIFAR_SIZES and theirs.data_root != ours.data_root:
+    if of_run.source not in CIFAR_SIZES and of_teacher.data_root != of_run.data_root:
         return False
-    return theirs.seed != ours.seed or theirs.val_fraction < ours.val_fraction
+    return of_teacher.seed != of_run.seed or of_teacher.val_fraction < of_run.val_fraction
 
 
 def _division(request: SplitRequest) -> str:

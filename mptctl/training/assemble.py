@@ -222,7 +222,7 @@ def cache_logits(
 def build_loaders(
     request: RunRequest, plan: RunPlan, progress: Progress = tell_nobody, logits: SharedLogits | None = None
 ) -> Loaders:
-    """Open the loaders of the training part and of the validation part, and decode pictures that are kept.
+    """Open the loaders of training and validation part; those with pictures in memory decode these now.
 
     Args:
         request: gives the folder of decoded pictures.

@@ -47,7 +47,7 @@ class Estimate(Model):
     step_seconds: float = Field(description="of an optimizer step, teachers included")
     seconds: float = Field(description="to the end of the run, validation included")
     teacher_seconds: float = Field(
-        0.0, description="of these, the teachers' answers, which runs in lock-step ask for once"
+        0.0, description="of these, the teachers' forward passes, which runs in lock-step share"
     )
     memory_mb: float = Field(
         0.0,

@@ -79,14 +79,14 @@ def train_in_lockstep(requests: Sequence[RunRequest], observers: Sequence[Observ
             for request in requests
         ]
         group, parts = ProcessGroup(), RunParts(logits={})
-        held = []
+        locked = []
         for place, request in enumerate(requests):
             with _keep_failure(ended, place):
                 hold_folder(request, group, stack)
-                held.append(place)
+                locked.append(place)
         stop = stack.enter_context(stop_on_signals())
         begun = []
-        for place in held:
+        for place in locked:
             with _keep_failure(ended, place):
                 run = begin_run(requests[place], observers[place], device, group, stop, stack, parts)
                 begun.append((place, run, _random_state(device)))

@@ -90,26 +90,28 @@ def choose_threads(request: RunRequest, device: torch.device) -> tuple[RunReques
     if is_set or device.type != "cpu" or cores == 1 or world_size() > 1:
         return request, []
     decisive = request.recipe.model_dump(mode="json", include=_DECISIVE)
-    model = json.dumps(decisive | {"classes": request.num_classes, "refs": len(request.refs)}, sort_keys=True)
+    decisive |= {"classes": request.num_classes, "refs": len(request.refs)}
+    model_key = json.dumps(decisive, sort_keys=True)
     is_busy = os.getloadavg()[0] > BUSY * cores
-    kept = None if is_busy else next((kept for kept in read_kept_threads() if kept.model == model), None)
-    if kept is None:
+    usable = [] if is_busy else [timing for timing in read_kept_threads() if timing.model == model_key]
+    timing = usable[0] if usable else None
+    if timing is None:
         step_ms = {threads: 1000 * seconds for threads, seconds in time_threads(request, device, cores)}
         recipe = request.recipe
-        kept = KeptThreads(
+        timing = KeptThreads(
             machine=machine_key(),
-            model=model,
+            model=model_key,
             name=f"{recipe.model.arch} at {recipe.data.image_size} pixels, "
             f"batches of {recipe.optim.batch_size}, {recipe.method.name}",
             threads=choose_fastest(step_ms),
             step_ms=step_ms,
         )
         if not is_busy:
-            keep_threads(kept)
-    torch.set_num_threads(kept.threads)
-    steps = ", ".join(f"{threads}: {kept.step_ms[threads]:.0f}" for threads in sorted(kept.step_ms))
-    note = f"threads: {kept.threads}; milliseconds of a step with {steps} (runtime.threads says otherwise)"
-    return _with_threads(request, kept.threads), [note]
+            keep_threads(timing)
+    torch.set_num_threads(timing.threads)
+    steps = ", ".join(f"{threads}: {timing.step_ms[threads]:.0f}" for threads in sorted(timing.step_ms))
+    note = f"threads: {timing.threads}; milliseconds of a step with {steps} (runtime.threads says otherwise)"
+    return _with_threads(request, timing.threads), [note]
 
 
 def _with_threads(request: RunRequest, threads: int) -> RunRequest:

@@ -63,7 +63,7 @@ class NonFiniteGuard:
         self._groups = [[b for b in model.buffers() if b.dtype == one] for one in types]
         self.skip = torch.zeros((), device=device)  # the type that fused optimizers expect of found_inf
         self._can_look = device.type == "cpu"  # reading a number waits for nothing there
-        self._kept = self._flat()
+        self._copies = self._copy_buffers()
         self._seen: list[_CheckedStep] = []
         self._names: list[str] = []
         self._steps = 0
@@ -72,12 +72,12 @@ class NonFiniteGuard:
         """Copy the buffers for `restore`, unless a step has failed already."""
         if self._can_look:
             if self.skip.item() == 0:
-                self._kept = self._flat()
+                self._copies = self._copy_buffers()
             return
         # On joined buffers: a launch for each buffer of a deep network would cost more than all other checks.
         failed = self.skip > 0
-        pairs = zip(self._kept, self._flat(), strict=True)
-        self._kept = [torch.where(failed, kept, now) for kept, now in pairs]
+        pairs = zip(self._copies, self._copy_buffers(), strict=True)
+        self._copies = [torch.where(failed, copy, now) for copy, now in pairs]
 
     def check(self, terms: dict[str, Tensor], gradients: dict[str, Tensor]) -> None:
         """Set `skip` if the loss or the gradients of a step are not finite.
@@ -135,12 +135,12 @@ class NonFiniteGuard:
 
     def restore(self) -> None:
         """Set the model's buffers to their values before the step that failed."""
-        for whole, group in zip(self._kept, self._groups, strict=True):
+        for whole, group in zip(self._copies, self._groups, strict=True):
             parts = torch.split(whole, [buffer.numel() for buffer in group])
-            for kept, buffer in zip(parts, group, strict=True):
-                buffer.copy_(kept.view_as(buffer))
+            for copy, buffer in zip(parts, group, strict=True):
+                buffer.copy_(copy.view_as(buffer))
 
-    def _flat(self) -> list[Tensor]:
+    def _copy_buffers(self) -> list[Tensor]:
         """Copy all buffers, into one flat tensor for each type."""
         return [torch.cat([b.detach().reshape(-1) for b in group]) for group in self._groups]
 
