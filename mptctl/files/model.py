@@ -82,12 +82,13 @@ def read_as(kind: Any, value: object) -> object:
         return [read_as(Any, item) for item in value]
     if Any in kinds and isinstance(value, dict):
         return {key: read_as(Any, item) for key, item in value.items()}
-    for each in kinds:
-        if isinstance(value, list | tuple) and get_origin(each) in (list, tuple) and get_args(each):
-            item_types = _item_types(each, len(value))
+    for choice in kinds:
+        if isinstance(value, list | tuple) and get_origin(choice) in (list, tuple) and get_args(choice):
+            item_types = _item_types(choice, len(value))
             return [read_as(item_type, item) for item_type, item in zip(item_types, value, strict=True)]
-        if isinstance(value, dict) and get_origin(each) is dict:
-            return {key: read_as(get_args(each)[1], item) for key, item in value.items()}
+        if isinstance(value, dict) and get_origin(choice) is dict:
+            value_type = get_args(choice)[1]
+            return {key: read_as(value_type, item) for key, item in value.items()}
     return value
 
 

@@ -306,8 +306,8 @@ def _shortage(path: Path, error: OSError, needed: int | None) -> str:
 def _own_descriptor(path: Path) -> int | None:
     """The descriptor that a path such as ``/dev/fd/N`` or ``/dev/stdout`` names; None for other paths."""
     name = os.path.abspath(path)
-    found = _DESCRIPTOR.fullmatch(name)
-    return _STANDARD.get(name) if found is None else int(found[1])
+    match = _DESCRIPTOR.fullmatch(name)
+    return _STANDARD.get(name) if match is None else int(match[1])
 
 
 def _is_stream(path: Path) -> bool:

@@ -65,8 +65,9 @@ def refuse_unknown_keys(text: str, keys: Collection[str], where: str) -> None:
     """
     for node, _ in _compose(text).value:
         if node.value not in keys and not difflib.get_close_matches(node.value, keys, 1, MISSPELT):
-            line = node.start_mark.line + 1
-            raise UsageError(f"{where}: line {line}: unknown key; valid: {', '.join(keys)}")
+            raise UsageError(
+                f"{where}: line {node.start_mark.line + 1}: unknown key; valid: {', '.join(keys)}"
+            )
 
 
 class _TextLoader(yaml.BaseLoader):  # type: ignore[misc]  # yaml ships no types

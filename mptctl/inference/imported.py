@@ -27,7 +27,7 @@ from mptctl.recipe.picture_words import describe_evaluation_pictures
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """What was found out about a model that is brought in.
+    """Description and validation result of a model that `import` brings in.
 
     Attributes:
         lines: text for the user: classes, pictures, and validation error or why there is none.

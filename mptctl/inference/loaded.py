@@ -170,8 +170,9 @@ class LoadedRun:
             ) from error
         finally:
             loader.close()
-        ids = split.ids(rows)
-        return answers_from_logits(str(self.path), ids, logits[rows], self.class_names, tuple(left_out))
+        return answers_from_logits(
+            str(self.path), split.ids(rows), logits[rows], self.class_names, tuple(left_out)
+        )
 
 
 def load_run(run: str, session: Session) -> LoadedRun:
@@ -204,8 +205,7 @@ def _read_picture(picture: Any) -> Tensor:
     if isinstance(picture, str | os.PathLike):
         path = os.fspath(picture)
         try:
-            data = Path(path).read_bytes()
-            return decode(data, check_file(path).kind, path)
+            return decode(Path(path).read_bytes(), check_file(path).kind, path)
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror}); name a JPEG or PNG file") from error
         except DataError as error:

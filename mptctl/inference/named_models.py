@@ -70,8 +70,7 @@ def load_predictions(
         CheckpointError: a checkpoint is missing, damaged, or knows classes that the split does not.
         UsageError: there is no split, or no such device.
     """
-    loaded = _load(names, session, part, renamed)
-    return loaded.for_roles({role: role for role in names})
+    return _load(names, session, part, renamed).for_roles({role: role for role in names})
 
 
 def load_updates(

@@ -60,7 +60,7 @@ def find_split_of_models(paths: list[Path], session: Session) -> Split:
 
 
 def _find_stored_split(paths: list[Path], run_root: Path) -> Split:
-    """Find the split that runs keep in their own folders, or of their common run root, or of ``run_root``.
+    """Find the split in runs' own folders, else in their common run root, else in ``run_root``.
 
     Errors are those of `find_split_of_models`.
     """

@@ -168,7 +168,7 @@ class _Race(NamedTuple):
             None if none is clearly better.
         """
         level = 1 - (1 - LEVEL) / len(others)  # Bonferroni: so that all intervals hold jointly
-        right = {way: np.empty(0, dtype=bool) for way in (current, *others)}
+        right = {preparation: np.empty(0, dtype=bool) for preparation in (current, *others)}
         total = len(self.samples.rows)
         size = self.samples.plan.batch_size
         for start in range(0, total, size):
@@ -176,23 +176,30 @@ class _Race(NamedTuple):
             # A preparation with the same first batch as the current one drops out; later that may be chance.
             remaining = right if start else is_right
             right = {
-                way: np.concatenate([right[way], is_right.get(way, is_right[current])]) for way in remaining
+                preparation: np.concatenate(
+                    [right[preparation], is_right.get(preparation, is_right[current])]
+                )
+                for preparation in remaining
             }
             self.progress("pictures prepared in other ways", len(right[current]), total)
-            for way in others:
-                if way in right and _error_change(right[current], right[way], level)[0] > 0:
-                    del right[way]
+            for preparation in others:
+                if preparation in right and _error_change(right[current], right[preparation], level)[0] > 0:
+                    del right[preparation]
             if len(right) == 1 or time.monotonic() > self.deadline:
                 break
-        changes = {way: _error_change(right[current], right[way], level) for way in right if way != current}
-        better = [way for way, (_, upper) in changes.items() if upper < 0]
+        changes = {
+            preparation: _error_change(right[current], right[preparation], level)
+            for preparation in right
+            if preparation != current
+        }
+        better = [preparation for preparation, (_, upper) in changes.items() if upper < 0]
         if not better:
             return None
-        best = max(better, key=lambda way: np.count_nonzero(right[way]))
+        best = max(better, key=lambda preparation: np.count_nonzero(right[preparation]))
         return BetterPreparation(best, error=_error(right[best]), error_before=_error(right[current]))
 
     @torch.no_grad()
-    def _predict(self, ways: list[Preparation], part: slice) -> dict[Preparation, NDArray[np.bool_]]:
+    def _predict(self, preparations: list[Preparation], part: slice) -> dict[Preparation, NDArray[np.bool_]]:
         """Predict a slice of the samples; return for each preparation whether predictions are right, (n,).
 
         A preparation that gives the same pictures as the first one is left out.
@@ -200,7 +207,7 @@ class _Race(NamedTuple):
         plan, device = self.samples.plan, self.samples.plan.device
         targets = torch.from_numpy(self.samples.targets[part]).to(device)
         crops: dict[tuple[int, Interpolation], list[Tensor]] = {
-            (data.resized_side, data.interpolation): [] for data, _ in ways
+            (data.resized_side, data.interpolation): [] for data, _ in preparations
         }
         for row in self.samples.rows[part].tolist():
             stored = plan.picture(row)  # one at a time: a photograph takes many MB
@@ -209,7 +216,7 @@ class _Race(NamedTuple):
         stacked = {key: torch.stack(pictures).to(device) for key, pictures in crops.items()}
         first: Tensor | None = None
         right: dict[Preparation, NDArray[np.bool_]] = {}
-        for data, reverses_channels in ways:
+        for data, reverses_channels in preparations:
             batch = stacked[data.resized_side, data.interpolation]
             images = channels_first(Normalisation(data, device)(batch))
             images = images.flip(1) if reverses_channels else images

@@ -207,7 +207,7 @@ def _refuse_unknown_classes(checkpoint: Checkpoint, split: Split, renamed: froze
 
 
 def _evaluation_settings(data: DataRecipe) -> DataRecipe:
-    """A recipe with the keys that only training uses at their defaults; equal if evaluation is the same."""
+    """Copy a recipe with training-only keys at their defaults; copies are equal if evaluation is the same."""
     defaults = DataRecipe.model_validate({})
     return data.model_copy(update={key: getattr(defaults, key) for key in list_marked_keys("data", TRAINING)})
 

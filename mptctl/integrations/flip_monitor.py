@@ -72,9 +72,8 @@ class FlipMonitor:
         labels = list(labels) if isinstance(labels, Iterator) else labels
         _refuse_unusable_labels(labels)
         test = InMemory.of(labels, ids, classes, old_classes)
-        counted = test.labels != IGNORED
-        answers = test.predictions("old", old, is_old=True, counted=counted)
-        self._begin(answers, test.ids, test.classes, test.old_classes, say)
+        predictions = test.predictions("old", old, is_old=True, counted=test.labels != IGNORED)
+        self._begin(predictions, test.ids, test.classes, test.old_classes, say)
 
     @classmethod
     def from_file(

@@ -132,8 +132,12 @@ def _check_gpu() -> Check:
     try:
         torch.ones(8, device="cuda").sum().item()
     except RuntimeError as error:
-        text = one_line(error)[:80]
-        return Check(name="GPU", state="unusable", found=text, advice="check the driver with nvidia-smi")
+        return Check(
+            name="GPU",
+            state="unusable",
+            found=one_line(error)[:80],
+            advice="check the driver with nvidia-smi",
+        )
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return Check(name="GPU", state="ok", found=", ".join(names))
 
@@ -173,8 +177,9 @@ def _check_dali() -> Check:
         pipe.build()
         pipe.run()
     except Exception as error:  # DALI raises many kinds
-        text = one_line(error)[:80]
-        return Check(name="DALI", state="unusable", found=text, advice="set data.loader=threaded")
+        return Check(
+            name="DALI", state="unusable", found=one_line(error)[:80], advice="set data.loader=threaded"
+        )
     return Check(name="DALI", state="ok", found=str(version))
 
 

@@ -16,7 +16,7 @@ from mptctl.machine.importing import is_importing
 
 
 class StopRequest:
-    """Whether a signal has asked the program to stop; true in conditions once one has.
+    """A request to stop, made by a signal; false in conditions until a signal comes.
 
     Attributes:
         signum: number of the signal; None before one comes.
@@ -66,24 +66,24 @@ def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]
     Args:
         request: records the signals; default: a new one.
     """
-    asked = StopRequest() if request is None else request
+    stop = StopRequest() if request is None else request
     if threading.current_thread() is not threading.main_thread():
-        yield asked
+        yield stop
         return
 
     is_import_itself = is_importing(sys._getframe())
 
     def handle(signum: int, frame: FrameType | None) -> None:
-        if asked:
+        if stop:
             os._exit(128 + signum)
         if is_importing(frame) and not is_import_itself:  # sent again until the import is over
             threading.Timer(0.05, os.kill, (os.getpid(), signum)).start()
         else:
-            asked.receive(signum)
+            stop.receive(signum)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield asked
+        yield stop
     except MptctlError:
         if world_size() > 1:
             # The launcher sends SIGTERM to all workers when one ends; this worker still has to report its

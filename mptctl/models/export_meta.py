@@ -19,7 +19,7 @@ KEY = "mptctl"
 
 
 class Preprocessing(Model):
-    """How a decoded RGB picture is resized, cropped and normalised into the model's input."""
+    """The steps from a decoded RGB picture to the model's input: resizing, crop, normalisation."""
 
     resize: int = Field(
         description="shorter side after resizing, in pixels: with antialiasing, as torchvision"
@@ -67,9 +67,10 @@ class ExportMeta(Model):
         Args:
             arch: architecture to name instead of the model's own network; None: the model's own.
         """
-        data = self.preprocessing.recipe_keys()
         model = self.model if arch is None else {"arch": arch}
-        return validate_recipe({"data": data, "model": model}, "an exported model")
+        return validate_recipe(
+            {"data": self.preprocessing.recipe_keys(), "model": model}, "an exported model"
+        )
 
 
 def parse_export_meta(text: str | None, path: Path) -> ExportMeta | None:
@@ -89,16 +90,16 @@ def parse_export_meta(text: str | None, path: Path) -> ExportMeta | None:
         return None
     try:
         meta = ExportMeta.model_validate_json(text)
-        beside = sidecar(path)
-        same = not beside.is_file() or ExportMeta.model_validate_json(beside.read_bytes()) == meta
+        sidecar = sidecar_path(path)
+        is_same = not sidecar.is_file() or ExportMeta.model_validate_json(sidecar.read_bytes()) == meta
     except (ValidationError, OSError) as error:
         raise CheckpointError(
             f"{path}: damaged: what it says of itself cannot be read ({one_line(error)[:120]}); export it "
             "again"
         ) from error
-    if not same:
+    if not is_same:
         raise CheckpointError(
-            f"{path}: changed since it was exported: {beside.name} beside it says something else; export it "
+            f"{path}: changed since it was exported: {sidecar.name} beside it says something else; export it "
             "again"
         )
     return meta
@@ -133,6 +134,6 @@ def refuse_changed(meta: ExportMeta, content: str, path: Path) -> None:
         )
 
 
-def sidecar(path: Path) -> Path:
+def sidecar_path(path: Path) -> Path:
     """The path of the JSON file beside an exported model: ``NAME.onnx.json`` for ``NAME.onnx``."""
     return path.with_name(f"{path.name}.json")

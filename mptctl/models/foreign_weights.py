@@ -43,7 +43,7 @@ def rename_weights(model: nn.Module, arch: str, state: Mapping[str, Tensor]) -> 
 
 
 def _without_prefix(state: Mapping[str, Tensor], own_name: str) -> dict[str, Tensor]:
-    """Remove the prefix that a name ending in ``.own_name`` has before it from all names."""
+    """Remove from all names the prefix that stands before ``own_name`` in one of them, if there is one."""
     prefix = next((name.removesuffix(own_name) for name in state if name.endswith(f".{own_name}")), "")
     return {name.removeprefix(prefix): tensor for name, tensor in state.items()}
 

@@ -128,7 +128,7 @@ def write_import(
 
 
 def _existing(overwrite: bool) -> Existing:
-    """What happens to a run in the folder."""
+    """The treatment of a run that is already in the folder."""
     return "replace" if overwrite else "refuse for good"
 
 

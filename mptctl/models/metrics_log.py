@@ -145,7 +145,7 @@ def parse_metrics(content: str, path: Path) -> list[MetricsLine]:
 
 
 def steps_logged_after(path: Path, step: int) -> int:
-    """Number of steps that a log goes beyond ``step``; negative if it ends before, 0 if it is empty."""
+    """Number of steps from ``step`` to a log's last one; negative if the log ends before, 0 without lines."""
     return max((line.step for line in read_metrics(path)), default=step) - step
 
 
@@ -159,10 +159,11 @@ def truncate_metrics(path: Path, step: int, *, validated: bool) -> None:
         step: optimizer steps done in the checkpoint.
         validated: the checkpoint was saved after the validation of its step.
     """
-    kept = []
-    for line in read_metrics(path):
-        will_be_validated_again = line.event == "epoch" and line.step == step and not validated
-        if line.step <= step and line.event != "done" and not will_be_validated_again:
-            kept.append(line)
+
+    def is_written_again(line: MetricsLine) -> bool:
+        is_own_validation = line.event == "epoch" and line.step == step
+        return line.step > step or line.event == "done" or (is_own_validation and not validated)
+
+    kept = [line for line in read_metrics(path) if not is_written_again(line)]
     text = "".join(line.model_dump_json(exclude_none=True) + "\n" for line in kept)
     write_atomically(path, text.encode())

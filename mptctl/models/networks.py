@@ -246,7 +246,7 @@ def _can_be_built(arch: str, image_size: int) -> bool:
 
 
 def _find_size_fault(model: nn.Module, image_size: int) -> str | None:
-    """Run a network on shapes alone; return why it takes no pictures of a size, or None if it takes them.
+    """Run a network on shapes alone, and return its error for pictures of a size; None without an error.
 
     Leaves the network in training mode.
     """
@@ -264,7 +264,7 @@ def _find_size_fault(model: nn.Module, image_size: int) -> str | None:
 
 
 def _suggest_larger_size(arch: str, image_size: int, fault: str, takes: Callable[[int], bool]) -> None:
-    """Raise UsageError with the next larger picture size that a network takes; return if it takes none.
+    """Raise UsageError that suggests the next larger size; return if none to `LARGEST_SIZE` is taken.
 
     Args:
         arch: the architecture's name.

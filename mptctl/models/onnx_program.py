@@ -64,9 +64,9 @@ def onnx_content(proto: Any) -> str:
     """SHA-256 of an ONNX model without mptctl's description, in hexadecimal; ``proto`` is not changed."""
     bare = type(proto)()
     bare.CopyFrom(proto)
-    kept = [entry for entry in proto.metadata_props if entry.key != KEY]
+    other_entries = [entry for entry in proto.metadata_props if entry.key != KEY]
     del bare.metadata_props[:]
-    bare.metadata_props.extend(kept)
+    bare.metadata_props.extend(other_entries)
     return hashlib.sha256(bare.SerializeToString(deterministic=True)).hexdigest()
 
 

@@ -162,7 +162,7 @@ Existing = Literal["refuse", "refuse for good", "keep", "replace"]
 
 
 def existing_by_flags(*, resume: bool, overwrite: bool) -> Existing:
-    """What happens to a folder's content by ``--resume`` and ``--overwrite``."""
+    """The treatment of a folder's content that ``--resume`` and ``--overwrite`` ask for."""
     if resume:
         return "keep"
     return "replace" if overwrite else "refuse"

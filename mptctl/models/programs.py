@@ -43,7 +43,10 @@ def read_exported(path: Path) -> tuple[ExportMeta, dict[str, Tensor], str | None
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, Tensor], ExportMeta | None]:
-    """Read a safetensors file: its state dict, and its description, None if `export` did not write it.
+    """Read the state dict in a safetensors file, and the description that `export` wrote into the file.
+
+    Returns:
+        The state dict and the description; None for files of other programs.
 
     Raises:
         UsageError: safetensors is not installed.
@@ -78,9 +81,11 @@ def tensors_content(state: dict[str, Tensor]) -> str:
 
 
 def read_onnx_state(path: Path) -> tuple[dict[str, Tensor], ExportMeta | None]:
-    """Read an ONNX model as a state dict of bytes, and its description; None if `export` did not write it.
+    """Read an ONNX model as a state dict, and the description that `export` wrote into the file.
 
-    The state dict has the uint8 tensors "program" and "meta", the description as JSON.
+    Returns:
+        The state dict, with the uint8 tensors "program" and "meta" (the description as JSON), and the
+        description; None for models of other programs.
 
     Raises:
         UsageError, CheckpointError: as `read_onnx`.

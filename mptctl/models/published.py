@@ -100,7 +100,7 @@ def find_hub_model(path: Path) -> HubModel | None:
 
 
 def _find_weights(path: Path) -> Path:
-    """The weights file in a folder, or ``path`` itself if it is a file; it need not exist."""
+    """The weights file in a folder, or ``path`` itself if it is no folder; the file need not exist."""
     if not path.is_dir():
         return path
     files = [path / name for name in WEIGHTS]

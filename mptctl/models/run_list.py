@@ -93,8 +93,7 @@ def _run_folders(run_root: Path) -> Iterator[Path]:
 
 def _numeric_sort_key(name: str) -> list[tuple[int, str]]:
     """Sort key that orders numbers in names by value, and numbers before other text."""
-    pieces = re.findall(r"(\d*)(\D*)", name)
-    return [(int(digits) if digits else 10**9, text) for digits, text in pieces]
+    return [(int(digits) if digits else 10**9, text) for digits, text in re.findall(r"(\d*)(\D*)", name)]
 
 
 def _describe_run(folder: Path, name: str) -> _DescribedRun:
@@ -129,7 +128,7 @@ def _describe_run(folder: Path, name: str) -> _DescribedRun:
     state: RunState = "finished" if run.is_finished() else "interrupted"
     if is_imported:
         state = "imported"
-    known = {
+    update = {
         "state": state if free else "running",
         "method": None if is_imported else recipe.method.name,
         "epoch": lines[-1].epoch if lines else None,
@@ -137,7 +136,7 @@ def _describe_run(folder: Path, name: str) -> _DescribedRun:
         "val_error": None if best is None else best.meta.best_error,
     }
     return _DescribedRun(
-        entry.model_copy(update=known),
+        entry.model_copy(update=update),
         None if best is None else best.digest,
         frozenset(() if checkpoint is None else checkpoint.meta.teachers.values()),
     )

@@ -20,7 +20,7 @@ from mptctl.files import Model, output_file, scratch_folder, write_atomically
 from mptctl.inference.own_models import load_named_checkpoints
 from mptctl.inference.predict import compute_outputs, load_onto
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
-from mptctl.models.export_meta import ExportMeta, Preprocessing, sidecar
+from mptctl.models.export_meta import ExportMeta, Preprocessing, sidecar_path
 from mptctl.models.programs import PROGRAMS
 from mptctl.names import ExportFormat, Quantization, Session
 from mptctl.recipe import DataRecipe
@@ -129,7 +129,7 @@ def export(request: ExportRequest, session: Session) -> ExportReport:
         export = _export_and_read_back(request, checkpoint, split, load_model(checkpoint).eval(), path)
         report = _compare_logits(request, checkpoint, export, split, target, session)
     _refuse_difference(report)
-    description = sidecar(target)
+    description = sidecar_path(target)
     # An old description goes first: after a kill between the two writes it would contradict the new file.
     with suppress(OSError):  # the next line reports what is wrong with the folder
         description.unlink()
@@ -278,7 +278,7 @@ def _compare_logits(
     return ExportReport(
         run=str(checkpoint.path),
         file=str(target),
-        described=str(sidecar(target)),
+        described=str(sidecar_path(target)),
         format=request.format,
         quantized=request.quantize,
         bytes=0,

@@ -10,7 +10,7 @@ import torch
 
 import mptctl.release.exporting as exporting
 from mptctl.models.checkpoint import load_checkpoint, load_model, save_checkpoint
-from mptctl.models.export_meta import sidecar
+from mptctl.models.export_meta import sidecar_path
 from tests.common import CommandLine
 from tests.integrations.exports import NEEDS, need
 
@@ -36,7 +36,7 @@ def test_row_35_an_export_that_says_something_else_is_not_written(
     assert (out.returncode, out.stdout) == (3, ""), out.stderr
     assert "not written: logits differ by up to 0.5 " in out.stderr
     assert file.read_bytes() == b""
-    assert not sidecar(file).exists()
+    assert not sidecar_path(file).exists()
 
 
 @pytest.mark.parametrize("where", ["OLD", "NEW", "teacher", "run folder"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mptctl.data.split import make_split
-from mptctl.models.export_meta import sidecar
+from mptctl.models.export_meta import sidecar_path
 from mptctl.names import Session
 from mptctl.release.exporting import ExportReport, ExportRequest, export
 from mptctl.training.request import RunRequest
@@ -50,5 +50,5 @@ def exported_copy(root: Path, format_: str, folder: Path) -> Path:
     need(format_)
     if format_ not in _MADE:
         _MADE[format_] = Path(exported(root, format_, root.parent / f"new.{format_}").file)
-    shutil.copy(sidecar(_MADE[format_]), folder)
+    shutil.copy(sidecar_path(_MADE[format_]), folder)
     return Path(shutil.copy(_MADE[format_], folder))

@@ -16,7 +16,7 @@ from mptctl.data.split import load_split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.inference.loaded import load_run
 from mptctl.models.checkpoint import load_checkpoint, load_model, save_checkpoint
-from mptctl.models.export_meta import ExportMeta, sidecar
+from mptctl.models.export_meta import ExportMeta, sidecar_path
 from mptctl.models.networks import SMALL_NETS, build_model
 from mptctl.names import READ_FORMATS, ExportFormat, Session
 from tests.common import CommandLine
@@ -39,7 +39,7 @@ def test_an_export_answers_as_its_checkpoint(
     assert (report["format"], report["pictures"]) == (format_, len(split.indices("val")))
     assert report["max_difference"] <= 1e-4
     assert (report["answers_differ"], report["negative_flips"]) == (0, 0)
-    meta = ExportMeta.model_validate_json(sidecar(file).read_bytes())
+    meta = ExportMeta.model_validate_json(sidecar_path(file).read_bytes())
     checkpoint = load_checkpoint(exports_root / "new" / "best.pt")
     assert meta.class_names == checkpoint.meta.class_names
     assert meta.split_fingerprint == split.fingerprint
@@ -99,7 +99,7 @@ def test_every_small_network_can_be_exported(
     save_checkpoint(root / "new" / "best.pt", meta, model.state_dict())
     report = exported(root, format_, tmp_path / f"x.{format_}")
     assert report.max_difference < 1e-4
-    said = ExportMeta.model_validate_json(sidecar(Path(report.file)).read_bytes())
+    said = ExportMeta.model_validate_json(sidecar_path(Path(report.file)).read_bytes())
     assert said.preprocessing.resize == size + 2
 
 
@@ -129,7 +129,7 @@ def test_rounding_is_an_update_whose_flips_are_counted(
     out = mptctl("export", "new", *flags)
     assert out.returncode == 0, out.stderr
     assert "right predictions turned wrong" in out.stdout
-    assert ExportMeta.model_validate_json(sidecar(file).read_bytes()).quantized == kind
+    assert ExportMeta.model_validate_json(sidecar_path(file).read_bytes()).quantized == kind
     assert file.stat().st_size < 0.7 * exported_copy(exports_root, "onnx", tmp_path).stat().st_size
 
 
@@ -141,7 +141,7 @@ def test_a_tolerance_is_kept(exports_root: Path, tmp_path: Path, mptctl: Command
     assert (out.returncode, out.stdout) == (3, "")
     assert "logits differ by up to" in out.stderr
     assert file.read_bytes() == before
-    assert sidecar(file).is_file()
+    assert sidecar_path(file).is_file()
 
 
 @pytest.mark.parametrize("format_", READ_FORMATS)
@@ -164,7 +164,7 @@ def test_a_changed_export_is_refused(
 
 def test_a_description_that_was_edited_is_refused(exports_root: Path, tmp_path: Path) -> None:
     file = exported_copy(exports_root, "safetensors", tmp_path)
-    told = sidecar(file)
+    told = sidecar_path(file)
     told.write_text(told.read_text().replace('"0"', '"1"', 1))
     with pytest.raises(CheckpointError, match="says something else"):
         load_checkpoint(file)

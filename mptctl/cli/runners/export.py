@@ -8,7 +8,7 @@ import typer
 
 from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.cli.show import show
-from mptctl.models.export_meta import sidecar
+from mptctl.models.export_meta import sidecar_path
 from mptctl.names import Session
 from mptctl.release.export_formats import DESCRIPTION, export_kind
 from mptctl.release.exporting import ExportReport, ExportRequest, export, refuse_contradictions
@@ -32,7 +32,7 @@ def export_and_show(request: ExportRequest, checkpoint: Path, session: Session, 
     file = request.file(checkpoint)
     outputs = Outputs()
     outputs.add_file("--out", file, export_kind(request.format))
-    outputs.add_file("--out", sidecar(file), DESCRIPTION)
+    outputs.add_file("--out", sidecar_path(file), DESCRIPTION)
     outputs.check(files_read_for([request.run], session.run_root), prints=as_json)
     with showing_progress(session) as session:
         report = export(request, session)
