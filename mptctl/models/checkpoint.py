@@ -141,7 +141,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
             f"{path}: not a checkpoint of mptctl; bring a state dict in with mptctl import {path} "
             "--arch NAME --class-names FILE"
         )
-    return checkpoint_in(content, path)
+    return verify_checkpoint(content, path)
 
 
 def is_checkpoint(content: object) -> bool:
@@ -149,7 +149,7 @@ def is_checkpoint(content: object) -> bool:
     return isinstance(content, dict) and content.get("format") == FORMAT
 
 
-def checkpoint_in(content: dict[str, Any], path: Path) -> Checkpoint:
+def verify_checkpoint(content: dict[str, Any], path: Path) -> Checkpoint:
     """Verify the unpickled content of a checkpoint file and return it as a `Checkpoint`.
 
     Args:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mptctl.errors import CheckpointError
 from mptctl.models.checkpoint import CheckpointMeta
-from mptctl.models.metrics_log import MetricsLine, came_to_end, read_metrics
+from mptctl.models.metrics_log import MetricsLine, ends_as_finished, read_metrics
 from mptctl.models.run_folder import RunDir
 
 
@@ -43,7 +43,7 @@ def describe_unfinished(path: Path, meta: CheckpointMeta) -> Unfinished | None:
     file = path.resolve()
     run = RunDir(file.parent)
     lines = _read_log(run)
-    if lines and not came_to_end(lines):
+    if lines and not ends_as_finished(lines):
         last = lines[-1]
         totals = [line.total_steps for line in lines if line.total_steps is not None]
         stopped = f", stopped at step {last.step:,} of {totals[-1]:,}" if totals else ""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mptctl.errors import StorageError, UsageError
 from mptctl.files import storage_error
-from mptctl.models.ownership import LOCK, Existing, Kind, refuse_foreign, remove_half_written
+from mptctl.models.ownership import LOCK, Existing, Kind, refuse_existing_content, remove_half_written
 
 # Content of a lock file: the number of the process that holds the lock, or nothing.
 CONTENT = re.compile(rb"\d{0,10}\n?")
@@ -38,7 +38,8 @@ def locked(folder: Path, kind: Kind, existing: Existing) -> Iterator[None]:
         existing: how to treat present content.
 
     Raises:
-        UsageError: another process holds the folder, or `refuse_foreign` refuses it; nothing was changed.
+        UsageError: another process holds the folder, or `refuse_existing_content` refuses it; nothing was
+            changed.
         StorageError: the folder cannot be made.
     """
     refuse_unusable(folder, kind, existing)
@@ -54,7 +55,7 @@ def locked(folder: Path, kind: Kind, existing: Existing) -> Iterator[None]:
                 raise _busy_error(folder)
             try:
                 # Checked again: another process may have written the folder since the first check.
-                refuse_foreign(folder, kind, existing)
+                refuse_existing_content(folder, kind, existing)
                 remove_half_written(folder, kind)
                 _write_process_number(file, folder / LOCK)
                 yield
@@ -72,7 +73,7 @@ def refuse_unusable(folder: Path, kind: Kind, existing: Existing) -> None:
     """Raise the UsageError that `locked` would raise; hold and change nothing."""
     if not is_free(folder):
         raise _busy_error(folder)
-    refuse_foreign(folder, kind, existing)
+    refuse_existing_content(folder, kind, existing)
 
 
 def is_free(folder: Path) -> bool:

@@ -82,7 +82,7 @@ def read_metrics(path: Path) -> list[MetricsLine]:
     return parse_metrics(content, path)
 
 
-def came_to_end(lines: Sequence[MetricsLine]) -> bool:
+def ends_as_finished(lines: Sequence[MetricsLine]) -> bool:
     """Tell whether a log's last line is ``done``, as in a finished run that was not resumed."""
     return bool(lines) and lines[-1].event == "done"
 

@@ -168,7 +168,7 @@ def existing_by_flags(*, resume: bool, overwrite: bool) -> Existing:
     return "replace" if overwrite else "refuse"
 
 
-def refuse_foreign(folder: Path, kind: Kind, existing: Existing) -> None:
+def refuse_existing_content(folder: Path, kind: Kind, existing: Existing) -> None:
     """Raise an error if a folder's content forbids writing there; change nothing.
 
     Args:

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, UsageError, some
-from mptctl.models.checkpoint import checkpoint_in, is_checkpoint
+from mptctl.models.checkpoint import is_checkpoint, verify_checkpoint
 from mptctl.models.foreign_weights import rename_weights
 from mptctl.models.heads import find_classifier, find_head
 from mptctl.models.networks import is_built_for_one_size
 from mptctl.models.programs import read_safetensors
 from mptctl.models.published import find_described
-from mptctl.models.state_dict import load_safely, load_weights, read_state_dict, state_dict_in
+from mptctl.models.state_dict import find_state_dict, load_safely, load_weights, read_state_dict
 from mptctl.models.timm_networks import TIMM
 from mptctl.recipe import Recipe
 
@@ -38,7 +38,7 @@ class PretrainedWeights(NamedTuple):
     pictures: Mapping[str, Any] = {}
 
 
-def begin_with_pretrained(
+def load_pretrained(
     model: nn.Module, recipe: Recipe, pretrained: str, class_names: Sequence[str]
 ) -> list[str]:
     """Load pretrained weights into a model, in place.
@@ -100,12 +100,12 @@ def _read_path(path: Path) -> PretrainedWeights:
     if file.suffix == ".pt":
         content = load_safely(file)
         if is_checkpoint(content):
-            checkpoint = checkpoint_in(content, file)
+            checkpoint = verify_checkpoint(content, file)
             data = checkpoint.meta.recipe.data
             pictures = {"mean": data.mean, "std": data.std}
             return PretrainedWeights(str(path), checkpoint.model, checkpoint.meta.class_names, pictures)
         if file == path:
-            return PretrainedWeights(str(path), state_dict_in(content, path))
+            return PretrainedWeights(str(path), find_state_dict(content, path))
     hub = find_described(path)
     if hub is not None:
         return PretrainedWeights(str(path), read_state_dict(hub.weights), hub.class_names, hub.data)

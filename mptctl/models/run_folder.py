@@ -15,7 +15,7 @@ from mptctl.errors import CheckpointError, UsageError, did_you_mean, one_line
 from mptctl.files import Model, link_or_copy, write_atomically
 from mptctl.machine.facts import cpu_name, git_commit, versions
 from mptctl.models.lock import locked, refuse_unusable
-from mptctl.models.metrics_log import came_to_end, read_metrics
+from mptctl.models.metrics_log import ends_as_finished, read_metrics
 from mptctl.models.ownership import RUN, Existing, remove_own
 from mptctl.names import METHOD_NAMES
 
@@ -92,7 +92,7 @@ class RunDir:
                 f"{self.metrics}: cannot be read, so whether the run is finished is not known: "
                 f"{one_line(error)}"
             ) from error
-        ended = came_to_end(lines) if lines else not self.metrics.exists()
+        ended = ends_as_finished(lines) if lines else not self.metrics.exists()
         return ended and self.best.is_file()
 
     def refuse_unusable(self, existing: Existing) -> None:
@@ -192,7 +192,7 @@ def find_references(runs: Iterable[str], run_root: Path) -> tuple[Path, ...]:
     return tuple(references)
 
 
-def members_of(folder: Path) -> list[RunDir]:
+def list_members(folder: Path) -> list[RunDir]:
     """List an ensemble's members: the runs in its folder whose names are numbers, in numeric order."""
     numbered = [path for path in folder.iterdir() if path.name.isdecimal()] if folder.is_dir() else []
     members = [RunDir(path) for path in sorted(numbered, key=lambda path: int(path.name))]
@@ -201,7 +201,7 @@ def members_of(folder: Path) -> list[RunDir]:
 
 def _finished_members(folder: Path) -> list[Path]:
     """List the checkpoints of an ensemble's members; raise CheckpointError unless all are finished."""
-    members = members_of(folder)
+    members = list_members(folder)
     unfinished = [member for member in members if not member.is_finished()]
     if len(unfinished) == len(members):
         raise CheckpointError(

@@ -26,17 +26,17 @@ LARGEST_RATIO = 10
 def read_state_dict(path: Path) -> dict[str, Tensor]:
     """Read the weights of a model that was trained elsewhere, .safetensors or a file of `torch.save`.
 
-    See `state_dict_in` for what the file may hold.
+    See `find_state_dict` for what the file may hold.
 
     Raises:
         CheckpointError: the file is missing, damaged, unsafe, or holds no state dict.
     """
     if path.suffix.lower() == ".safetensors":
-        return state_dict_in(read_safetensors(path)[0], path)
-    return state_dict_in(load_safely(path), path)
+        return find_state_dict(read_safetensors(path)[0], path)
+    return find_state_dict(load_safely(path), path)
 
 
-def state_dict_in(content: Any, path: Path) -> dict[str, Tensor]:
+def find_state_dict(content: Any, path: Path) -> dict[str, Tensor]:
     """Find the state dict in the content of a file.
 
     The content is a state dict, or a mapping that holds one under ``state_dict``, ``model_state_dict`` or

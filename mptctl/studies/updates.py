@@ -15,7 +15,7 @@ from mptctl.evaluation.paired_bootstrap import BiasAtError, CountedUpdate
 from mptctl.evaluation.pairing.paired_answers import flip_counts
 from mptctl.evaluation.rates import Counts
 from mptctl.methods.rows import ROWS
-from mptctl.models.metrics_log import came_to_end
+from mptctl.models.metrics_log import ends_as_finished
 from mptctl.names import Part, Role, Session
 from mptctl.studies.answers import run_answers, split_above
 from mptctl.studies.answers_file import RunAnswers
@@ -266,7 +266,7 @@ def _pair_with_old(run: RunAnswers, replaced: Path, part: Part, session: Session
 def unfinished(run: Path) -> str | None:
     """Say that a run is not finished, and its epoch; None for one that is finished, or has no metrics."""
     lines = metrics_of(run)
-    if not lines or came_to_end(lines):
+    if not lines or ends_as_finished(lines):
         return None
     return f"its run is not finished (epoch {lines[-1].epoch})"
 

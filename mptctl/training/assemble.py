@@ -18,7 +18,7 @@ from mptctl.methods.rows import ROWS
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
 from mptctl.models.finished import describe_unfinished
 from mptctl.models.networks import build_model
-from mptctl.models.pretrained import begin_with_pretrained
+from mptctl.models.pretrained import load_pretrained
 from mptctl.models.run_folder import RunDir
 from mptctl.models.warm_start import copy_weights, refuse_other_network
 from mptctl.names import Progress, Role, tell_nobody
@@ -294,7 +294,7 @@ def _build_initial_model(request: RunRequest) -> tuple[nn.Module, list[str]]:
     if source is not None:
         copy_weights(model, source, names, recipe)
     elif recipe.model.pretrained is not None:
-        return model, begin_with_pretrained(model, recipe, recipe.model.pretrained, names)
+        return model, load_pretrained(model, recipe, recipe.model.pretrained, names)
     return model, []
 
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from mptctl.errors import UsageError
 from mptctl.files import Model
 from mptctl.models.checkpoint import load_checkpoint
-from mptctl.models.run_folder import RunDir, members_of
+from mptctl.models.run_folder import RunDir, list_members
 from mptctl.recipe import change_recipe
 from mptctl.training.assemble import NO_TEACHERS, build_meta
 from mptctl.training.dry_run import DryRun
@@ -84,7 +84,7 @@ def plan_ensemble(request: RunRequest, size: int) -> list[Member]:
 
 def members_beyond(folder: Path, size: int) -> list[str]:
     """Return names of existing members numbered ``size`` or above, which ``--ref FOLDER`` would use too."""
-    return [member.path.name for member in members_of(folder) if int(member.path.name) >= size]
+    return [member.path.name for member in list_members(folder) if int(member.path.name) >= size]
 
 
 def summarize(members: list[Member], *, trained: bool) -> list[MemberSummary]:

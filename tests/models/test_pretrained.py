@@ -11,7 +11,7 @@ import torchvision
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.networks import build_model
-from mptctl.models.pretrained import begin_with_pretrained
+from mptctl.models.pretrained import load_pretrained
 from mptctl.recipe import Recipe, load_recipe
 
 ABC = ("a", "b", "c")
@@ -24,7 +24,7 @@ def recipe(*overrides: str, arch: str = "resnet18") -> Recipe:
 def begun(pretrained: Path, keys: Recipe, names: tuple[str, ...] = ABC) -> tuple[torch.nn.Module, list[str]]:
     """A model that began with weights, and what was said of it."""
     model = build_model(keys.model, len(names), keys.data.image_size)
-    return model, begin_with_pretrained(model, keys, str(pretrained), names)
+    return model, load_pretrained(model, keys, str(pretrained), names)
 
 
 def test_weights_fill_everything_but_a_classifier_of_other_classes(tmp_path: Path) -> None:
