@@ -61,8 +61,8 @@ class RowOrder:
     """The order of the samples, into which tables with names of rows are brought.
 
     The first table with names sets the order; the labels come first. Tables with the same names in this order
-    stay as they are. Tables with the same unique names in another order are sorted, if it was the labels that
-    set the order. All other names are refused, so rows are never matched by position against their names.
+    stay as they are. Tables with the same unique names in another order are brought into this order, but only
+    if it is the labels'. All other names are refused, so rows are never matched by position against names.
     """
 
     def __init__(self) -> None:
