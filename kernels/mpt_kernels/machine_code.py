@@ -152,6 +152,7 @@ def compile_kernel(
         ValueError: the machine code has a loop that is not in ``loops``.
     """
     names = list(signature)
+    # Triton's attributes of each pointer, by its place among the arguments.
     attrs = {
         (names.index(name),): [["tt.divisibility", 16]]
         for name, kind in signature.items()
@@ -183,7 +184,7 @@ def read_instructions(disassembly: str) -> list[Instruction]:
 
 
 def count_executed(code: list[Instruction], loops: tuple[Loop, ...]) -> Counter[str]:
-    """Count the instructions that a warp executes from the kernel's begin to its end, by name.
+    """Count the instructions that a warp executes from the kernel's first to its last, by name.
 
     A conditional branch forward is taken only to skip a rare loop, so everything else that a condition may
     skip is counted. A branch forward without condition is taken. A branch back ends a loop.

@@ -28,8 +28,8 @@ from mptctl.machine.facts import usable_cores
 from mptctl.recipe import DataRecipe
 
 PartName = Literal["read", "decode", "resize", "transform", "copy"]
-# Numbers of pictures that are read, and that are held decoded: 64 of 12 megapixels take 2.3 GB.
-_READ, _HELD = 512, 64
+# Numbers of pictures that are read, and that are decoded and kept: 64 of 12 megapixels take 2.3 GB.
+_READ, _DECODED = 512, 64
 
 
 class LoaderParts(Model):
@@ -65,14 +65,14 @@ class PartsRunner:
         rows = np.flatnonzero(manifest.parts == TRAIN)
         self._manifest, self._data, self._device = manifest, data, device
         self._rows = _choose_evenly(rows, _READ)
-        held = _choose_evenly(self._rows, _HELD)
-        self._kinds = manifest.kinds[held].tolist()
+        decoded = _choose_evenly(self._rows, _DECODED)
+        self._kinds = manifest.kinds[decoded].tolist()
         plan = EpochPlan(0, data)
-        self._views = plan.views(0, held, manifest.heights[held], manifest.widths[held])
-        self._transforms = plan.transforms(0, held) if device.type == "cpu" else None
-        self._bytes = [manifest.read(row) for row in held.tolist()]
-        self._pictures = [self._decode(i) for i in range(len(held))]
-        self._cut = [self._resize(i) for i in range(len(held))]
+        self._views = plan.views(0, decoded, manifest.heights[decoded], manifest.widths[decoded])
+        self._transforms = plan.transforms(0, decoded) if device.type == "cpu" else None
+        self._bytes = [manifest.read(row) for row in decoded.tolist()]
+        self._pictures = [self._decode(i) for i in range(len(decoded))]
+        self._cut = [self._resize(i) for i in range(len(decoded))]
         self._batch = torch.empty(
             (batch_size, data.image_size, data.image_size, 3),
             dtype=torch.float32 if device.type == "cpu" else torch.uint8,
@@ -87,19 +87,19 @@ class PartsRunner:
     def run(self, seconds: float) -> None:
         """Time each part for a quarter of ``seconds``; where possible, time one pass over the disk too."""
         seconds /= 4
-        files, held = len(self._rows), len(self._bytes)
+        files, pictures = len(self._rows), len(self._bytes)
         with ThreadPoolExecutor(self.threads, initializer=use_one_thread) as pool:
             if self._empty_cache():
                 begin = time.perf_counter()
                 list(pool.map(self._read, range(files)))
                 self._disk.append(files / (time.perf_counter() - begin))
             self._rates["read"].append(self._time(pool, self._read, files, seconds))
-            self._rates["decode"].append(self._time(pool, self._decode, held, seconds))
-            self._rates["resize"].append(self._time(pool, self._resize, held, seconds))
+            self._rates["decode"].append(self._time(pool, self._decode, pictures, seconds))
+            self._rates["resize"].append(self._time(pool, self._resize, pictures, seconds))
             if self._transforms is not None:
                 transform = partial(self._transform, self._transforms)
-                self._rates["transform"].append(self._time(pool, transform, held, seconds))
-            copied = self._time(pool, self._copy, held, seconds)
+                self._rates["transform"].append(self._time(pool, transform, pictures, seconds))
+            copied = self._time(pool, self._copy, pictures, seconds)
         if self._device.type != "cpu":
             copied = min(copied, self._time_transfer(seconds))
         self._rates["copy"].append(copied)
@@ -146,7 +146,7 @@ class PartsRunner:
         return self._manifest.read(int(row[0]))
 
     def _decode(self, place: int) -> torch.Tensor:
-        """Decode the held file at a place."""
+        """Decode the file at a place of those in memory."""
         return decode(self._bytes[place], self._kinds[place], "a picture")
 
     def _resize(self, place: int) -> torch.Tensor:

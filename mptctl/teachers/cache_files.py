@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,14 @@ DIGEST_BYTES = 16
 
 # The file in a folder that holds the folder's cache key.
 KEY_FILE = "question.json"
+
+
+class _OpenFile(NamedTuple):
+    """The open file of an epoch: its epoch, descriptor and path."""
+
+    epoch: int
+    file: int
+    path: Path
 
 
 class LogitFiles:
@@ -44,7 +52,7 @@ class LogitFiles:
     def __init__(
         self, root: Path, cache_key: dict[str, Any], rows: int, width: int, dtype: np.dtype[Any]
     ) -> None:
-        self._open: tuple[int, int, Path] | None = None
+        self._open: _OpenFile | None = None
         self._text = json.dumps(cache_key, indent=2, sort_keys=True)
         self._key = hashlib.blake2b(self._text.encode(), digest_size=DIGEST_BYTES).digest()
         self.folder = root / f"{cache_key['role']}-{self._key.hex()[:16]}"
@@ -134,22 +142,22 @@ class LogitFiles:
 
         Folder, file and key file are made if needed; StorageError is raised if they cannot be.
         """
-        if self._open is None or self._open[0] != epoch:
+        if self._open is None or self._open.epoch != epoch:
             self.close()
             path = self.folder / f"epoch-{epoch:04d}.bin"
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                self._open = (epoch, os.open(path, os.O_RDWR | os.O_CREAT, 0o666), path)
+                self._open = _OpenFile(epoch, os.open(path, os.O_RDWR | os.O_CREAT, 0o666), path)
                 # In plain text, so that one can see what the folder holds.
                 (self.folder / KEY_FILE).write_text(self._text, encoding="utf-8")
             except OSError as error:
                 raise storage_error(path, error) from error
-        return self._open[1], self._open[2]
+        return self._open.file, self._open.path
 
     def close(self) -> None:
         """Close the open file, if any."""
         if self._open is not None:
-            os.close(self._open[1])
+            os.close(self._open.file)
             self._open = None
 
     def __del__(self) -> None:

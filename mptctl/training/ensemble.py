@@ -87,7 +87,7 @@ def members_beyond(folder: Path, size: int) -> list[str]:
     return [member.path.name for member in list_members(folder) if int(member.path.name) >= size]
 
 
-def summarize(members: list[Member], *, trained: bool) -> list[MemberSummary]:
+def summarize_members(members: list[Member], *, trained: bool) -> list[MemberSummary]:
     """Describe the members as ``--json`` prints them; reads the best error from their checkpoints.
 
     Args:

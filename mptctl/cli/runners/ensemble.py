@@ -67,7 +67,7 @@ def _train_members(
 ) -> None:
     """Train the members that are not kept; the process of rank 0 prints notes and the checkpoints."""
     from mptctl.report.trackers.logged_run import logging_observer
-    from mptctl.training.ensemble import EnsembleSummary, members_beyond, summarize
+    from mptctl.training.ensemble import EnsembleSummary, members_beyond, summarize_members
     from mptctl.training.train import train
 
     for member in members:
@@ -83,7 +83,7 @@ def _train_members(
         typer.echo(
             f"{request.folder}: {some(further)} {are_there} among the members that --ref names", err=True
         )
-    summary = EnsembleSummary(run=str(request.folder), members=summarize(members, trained=True))
+    summary = EnsembleSummary(run=str(request.folder), members=summarize_members(members, trained=True))
     show(
         summary,
         lambda summary: typer.echo("\n".join(member.best for member in summary.members)),
@@ -94,11 +94,13 @@ def _train_members(
 def _print_dry_run(inputs: Inputs, request: RunRequest, members: list[Member]) -> None:
     """Print the state of each member, and the plan of the first that would be trained."""
     from mptctl.training.dry_run import dry_run
-    from mptctl.training.ensemble import EnsembleDryRun, summarize
+    from mptctl.training.ensemble import EnsembleDryRun, summarize_members
 
     to_train = [member for member in members if member.state != "kept"]
     first = inputs.with_recipe_name(dry_run(to_train[0].request)) if to_train else None
-    plan = EnsembleDryRun(run=str(request.folder), members=summarize(members, trained=False), first=first)
+    plan = EnsembleDryRun(
+        run=str(request.folder), members=summarize_members(members, trained=False), first=first
+    )
     by_state: dict[str, list[str]] = {}
     for member in members:
         by_state.setdefault(member.state, []).append(member.request.folder.name)
