@@ -89,11 +89,11 @@ def test_the_commands_of_a_page_are_commands(name: str) -> None:
     import typer.main
 
     from mptctl.cli.app import app
-    from mptctl.cli.docs_page import verbs
+    from mptctl.cli.docs_page import shown_commands
 
     typer.main.get_command(app)
-    there = {verb.split()[0]: command for verb, command in verbs(app)}
-    there |= dict(verbs(app))
+    there = {verb.split()[0]: command for verb, command in shown_commands(app)}
+    there |= dict(shown_commands(app))
     page = (ROOT / "docs" / name).read_text(encoding="utf-8")
     typed = [words for line in commands(page) for words in _parts(line)]
     assert typed

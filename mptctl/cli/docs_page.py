@@ -1,4 +1,4 @@
-"""`docs/reference.md`, made from the code: verbs, flags, recipe keys, files and JSON fields."""
+"""`docs/reference.md`, made from the code: commands, flags, recipe keys, files and JSON fields."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def render_reference(app: typer.Typer) -> str:
     """The whole page as Markdown.
 
     Args:
-        app: the command line with all its verbs.
+        app: the command line with all its commands.
     """
     parts = [
         "# Reference",
@@ -37,7 +37,7 @@ def render_reference(app: typer.Typer) -> str:
         "",
         "## Commands",
         "",
-        *(line for name, command in verbs(app) for line in _command_section(name, command)),
+        *(line for name, command in shown_commands(app) for line in _command_section(name, command)),
         "## Recipe keys",
         "",
         "In a YAML file below their group, or as `--set group.key=value`. Defaults are those of a recipe "
@@ -58,7 +58,7 @@ def render_reference(app: typer.Typer) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def verbs(app: typer.Typer) -> Iterator[tuple[str, TyperCommand]]:
+def shown_commands(app: typer.Typer) -> Iterator[tuple[str, TyperCommand]]:
     """Yield the name of every command that help shows, as it is typed (``bench loader``), and the command."""
     yield from _shown_commands(typer.main.get_command(app), "")
 
@@ -174,7 +174,7 @@ def documented(app: typer.Typer) -> dict[type[BaseModel], list[str]]:
         CheckpointMeta: ["`*.pt`, the part called meta"],
         TuneReport: ["`tune/trials.json`"],
     }
-    for name, command in verbs(app):
+    for name, command in shown_commands(app):
         models = json_models(command.callback) if command.callback else {}
         for flags, model in models.items():
             written_by.setdefault(model, []).append(f"`{name} {flags}`")

@@ -12,15 +12,17 @@ if TYPE_CHECKING:
 
 def describe_dry_run(plan: DryRun) -> list[str]:
     """The plan of a training as lines for a person: recipe, teachers, pictures, steps, time and memory."""
-    held = " (holds a run: needs --resume or --overwrite)" if plan.holds_run and not plan.from_step else ""
+    occupied = (
+        " (holds a run: needs --resume or --overwrite)" if plan.holds_run and not plan.from_step else ""
+    )
     bias = f", k {plan.k:g}" if plan.k else ""
     if plan.max_nfr is not None:
         bias = f", k from {plan.k:g} on, moved to keep NFR within {plan.max_nfr:g} %"
-    begun = f", {plan.from_step:,} of them done" if plan.from_step else ""
-    named = {"recipe": plan.recipe, "not said": plan.not_said or ""}
+    steps_done = f", {plan.from_step:,} of them done" if plan.from_step else ""
+    on_recipe = {"recipe": plan.recipe, "not said": plan.not_said or ""}
     lines = {
-        **{key: text for key, text in named.items() if text},
-        "run folder": f"{plan.run}{held}",
+        **{key: text for key, text in on_recipe.items() if text},
+        "run folder": f"{plan.run}{occupied}",
         "method": f"{plan.method}{bias}, seed {plan.seed}",
         "model": f"{plan.arch}, {plan.weights:,} trained weights, {plan.classes} classes ({plan.old_classes} "
         f"old), pictures of {plan.image_size} x {plan.image_size}",
@@ -28,7 +30,7 @@ def describe_dry_run(plan: DryRun) -> list[str]:
         "pictures": f"{plan.pictures['train']:,} for training, {plan.pictures['val']:,} for validation",
         "trained on": plan.seen_in_training,
         "judged on": plan.seen_in_evaluation,
-        "steps": f"{plan.total_steps:,} ({plan.steps_per_epoch:,} an epoch){begun}, {plan.epochs:,} "
+        "steps": f"{plan.total_steps:,} ({plan.steps_per_epoch:,} an epoch){steps_done}, {plan.epochs:,} "
         f"{'epoch' if plan.epochs == 1 else 'epochs'}, batch size {plan.batch_size}, lr {plan.lr:g}",
         "device": plan.device,
         "loader": plan.loader,

@@ -151,7 +151,7 @@ def _compute_answers(folder: Path, checkpoint: Checkpoint, split: Split, session
         request=split.file.request,
         split_fingerprint=split.fingerprint,
         work=_count_work(folder, checkpoint),
-        calibration=_calibration(predictions["test"], predictions.get("val")),
+        calibration=_measure_calibration(predictions["test"], predictions.get("val")),
     )
     return RunAnswers(folder, meta.recipe, head, answers.get("val", no_answers()), answers["test"])
 
@@ -181,7 +181,7 @@ def _answers_on(part: Part, predictions: Predictions, split: Split) -> PartAnswe
     )
 
 
-def _calibration(test: Predictions, validation: Predictions | None) -> KeptCalibration:
+def _measure_calibration(test: Predictions, validation: Predictions | None) -> KeptCalibration:
     """Measure calibration on the test part, with a temperature fitted on the validation part if any."""
     from mptctl.evaluation.calibration.report import measure_calibration
 

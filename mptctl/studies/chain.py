@@ -126,7 +126,7 @@ def report_chains(folders: Sequence[Path], session: Session = Session()) -> Chai
     answers: dict[Path, RunAnswers] = {}
     first: dict[Path, FirstModel] = {}
     chains: list[list[ChainRow]] = []
-    for chain in _chains(folders, notes):
+    for chain in _find_chains(folders, notes):
         for run in chain:
             if run not in answers:
                 answers[run] = run_answers(run, session)
@@ -137,7 +137,7 @@ def report_chains(folders: Sequence[Path], session: Session = Session()) -> Chai
             classes=models[0].head.num_known,
             er_all=_error_on_known_classes(models[0]),
         )
-        chains.append(_rows(models))
+        chains.append(_build_rows(models))
     # By seed, and by the method and name of the run that a chain ends with.
     chains.sort(key=lambda rows: (rows[0].seed, METHOD_NAMES.index(rows[-1].method), rows[-1].name))
     return ChainReport(
@@ -147,7 +147,7 @@ def report_chains(folders: Sequence[Path], session: Session = Session()) -> Chai
     )
 
 
-def _chains(folders: Sequence[Path], notes: list[str]) -> list[list[Path]]:
+def _find_chains(folders: Sequence[Path], notes: list[str]) -> list[list[Path]]:
     """Find the folders of each whole chain, generation after generation.
 
     Args:
@@ -172,7 +172,7 @@ def _chains(folders: Sequence[Path], notes: list[str]) -> list[list[Path]]:
         raise CheckpointError("no update among these runs; train a chain with mptctl study chain")
     chains = []
     for end in ends:
-        chain, problem = _back_to_first(end, old_of, by_digest)
+        chain, problem = _trace_back_to_first(end, old_of, by_digest)
         if problem is None:
             chains.append(chain)
         else:
@@ -182,7 +182,7 @@ def _chains(folders: Sequence[Path], notes: list[str]) -> list[list[Path]]:
     return chains
 
 
-def _back_to_first(
+def _trace_back_to_first(
     end: Path, old_of: dict[Path, str], by_digest: dict[str, Path]
 ) -> tuple[list[Path], str | None]:
     """Follow old models back from the last update of a chain.
@@ -213,18 +213,18 @@ def _back_to_first(
     return chain, None
 
 
-def _rows(models: Sequence[RunAnswers]) -> list[ChainRow]:
+def _build_rows(models: Sequence[RunAnswers]) -> list[ChainRow]:
     """The rows of the updates of one chain, whose models begin with generation 0; refuses unlike models."""
     for before, now in pairwise(models):
         _refuse_unlike(before, now)
     known = [model.head.num_known for model in models]
-    right_on_first_classes = [_right(model, known[0]) for model in models]
+    right_on_first_classes = [_is_right(model, known[0]) for model in models]
     n = len(right_on_first_classes[0])
     rows = []
     for generation, flips in enumerate(follow_flips(right_on_first_classes), start=1):
         before, now = models[generation - 1], models[generation]
         known_before = known[generation - 1]
-        counts = flip_counts(_right(before, known_before), _right(now, known_before))
+        counts = flip_counts(_is_right(before, known_before), _is_right(now, known_before))
         rows.append(
             ChainRow(
                 seed=now.head.request.seed,
@@ -244,14 +244,14 @@ def _rows(models: Sequence[RunAnswers]) -> list[ChainRow]:
     return rows
 
 
-def _right(model: RunAnswers, classes: int) -> BoolArray:
+def _is_right(model: RunAnswers, classes: int) -> BoolArray:
     """(n,) whether a model is right on each test sample of the first ``classes`` classes; manifest order."""
     return model.test.right()[model.test.label < classes]
 
 
 def _error_on_known_classes(model: RunAnswers) -> Rate:
     """The error rate on test samples of the classes that a model knows."""
-    right = _right(model, model.head.num_known)
+    right = _is_right(model, model.head.num_known)
     return rate(int((~right).sum()), len(right))
 
 

@@ -133,15 +133,15 @@ def compare_runs(
         base = None if against is None else row_of_name("--against", members, against)
         if against is not None and base is None:
             notes.append(f"{section or 'the table'}: no differences: it has no row {against}")
-        rows += _rows(members, by, base, all_shifted=all_shifted)
+        rows += _build_section(members, by, base, all_shifted=all_shifted)
     return Comparison(
         rows=rows,
         by=by,
         part=part,
         equal_error=equal_error if all_shifted else None,
         against=against,
-        old=_old_models(groups, by),
-        calibration=_calibration(found.old_models) if by == "old" and part == "test" else None,
+        old=_summarise_old_models(groups, by),
+        calibration=_calibration_rows(found.old_models) if by == "old" and part == "test" else None,
         noise=Noise(
             over="seeds and samples" if most_seeds > 1 else "samples",
             resamples=RESAMPLES,
@@ -152,7 +152,9 @@ def compare_runs(
     )
 
 
-def _rows(groups: Sequence[Group], by: By, base: Group | None, *, all_shifted: bool) -> list[ComparisonRow]:
+def _build_section(
+    groups: Sequence[Group], by: By, base: Group | None, *, all_shifted: bool
+) -> list[ComparisonRow]:
     """The rows of one section of the table, with the best of each column and the differences to one row.
 
     Args:
@@ -162,7 +164,7 @@ def _rows(groups: Sequence[Group], by: By, base: Group | None, *, all_shifted: b
         all_shifted: every update is shifted to the error of one row.
     """
     plain = _plain_by_replicate(groups)
-    rows = [_row(group, plain, by, all_shifted) for group in groups]
+    rows = [_build_row(group, plain, by, all_shifted) for group in groups]
     redrawn = redraw_groups(groups)
     marks = _find_best(rows, groups, redrawn)
     differences: list[dict[Column, Difference] | None] = [None] * len(groups)
@@ -239,7 +241,9 @@ def _notes_on_units_of_cost(groups: Sequence[Group]) -> list[str]:
     ]
 
 
-def _row(group: Group, plain: dict[tuple[str, int], Update], by: By, all_shifted: bool) -> ComparisonRow:
+def _build_row(
+    group: Group, plain: dict[tuple[str, int], Update], by: By, all_shifted: bool
+) -> ComparisonRow:
     """The row of a group, but for the best columns and differences, which follow from all rows together.
 
     Args:
@@ -251,14 +255,14 @@ def _row(group: Group, plain: dict[tuple[str, int], Update], by: By, all_shifted
     updates = group.updates
     counts = [update.counts for update in updates]
     rates = [flip_rates(count, 0) for count in counts]
-    costs = [_cost(update.run, plain.get(update.replicate)) for update in updates]
+    costs = [_relative_cost(update.run, plain.get(update.replicate)) for update in updates]
     at_test_error = None
     if all_shifted and updates[0].part == "test":
         at_test_error = [shift_to_test_error(update) for update in updates]
     cost_parts = Cost(
-        own=_mean([cost.own for cost in costs]),
-        asked=_mean([cost.asked for cost in costs]),
-        taught=_mean([cost.taught for cost in costs]),
+        own=spread([cost.own for cost in costs]).mean,
+        asked=spread([cost.asked for cost in costs]).mean,
+        taught=spread([cost.taught for cost in costs]).mean,
     )
     known_parts = [part for part in (cost_parts.own, cost_parts.asked, cost_parts.taught) if part is not None]
     return ComparisonRow(
@@ -309,7 +313,7 @@ def spread(values: Sequence[float | None]) -> Spread:
     )
 
 
-def _cost(run: RunAnswers, plain: Update | None) -> Cost:
+def _relative_cost(run: RunAnswers, plain: Update | None) -> Cost:
     """The work of a run, in units of the plain training of its seed.
 
     Where `plain` is None, the unit is the run's own training without teachers. A part is None where its work
@@ -324,12 +328,7 @@ def _cost(run: RunAnswers, plain: Update | None) -> Cost:
     return Cost(own=in_units(work.own), asked=in_units(work.asked), taught=in_units(work.taught))
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    """The mean; None where one of the values is."""
-    return spread(values).mean
-
-
-def _old_models(groups: Sequence[Group], by: By) -> list[OldModels]:
+def _summarise_old_models(groups: Sequence[Group], by: By) -> list[OldModels]:
     """The old models of each section, with the error on old classes of each, one for each split."""
     sections: dict[str | None, dict[tuple[str, str], float | None]] = {}
     for group in groups:
@@ -347,7 +346,7 @@ def _old_models(groups: Sequence[Group], by: By) -> list[OldModels]:
     ]
 
 
-def _calibration(old_models: Mapping[str, Sequence[RunAnswers]]) -> list[CalibrationRow]:
+def _calibration_rows(old_models: Mapping[str, Sequence[RunAnswers]]) -> list[CalibrationRow]:
     """A row of calibration for each name of old models, over the runs of that name."""
     return [
         CalibrationRow(
@@ -380,7 +379,9 @@ def difference_to(one: RedrawnGroup, other: RedrawnGroup) -> dict[Column, Differ
     shared = [replicate for replicate in one if replicate in other]
     if not shared:
         return None
-    return {column: _difference([(one[each], other[each]) for each in shared], column) for column in COLUMNS}
+    return {
+        column: _mean_difference([(one[each], other[each]) for each in shared], column) for column in COLUMNS
+    }
 
 
 def is_noise(difference: Difference) -> bool:
@@ -388,7 +389,7 @@ def is_noise(difference: Difference) -> bool:
     return difference.low is None or difference.high is None or difference.low <= 0 <= difference.high
 
 
-def _difference(pairs: Sequence[tuple[RedrawnRates, RedrawnRates]], column: Column) -> Difference:
+def _mean_difference(pairs: Sequence[tuple[RedrawnRates, RedrawnRates]], column: Column) -> Difference:
     """The mean difference of one rate over pairs of updates of the same seed, with its interval."""
     values = [one.observed[column] - other.observed[column] for one, other in pairs]
     draws = np.mean([one.draws[column] - other.draws[column] for one, other in pairs], axis=0)

@@ -56,13 +56,13 @@ def refuse_other_splits(updates: Sequence[Update]) -> None:
             if value != expected[name]
         ]
         if differences:
-            raise _of_another_split(run, first, "; ".join(differences))
+            raise _error_of_other_split(run, first, "; ".join(differences))
         same_seed = first_of_seed.setdefault(seed, run)
         if run.head.split_fingerprint != same_seed.head.split_fingerprint:
-            raise _of_another_split(run, same_seed, f"other pictures or classes with split seed {seed}")
+            raise _error_of_other_split(run, same_seed, f"other pictures or classes with split seed {seed}")
 
 
-def _of_another_split(run: RunAnswers, other: RunAnswers, difference: str) -> CheckpointError:
+def _error_of_other_split(run: RunAnswers, other: RunAnswers, difference: str) -> CheckpointError:
     """The error that two runs are of different splits."""
     return CheckpointError(
         f"{run.folder}: is of another split than {other.folder} ({difference}); compare runs of one split, "
@@ -135,14 +135,14 @@ def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
         by: what makes the sections of the table.
     """
     alike: dict[tuple[str | None, str], list[Update]] = {}
-    labels = _split_labels(updates) if by == "split" else {}
+    labels = _name_splits(updates) if by == "split" else {}
     for update in updates:
         section = update.old_name or labels.get(update.run.head.split_fingerprint)
         alike.setdefault((section, settings_of(update.run)), []).append(update)
     groups = []
     for (section, _), members in alike.items():
         parts = [part for same_old in _by_old_model(members) for part in _one_a_seed(same_old)]
-        for name, part in zip(_titles(parts), parts, strict=True):
+        for name, part in zip(_name_rows(parts), parts, strict=True):
             part.sort(key=lambda update: (update.run.recipe.runtime.seed, update.run.head.request.seed))
             groups.append(Group(name, part[0].run.recipe.method.name, section, part))
     sections = list(dict.fromkeys(group.section for group in groups))
@@ -169,7 +169,7 @@ def _by_old_model(updates: Sequence[Update]) -> list[list[Update]]:
     return list(parts.values())
 
 
-def _titles(parts: Sequence[Sequence[Update]]) -> list[str]:
+def _name_rows(parts: Sequence[Sequence[Update]]) -> list[str]:
     """The names of rows of the same settings; equal ones end in their old model, or else in their folder."""
     titles = [_name_of_row(updates) for updates in parts]
     with_old_models = _with_endings(titles, [_old_model_ending(updates) for updates in parts])
@@ -235,7 +235,7 @@ def notes_on_missing_seeds(groups: Sequence[Group]) -> list[str]:
     return [f"of {len(seeds)} seeds some rows have fewer, and are not called the best: {', '.join(short)}"]
 
 
-def _split_labels(updates: Sequence[Update]) -> dict[str, str]:
+def _name_splits(updates: Sequence[Update]) -> dict[str, str]:
     """Name the splits of a table, by their fingerprints.
 
     Splits that differ in their seed alone share one name. To equal names of other splits the settings are

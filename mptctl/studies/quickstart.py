@@ -137,11 +137,11 @@ def quickstart(
     every_flip = compare(
         models["old"], models["mpt-kl"], ComparisonRequest(worst=reports["mpt-kl"].counts.negative_flips)
     )
-    rows = {name: _row(name, report) for name, report in reports.items()}
+    rows = {name: _build_row(name, report) for name, report in reports.items()}
     result = QuickstartResult(
         rows=list(rows.values()),
-        meaning=_meaning(rows["no-treatment"], rows["mpt-kl"], split, models),
-        examples=_examples(reports["no-treatment"], models["mpt-kl"]),
+        meaning=_summarise_in_words(rows["no-treatment"], rows["mpt-kl"], split, models),
+        examples=_choose_examples(reports["no-treatment"], models["mpt-kl"]),
         runs=[str(folder) for folder in folders.values()],
         report=str(run_root / PAGE_NAME),
         next_command=NEXT_COMMAND,
@@ -150,7 +150,7 @@ def quickstart(
     return Quickstart(result, every_flip, split, found)
 
 
-def _row(name: str, report: FlipReport) -> QuickstartRow:
+def _build_row(name: str, report: FlipReport) -> QuickstartRow:
     """The row of a model, from its comparison with the old one."""
     return QuickstartRow(
         model=name,
@@ -164,7 +164,7 @@ def _row(name: str, report: FlipReport) -> QuickstartRow:
     )
 
 
-def _examples(plain: FlipReport, careful: Predictions) -> list[QuickstartExample]:
+def _choose_examples(plain: FlipReport, careful: Predictions) -> list[QuickstartExample]:
     """Up to `EXAMPLES` flips of the plain update, surest first, one for each pair of label and prediction."""
     answers = dict(zip(careful.ids.tolist(), careful.preds.tolist(), strict=True))
     first_of_kind: dict[tuple[str, str], FlippedSample] = {}
@@ -178,7 +178,7 @@ def _examples(plain: FlipReport, careful: Predictions) -> list[QuickstartExample
     ]
 
 
-def _meaning(
+def _summarise_in_words(
     plain: QuickstartRow, careful: QuickstartRow, split: Split, models: Mapping[str, Predictions]
 ) -> str:
     """The table in one sentence: flips and errors of both updates, and whether they differ beyond noise."""

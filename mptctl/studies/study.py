@@ -94,7 +94,7 @@ def run_study(
     refuse_unusable_root(root)
     stopped = f"{root}: stopped; what is done is kept; go on with the same command"
     with locked(root, RUN_ROOT, "keep"), stopped_with(stopped) as stop:
-        runs, splits, standing = prepare(request, progress)
+        runs, splits, standing = prepare_study(request, progress)
         board = Board(runs, splits, standing, on_update)
         _train(request, board, log, stop)
         done = board.runs_of("done")
@@ -130,7 +130,7 @@ def refuse_unusable_root(root: Path) -> None:
     refuse_unusable(root, RUN_ROOT, "keep")
 
 
-def prepare(
+def prepare_study(
     request: StudyRequest, progress: Progress = tell_nobody
 ) -> tuple[list[PlannedRun], dict[str, Split], dict[str, Standing]]:
     """Make the splits that are missing, plan the runs, and check that they can be trained.

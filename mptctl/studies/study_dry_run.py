@@ -92,8 +92,8 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
         max(1, len(unfinished)),
         cluster=request.ray_address is not None,
     )
-    sizes = _sizes(request, splits)
-    rows = _rows([on_machine(run, threads, device.type) for run in runs], standing, sizes, root, device)
+    sizes = _find_sizes(request, splits)
+    rows = _build_rows([on_machine(run, threads, device.type) for run in runs], standing, sizes, root, device)
     seconds = makespan(
         unfinished,
         {key: row.seconds for key, row in rows.items()},
@@ -115,7 +115,7 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
     )
 
 
-def _sizes(request: StudyRequest, splits: dict[str, Split]) -> dict[str, Sizes]:
+def _find_sizes(request: StudyRequest, splits: dict[str, Split]) -> dict[str, Sizes]:
     """The sizes of the split of each place.
 
     Those of a missing split follow from its source; where the source does not tell them, the splits of one
@@ -144,7 +144,7 @@ def _sizes(request: StudyRequest, splits: dict[str, Split]) -> dict[str, Sizes]:
     return known
 
 
-def _rows(
+def _build_rows(
     runs: list[PlannedRun],
     standing: dict[str, Standing],
     sizes: dict[str, Sizes],

@@ -201,7 +201,7 @@ def _plan_generation(study: Study, seed: int, generation: int, stage: str) -> It
     members = tuple(name_in_stage(f"{ENSEMBLE}/{i}") for i in range(study.file.ensemble or 0))
     runs_of_reference = {None: (), REF: (name_in_stage(REF),), ENSEMBLE: members}
     updates = [update for update in study.file.updates if update.seeds is None or seed in update.seeds]
-    references = [_reference(update, study.updates[update.name]) for update in updates]
+    references = [_choose_reference(update, study.updates[update.name]) for update in updates]
     if REF in references:
         yield PlannedRun(seed, name_in_stage(REF), with_seed(study.new, REF_SEED_OFFSET))
     members_planned = False
@@ -228,7 +228,7 @@ def _old_models_of_seed(study: Study, seed: int) -> list[str]:
     return [name for name in study.old if name not in absent]
 
 
-def _reference(update: UpdateRow, recipe: Recipe) -> str | None:
+def _choose_reference(update: UpdateRow, recipe: Recipe) -> str | None:
     """``ref`` or ``ensemble``, if the update learns from it or begins with its weights; else None."""
     learns = Role.REF in ROWS[update.method].teachers
     return update.ref if learns or recipe.method.init == "ref" else None

@@ -45,9 +45,9 @@ def keep_results(study: str, run: PlannedRun, folder: Path, results: Path) -> li
         CheckpointError: the run has no predictions, or they are damaged.
         StorageError: a file cannot be written.
     """
-    source, target = RunDir(folder), _place(study, run, results)
+    source, target = RunDir(folder), _folder_of_results(study, run, results)
     refuse_kept_of_another(study, run, folder, results)
-    environment = _environment(source.environment)
+    environment = _read_environment(source.environment)
     contents = {
         "environment.json": environment.model_dump_json(exclude={"command"}, indent=2).encode(),
         "recipe.yaml": source.recipe.read_bytes(),
@@ -78,13 +78,13 @@ def refuse_kept_of_another(study: str, run: PlannedRun, finished: Path | None, r
     Raises:
         UsageError: the results of another run, or files of no run, are there.
     """
-    place = _place(study, run, results)
+    place = _folder_of_results(study, run, results)
     names = ("environment.json", "recipe.yaml", METRICS_NAME, ANSWERS_NAME)
     if not any(os.path.lexists(place / name) for name in names):
         return
     try:
-        kept = _environment(place / "environment.json")
-        same = finished is not None and kept == _environment(RunDir(finished).environment)
+        kept = _read_environment(place / "environment.json")
+        same = finished is not None and kept == _read_environment(RunDir(finished).environment)
     except (OSError, ValidationError):
         same = False
     if not same:
@@ -94,12 +94,12 @@ def refuse_kept_of_another(study: str, run: PlannedRun, finished: Path | None, r
         )
 
 
-def _place(study: str, run: PlannedRun, results: Path) -> Path:
+def _folder_of_results(study: str, run: PlannedRun, results: Path) -> Path:
     """The folder of the results of a run."""
     return results / study / str(run.seed) / run.name
 
 
-def _environment(path: Path) -> EnvironmentFile:
+def _read_environment(path: Path) -> EnvironmentFile:
     """Read the environment of a run, without its command line, which is not copied."""
     return EnvironmentFile.model_validate_json(path.read_bytes()).model_copy(update={"command": []})
 

@@ -158,7 +158,7 @@ def _check_run(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standi
         class_names=split.classes.names[: request.num_classes],
         num_old=split.classes.num_old,
         split_fingerprint=split.fingerprint,
-        teachers={role: digests[key] for role, key in _roles(run).items()},
+        teachers={role: digests[key] for role, key in _teachers_by_role(run).items()},
     )
     try:
         refuse_differences(checkpoint.meta, planned, checkpoint.path)
@@ -172,7 +172,7 @@ def _check_run(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standi
     return "done" if answers is not None and answers.head.digest == checkpoint.digest else "unanswered"
 
 
-def _roles(run: PlannedRun) -> dict[str, str]:
+def _teachers_by_role(run: PlannedRun) -> dict[str, str]:
     """Keys of a run's teachers by the names that its checkpoints give them: ``old``, ``ref``, ``ref0``."""
     references = list(run.teachers)
     old = {Role.OLD.value: references.pop(0)} if run.old is not None else {}

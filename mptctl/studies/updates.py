@@ -87,7 +87,7 @@ class Update:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundUpdates:
     """The updates that folders hold.
 
     Attributes:
@@ -109,7 +109,7 @@ def find_updates(
     *,
     by_old: bool = False,
     part: Part = "test",
-) -> Found:
+) -> FoundUpdates:
     """Find every update in some folders, and the predictions of the update and its old model.
 
     In a folder of several runs, the updates are those that record an old model. A run folder that is named
@@ -161,7 +161,7 @@ def find_updates(
         raise CheckpointError(
             f"{names}: no update there{reasons}; train one with mptctl train-mpt or train-baseline"
         )
-    return Found(updates, notes, old_models)
+    return FoundUpdates(updates, notes, old_models)
 
 
 def _chosen_runs(folders: Sequence[Path]) -> dict[Path, bool]:

@@ -16,13 +16,13 @@ import typer
 
 from mptctl import __version__
 from mptctl.cli.app import app, main
-from mptctl.cli.docs_page import documented, render_reference, verbs
+from mptctl.cli.docs_page import documented, render_reference, shown_commands
 from mptctl.data.split import Split, make_split
 from mptctl.names import Distance, OnBad, Order, PlaceKind, Search, Verify
 from tests.common import CommandLine, Done, command, environment
 
 ROOT = Path(__file__).parent.parent.parent
-COMMANDS = dict(verbs(app))
+COMMANDS = dict(shown_commands(app))
 VERBS = list(COMMANDS)
 
 

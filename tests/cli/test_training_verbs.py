@@ -14,7 +14,7 @@ import torch
 import yaml
 
 from mptctl.cli.app import app
-from mptctl.cli.docs_page import verbs
+from mptctl.cli.docs_page import shown_commands
 from mptctl.cli.messages import resume_command
 from mptctl.cli.training_flags import TrainingFlags
 from mptctl.data.split import Split, make_split
@@ -43,7 +43,7 @@ def recipe(mptctl: CommandLine, digits_root: Path) -> Any:
 
 def test_the_training_flags_are_the_same_for_every_verb() -> None:
     names = [field.name for field in fields(TrainingFlags)]
-    for verb, command in verbs(app):
+    for verb, command in shown_commands(app):
         found = [param.name for param in command.params]
         if verb.startswith("train-") or verb == "tune":
             assert found[-len(names) :] == names, verb

@@ -161,7 +161,7 @@ def _read_request(flags: EvaluateFlags, models: list[str]) -> Request:
         history=output.append_history,
     )
     _check_outputs(flags, files, models)
-    limits = _limits(flags.limits)
+    limits = _limits_of_flags(flags.limits)
     gate_file = None if flags.limits.gate_file is None else read_gate_file(flags.limits.gate_file)
     question = read_question(compared)
     slicing = replace(question.slicing, min_slice=flags.min_slice, fdr=flags.fdr)
@@ -198,7 +198,7 @@ def _check_outputs(flags: EvaluateFlags, files: FlipFiles, models: list[str]) ->
         read_history(files.history)  # raises an error where it is damaged
 
 
-def _limits(flags: LimitFlags) -> Limits:
+def _limits_of_flags(flags: LimitFlags) -> Limits:
     """The limits that flags set in percent and points, as fractions."""
     return Limits(
         **{kind.key: _fraction(getattr(flags, kind.key)) for kind in LIMITS},

@@ -50,7 +50,7 @@ def split_pictures(flags: SplitFlags) -> None:
     old_root = None
     if is_kept and flags.data_root is not None:
         old_root = load_split(run_root).file.request.data_root
-    split = _make(flags, place, columns)
+    split = _make_or_load(flags, place, columns)
     if old_root is not None and old_root != split.file.request.data_root:
         typer.echo(
             f"{run_root / SPLIT_NAME}: its pictures are in {split.manifest.root} from now on", err=True
@@ -78,7 +78,7 @@ def _check_outputs(flags: SplitFlags) -> None:
     outputs.check([each for each in inputs if each is not None], prints=flags.as_json)
 
 
-def _make(flags: SplitFlags, place: Place, columns: dict[str, str]) -> Split:
+def _make_or_load(flags: SplitFlags, place: Place, columns: dict[str, str]) -> Split:
     """Make the split of a place, or load the one that is there; print bad pictures before the error on them.
 
     Raises:

@@ -49,7 +49,7 @@ def tune_k(flags: TrainingFlags, tuning: TuneFlags) -> None:
     """
     if tuning.trials is not None and tuning.search == "grid":
         raise UsageError("--trials: a grid has as many trials as its values; give --search random or optuna")
-    axes, budget = _axes(tuning), _budget(tuning)
+    axes, budget = _parse_axes(tuning), _choose_budget(tuning)
     refs = tuning.ref or ["ref"]
     inputs = read_inputs(flags, teachers=[tuning.old, *refs])
     folder = run_folder(flags.run_root, flags.name or "tune")
@@ -87,7 +87,7 @@ def tune_k(flags: TrainingFlags, tuning: TuneFlags) -> None:
     _search_and_print(request, flags.as_json)
 
 
-def _axes(tuning: TuneFlags) -> tuple[Axis, ...]:
+def _parse_axes(tuning: TuneFlags) -> tuple[Axis, ...]:
     """The axes that flags name, and k in any case; the distance, which begins names of trials, is first."""
     flags = {"distance": tuning.axes.distance} | vars(tuning.axes)
     given = {name: text for name, text in flags.items() if text is not None}
@@ -95,7 +95,7 @@ def _axes(tuning: TuneFlags) -> tuple[Axis, ...]:
     return tuple(parse_axis(name, given[name], tuning.search) for name in flags if name in given)
 
 
-def _budget(tuning: TuneFlags) -> Budget:
+def _choose_budget(tuning: TuneFlags) -> Budget:
     """The limit that the chosen trial has to keep: of the flags, else `MAX_ER_INCREASE`."""
     refuse_without_budget(tuning.max_nfr, tuning.confidence, tuning.noise_floor)
     given = budget_of_flags(tuning.max_nfr, tuning.max_er_increase, tuning.confidence)
