@@ -136,7 +136,7 @@ def _cache_path(content: str, cache_dir: Path) -> Path:
     return cache_dir / f"characters-{content}.npy"
 
 
-class _Draws:
+class _UniformDraws:
     """Draws uniform random numbers, one for each picture in each call, by the next field.
 
     The drawing uses only sums, products, quotients and square roots of them, which every processor rounds
@@ -168,7 +168,7 @@ def _draw_rows(distances: Floats, rows: NDArray[np.int64], labels: NDArray[np.in
         labels: (n,) classes of these rows.
         seed: seed of the drawing.
     """
-    draw = _Draws(seed, rows)
+    draw = _UniformDraws(seed, rows)
     ink = _draw_ink(draw, distances, labels)
     noise = _draw_noise(seed, rows)
     contrast = draw(*_CONTRAST)
@@ -192,7 +192,7 @@ def _draw_rows(distances: Floats, rows: NDArray[np.int64], labels: NDArray[np.in
     return pictures
 
 
-def _draw_ink(draw: _Draws, distances: Floats, labels: NDArray[np.int32]) -> Floats:
+def _draw_ink(draw: _UniformDraws, distances: Floats, labels: NDArray[np.int32]) -> Floats:
     """Draw the (n, SIZE, SIZE) share, 0 to 1, of each pixel that the character or a crease covers."""
     font = draw(0, len(FONTS))[:, 0, 0].astype(np.int64)
     y, x = _pixel_places()

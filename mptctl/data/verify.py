@@ -87,7 +87,10 @@ def without_warnings() -> Iterator[None]:
 
 
 def check_path(path: str, verify: Verify) -> CheckedFile:
-    """Do what `check_file` does, for threads: `without_warnings` has to stand around all of them."""
+    """Check one picture file, in any thread; arguments and errors as of `check_file`.
+
+    Warnings are not silenced: the caller runs all threads within one `without_warnings`.
+    """
     try:
         with open(path, "rb") as stream:
             stat = os.fstat(stream.fileno())
@@ -97,7 +100,7 @@ def check_path(path: str, verify: Verify) -> CheckedFile:
 
 
 def check_stream(stream: IO[bytes], name: str, verify: Verify, size: int, mtime: int = 0) -> CheckedFile:
-    """Check an encoded picture in a stream; for threads, as `check_path`.
+    """Check an encoded picture in a stream, in any thread, as `check_path` does.
 
     Args:
         stream: a seekable stream of the picture's bytes.

@@ -188,13 +188,13 @@ def _draw_from_space(
         bins: place of the magnitude among all of them: one for all pictures, or (n,).
     """
     kinds = below(draw(field), np.int64(SPACE))
-    wide = isinstance(step, TrivialAugment)
-    table = compute_amounts("wide" if wide else "usual", step.num_magnitude_bins, size)
+    is_wide = isinstance(step, TrivialAugment)
+    table = compute_amounts("wide" if is_wide else "usual", step.num_magnitude_bins, size)
     return Operations(step, kinds, table[kinds, bins, _toss_coin(draw(field + 1))])
 
 
 def _draw_learnt_pair(step: AutoAugment, size: int, draw: Draw) -> list[Operations]:
-    """Draw a pair of `IMAGENET_POLICY` for each picture, and do each operation of it with its probability."""
+    """Draw a pair of `IMAGENET_POLICY` for each picture, and whether each operation of the pair is done."""
     pair = below(draw(0), np.int64(len(IMAGENET_POLICY)))
     table = compute_amounts("usual", 10, size)
     drawn = []
@@ -214,15 +214,16 @@ def _draw_jitter(step: ColorJitter, draw: Draw) -> list[Operations]:
     amounts = np.stack(
         [between(draw(4 + place), *(factors[key] or (1.0, 1.0))) for place, key in enumerate(_JITTER)]
     )
+    # (4, n): the place in `_JITTER` of the first, second, third and fourth operation on each picture.
     order = np.argsort(np.stack([draw(place) for place in range(4)]), axis=0, kind="stable")
     is_done = uniform(draw(8)) < step.p
     return [
         Operations(
             step,
-            np.where(is_done, kinds[turn], _PLACE["Identity"]),
-            np.take_along_axis(amounts, turn[None], axis=0)[0],
+            np.where(is_done, kinds[places], _PLACE["Identity"]),
+            np.take_along_axis(amounts, places[None], axis=0)[0],
         )
-        for turn in order
+        for places in order
     ]
 
 
@@ -270,14 +271,14 @@ def compute_amounts(space: Literal["usual", "wide"], bins: int, size: int) -> ND
     import torch
 
     # The ranges are those of torchvision's RandAugment and TrivialAugmentWide.
-    wide = space == "wide"
-    moved = 32.0 if wide else 150.0 / 331.0 * size
+    is_wide = space == "wide"
+    moved = 32.0 if is_wide else 150.0 / 331.0 * size
     largest = {
-        "ShearX": 0.99 if wide else 0.3, "ShearY": 0.99 if wide else 0.3,
-        "TranslateX": moved, "TranslateY": moved, "Rotate": 135.0 if wide else 30.0,
+        "ShearX": 0.99 if is_wide else 0.3, "ShearY": 0.99 if is_wide else 0.3,
+        "TranslateX": moved, "TranslateY": moved, "Rotate": 135.0 if is_wide else 30.0,
     }  # fmt: skip
-    largest |= dict.fromkeys(("Brightness", "Color", "Contrast", "Sharpness"), 0.99 if wide else 0.9)
-    steps = torch.arange(bins) / ((bins - 1) / (6 if wide else 4))
+    largest |= dict.fromkeys(("Brightness", "Color", "Contrast", "Sharpness"), 0.99 if is_wide else 0.9)
+    steps = torch.arange(bins) / ((bins - 1) / (6 if is_wide else 4))
     magnitudes = {name: torch.linspace(0.0, most, bins) for name, most in largest.items()}
     magnitudes["Posterize"] = (8 - steps).round()
     magnitudes["Solarize"] = torch.linspace(1.0, 0.0, bins)

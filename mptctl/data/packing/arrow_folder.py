@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from mptctl.data.listing.image_folder import PART_WORDS
 from mptctl.data.listing.recognise import PARTS_NAME, STATE_NAME
-from mptctl.data.packing.column_source import ColumnFile, ColumnSource, RowBatch, list_columns
+from mptctl.data.packing.column_source import ColumnFile, ColumnSource, RowBatch, list_pictures_in_tables
 from mptctl.data.packing.columns import read_features
 from mptctl.errors import DataError, one_line
 
@@ -56,14 +56,14 @@ def list_arrow(folder: Path, named: Mapping[str, str]) -> ColumnSource:
 
     Args:
         folder: the folder.
-        named: as of `list_columns`.
+        named: as of `list_pictures_in_tables`.
 
     Raises:
-        UsageError, DataError: as of `list_columns`; DataError also where a file that describes the folder is
+        UsageError, DataError: as of `list_pictures_in_tables`; DataError also where a file that describes the folder is
             missing or damaged.
     """
     if not (folder / PARTS_NAME).is_file():
-        return list_columns(_open_files(folder, ""), named)
+        return list_pictures_in_tables(_open_files(folder, ""), named)
     parts = _read_json(folder / PARTS_NAME).get("splits", [])
     unknown = [name for name in parts if name.lower() not in PART_WORDS]
     if unknown or not parts:
@@ -71,7 +71,9 @@ def list_arrow(folder: Path, named: Mapping[str, str]) -> ColumnSource:
             f"{folder / PARTS_NAME}: parts {', '.join(unknown) or 'missing'}: expected train, validation and "
             "test; pack the folder of each alone"
         )
-    return list_columns([file for name in parts for file in _open_files(folder / name, name.lower())], named)
+    return list_pictures_in_tables(
+        [file for name in parts for file in _open_files(folder / name, name.lower())], named
+    )
 
 
 def _open_files(folder: Path, part: str) -> list[ColumnFile]:

@@ -93,7 +93,7 @@ class _RowListing:
             self.further.append(rows.select(columns.further))
 
     def _add_labels(self, labels: list[Any]) -> None:
-        """Add labels as text; one that is neither a whole number nor text gets a problem."""
+        """Add labels as text; a row whose label is neither a whole number nor text gets a problem."""
         for label in labels:
             if not isinstance(label, int | str | None):
                 row = len(self.rows.labels)
@@ -101,7 +101,7 @@ class _RowListing:
             self.rows.labels.append("" if label is None else str(label))
 
     def _add_names(self, rows: pa.RecordBatch) -> None:
-        """Add ids; without a column of ids, row numbers as ids, and file names."""
+        """Add ids of a column; without such a column, add row numbers as ids, and the names of files."""
         if self.columns.id is not None:
             ids = rows.column(self.columns.id).to_pylist()
             self.rows.ids += ["" if value is None else str(value) for value in ids]
@@ -147,7 +147,7 @@ class ColumnSource(PackSource):
                     yield readings[first : first + CHUNK]
 
 
-def list_columns(files: Sequence[ColumnFile], named: Mapping[str, str]) -> ColumnSource:
+def list_pictures_in_tables(files: Sequence[ColumnFile], named: Mapping[str, str]) -> ColumnSource:
     """List the pictures inside the files of one table, with labels, parts and ids; no picture is read.
 
     Ids come from a column of ids. Without one they are those of `_make_ids`.

@@ -41,8 +41,8 @@ class Prepared(NamedTuple):
 class Copy(ABC):
     """A packed copy that is being written.
 
-    The methods are called in this order: `remove_outdated`, `begin`, then `write` and `keep` for each
-    picture, `close` or `give_up`, `finish`.
+    The methods are called in this order: `holds` for each earlier picture, `remove_outdated`, `begin`, then
+    `write` and `keep` for each picture, `close` or `give_up`, `finish`.
 
     Args:
         out: folder of the copy.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from mptctl.data.listing.patterns import find_part_words, list_files, root_folder_of
-from mptctl.data.packing.column_source import ColumnFile, ColumnSource, RowBatch, list_columns
+from mptctl.data.packing.column_source import ColumnFile, ColumnSource, RowBatch, list_pictures_in_tables
 from mptctl.data.packing.columns import read_features
 from mptctl.data.packing.source import CHUNK
 from mptctl.errors import DataError, one_line
@@ -62,12 +62,14 @@ def list_parquet(place: str, named: Mapping[str, str]) -> ColumnSource:
 
     Args:
         place: the files, as of `list_files`.
-        named: as of `list_columns`.
+        named: as of `list_pictures_in_tables`.
 
     Raises:
-        UsageError, DataError: as of `list_files`, `find_part_words` and `list_columns`.
+        UsageError, DataError: as of `list_files`, `find_part_words` and `list_pictures_in_tables`.
     """
     paths = list_files(place, ".parquet")
     names = [os.path.relpath(path, root_folder_of(place)) for path in paths]
     parts = find_part_words(names, place)
-    return list_columns([ParquetFile(path, part) for path, part in zip(paths, parts, strict=True)], named)
+    return list_pictures_in_tables(
+        [ParquetFile(path, part) for path, part in zip(paths, parts, strict=True)], named
+    )
