@@ -59,7 +59,8 @@ def list_arrow(folder: Path, named: Mapping[str, str]) -> ColumnSource:
         named: as of `list_pictures_in_tables`.
 
     Raises:
-        UsageError, DataError: as of `list_pictures_in_tables`; DataError also where a file that describes the folder is
+    files = [file for name in parts for file in _open_files(folder / name, name.lower())]
+    return list_pictures_in_tables(files, named)
             missing or damaged.
     """
     if not (folder / PARTS_NAME).is_file():
