@@ -74,6 +74,7 @@ class _TextLoader(yaml.BaseLoader):  # type: ignore[misc]  # yaml ships no types
     """Loads scalars as text; refuses anchors, tags, duplicate keys, keys other than text, and surrogates."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
+        """Refuse anchors, aliases and tags."""
         event = self.peek_event()
         line = event.start_mark.line + 1
         if getattr(event, "anchor", None) is not None:
@@ -83,6 +84,7 @@ class _TextLoader(yaml.BaseLoader):  # type: ignore[misc]  # yaml ships no types
         return super().compose_node(parent, index)
 
     def construct_scalar(self, node: Any) -> str:
+        """Return text, as `Plain` if it has no quotes; refuse half of a surrogate pair."""
         text: str = super().construct_scalar(node)
         try:
             text.encode()
@@ -93,6 +95,7 @@ class _TextLoader(yaml.BaseLoader):  # type: ignore[misc]  # yaml ships no types
         return text if node.style else Plain(text)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        """Return a dict with text keys; refuse duplicate keys, and lists or mappings as keys."""
         seen: dict[str, int] = {}
         for key, _ in node.value:
             line = key.start_mark.line + 1

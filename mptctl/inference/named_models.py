@@ -92,7 +92,8 @@ def load_updates(
         One record for each new model, in order.
 
     Raises:
-        UsageError: a new model is named twice; and as `load_predictions`, like the other errors.
+        UsageError: a new model is named twice.
+        DataError, NonFiniteError, CheckpointError, UsageError: as `load_predictions`.
     """
     if len(news) > 1:
         _refuse_duplicates(news, session.run_root)

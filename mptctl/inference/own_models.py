@@ -171,11 +171,9 @@ def refuse_without_split(names: Sequence[str], run_root: Path) -> None:
     """
     # os.path, since pathlib raises at a loop of links and at a folder that cannot be read.
     named = [Path(os.path.realpath(Path(name).expanduser())) for name in names]
-    if not all(
-        os.path.exists(path) or os.path.exists(run_root / name)
-        for path, name in zip(named, names, strict=True)
-    ):
-        return
+    for path, name in zip(named, names, strict=True):
+        if not os.path.exists(path) and not os.path.exists(run_root / name):
+            return
     beside_run_folders = {path.parent for path in named}
     beside_checkpoints = {path.parent.parent for path in named}
     roots = {Path(os.path.realpath(run_root)), *beside_run_folders, *beside_checkpoints}

@@ -53,17 +53,20 @@ class FlipCallback(_import_callback_class()):  # type: ignore[misc]  # mypy does
         self.prefix = prefix
 
     def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        """Begin a validation."""
         self.monitor.reset()
 
     def on_validation_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
+        """Give a batch's predictions to the monitor."""
         if trainer.sanity_checking:
             return
         ids = None if self.ids is None else self.ids(outputs, batch)
         self.monitor.update(self.answers(outputs, batch), ids)
 
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Count flips and log them."""
         if trainer.sanity_checking:
             return
         self.monitor.finish()

@@ -66,7 +66,8 @@ def infer_model_recipe(state: Mapping[str, Tensor], recipe: ModelRecipe, plain: 
     if f"{head}.scale" in named or f"{head}.1.scale" in named:
         fields |= {"head": recipe.head, "head_scale": recipe.head_scale}
     stem = named.get("conv1.weight")
-    if stem is not None and stem.shape[1:] == (3, 3, 3) != plain.state_dict()["conv1.weight"].shape[1:]:
+    has_small_stem = stem is not None and stem.shape[1:] == (3, 3, 3)
+    if has_small_stem and plain.state_dict()["conv1.weight"].shape[1:] != (3, 3, 3):
         fields["stem"] = "small"
     return ModelRecipe.model_validate(fields)
 

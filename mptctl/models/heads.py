@@ -105,14 +105,22 @@ def find_classifier(model: nn.Module, arch: str) -> Classifier:
 
 
 def insert_embedding(model: nn.Module, arch: str, embedding_dim: int) -> None:
-    """Insert a linear layer with ``embedding_dim`` outputs before the classifier, in place."""
+    """Replace the classifier, in place, by a `Head` of a fresh embedding and a fresh classifier.
+
+    Raises:
+        UsageError: the network does not end in a linear layer.
+    """
     name, linear = find_classifier(model, arch)
     embedding = nn.Linear(linear.in_features, embedding_dim)
     model.set_submodule(name, Head(embedding, nn.Linear(embedding_dim, linear.out_features)))
 
 
 def use_scaled_head(model: nn.Module, recipe: ModelRecipe) -> None:
-    """Replace the classifier, in place, by the recipe's head: ``cosine`` or ``linear-margin``."""
+    """Replace the classifier, in place, by a fresh `ScaledHead` of the recipe's kind.
+
+    Raises:
+        UsageError: the network does not end in a linear layer.
+    """
     name, linear = find_classifier(model, recipe.arch)
     head = HEADS[recipe.head](linear.in_features, linear.out_features, recipe.scale_of_head)
     model.set_submodule(name, head)
@@ -131,7 +139,7 @@ def class_directions(classifier: nn.Linear) -> Tensor:
 def fold_into_head(model: nn.Module, arch: str, biases: Tensor, temperature: float = 1.0) -> None:
     """Change a classifier, in place, so that its logits z become (z - biases) / temperature.
 
-    Computed in double precision and rounded once.
+    The new weights are computed in double precision and rounded once.
 
     Args:
         model: the network, changed in place.

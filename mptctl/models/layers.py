@@ -153,6 +153,11 @@ class DropBlock(nn.Module):
 def insert_drop_block(model: nn.Module, arch: str, rate: float, size: int) -> None:
     """Put a `DropBlock` behind every block of the last two stages of a ResNet, in place.
 
+    Args:
+        model: the network.
+        arch: its architecture's name, for the message.
+        rate, size: as for `DropBlock`.
+
     Raises:
         UsageError: the network is not a ResNet of torchvision.
     """

@@ -56,11 +56,11 @@ def read_onnx(path: Path) -> tuple[bytes, ExportMeta | None]:
     text = next((entry.value for entry in proto.metadata_props if entry.key == KEY), None)
     meta = parse_export_meta(text, path)
     if meta is not None:
-        refuse_changed(meta, onnx_content(proto), path)
+        refuse_changed(meta, onnx_digest(proto), path)
     return program, meta
 
 
-def onnx_content(proto: Any) -> str:
+def onnx_digest(proto: Any) -> str:
     """SHA-256 of an ONNX model without mptctl's description, in hexadecimal; ``proto`` is not changed."""
     bare = type(proto)()
     bare.CopyFrom(proto)

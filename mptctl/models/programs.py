@@ -67,11 +67,11 @@ def read_safetensors(path: Path) -> tuple[dict[str, Tensor], ExportMeta | None]:
         ) from error
     meta = parse_export_meta(text, path)
     if meta is not None:
-        refuse_changed(meta, tensors_content(state), path)
+        refuse_changed(meta, tensors_digest(state), path)
     return state, meta
 
 
-def tensors_content(state: dict[str, Tensor]) -> str:
+def tensors_digest(state: dict[str, Tensor]) -> str:
     """SHA-256 of tensors with their names, types and shapes, in hexadecimal."""
     digest = hashlib.sha256()
     for name, tensor in sorted(state.items()):

@@ -48,7 +48,8 @@ def find_described(path: Path, arch: str | None = None) -> HubModel | None:
         arch: architecture that the user names; then no description is read. None: the description names it.
 
     Returns:
-        None if there are weights but no description.
+        Weights and architecture alone, with ``arch`` or for an ONNX model without a description. None for a
+        file of weights without a description, if ``arch`` is None.
 
     Raises:
         UsageError: an ONNX model is given with ``arch``, or the package onnx is not installed.

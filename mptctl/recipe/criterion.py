@@ -104,6 +104,7 @@ class CriterionRecipe(Group):
     @field_validator("class_weights", mode="before")
     @classmethod
     def _refuse_unknown_weights(cls, value: object) -> object:
+        """Refuse text that is neither a way to compute weights nor null; a file has been read before."""
         if isinstance(value, str) and value not in (*get_args(WeightsName), *NOTHING):
             raise ValueError(
                 f"criterion.class_weights: no such file or choice: {shown(value)}"

@@ -131,6 +131,7 @@ class DataRecipe(Group):
     @model_validator(mode="before")
     @classmethod
     def _rename_former_key(cls, content: object) -> object:
+        """Rename `workers` to `threads`; refuse both together."""
         content = with_current_data_keys(content)
         if isinstance(content, Mapping) and "workers" in content:
             raise ValueError("data.workers: the former name of data.threads, which is there too; remove it")

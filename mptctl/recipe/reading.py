@@ -82,12 +82,14 @@ def load_recipe(
     # Former names of keys are renamed first, so that an override wins over a file by either name.
     content = _with_current_key_names(_read_preset_or_file(name_or_file))
     changes = _read_overrides(overrides)
+    # A preset is the lowest layer; a file is a layer over its base.
     preset, file = content, dict[Any, Any]()
     if _is_file(name_or_file):
         file = content
         preset = {} if base is None else _with_current_key_names(_read_preset_or_file(base))
     layers = (file, changes, _nest_all(fixed or {}))
     merged = reduce(_merge_with_sizes, layers, preset)
+    # Which network it is follows from all layers, but the network's config is a layer below them.
     model = merged.get("model")
     if not of_run and isinstance(model, dict):
         config = {"data": picture_keys_of_network(str(model.get("arch")))}

@@ -188,10 +188,12 @@ class RandomErasing(_Step):
     @field_validator("value", mode="before")
     @classmethod
     def _read_random(cls, value: object) -> object:
+        """Represent the word "random" by None."""
         return None if value == "random" else value
 
     @field_serializer("value")
     def _write_random(self, value: Colour | None) -> Colour | str:
+        """Write None as "random"."""
         return "random" if value is None else value
 
     @model_validator(mode="after")

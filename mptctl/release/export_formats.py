@@ -22,8 +22,8 @@ from mptctl.errors import UsageError, first_line
 from mptctl.files.output_kinds import OutputKind
 from mptctl.machine.facts import require_extra
 from mptctl.models.export_meta import KEY, ExportMeta, Preprocessing
-from mptctl.models.onnx_program import MAX_BYTES, onnx_content
-from mptctl.models.programs import tensors_content
+from mptctl.models.onnx_program import MAX_BYTES, onnx_digest
+from mptctl.models.programs import tensors_digest
 from mptctl.names import ExportFormat
 
 # The file with the description in the archive of a torch.export program.
@@ -141,7 +141,7 @@ def write_onnx(wanted: ToWrite) -> ExportMeta:
         raise UsageError(
             f"--format onnx: {proto.ByteSize() / 1e9:.1f} GB, and ONNX holds 2 GB in a file; use pt2"
         )
-    meta = wanted.describe(onnx_content(proto))
+    meta = wanted.describe(onnx_digest(proto))
     proto.metadata_props.add(key=KEY, value=meta.model_dump_json())
     wanted.path.write_bytes(proto.SerializeToString())
     return meta
@@ -260,7 +260,7 @@ def write_safetensors(wanted: ToWrite) -> ExportMeta:
     from safetensors.torch import save_file
 
     state = {key: tensor.contiguous().clone() for key, tensor in wanted.model.state_dict().items()}
-    meta = wanted.describe(tensors_content(state))
+    meta = wanted.describe(tensors_digest(state))
     save_file(state, str(wanted.path), metadata={KEY: meta.model_dump_json()})
     return meta
 
