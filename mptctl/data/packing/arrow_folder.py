@@ -59,9 +59,8 @@ def list_arrow(folder: Path, named: Mapping[str, str]) -> ColumnSource:
         named: as of `list_pictures_in_tables`.
 
     Raises:
-    files = [file for name in parts for file in _open_files(folder / name, name.lower())]
-    return list_pictures_in_tables(files, named)
-            missing or damaged.
+        UsageError, DataError: as of `list_pictures_in_tables`.
+        DataError: a file that describes the folder is missing or damaged, or names an unknown part.
     """
     if not (folder / PARTS_NAME).is_file():
         return list_pictures_in_tables(_open_files(folder, ""), named)
