@@ -67,8 +67,8 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
 
     Raises:
         UsageError: there is nothing to adjust; a budget has no old model, or one that is the new model; the
-            split has no validation part; the run is not finished or was adjusted before; the name is taken;
-            or the classifier has no bias.
+            split has no validation part; the run is not finished; a budget is given for a run that was
+            adjusted before; the name is taken; or the classifier has no bias.
         CheckpointError: there is no such run, or it is of another split.
         DataError: predictions cannot be loaded (see `load_predictions`), no validation picture is of an old
             class, or no temperature fits best.
