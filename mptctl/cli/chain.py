@@ -1,4 +1,4 @@
-"""`mptctl chain`: updates of updates, and which of their flips are new, lasting and healed."""
+"""`mptctl chain`: follow updates of updates, and count their new, lasting and healed flips."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def _exit_codes() -> Iterator[str]:
     yield ""
 
 
-def documented(app: typer.Typer) -> dict[type[BaseModel], list[str]]:
+def documented_models(app: typer.Typer) -> dict[type[BaseModel], list[str]]:
     """The model of every file and JSON object, with the names of the files and commands that write it."""
     written_by: dict[type[BaseModel], list[str]] = {
         SplitFile: ["`split.json`"],
@@ -184,7 +184,7 @@ def documented(app: typer.Typer) -> dict[type[BaseModel], list[str]]:
 def _model_sections(app: typer.Typer) -> Iterator[str]:
     """Lines on every file and JSON object: a section for each, and a table for each model in it."""
     seen: set[type] = set()
-    for model, titles in documented(app).items():
+    for model, titles in documented_models(app).items():
         yield f"### {', '.join(titles)}"
         yield ""
         yield from _model_tables(model, seen, "")

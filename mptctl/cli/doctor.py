@@ -1,4 +1,4 @@
-"""`mptctl doctor`: what is usable on this machine."""
+"""`mptctl doctor`: check what is installed and works on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flags of `evaluate`; `gate init` has those that say what is compared."""
+"""Flags of `evaluate`; `gate init` shares the flags on what is compared."""
 
 from __future__ import annotations
 

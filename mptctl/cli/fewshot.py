@@ -1,4 +1,4 @@
-"""`mptctl fewshot`: a model's features tested on new classes, and classes added from a few pictures."""
+"""`mptctl fewshot`: test a model's features on new classes, and add classes from a few pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mptctl history`: the releases that `evaluate --append-history` wrote down."""
+"""`mptctl history`: show the releases in a file that `evaluate --append-history` wrote."""
 
 from __future__ import annotations
 

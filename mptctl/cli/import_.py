@@ -1,4 +1,4 @@
-"""`mptctl import`: a model that was trained elsewhere becomes a run folder."""
+"""`mptctl import`: make a run folder of a model that was trained elsewhere."""
 
 from __future__ import annotations
 

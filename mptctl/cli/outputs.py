@@ -19,7 +19,7 @@ class _Output:
     """A file that will be written.
 
     Attributes:
-        option: the flag that named it.
+        option: the flag that names the file.
         path: of the file.
         kind: of its content; None where something else decides what may be replaced.
     """
@@ -42,7 +42,7 @@ class Outputs:
         """Add a file; nothing is added where the path is None, which is a flag that was not given.
 
         Args:
-            option: the flag that named it.
+            option: the flag that names the file.
             path: of the file.
             kind: of its content: only an earlier output of that kind may be replaced. None for a file in a
                 folder that mptctl keeps, and where the caller decides.
@@ -54,7 +54,7 @@ class Outputs:
         """Add a figure; nothing is added where the path is None, which is a flag that was not given.
 
         Raises:
-            UsageError: it is neither a .png nor a .svg file.
+            UsageError: the path ends neither in .png nor in .svg.
         """
         if path is not None and path.suffix.lower() not in (".png", ".svg"):
             raise UsageError(f"{option} {path}: name a file that ends in .png or .svg")
@@ -67,7 +67,7 @@ class Outputs:
         names: Iterable[str],
         kind_of: Callable[[Path], OutputKind | None],
     ) -> None:
-        """Add the files of those names in a folder; nothing is added where the folder is None.
+        """Add files in a folder, by their names; nothing is added where the folder is None.
 
         Raises:
             UsageError: something is there that is no folder.

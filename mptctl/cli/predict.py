@@ -1,4 +1,4 @@
-"""`mptctl predict`: what a model answers to pictures without labels."""
+"""`mptctl predict`: write a model's predictions for pictures without labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mptctl quickstart`: the whole story on embedded data."""
+"""`mptctl quickstart`: train and compare four models on embedded pictures."""
 
 from __future__ import annotations
 

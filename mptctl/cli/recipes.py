@@ -1,4 +1,4 @@
-"""`mptctl recipes`: the presets and studies that can be named."""
+"""`mptctl recipes`: list presets and studies, or show one of them."""
 
 from __future__ import annotations
 

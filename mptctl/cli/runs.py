@@ -1,4 +1,4 @@
-"""`mptctl runs`: what is below the run root."""
+"""`mptctl runs`: list the runs below the run root, and free disk by removing spare checkpoints."""
 
 from __future__ import annotations
 

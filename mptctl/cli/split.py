@@ -1,4 +1,4 @@
-"""`mptctl split`: which classes are old, which are new, and which pictures are held out."""
+"""`mptctl split`: divide pictures into old and new classes, and into training, validation and test part."""
 
 from __future__ import annotations
 

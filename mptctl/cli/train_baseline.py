@@ -1,4 +1,4 @@
-"""`mptctl train-baseline`: every other method, of equal standing."""
+"""`mptctl train-baseline`: train an update with a rival method, or plainly."""
 
 from __future__ import annotations
 

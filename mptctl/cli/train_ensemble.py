@@ -1,4 +1,4 @@
-"""`mptctl train-ensemble`: several references that differ in their seed alone, and teach as one."""
+"""`mptctl train-ensemble`: train several references that differ in their seed alone, and teach as one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mptctl train-mpt`: the update that keeps what the old model knew."""
+"""`mptctl train-mpt`: train an update by margin preserving training."""
 
 from __future__ import annotations
 

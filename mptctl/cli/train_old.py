@@ -1,4 +1,4 @@
-"""`mptctl train-old`: the model in production, which knows the old classes only."""
+"""`mptctl train-old`: train the old model, which knows the old classes only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mptctl train-ref`: the independent new model, which teaches the update what the new classes look like."""
+"""`mptctl train-ref`: train the reference, an independent model of all classes that teaches the update."""
 
 from __future__ import annotations
 

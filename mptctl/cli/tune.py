@@ -1,4 +1,4 @@
-"""`mptctl tune`: find k, and more, on held-out data."""
+"""`mptctl tune`: search k and further settings on held-out samples."""
 
 from __future__ import annotations
 

@@ -59,7 +59,11 @@ def run_answers(folder: Path, session: Session = Session(), *, split: Split | No
     from mptctl.models.checkpoint import load_checkpoint
 
     checkpoint, kept = load_checkpoint(best), read_answers(folder)
-    if kept is not None and _are_of(kept, checkpoint, split):
+    if (
+        kept is not None
+        and kept.head.digest == checkpoint.digest
+        and (split is None or split.fingerprint == kept.head.split_fingerprint)
+    ):
         return _with_current_work(kept, checkpoint)
     split_beside = split_above(folder)
     if split is None:
@@ -74,12 +78,6 @@ def run_answers(folder: Path, session: Session = Session(), *, split: Split | No
     if split_beside is not None and split_beside.fingerprint == split.fingerprint:
         _write_if_possible(answers)
     return answers
-
-
-def _are_of(kept: RunAnswers, checkpoint: Checkpoint, split: Split | None) -> bool:
-    """Tells whether kept predictions are those of a checkpoint, and of a split if one is given."""
-    is_of_split = split is None or split.fingerprint == kept.head.split_fingerprint
-    return is_of_split and kept.head.digest == checkpoint.digest
 
 
 def _with_current_work(kept: RunAnswers, checkpoint: Checkpoint) -> RunAnswers:

@@ -20,7 +20,7 @@ from mptctl.names import METHOD_NAMES, Role, Session
 from mptctl.studies.answers import run_answers
 from mptctl.studies.answers_file import RunAnswers
 from mptctl.studies.run_folders import checkpoint_digest, recorded_teachers
-from mptctl.studies.updates import unfinished
+from mptctl.studies.updates import describe_unfinished
 
 BoolArray = NDArray[np.bool_]
 
@@ -161,7 +161,7 @@ def _find_chains(folders: Sequence[Path], notes: list[str]) -> list[list[Path]]:
     by_digest: dict[str, Path] = {}
     for run in folders:
         by_digest[checkpoint_digest(run)] = run
-        state, old = unfinished(run), recorded_teachers(run).get(Role.OLD)
+        state, old = describe_unfinished(run), recorded_teachers(run).get(Role.OLD)
         if state is not None:
             notes.append(f"{run}: left out: {state}")
         elif old is not None:
@@ -204,7 +204,7 @@ def _trace_back_to_first(
             return chain, (
                 f"{whose} old model ({digest[:12]}) is not among these runs; name a folder that holds it too"
             )
-        state = unfinished(before)
+        state = describe_unfinished(before)
         if state is not None:
             return chain, (
                 f"{whose} old model {before} has not come to its end ({state}); go on with it with --resume"

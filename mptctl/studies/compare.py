@@ -159,7 +159,7 @@ def _build_section(
 
     Args:
         groups: of that section.
-        by: what makes the sections.
+        by: how the table is divided into sections.
         base: the row to which differences are given; None: no differences.
         all_shifted: every update is shifted to the error of one row.
     """
@@ -249,7 +249,7 @@ def _build_row(
     Args:
         group: the updates of the row.
         plain: the plain update of each split and seed.
-        by: what makes the sections.
+        by: how the table is divided into sections.
         all_shifted: every update is shifted to the error of one row.
     """
     updates = group.updates

@@ -78,7 +78,7 @@ def count_once(updates: Sequence[Update], by: By) -> tuple[list[Update], list[st
 
     Args:
         updates: against their old models.
-        by: what makes the sections of the table.
+        by: how the table is divided into sections.
     """
     first_with: dict[_Identity, Update] = {}
     once, notes = [], []
@@ -132,7 +132,7 @@ def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
 
     Args:
         updates: each counted once.
-        by: what makes the sections of the table.
+        by: how the table is divided into sections.
     """
     alike: dict[tuple[str | None, str], list[Update]] = {}
     labels = _name_splits(updates) if by == "split" else {}

@@ -54,7 +54,8 @@ def add_shifted_plain(groups: Sequence[Group], name: str | None) -> ShiftedRows:
     """Add a row of the plain update shifted to the validation error of another row, after the plain one.
 
     The shift of each seed is chosen on the validation part; the test part chooses nothing. Where no such row
-    can be made, a note says why, unless it was not asked for by ``name``.
+    can be made, a note says why. Without ``name``, lack of a plain update, of MPT rows or of new classes
+    gives no note.
 
     Args:
         groups: of one section of the table.

@@ -43,7 +43,7 @@ class StudyRequest:
     """A study to run, and how.
 
     Attributes:
-        study: its content.
+        study: the content of the study.
         seeds: of the study, those to run.
         run_root: the folder of all splits and runs.
         data_root: folder of the data; None: the study's own.

@@ -101,7 +101,7 @@ def plan_study(study: Study, seeds: Sequence[int], *, flat: bool = False) -> lis
     """Plan all runs of a study, seed after seed and generation after generation, each after its teachers.
 
     Args:
-        study: its content.
+        study: the content of the study.
         seeds: of the study, those to run.
         flat: the runs of the only seed lie in the run root itself.
     """
@@ -179,7 +179,7 @@ def _plan_generation(study: Study, seed: int, generation: int, stage: str) -> It
     model of an update in a later generation is the update of that name in the generation before.
 
     Args:
-        study: its content.
+        study: the content of the study.
         seed: of the study.
         generation: from 1.
         stage: of the runs' split; see `PlannedRun`.

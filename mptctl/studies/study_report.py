@@ -112,7 +112,7 @@ class Board:
                 self._update_progress(progress)
         self._started = time.monotonic()
         self._first_steps = self._steps_done()
-        self._notify()
+        self._on_update(self)
 
     @property
     def runs(self) -> list[RunProgress]:
@@ -176,7 +176,7 @@ class Board:
         for progress in self.runs:
             if progress.status == "running":
                 self._update_progress(progress)
-        self._notify()
+        self._on_update(self)
 
     def rows(self) -> list[StudyRow]:
         """All runs, as the report at the end has them."""
@@ -195,9 +195,6 @@ class Board:
     def _set_status(self, run: PlannedRun, status: Status) -> None:
         """Change the status of a run, and call `on_update`."""
         self._runs[run.key].status = status
-        self._notify()
-
-    def _notify(self) -> None:
         self._on_update(self)
 
     def _update_progress(self, progress: RunProgress) -> None:

@@ -198,7 +198,7 @@ def _replaced_model(run: Path, old: Path | None, notes: list[str], *, named: boo
     recorded = recorded_teachers(run).get(Role.OLD)
     if not named and recorded is None:
         return None
-    state = unfinished(run)
+    state = describe_unfinished(run)
     if state is not None:
         notes.append(f"{run}: left out: {state}")
         return None
@@ -225,7 +225,7 @@ def _find_old_models(runs: Collection[Path], session: Session) -> dict[Path, dic
     for root in dict.fromkeys(run.parent for run in runs):
         models = by_root.setdefault(root, {})
         for run in runs_below(root):
-            if recorded_teachers(run) or unfinished(run) is not None:
+            if recorded_teachers(run) or describe_unfinished(run) is not None:
                 continue
             answers = run_answers(run, session)
             if answers.head.num_known == answers.head.num_old:
@@ -263,7 +263,7 @@ def _pair_with_old(run: RunAnswers, replaced: Path, part: Part, session: Session
     return update
 
 
-def unfinished(run: Path) -> str | None:
+def describe_unfinished(run: Path) -> str | None:
     """Say that a run is not finished, and its epoch; None for one that is finished, or has no metrics."""
     lines = metrics_of(run)
     if not lines or ends_as_finished(lines):

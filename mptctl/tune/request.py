@@ -66,7 +66,7 @@ class TuneRequest:
 
     @property
     def existing(self) -> Existing:
-        """What becomes of a search that is in the folder: resumed, replaced, or refused."""
+        """The fate of a search that is in the folder already: to be resumed, replaced or refused."""
         return existing_by_flags(resume=self.resume, overwrite=self.overwrite)
 
     def points(self) -> list[TrialSettings] | None:

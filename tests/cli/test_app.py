@@ -16,7 +16,7 @@ import typer
 
 from mptctl import __version__
 from mptctl.cli.app import app, main
-from mptctl.cli.docs_page import documented, render_reference, shown_commands
+from mptctl.cli.docs_page import documented_models, render_reference, shown_commands
 from mptctl.data.split import Split, make_split
 from mptctl.names import Distance, OnBad, Order, PlaceKind, Search, Verify
 from tests.common import CommandLine, Done, command, environment
@@ -155,7 +155,7 @@ def test_help_fills_the_terminal_and_breaks_no_example(verb: str, mptctl: Comman
 
 
 def test_every_verb_that_prints_json_says_in_which_form() -> None:
-    said = [title for titles in documented(app).values() for title in titles]
+    said = [title for titles in documented_models(app).values() for title in titles]
     for verb, found in COMMANDS.items():
         flags = {flag for param in found.params for flag in param.opts}
         assert (f"`{verb} --json`" in said) == ("--json" in flags), verb

@@ -1,4 +1,4 @@
-"""The work of `mptctl split`: make the split that flags describe, and print and page its summary."""
+"""The work of `mptctl split`: make the split that flags describe, and show its summary."""
 
 from __future__ import annotations
 

@@ -163,8 +163,8 @@ class Training:
         name: of the run, without ``--name``.
         keys: recipe keys that the command decides.
         old, refs: teachers, as run names or paths; None and empty where the command has none.
-        needs_old: the method learns from the old model; else an old model that is there only serves to count
-            flips in validation.
+        needs_old: the method learns from the old model. Otherwise the old model is optional, and only serves
+            to count flips in validation.
         only_old_classes: the model knows the old classes alone.
         seed_offset: added to the recipe's seed without --seed.
         then: the command to suggest afterwards; None: evaluate the run against the old model.
@@ -309,7 +309,7 @@ def _with_network_of_old(recipe: Recipe, old: str, flags: TrainingFlags) -> Reci
 
 
 def _choose_teachers(inputs: Inputs, training: Training, folder: Path) -> Training:
-    """Return the training with its teachers settled, where flags do not name them.
+    """Return the training with its final teachers; those that flags name are not changed.
 
     A default old model that is missing is left out, if the method does not need it. A run that is resumed
     takes the teachers that the checkpoint in its folder records.
