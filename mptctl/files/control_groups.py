@@ -31,7 +31,7 @@ class _Mount(NamedTuple):
 
 
 def cpu_quota(system: Path = SYSTEM) -> float | None:
-    """Read how many processors' time this process may use; None without a limit.
+    """Read how much CPU time this process may use, as a number of processors; None without a limit.
 
     Args:
         system: root of the file system.
@@ -40,10 +40,8 @@ def cpu_quota(system: Path = SYSTEM) -> float | None:
     for group in _groups("cpu", system):
         quota, _, period = read_system_text(group / "cpu.max").partition(" ")
         if not quota:
-            quota, period = (
-                read_system_text(group / "cpu.cfs_quota_us"),
-                read_system_text(group / "cpu.cfs_period_us"),
-            )
+            names_v1 = "cpu.cfs_quota_us", "cpu.cfs_period_us"
+            quota, period = (read_system_text(group / name) for name in names_v1)
         if quota.isdecimal() and period.isdecimal() and int(quota) and int(period):
             quotas.append(int(quota) / int(period))
     return min(quotas, default=None)

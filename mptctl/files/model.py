@@ -55,6 +55,7 @@ class Typed(Model):
     @field_validator("*", mode="before")
     @classmethod
     def _convert_by_type(cls, value: object, info: ValidationInfo) -> object:
+        """Convert text to the field's type."""
         return read_as(cls.model_fields[str(info.field_name)].annotation, value)
 
 

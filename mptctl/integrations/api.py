@@ -165,8 +165,8 @@ class _Samples:
         with _slicing(*self.columns, rules=request.rules) as slicing:
             return compare(self.old, self.new, replace(request, slicing=slicing), **further)
 
-    def compared(self, gate_file: GateFile, limits: Limits) -> FlipReport:
-        """Compare, and check the gate of a gate file and further limits."""
+    def compare_under(self, gate_file: GateFile, limits: Limits) -> FlipReport:
+        """Compare under a gate file and further limits, which the report's gate checks."""
         return self.compare(replace(self.request, gate_file=gate_file, limits=limits))
 
 

@@ -108,8 +108,7 @@ def save_checkpoint(
     buffer = io.BytesIO()
     content = {"format": FORMAT, "meta": meta_json, "model": model, "training": training, "digest": digest}
     torch.save(content, buffer)
-    # Released at once: left to the garbage collection of CPython 3.12.1 after an error, the view ends the
-    # process.
+    # The view is released at once: after an error, CPython 3.12.1 crashes if garbage collection releases it.
     with buffer.getbuffer() as view:
         write_atomically(path, view, keep_previous)
     return digest

@@ -49,11 +49,8 @@ def find_state_dict(content: Any, path: Path) -> dict[str, Tensor]:
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             content = content[key]
             break
-    if (
-        not isinstance(content, dict)
-        or not content
-        or not all(isinstance(v, Tensor) for v in content.values())
-    ):
+    is_filled = isinstance(content, dict) and len(content) > 0
+    if not is_filled or not all(isinstance(value, Tensor) for value in content.values()):
         raise CheckpointError(f"{path}: holds no state dict; save model.state_dict() with torch.save")
     complex_names = [str(name) for name, value in content.items() if value.is_complex()]
     if complex_names:

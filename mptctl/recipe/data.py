@@ -126,6 +126,7 @@ class DataRecipe(Group):
     @field_validator("transforms", mode="before")
     @classmethod
     def _read_transforms(cls, steps: object) -> object:
+        """Read the steps, which may be names or mappings."""
         return read_steps(steps)
 
     @model_validator(mode="before")

@@ -37,7 +37,7 @@ WIDTH = 80
 class SampleComparison(Protocol):
     """Compares the samples of a report once more."""
 
-    def compared(self, gate_file: GateFile, limits: Limits) -> FlipReport:
+    def compare_under(self, gate_file: GateFile, limits: Limits) -> FlipReport:
         """Compare the samples and evaluate the gate of a gate file, with limits besides it."""
 
 
@@ -131,7 +131,7 @@ class Report:
         if self._samples is not None and (file is not None or self._must_keep):
             with options_as_arguments():
                 rules = GateFile() if file is None else read_gate_file(Path(file))
-                report = self._samples.compared(rules.keeping(self._must_keep), all_limits)
+                report = self._samples.compare_under(rules.keeping(self._must_keep), all_limits)
                 return self._warn_and_take_gate(report)
         if file is not None:
             raise UsageError(f"gate: {file}: this report has no samples; compare them with mptctl.evaluate")
