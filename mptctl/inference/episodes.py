@@ -55,7 +55,7 @@ def draw_episode(
     """
     rng = np.random.default_rng([seed, number])
     classes = rng.choice(len(rows), way, replace=False)
-    picked = np.stack([rng.choice(rows[number], shot + query, replace=False) for number in classes])
+    picked = np.stack([rng.choice(rows[index], shot + query, replace=False) for index in classes])
     orders = rng.permuted(np.tile(np.arange(way * shot), (PASSES, 1)), axis=1)
     bound = width**-0.5  # the bound of a fresh nn.Linear
     return Episode(picked[:, :shot], picked[:, shot:], orders, rng.uniform(-bound, bound, (way, width)))

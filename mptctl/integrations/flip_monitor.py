@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from operator import ne
 from pathlib import Path
 from typing import Any
 
@@ -285,7 +284,8 @@ class FlipMonitor:
         given = [self._label_of_column(column) for column in columns.tolist()]
         label_of_id = dict(zip(self._old.ids.tolist(), self._old.labels.tolist(), strict=True))
         stored = [label_of_id.get(name, IGNORED) for name in self._number_of_id]
-        wrong = sum(map(ne, given, stored)) + abs(len(given) - len(stored))
+        wrong = sum(label != right for label, right in zip(given, stored, strict=False))
+        wrong += abs(len(given) - len(stored))
         if wrong:
             raise DataError(
                 f"label_ids: {wrong} of {len(stored)} are not the stored labels of these samples; validate "

@@ -119,18 +119,18 @@ def refuse_torch_program(form: str, where: str) -> None:
         )
 
 
-def refuse_changed(meta: ExportMeta, content: str, path: Path) -> None:
+def refuse_changed(meta: ExportMeta, digest: str, path: Path) -> None:
     """Raise CheckpointError if an exported file was changed.
 
     Args:
         meta: the file's description, which has the SHA-256 of the rest of the file.
-        content: SHA-256 of the rest of the file as it is now, in hexadecimal.
+        digest: SHA-256 of the rest of the file as it is now, in hexadecimal.
         path: of the file, for the message.
     """
-    if meta.content != content:
+    if meta.content != digest:
         raise CheckpointError(
             f"{path}: changed since it was exported: digest expected {meta.content[:16]}, found "
-            f"{content[:16]}; export it again"
+            f"{digest[:16]}; export it again"
         )
 
 

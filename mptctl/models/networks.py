@@ -181,7 +181,7 @@ def _build_architecture(arch: str, num_classes: int, image_size: int, drop_path:
         return model
     if arch.startswith(TIMM):
         model = build_timm(arch, num_classes, image_size, drop_path)
-        find_head(model, arch)
+        find_head(model, arch)  # refuses a network without a linear classifier
         return model
     if arch in PROGRAMS:
         raise UsageError(
@@ -203,7 +203,7 @@ def _build_architecture(arch: str, num_classes: int, image_size: int, drop_path:
             _suggest_larger_size(arch, image_size, one_line(error), lambda size: _can_be_built(arch, size))
         raise UsageError(f"model.arch {arch}: {one_line(error)}") from error
     set_drop_path(model, arch, drop_path)
-    find_head(model, arch)
+    find_head(model, arch)  # refuses a network without a linear classifier
     return model
 
 

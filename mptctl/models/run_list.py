@@ -97,7 +97,12 @@ def _numeric_sort_key(name: str) -> list[tuple[int, str]]:
 
 
 def _describe_run(folder: Path, name: str) -> _DescribedRun:
-    """Read and describe the run in a folder, under a name; a run that cannot be read is "broken"."""
+    """Read and describe the run in a folder; a run that cannot be read is "broken".
+
+    Args:
+        folder: the run folder.
+        name: value of `RunEntry.run`.
+    """
     run = RunDir(folder)
     files = [run.metrics, run.last, run.previous, run.best, run.environment]
     written = max(path.stat().st_mtime for path in files if path.is_file())
