@@ -126,8 +126,9 @@ def assemble(
     if teachers.method is not None and parts.logits is not None:
         teachers = replace(teachers, method=SharedTeachers(teachers.method, parts.logits))
     if parts.validator is None and val is not None:
-        num_old, precision = request.split.classes.num_old, request.recipe.runtime.precision
-        parts.validator = Validator(val, num_old, teachers.validation, precision)
+        parts.validator = Validator(
+            val, request.split.classes.num_old, teachers.validation, request.recipe.runtime.precision
+        )
     meta = build_meta(request, teachers, plan)
     folder = RunDir(request.folder)
     notes = [train.reason, *plan.notes, *student.notes, *teachers.notes]

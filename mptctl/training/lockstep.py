@@ -139,14 +139,13 @@ def refuse_other_batches(requests: Sequence[RunRequest]) -> None:
             f"{key} ({was} and {is_now})"
             for key, was, is_now in batch_differences(first.recipe, request.recipe)
         ]
-        if request.split.fingerprint != first.split.fingerprint:
-            differs.append("split")
-        if request.num_classes != first.num_classes:
-            differs.append("classes")
-        if request.old != first.old:
-            differs.append("old model")
-        if request.cache_dir != first.cache_dir:
-            differs.append("cache")
+        compared = {
+            "split": (first.split.fingerprint, request.split.fingerprint),
+            "classes": (first.num_classes, request.num_classes),
+            "old model": (first.old, request.old),
+            "cache": (first.cache_dir, request.cache_dir),
+        }
+        differs += [what for what, (of_first, of_request) in compared.items() if of_first != of_request]
         if differs:
             raise UsageError(
                 f"{request.folder}: cannot go in lock-step with {first.folder}, since these differ: "
