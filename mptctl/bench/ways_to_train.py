@@ -16,7 +16,7 @@ from mptctl.data.loading.part import Batch
 from mptctl.data.pictures import channels_first
 from mptctl.data.plan import EpochPlan
 from mptctl.errors import UsageError
-from mptctl.machine.device import autocast, place
+from mptctl.machine.device import autocast, move_to_device
 from mptctl.methods.method import Method
 from mptctl.methods.table import method_from_recipe
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta
@@ -115,7 +115,7 @@ def _mix(batch: Batch, pairs: Pairs | None) -> Batch:
 def _build_student(recipe: Recipe, num_classes: int, device: torch.device) -> nn.Module:
     """Build the recipe's model on the device, in training mode."""
     model = build_model(recipe.model, num_classes, recipe.data.image_size)
-    model = place(model, device, channels_last=recipe.runtime.channels_last)
+    model = move_to_device(model, device, channels_last=recipe.runtime.channels_last)
     set_training_mode(model, recipe.model)
     return model
 

@@ -23,7 +23,7 @@ from mptctl.errors import DataError, one_line
 from mptctl.evaluation.reading.answers import Answers, answers_from_logits
 from mptctl.evaluation.reading.arrays import as_array
 from mptctl.inference.forward import forward
-from mptctl.machine.device import choose_device, place
+from mptctl.machine.device import choose_device, move_to_device
 from mptctl.models.checkpoint import load_checkpoint, load_model
 from mptctl.models.finished import describe_unfinished
 from mptctl.models.run_folder import find_checkpoint
@@ -180,7 +180,9 @@ def load_run(run: str, session: Session) -> LoadedRun:
     device = choose_device(session.device)
     checkpoint = load_checkpoint(find_checkpoint(run, session.run_root))
     meta = checkpoint.meta
-    model = place(load_model(checkpoint), device, channels_last=meta.recipe.runtime.channels_last).eval()
+    model = move_to_device(
+        load_model(checkpoint), device, channels_last=meta.recipe.runtime.channels_last
+    ).eval()
     unfinished = describe_unfinished(checkpoint.path, meta)
     return LoadedRun(
         path=checkpoint.path,

@@ -17,7 +17,7 @@ from mptctl.errors import CheckpointError, DataError, NonFiniteError
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 from mptctl.inference.forward import forward
-from mptctl.machine.device import choose_device, place
+from mptctl.machine.device import choose_device, move_to_device
 from mptctl.models.checkpoint import Checkpoint, load_model
 from mptctl.models.heads import find_classifier
 from mptctl.names import Part, Progress, Session
@@ -69,7 +69,9 @@ def predict(
 
 def load_onto(checkpoint: Checkpoint, device: torch.device) -> nn.Module:
     """Rebuild a checkpoint's model on a device, in the memory format of its recipe."""
-    return place(load_model(checkpoint), device, channels_last=checkpoint.meta.recipe.runtime.channels_last)
+    return move_to_device(
+        load_model(checkpoint), device, channels_last=checkpoint.meta.recipe.runtime.channels_last
+    )
 
 
 def compute_outputs(

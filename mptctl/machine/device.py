@@ -66,7 +66,7 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def place(model: Model, device: torch.device, *, channels_last: bool) -> Model:
+def move_to_device(model: Model, device: torch.device, *, channels_last: bool) -> Model:
     """Move a model to a device, in place, with channels last in memory or not; return the model."""
     model.to(device)
     if channels_last:

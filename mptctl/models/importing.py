@@ -121,7 +121,7 @@ def write_import(
         # The checkpoint first: if the disk is full, the former run stays, or no run begins.
         save_checkpoint(run.best, checkpoint.meta, checkpoint.model)
         if overwrite:
-            for note in note_left_files(run.empty(but=run.best)):
+            for note in note_left_files(run.remove_run_files(but=run.best)):
                 log(note)
         run.write_start(checkpoint.meta.recipe.to_yaml(), split_json, choose_device("cpu"))
     return run.best

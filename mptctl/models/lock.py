@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mptctl.errors import StorageError, UsageError
 from mptctl.files import storage_error
-from mptctl.models.ownership import LOCK, Existing, Kind, refuse_existing_content, remove_half_written
+from mptctl.models.ownership import LOCK, Existing, FolderKind, refuse_existing_content, remove_half_written
 
 # Content of a lock file: the number of the process that holds the lock, or nothing.
 CONTENT = re.compile(rb"\d{0,10}\n?")
@@ -26,7 +26,7 @@ POLL_SECONDS = 0.5
 
 
 @contextlib.contextmanager
-def locked(folder: Path, kind: Kind, existing: Existing) -> Iterator[None]:
+def locked(folder: Path, kind: FolderKind, existing: Existing) -> Iterator[None]:
     """Make a folder and hold its lock until the ``with`` block ends.
 
     On entry, half-written files of a killed process are removed; other content stays, also with "replace"
@@ -69,7 +69,7 @@ def locked(folder: Path, kind: Kind, existing: Existing) -> Iterator[None]:
                 path.rmdir()
 
 
-def refuse_unusable(folder: Path, kind: Kind, existing: Existing) -> None:
+def refuse_unusable(folder: Path, kind: FolderKind, existing: Existing) -> None:
     """Raise the UsageError that `locked` would raise; hold and change nothing."""
     if not is_free(folder):
         raise _busy_error(folder)

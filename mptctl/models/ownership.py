@@ -33,7 +33,7 @@ HALF_WRITTEN = re.compile(rf"\.(.+?)(\.\w{{8}})?{re.escape(PARTIAL)}")
 
 
 @dataclass(frozen=True)
-class Kind:
+class FolderKind:
     """A kind of folder that mptctl writes, such as a run folder.
 
     Attributes:
@@ -46,7 +46,7 @@ class Kind:
 
     what: str
     files: tuple[str, ...] = ()
-    folders: Mapping[str, Kind] = field(default_factory=dict)
+    folders: Mapping[str, FolderKind] = field(default_factory=dict)
     marked: Callable[[Path], bool] = lambda folder: True
     whole: bool = False
 
@@ -54,7 +54,7 @@ class Kind:
         """Tell whether a file of that name in the folder is ours, completely or half written."""
         return self.is_half_of_ours(name) or any(fnmatchcase(name, pattern) for pattern in self.files)
 
-    def folder_of_ours(self, name: str) -> Kind | None:
+    def folder_of_ours(self, name: str) -> FolderKind | None:
         """The kind of our folder of that name in the folder; None if there is no such kind."""
         return next((kind for pattern, kind in self.folders.items() if fnmatchcase(name, pattern)), None)
 
@@ -97,10 +97,10 @@ def is_run(folder: Path) -> bool:
     return False
 
 
-RUN = Kind(
+RUN = FolderKind(
     "run",
     files=RUN_FILES,
-    folders={"tensorboard": Kind("tensorboard", files=("events.out.tfevents.*",))},
+    folders={"tensorboard": FolderKind("tensorboard", files=("events.out.tfevents.*",))},
     marked=is_run,
 )
 
@@ -168,7 +168,7 @@ def existing_by_flags(*, resume: bool, overwrite: bool) -> Existing:
     return "replace" if overwrite else "refuse"
 
 
-def refuse_existing_content(folder: Path, kind: Kind, existing: Existing) -> None:
+def refuse_existing_content(folder: Path, kind: FolderKind, existing: Existing) -> None:
     """Raise an error if a folder's content forbids writing there; change nothing.
 
     Args:
@@ -196,14 +196,14 @@ def refuse_existing_content(folder: Path, kind: Kind, existing: Existing) -> Non
         raise UsageError(f"{folder}: already holds a {kind.what}; {go_on} --overwrite, or use another --name")
 
 
-def remove_half_written(folder: Path, kind: Kind) -> None:
+def remove_half_written(folder: Path, kind: FolderKind) -> None:
     """Remove our files that a killed process left half written; call only while holding the folder's lock."""
     for item in folder.iterdir():
         if kind.is_half_of_ours(item.name):
             item.unlink()
 
 
-def remove_own(folder: Path, kind: Kind, but: Path | None = None) -> list[str]:
+def remove_own(folder: Path, kind: FolderKind, but: Path | None = None) -> list[str]:
     """Remove our files and folders from a folder; call only while holding the folder's lock.
 
     Args:
@@ -244,7 +244,7 @@ def note_left_files(names: list[str]) -> list[str]:
     return [f"left alone, since mptctl did not write it: {some(names)}"]
 
 
-def _refuse_obstacles(folder: Path, kind: Kind) -> None:
+def _refuse_obstacles(folder: Path, kind: FolderKind) -> None:
     """Raise UsageError for a link, or for anything but a file or folder where ours would be written."""
     if not folder.is_dir():
         return

@@ -64,7 +64,7 @@ class RunDir:
     def locked(self, existing: Existing) -> Iterator[None]:
         """Make the folder and hold its lock until the ``with`` block ends; see `mptctl.models.lock.locked`.
 
-        A run in the folder stays, also with "replace": `empty` removes it.
+        A run in the folder stays, also with "replace": `remove_run_files` removes it.
 
         Raises:
             UsageError: another process holds the folder, or its content forbids writing.
@@ -128,7 +128,7 @@ class RunDir:
         """Replace a damaged ``last.pt``; the next save would make a damaged one ``previous.pt``."""
         link_or_copy(self.previous, self.last)
 
-    def empty(self, but: Path | None = None) -> list[str]:
+    def remove_run_files(self, but: Path | None = None) -> list[str]:
         """Remove a run's files from the folder; call only while holding the lock.
 
         Args:

@@ -78,7 +78,7 @@ def write_run(
     with run.locked(existing):
         # The largest file first: where the disk has no room for it, nothing of an existing run is lost.
         save_checkpoint(run.best, meta, model.state_dict())
-        notes = note_left_files(run.empty(but=run.best)) if existing == "replace" else []
+        notes = note_left_files(run.remove_run_files(but=run.best)) if existing == "replace" else []
         run.write_start(meta.recipe.to_yaml(), split.file.model_dump_json(indent=2), choose_device("cpu"))
         hold_manifest(split, run.path)
         if first_line is not None:

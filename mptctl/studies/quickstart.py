@@ -128,7 +128,7 @@ def quickstart(
     split = make_split("characters", run_root=run_root, seed=seed, overwrite=overwrite)
     for name in existing:
         with RunDir(folders[name]).locked("replace"):
-            RunDir(folders[name]).empty()
+            RunDir(folders[name]).remove_run_files()
     request = StudyRequest(study=study, seeds=(seed,), run_root=run_root, flat=True)
     refuse_if_failed(run_study(request, on_update, log))
     found = load_predictions({name: name for name in folders}, Session(run_root), part="test")

@@ -18,7 +18,7 @@ from mptctl.machine.device import choose_device
 from mptctl.machine.facts import usable_cores
 from mptctl.machine.signals import StopRequest, stopped_with
 from mptctl.models.lock import is_free, locked, refuse_unusable
-from mptctl.models.ownership import Kind
+from mptctl.models.ownership import FolderKind
 from mptctl.names import Progress, tell_nobody
 from mptctl.studies.chain import report_chains
 from mptctl.studies.compare import compare_runs
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # Seconds between two looks at the runs.
 LOOK_EVERY = 0.5
 # The kind of a run root for its lock; the runs in it are checked one by one.
-RUN_ROOT = Kind("study")
+RUN_ROOT = FolderKind("study")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mptctl.data.classes import ClassSplit, columns_for
 from mptctl.data.loading.part import Batch
 from mptctl.errors import CheckpointError
-from mptctl.machine.device import autocast, place
+from mptctl.machine.device import autocast, move_to_device
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint, load_model
 from mptctl.names import Role
 from mptctl.recipe import DataRecipe, RuntimeRecipe
@@ -50,7 +50,7 @@ class Teacher(nn.Module):
             )
         columns = columns_for(checkpoint.meta.class_names, wanted, what)
         frozen = load_model(checkpoint).requires_grad_(False).eval()
-        self.model = place(frozen, device, channels_last=runtime.channels_last)
+        self.model = move_to_device(frozen, device, channels_last=runtime.channels_last)
         in_order = bool((columns == range(len(columns))).all())
         self.columns = None if in_order else torch.from_numpy(columns).to(device)
         self.rescale = None if (own.mean, own.std) == (data.mean, data.std) else _rescale(data, own, device)

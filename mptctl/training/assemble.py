@@ -12,7 +12,7 @@ from torch import nn
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import make_loader
-from mptctl.machine.device import place
+from mptctl.machine.device import move_to_device
 from mptctl.machine.facts import git_commit, versions
 from mptctl.methods.rows import ROWS
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
@@ -252,7 +252,7 @@ def build_student(request: RunRequest, plan: RunPlan, device: torch.device, grou
     recipe = request.recipe
     torch.manual_seed(recipe.runtime.seed)
     model, notes = _build_initial_model(request)
-    model = place(model, device, channels_last=recipe.runtime.channels_last)
+    model = move_to_device(model, device, channels_last=recipe.runtime.channels_last)
     if recipe.runtime.sync_batchnorm and group.size > 1:
         model = convert_sync_batchnorm(model, device)
     wrapped = group.wrap(model, device)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from mptctl.data.loading.part import Batch
 from mptctl.files import Model
-from mptctl.machine.device import autocast, place
+from mptctl.machine.device import autocast, move_to_device
 from mptctl.methods.table import build_method
 from mptctl.models.networks import build_model, build_outline, set_training_mode
 from mptctl.recipe import ModelRecipe, Recipe, change_recipe
@@ -130,7 +130,7 @@ def _time_batch(recipe: Recipe, num_classes: int, device: torch.device, *, train
     """
     with torch.random.fork_rng(devices=[]):
         model = build_model(recipe.model, num_classes, recipe.data.image_size)
-        model = place(model, device, channels_last=recipe.runtime.channels_last)
+        model = move_to_device(model, device, channels_last=recipe.runtime.channels_last)
         call = (
             _make_training_step(recipe, model, num_classes, device)
             if trains

@@ -122,7 +122,7 @@ def _write_start(request: RunRequest, run: Run) -> None:
     """
     context, folder = run.context, run.context.folder
     if request.overwrite:
-        context.notes.extend(note_left_files(folder.empty()))
+        context.notes.extend(note_left_files(folder.remove_run_files()))
     if context.resumed_from is not None:
         validated = not run.state.validation_pending
         truncate_metrics(folder.metrics, run.state.global_step, validated=validated)

@@ -12,7 +12,7 @@ from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.rates import Rate
 from mptctl.files import Model, write_atomically
 from mptctl.files.output_kinds import SEARCH_FILES
-from mptctl.models.ownership import RUN, Kind, is_run
+from mptctl.models.ownership import RUN, FolderKind, is_run
 from mptctl.recipe import Recipe
 from mptctl.tune.space import Axis, Search, Value
 
@@ -140,13 +140,13 @@ def is_trial(folder: Path) -> bool:
     return holds_at_most_an_error or is_run(folder)
 
 
-TRIAL = Kind("trial", files=(*RUN.files, ERROR_NAME), folders=RUN.folders, marked=is_trial)
+TRIAL = FolderKind("trial", files=(*RUN.files, ERROR_NAME), folders=RUN.folders, marked=is_trial)
 # The folder that Ray writes to; its experiment is called ``search``.
-RAY = Kind("Ray's folder", folders={"search": Kind("experiment", whole=True)})
-SEARCH = Kind(
+RAY = FolderKind("Ray's folder", folders={"search": FolderKind("experiment", whole=True)})
+SEARCH = FolderKind(
     "search",
     files=SEARCH_FILES,
-    folders={"trials": Kind("trials", folders={"*": TRIAL}), "ray": RAY},
+    folders={"trials": FolderKind("trials", folders={"*": TRIAL}), "ray": RAY},
     marked=is_search,
 )
 
