@@ -27,7 +27,7 @@ from mptctl.studies.study_file import Study
 from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study, refuse_runs_too_short
 from mptctl.studies.study_report import Board, StudyReport
 from mptctl.studies.study_results import keep_results, make_results_folder, refuse_kept_of_another
-from mptctl.studies.study_state import Standing, make_splits, standings
+from mptctl.studies.study_state import Standing, find_standings, make_splits
 
 if TYPE_CHECKING:
     from mptctl.studies.study_pool import WorkerPool
@@ -182,7 +182,7 @@ def plan_runs(
     runs = plan_study(request.study, request.seeds, flat=request.flat)
     for place, split in splits.items():
         refuse_runs_too_short([run for run in runs if run.place == place], split)
-    return runs, standings(runs, splits)
+    return runs, find_standings(runs, splits)
 
 
 def refuse_if_failed(report: StudyReport) -> None:

@@ -110,7 +110,7 @@ def make_splits(
     return splits
 
 
-def standings(runs: Sequence[PlannedRun], splits: Mapping[str, Split]) -> dict[str, Standing]:
+def find_standings(runs: Sequence[PlannedRun], splits: Mapping[str, Split]) -> dict[str, Standing]:
     """Find the standing of each run of a study, by its key.
 
     Args:

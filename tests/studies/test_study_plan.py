@@ -21,7 +21,7 @@ from mptctl.studies.study_estimate import makespan
 from mptctl.studies.study_file import Study, StudyFile, with_recipes
 from mptctl.studies.study_plan import go_together, plan_study, refuse_runs_too_short
 from mptctl.studies.study_split import StudySplit
-from mptctl.studies.study_state import existing_split, make_splits, standings
+from mptctl.studies.study_state import existing_split, find_standings, make_splits
 from mptctl.training.observer import Observer
 from mptctl.training.train import train
 
@@ -161,7 +161,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def standing(root: Path, wanted: Study) -> dict[str, str]:
     split = existing_split(wanted.file.split, root / "1", 1, None)
     assert split is not None
-    return dict(standings(plan_study(wanted, [1, 2]), {"1": split}))
+    return dict(find_standings(plan_study(wanted, [1, 2]), {"1": split}))
 
 
 def test_what_is_there_is_told_from_what_is_missing(trained: Path, tmp_path: Path) -> None:

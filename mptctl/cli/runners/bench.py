@@ -72,7 +72,7 @@ def measure_step(
     *,
     as_json: bool,
 ) -> None:
-    """Measure a training step and print the result; parameters are the flags."""
+    """Measure a training step of mpt-kl and print the result; parameters are the flags."""
     settings = load_recipe(recipe, ["method.name=mpt-kl", *(overrides or [])])
     result = bench_step(
         settings,
