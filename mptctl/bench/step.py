@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -127,13 +128,9 @@ def bench_step(
         raise UsageError(f"--clock cpu: {device} computes; use --clock wall, or --device cpu")
     now = time.process_time if clock == "cpu" else time.perf_counter
     with scratch_folder() as scratch, torch_settings(recipe, device):
-        ways: dict[tuple[Precision, str], Way] = {}
-        skipped: dict[str, str] = {}
-        for with_precision in _set_precisions(recipe, precisions):
-            ways_by_row, left_out = ways_to_train(with_precision, num_classes, device, scratch, rows)
-            for name, way in ways_by_row.items():
-                ways[with_precision.runtime.precision, name] = way
-            skipped |= left_out
+        ways, skipped = _ways_by_precision(
+            _set_precisions(recipe, precisions), num_classes, device, scratch, rows
+        )
         seconds = _time_in_turns(ways, steps, repeats, lambda way, count: _time(way, count, device, now))
         threads = torch.get_num_threads()
     return StepBench(
@@ -207,6 +204,19 @@ def step_ratios(seconds: Seconds) -> list[StepRatios]:
         )
         for precision in dict.fromkeys(precision for precision, _ in seconds)
     ]
+
+
+def _ways_by_precision(
+    recipes: Sequence[Recipe], num_classes: int, device: torch.device, scratch: Path, rows: Collection[str]
+) -> tuple[dict[tuple[Precision, str], Way], dict[str, str]]:
+    """The ways to train by precision and row, and the rows left out with the reason; see `ways_to_train`."""
+    ways: dict[tuple[Precision, str], Way] = {}
+    skipped: dict[str, str] = {}
+    for recipe in recipes:
+        ways_by_row, left_out = ways_to_train(recipe, num_classes, device, scratch, rows)
+        ways |= {(recipe.runtime.precision, name): way for name, way in ways_by_row.items()}
+        skipped |= left_out
+    return ways, skipped
 
 
 def _set_precisions(recipe: Recipe, precisions: tuple[str, ...] | None) -> list[Recipe]:

@@ -121,7 +121,9 @@ def add_classes(request: AddRequest, session: Session) -> AddReport:
     unlisted = [name for name in names if name not in set(split.classes.names)]
     own_split = extend_split(split, known, names) if unlisted else None
     counts = _count_predictions(before, after, validation.labels, (*known, *names), len(known))
-    report = AddReport(
+    meta = _checkpoint_meta(checkpoint, own_split, split, (*known, *names), counts)
+    notes = write_run(run, existing, meta, model, own_split or split)
+    return AddReport(
         run=str(run.path),
         best=str(run.best),
         classes={name: len(features[name]) for name in names},
@@ -132,13 +134,13 @@ def add_classes(request: AddRequest, session: Session) -> AddReport:
         new_right=counts["new_right"],
         new_samples=counts["new_samples"],
         own_split=bool(unlisted),
-        warnings=[f"{some(unlisted)}: not in the split, so no test picture of it is asked"]
-        if unlisted
-        else [],
+        warnings=[*_warn_of_unlisted(unlisted), *notes],
     )
-    meta = _checkpoint_meta(checkpoint, own_split, split, (*known, *names), counts)
-    notes = write_run(run, existing, meta, model, own_split or split)
-    return report.model_copy(update={"warnings": [*report.warnings, *notes]})
+
+
+def _warn_of_unlisted(names: list[str]) -> list[str]:
+    """A warning that classes are not in the split; none without names."""
+    return [f"{some(names)}: not in the split, so no test picture of it is asked"] if names else []
 
 
 def imprint(features: Sequence[Tensor], old_rows: Tensor) -> Tensor:

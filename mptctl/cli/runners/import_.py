@@ -14,7 +14,7 @@ from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import UsageError
 from mptctl.models.ownership import refuse_own_inputs, run_folder
 from mptctl.names import Channels, Session
-from mptctl.recipe import DEFAULT_PRESET, load_recipe
+from mptctl.recipe import DEFAULT_PRESET, Recipe, load_recipe
 from mptctl.report.media.progress_bars import showing_progress
 
 if TYPE_CHECKING:
@@ -57,17 +57,16 @@ def import_model(
     names = described.class_names if class_names is None else read_class_names(class_names)
     if names is None:
         raise UsageError(f"{weights}: does not name its classes; give --class-names FILE, one a line")
-    data = [f"data.{key}={json.dumps(value)}" for key, value in described.data.items()]
+
+    preset = recipe or (DEFAULT_PRESET[split.file.source] if split else "")
 
     def print_line(text: str) -> None:
         typer.echo(f"{name}: {text}", err=True)
 
-    preset = recipe or (DEFAULT_PRESET[split.file.source] if split else "")
-    fixed = {"model.arch": described.arch, "model.pretrained": None, "method.name": "no-treatment"}
     checkpoint = prepare_import(
         described.weights,
         class_names=names,
-        recipe=load_recipe(preset, [*data, *overrides], fixed),
+        recipe=_recipe_of(described, preset, overrides),
         folder=folder,
         classes=split.classes.names if split else None,
         num_old=split.classes.num_old if split else 0,
@@ -102,3 +101,10 @@ def _describe(weights: Path, arch: str | None) -> HubModel:
             "--arch resnet18"
         )
     return described
+
+
+def _recipe_of(model: HubModel, preset: str, overrides: list[str]) -> Recipe:
+    """The preset with the network and preprocessing of the model, then with the overrides."""
+    data = [f"data.{key}={json.dumps(value)}" for key, value in model.data.items()]
+    fixed = {"model.arch": model.arch, "model.pretrained": None, "method.name": "no-treatment"}
+    return load_recipe(preset, [*data, *overrides], fixed)

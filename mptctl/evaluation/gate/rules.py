@@ -75,25 +75,13 @@ def evaluate_gate(
         must_keep |= source.flips_in([keep.by])[0]
     if keep.ids or keep.by is not None:
         checks = [*checks, _check_must_keep(source, rules, must_keep, waived)]
-    # Without a waived flip, the flips of slices need not be read.
-    no_flips = [waived] * len(rules.slices)
-    flips_of_slices = source.flips_in([rule.by for rule in rules.slices]) if waived else no_flips
-    level = {"confidence": limits.confidence, "undecided": limits.undecided}
     gate = check_gate(
         source.answers.counts(),
         limits,
         identical=identical,
         unfinished=unfinished,
         waived=len(waived),
-        scopes=[
-            Scope(
-                name=slice_name(rule.by),
-                counts=_require_slice(source, rule.by).counts,
-                limits=Limits(**rule.fractions(), **level),
-                waived=len(waived & flips),
-            )
-            for rule, flips in zip(rules.slices, flips_of_slices, strict=True)
-        ],
+        scopes=_scopes_of_slices(source, rules, limits, waived),
         rules=checks,
         waivers=applied.rows,
     )
@@ -144,6 +132,25 @@ def _apply_waivers(source: SliceSource, waivers: Sequence[Waiver], today: date) 
         elif row.exceeded and not_waived[flips]:
             checks.append(_fail_exceeded(row))
     return AppliedWaivers(rows, waived, checks)
+
+
+def _scopes_of_slices(
+    source: SliceSource, rules: GateFile, limits: Limits, waived: frozenset[str]
+) -> list[Scope]:
+    """A scope with its own limits for each slice of the gate file; `limits` say at which confidence."""
+    # Without a waived flip, the flips of slices need not be read.
+    no_flips = [waived] * len(rules.slices)
+    flips_of_slices = source.flips_in([rule.by for rule in rules.slices]) if waived else no_flips
+    level = {"confidence": limits.confidence, "undecided": limits.undecided}
+    return [
+        Scope(
+            name=slice_name(rule.by),
+            counts=_require_slice(source, rule.by).counts,
+            limits=Limits(**rule.fractions(), **level),
+            waived=len(waived & flips),
+        )
+        for rule, flips in zip(rules.slices, flips_of_slices, strict=True)
+    ]
 
 
 def _require_slice(source: SliceSource, by: Mapping[str, str]) -> Slice:

@@ -87,22 +87,14 @@ def scan_rows(
     import duckdb
 
     work, what = current(), f"reading {name}"
-    ids, label, pred = columns["id"], columns["label"], columns["pred"]
+    ids = columns["id"]
     ids_query = (
         f"SELECT count(id), count(*) FILTER ({ids.wrong}), "
         f"list({ids.value}::VARCHAR) FILTER (row % {sample_step(rows)} = 0) FROM {source}"
     )
-    # Labels and predictions are counted in one pass: `kind` is 0 in groups of labels, 1 in the others.
-    names_query = (
-        "SELECT CASE kind WHEN 0 THEN 'label' ELSE 'pred' END, "
-        "CASE kind WHEN 0 THEN label::VARCHAR ELSE pred::VARCHAR END, n, wrong FROM "
-        "(SELECT grouping(label) AS kind, label, pred, count(*) AS n, "
-        f"CASE grouping(label) WHEN 0 THEN {label.wrong} ELSE {pred.wrong} END AS wrong "
-        f"FROM {source} GROUP BY GROUPING SETS ((label), (pred)) LIMIT {2 * MOST_NAMES + 1})"
-    )
     try:
         (present, wrong, sample), *_ = work.fetch(ids_query, what, rows)
-        names = work.fetch(names_query, what, rows)
+        names = work.fetch(_query_names(source, columns), what, rows)
         lists = work.fetch(f"SELECT DISTINCT classes FROM {source} LIMIT 2") if has_classes else []
     except duckdb.Error:
         return None
@@ -127,6 +119,19 @@ def scan_rows(
         f"(SELECT row, {values} FROM {source})", rows, id_kind, labels, answers, sorted(sample), name
     )
     return Scanned(table, lists[0][0] if has_classes else None)
+
+
+def _query_names(source: str, columns: Mapping[str, Column]) -> str:
+    """SQL: `label` or `pred`, each of its values as text, how many rows have it, and whether it is wrong."""
+    label, pred = columns["label"], columns["pred"]
+    # Both are counted in one pass: `kind` is 0 in groups of labels, 1 in groups of predictions.
+    return (
+        "SELECT CASE kind WHEN 0 THEN 'label' ELSE 'pred' END, "
+        "CASE kind WHEN 0 THEN label::VARCHAR ELSE pred::VARCHAR END, n, wrong FROM "
+        "(SELECT grouping(label) AS kind, label, pred, count(*) AS n, "
+        f"CASE grouping(label) WHEN 0 THEN {label.wrong} ELSE {pred.wrong} END AS wrong "
+        f"FROM {source} GROUP BY GROUPING SETS ((label), (pred)) LIMIT {2 * MOST_NAMES + 1})"
+    )
 
 
 def _is_plain_list(cell: object) -> bool:
