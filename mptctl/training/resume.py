@@ -165,8 +165,11 @@ def refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) 
         UsageError: the run is made longer, and steps that it has done depend on its length.
     """
     changes = differences(before.recipe, now.recipe)
+    # Without `optim.max_steps` a run has no such limit, so setting one never makes it longer.
     longer = {
-        key for key, was, is_now in changes if key in LENGTH and (is_now is None or (was or 0) < is_now)
+        key
+        for key, was, is_now in changes
+        if key in LENGTH and was is not None and (is_now is None or was < is_now)
     }
     if longer:
         _refuse_extension(before.recipe, min(longer), path)

@@ -77,6 +77,7 @@ def test_resume_without_a_run_is_refused(run: Train) -> None:
         ({"runtime.seed": 5}, r"runtime\.seed: 0 -> 5"),
         ({"optim.lr": 0.2}, r"optim\.lr: 0\.1 -> 0\.2"),
         ({"data.padding": 2}, r"data\.padding: 1 -> 2"),
+        ({"optim.max_steps": 7}, r"optim\.max_steps: None -> 7"),
     ],
 )
 def test_resuming_another_run_names_every_difference(
