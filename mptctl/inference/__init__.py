@@ -1,1 +1,1 @@
-"""Running trained models: forward passes, predictions, and what `import` took in."""
+"""Runs trained models: predictions, features, few-shot episodes, and checks of imported models."""

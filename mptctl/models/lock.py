@@ -44,29 +44,29 @@ def locked(folder: Path, kind: FolderKind, existing: Existing) -> Iterator[None]
     """
     refuse_unusable(folder, kind, existing)
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    try:
+    with contextlib.ExitStack() as on_exit:
+        on_exit.callback(_remove_empty_folders, missing)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise storage_error(folder, error) from error
         file = _open_lock(folder / LOCK, create=True)
-        try:
-            if not _try_to_lock(file, folder / LOCK):
-                raise _busy_error(folder)
-            try:
-                # Checked again: another process may have written the folder since the first check.
-                refuse_existing_content(folder, kind, existing)
-                remove_half_written(folder, kind)
-                _write_process_number(file, folder / LOCK)
-                yield
-            finally:
-                (folder / LOCK).unlink(missing_ok=True)
-        finally:
-            os.close(file)
-    finally:
-        for path in missing:
-            with contextlib.suppress(OSError):  # not empty
-                path.rmdir()
+        on_exit.callback(os.close, file)
+        if not _try_to_lock(file, folder / LOCK):
+            raise _busy_error(folder)
+        on_exit.callback((folder / LOCK).unlink, missing_ok=True)
+        # Checked again: another process may have written the folder since the first check.
+        refuse_existing_content(folder, kind, existing)
+        remove_half_written(folder, kind)
+        _write_process_number(file, folder / LOCK)
+        yield
+
+
+def _remove_empty_folders(folders: list[Path]) -> None:
+    """Remove those folders that are empty, in this order."""
+    for folder in folders:
+        with contextlib.suppress(OSError):  # not empty, or not there
+            folder.rmdir()
 
 
 def refuse_unusable(folder: Path, kind: FolderKind, existing: Existing) -> None:

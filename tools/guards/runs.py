@@ -117,8 +117,8 @@ RUNS: dict[int, Guard] = {
             Patch("mptctl/models/lock.py", "    if not is_free(folder):\n", "    if False:\n"),
             Patch(
                 "mptctl/models/lock.py",
-                "            if not _try_to_lock(file, folder / LOCK):\n",
-                "            if False:\n",
+                "        if not _try_to_lock(file, folder / LOCK):\n",
+                "        if False:\n",
             ),
         ),
     ),
