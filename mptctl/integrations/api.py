@@ -87,7 +87,11 @@ def evaluate(  # noqa: PLR0913  # a published signature
     Raises:
         DataError: arrays cannot be read, have unequal lengths, or contradict each other.
         NonFiniteError: rows of logits contain NaN or plus infinity.
-        UsageError: the margin is not between 0 and 1, or the frame has no such column.
+        UsageError: the margin is not between 0 and 1, the frame has no such column, or `id` is given without
+            `label`.
+
+    Warns:
+        ComparisonWarning: something about the comparison is doubtful.
     """
     if nfr_margin is not None and not 0 < nfr_margin < 1:
         raise UsageError(

@@ -35,7 +35,7 @@ def describe_unfinished(path: Path, meta: CheckpointMeta) -> Unfinished | None:
         meta: of the checkpoint.
 
     Returns:
-        None if the run is finished or the model was imported.
+        None if the run is finished, the model was imported, or the checkpoint is from before the first step.
     """
     if meta.origin == "imported":
         return None
