@@ -48,18 +48,6 @@ def run_search(
         space = {"points": tune.grid_search(processes)}
     else:
         searcher = _optuna_search(request, plan, earlier)
-    epochs = board.report().epochs
-    scheduler = FIFOScheduler()
-    if request.asha:
-        # One epoch more than a trial has, so that ASHA does not stop a trial at its end.
-        scheduler = ASHAScheduler(
-            time_attr="epoch",
-            metric="latest_nfr",
-            mode="min",
-            max_t=epochs + 1,
-            grace_period=max(1, epochs // ASHA_REDUCTION**2),
-            reduction_factor=ASHA_REDUCTION,
-        )
     trainable = tune.with_resources(
         tune.with_parameters(run_trials, plan=plan),
         {"cpu": request.cpus_per_trial, "gpu": request.gpus_per_trial},
@@ -69,7 +57,7 @@ def run_search(
         param_space=space,
         tune_config=tune.TuneConfig(
             search_alg=searcher,
-            scheduler=scheduler,
+            scheduler=_asha(board.report().epochs) if request.asha else FIFOScheduler(),
             num_samples=1 if left is not None else count,
             max_concurrent_trials=request.max_concurrent,
             reuse_actors=True,
@@ -82,6 +70,19 @@ def run_search(
             verbose=0,
         ),
     ).fit()
+
+
+def _asha(epochs: int) -> ASHAScheduler:
+    """ASHA, which stops the trials with the most flips early; a trial has so many epochs."""
+    return ASHAScheduler(
+        time_attr="epoch",
+        metric="latest_nfr",
+        mode="min",
+        # One epoch more than a trial has, so that ASHA does not stop a trial at its end.
+        max_t=epochs + 1,
+        grace_period=max(1, epochs // ASHA_REDUCTION**2),
+        reduction_factor=ASHA_REDUCTION,
+    )
 
 
 def _optuna_search(request: TuneRequest, plan: TrialPlan, earlier: list[Trial]) -> Any:

@@ -16,6 +16,7 @@ from mptctl.recipe import DEFAULT_PRESET, load_recipe
 from mptctl.recipe.picture_words import describe_training_pictures
 from mptctl.report.documents.class_names import class_name
 from mptctl.report.media.progress_bars import showing_progress
+from mptctl.report.media.svg import save_figure
 
 # Modules with torch, which takes seconds to import, are imported after the checks, so that a missing model or
 # split is reported at once.
@@ -35,7 +36,6 @@ def draw_embedding(runs: list[str], session: Session, path: Path) -> None:
     checkpoints, split = load_named_checkpoints(runs, session)
     from mptctl.inference.embedding import compute_embeddings
     from mptctl.report.figures.embedding import draw_embeddings
-    from mptctl.report.media.svg import save_figure
 
     with showing_progress(session) as session:
         embeddings = compute_embeddings(checkpoints, split, session)
@@ -73,7 +73,6 @@ def draw_training_pictures(
     chosen = load_recipe(recipe or base, overrides or [], base=base)
     from mptctl.data.sheet import make_training_sheet
     from mptctl.report.figures.augment import draw_sheet
-    from mptctl.report.media.svg import save_figure
 
     sheet = make_training_sheet(split, chosen, pictures, epoch)
     names_for_people = split.file.class_labels or {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,15 +50,11 @@ def import_model(
         )
     # Imported after the check, because torch takes seconds.
     from mptctl.inference.imported import validate_imported
-    from mptctl.models.importing import prepare_import, read_class_names, write_import
+    from mptctl.models.importing import prepare_import, write_import
 
     folder = run_folder(run_root, name)
     refuse_own_inputs(folder, () if class_names is None else (class_names,))
     described = _describe(weights, arch)
-    names = described.class_names if class_names is None else read_class_names(class_names)
-    if names is None:
-        raise UsageError(f"{weights}: does not name its classes; give --class-names FILE, one a line")
-
     preset = recipe or (DEFAULT_PRESET[split.file.source] if split else "")
 
     def print_line(text: str) -> None:
@@ -65,7 +62,7 @@ def import_model(
 
     checkpoint = prepare_import(
         described.weights,
-        class_names=names,
+        class_names=_class_names(described, class_names, weights),
         recipe=_recipe_of(described, preset, overrides),
         folder=folder,
         classes=split.classes.names if split else None,
@@ -101,6 +98,16 @@ def _describe(weights: Path, arch: str | None) -> HubModel:
             "--arch resnet18"
         )
     return described
+
+
+def _class_names(model: HubModel, file: Path | None, weights: Path) -> Sequence[str]:
+    """The names in the file, if one is given, else those in the model; UsageError if there are none."""
+    from mptctl.models.importing import read_class_names
+
+    names = model.class_names if file is None else read_class_names(file)
+    if names is None:
+        raise UsageError(f"{weights}: does not name its classes; give --class-names FILE, one a line")
+    return names
 
 
 def _recipe_of(model: HubModel, preset: str, overrides: list[str]) -> Recipe:

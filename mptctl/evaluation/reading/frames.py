@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow import parquet
 
 from mptctl.errors import DataError, UsageError, did_you_mean, one_line, some
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def is_frame(value: Any) -> bool:
@@ -80,9 +79,6 @@ def write_columns(
         UsageError: the frame lacks one of the columns, or has several of its name.
         DataError: a column holds values of several types.
     """
-    import pyarrow as pa
-    from pyarrow import parquet
-
     columns = {name: _as_arrow(column(frame, name, "by"), name) for name in names}
     id_column = _as_arrow(column(frame, id_name, "id"), id_name) if ids is None else pa.array(ids.tolist())
     parquet.write_table(pa.table({**columns, "id": id_column}), path)
@@ -90,8 +86,6 @@ def write_columns(
 
 def _as_arrow(values: Any, name: str) -> pa.Array | pa.ChunkedArray:
     """Convert a column to Arrow; DataError, which names the column, where its values are of several types."""
-    import pyarrow as pa
-
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     try:
