@@ -13,7 +13,7 @@ from mptctl.evaluation.flip_report import Bin
 from mptctl.evaluation.gate.history import Release
 from mptctl.evaluation.rates import Counts
 from mptctl.inference.few_shot import FewShotReport, Score
-from mptctl.machine.doctor import Check, DoctorReport, conclusion
+from mptctl.machine.doctor import Check, DoctorReport, conclude
 from mptctl.models.run_list import RunEntry, RunList
 from mptctl.report.documents.few_shot import few_shot_document
 from mptctl.report.documents.history import print_history
@@ -141,7 +141,7 @@ def doctor(console: Console) -> None:
         Check(name="cores", state="ok", found="2"),
         Check(name="storage", state="unusable", found="0.4 GB free", advice="make room"),
     ]
-    report = DoctorReport(checks=checks, conclusion=conclusion(checks))
+    report = DoctorReport(checks=checks, conclusion=conclude(checks))
     print_document(doctor_document(report), console)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.statistics import rate
 from mptctl.recipe import Recipe
 from mptctl.report.documents.tune import save_tune_figure, sentences, watch_search
+from mptctl.report.figures.tune import draw_over_k
 from mptctl.report.media.page import unbroken
 from mptctl.tune.choice import choose
 from mptctl.tune.sweep import refuse_if_none
@@ -224,3 +226,9 @@ def test_without_figures_nothing_is_drawn(tmp_path: Path) -> None:
 def test_one_value_of_k_and_other_settings_are_drawn_too(tmp_path: Path) -> None:
     rates = [trial("kl", 1, 2500 + i, 30, name=f"kl-k1-lr0.{i}") for i in range(1, 15)]
     assert save_tune_figure(report(rates), tmp_path)
+
+
+def test_an_nfr_of_zero_is_a_point_and_an_nfr_without_samples_is_none() -> None:
+    trials = [trial("kl", 0, 2490), trial("kl", 1, 2500, 30), trial("kl", 2, 2510, val_nfr=rate(0, 0))]
+    nfr_curve = draw_over_k(report(trials)).axes[0].lines[0]
+    assert list(nfr_curve.get_ydata()) == pytest.approx([0, 1.2, math.nan], nan_ok=True)  # type: ignore[arg-type]

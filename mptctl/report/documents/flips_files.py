@@ -55,7 +55,7 @@ class FlipFiles:
         A CI system may show nothing but these two.
 
         Raises:
-            StorageError: a file cannot be written; then neither is.
+            StorageError, UsageError: a file cannot be written; then neither is.
         """
         with FilesTogether() as files:
             if self.markdown is not None:
@@ -83,15 +83,16 @@ class FlipFiles:
             models: predictions by role; read only to write them.
             data_root: folder of the page's pictures, where ids are paths below it; unused with a split.
             split: split of the page's pictures; None: they are files below `data_root`.
-            listed: flips for page and CSV, which begin with `report.worst_flips`; None: those only. The page
-                lists at most `MOST_FLIPS`.
-            sources: collects the provenance of the page, and is finished here; None: the page has none.
+            listed: flips for page and CSV, `report.worst_flips` first; the page lists the first `MOST_FLIPS`
+                of them. None: only `report.worst_flips`, so the CSV may be incomplete.
+            sources: collects the provenance of the page, and is finished if the page is written; None: the
+                page has none.
 
         Returns:
             The paths written.
 
         Raises:
-            StorageError: a file cannot be written; then none is.
+            StorageError, UsageError: a file cannot be written; then none is.
         """
         listed = report.worst_flips if listed is None else listed
         on_page = listed[:MOST_FLIPS]
@@ -115,7 +116,7 @@ class FlipFiles:
 
                 written += save_figures(report, self.figures, files.open)
             if self.markdown is not None:
-                written.append(_write_text(files, self.markdown, markdown_of_file(report)))
+                written.append(_write_text(files, self.markdown, markdown_with_mark(report)))
             if self.junit is not None:
                 from mptctl.report.documents.ci import render_junit
 
@@ -125,8 +126,12 @@ class FlipFiles:
         return written
 
 
-def markdown_of_file(report: FlipReport) -> str:
-    """The Markdown of a comparison below the mark by which a later call knows the file as its own output."""
+def markdown_with_mark(report: FlipReport) -> str:
+    """The Markdown of a comparison below the mark by which a later call knows the file as its own output.
+
+    Args:
+        report: as `with_class_names` returns it.
+    """
     return f"{MARKDOWN_MARK}\n{render_markdown(report)}"
 
 

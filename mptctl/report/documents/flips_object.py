@@ -16,8 +16,9 @@ from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
 from mptctl.evaluation.limits import LIMITS, LimitArguments, Limits, LimitValues
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.verdict import Gate
+from mptctl.report.documents.class_names import with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS
-from mptctl.report.documents.flips_files import FlipFiles, markdown_of_file
+from mptctl.report.documents.flips_files import FlipFiles, markdown_with_mark
 from mptctl.report.documents.flips_markdown import render_markdown
 from mptctl.report.media.numbers import format_count, percent
 
@@ -64,6 +65,8 @@ class Report:
         self._samples, self._must_keep = samples, must_keep
         self._flips = result.worst_flips
         self.result = result.model_copy(update={"worst_flips": self._flips[:SHOWN_FLIPS]})
+        # For readers; JSON has ids of classes alone.
+        self._with_names = with_class_names(self.result)
 
     def __getattr__(self, name: str) -> Any:
         if name == "gate" or name not in FlipReport.model_fields:
@@ -189,7 +192,7 @@ class Report:
         """
         from mptctl.report.figures.flips import draw_figures
 
-        figures = draw_figures(self.result)
+        figures = draw_figures(self._with_names)
         if not figures:
             raise UsageError(
                 "plot: there is nothing to draw: no flips, and no logits; give logits for old or new"
@@ -226,9 +229,9 @@ class Report:
             StorageError, UsageError: the file cannot be written.
         """
         if path is None:
-            return render_markdown(self.result)
+            return render_markdown(self._with_names)
         FlipFiles(markdown=Path(path)).write(self.result, {}, None, None)
-        return markdown_of_file(self.result)
+        return markdown_with_mark(self._with_names)
 
     def model_dump(self) -> dict[str, Any]:
         """The object of `mptctl evaluate --json`, as dicts, lists, strings and numbers."""
@@ -248,7 +251,7 @@ class Report:
         from mptctl.report.documents.flips import print_report
 
         text = io.StringIO()
-        print_report(self.result, Console(file=text, width=WIDTH))
+        print_report(self._with_names, Console(file=text, width=WIDTH))
         return text.getvalue().rstrip("\n")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
@@ -257,14 +260,14 @@ class Report:
         from mptctl.report.documents.flips import print_report
 
         with console.capture() as capture:
-            print_report(self.result, console)
+            print_report(self._with_names, console)
         yield Text.from_ansi(capture.get())
 
     def _repr_html_(self) -> str:
         """The page inside a frame, for Jupyter."""
         from mptctl.report.documents.flips_page import render_html
 
-        page = html.escape(render_html(self.result))
+        page = html.escape(render_html(self._with_names))
         return (
             f'<iframe sandbox="allow-scripts" title="{html.escape(repr(self))}" width="100%" '
             f'height="{FRAME_HEIGHT}" style="border: 0" srcdoc="{page}"></iframe>'

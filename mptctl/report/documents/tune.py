@@ -79,7 +79,7 @@ def trials_table(report: TuneReport) -> Table:
 
 
 def _drawings(report: TuneReport) -> list[Drawing]:
-    """The two figures of a search; their words list the rates of each trial."""
+    """The two figures of a search; their words list the rates of every finished trial."""
     from mptctl.report.figures.tune import draw_against_error, draw_over_k, measured_trials
 
     points = [
@@ -89,18 +89,21 @@ def _drawings(report: TuneReport) -> list[Drawing]:
     ]
     limit = "Bound on the error" if report.max_nfr is None else "Limit on NFR"
     largest_rate = report.error_bound if report.max_nfr is None else report.max_nfr
-    words = f"{'; '.join(points)}. {limit} {percent(largest_rate)}; choice: {report.choice or 'none'}."
+    words = (
+        f"Finished trials: {'; '.join(points)}. {limit} {percent(largest_rate)}; "
+        f"choice: {report.choice or 'none'}."
+    )
     return [
         Drawing(
             "over-k",
-            "NFR and error on all classes over k, with 95 % intervals.",
-            f"Error and NFR of each trial. {words}",
+            "NFR and error on all classes over k, of the best trial of each k, with 95 % intervals.",
+            f"NFR and error over k, a curve for each distance. {words}",
             lambda: draw_over_k(report),
         ),
         Drawing(
             "against",
             "Every whole trial; the line joins those that no other one beats.",
-            f"NFR against error of each trial. {words}",
+            f"NFR against error. {words}",
             lambda: draw_against_error(report),
         ),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
@@ -24,7 +25,7 @@ def measured_trials(report: TuneReport) -> list[Trial]:
 
 
 def draw_over_k(report: TuneReport) -> Figure:
-    """Draw NFR over k, and below it error over k."""
+    """Draw NFR over k, and below it error over k, of the best trial of each k and distance."""
     with style():
         figure = Figure(figsize=(SIZE[0], 1.5 * SIZE[1]))
         _draw_over_k(figure, report)
@@ -50,9 +51,9 @@ def draw_both(report: TuneReport) -> Figure:
 
 
 def _draw_over_k(figure: FigureBase, report: TuneReport) -> None:
-    """Draw NFR above and error below, a curve for each distance, from the best trial of each k.
+    """Draw NFR above and error below, a curve for each distance, and the limit as a dashed line.
 
-    There are several trials of a k where other settings were searched too.
+    A curve has the best trial of each k; there are several where other settings were searched too.
     """
     best: dict[tuple[str, float], Trial] = {}
     ranks = {trial.name: _rank(trial, report) for trial in measured_trials(report)}
@@ -68,8 +69,8 @@ def _draw_over_k(figure: FigureBase, report: TuneReport) -> None:
         # Curves are shifted sideways, so that their whiskers stand beside each other.
         shift = 0.12 * (i - (len(distances) - 1) / 2)
         places = [ks.index(float(trial.settings["k"])) + shift for trial in trials]
-        _draw_curve(above, places, [trial.val_nfr for trial in trials if trial.val_nfr], distance)
-        _draw_curve(below, places, [trial.val_error for trial in trials if trial.val_error], distance)
+        _draw_curve(above, places, [trial.val_nfr for trial in trials], distance)
+        _draw_curve(below, places, [trial.val_error for trial in trials], distance)
     if report.max_nfr is not None:
         above.axhline(100 * report.max_nfr, color=OLD, linewidth=1, linestyle="--", label="budget")
     elif report.error_bound is not None:
@@ -83,17 +84,17 @@ def _draw_over_k(figure: FigureBase, report: TuneReport) -> None:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
 
 
-def _draw_curve(axes: Axes, places: list[float], rates: list[Rate], distance: str) -> None:
+def _draw_curve(axes: Axes, places: Sequence[float], rates: Sequence[Rate | None], distance: str) -> None:
     """Draw rates in percent, joined by a line, with their 95 % intervals as whiskers.
 
     Args:
         axes: to draw in.
         places: n places on the x axis.
-        rates: n rates.
+        rates: n rates; one without a value leaves its place empty.
         distance: of the trials; decides colour, marker and label.
     """
-    values = [100 * (rate.value or 0.0) for rate in rates]
-    ends = [rate.ci95 or (0.0, 0.0) for rate in rates]
+    values = [_percent(rate) for rate in rates]
+    ends = [(0.0, 0.0) if rate is None or rate.ci95 is None else rate.ci95 for rate in rates]
     low = [max(0.0, value - 100 * end[0]) for value, end in zip(values, ends, strict=True)]
     high = [max(0.0, 100 * end[1] - value) for value, end in zip(values, ends, strict=True)]
     axes.errorbar(
@@ -139,11 +140,12 @@ def _draw_against_error(figure: FigureBase, report: TuneReport) -> None:
 
 def _point(trial: Trial) -> tuple[float, float]:
     """Validation error and NFR in percent; NaN where a rate is missing."""
-    error, nfr = trial.val_error, trial.val_nfr
-    return (
-        100 * error.value if error and error.value is not None else math.nan,
-        100 * nfr.value if nfr and nfr.value is not None else math.nan,
-    )
+    return _percent(trial.val_error), _percent(trial.val_nfr)
+
+
+def _percent(rate: Rate | None) -> float:
+    """A rate in percent; NaN, which is not drawn, where the rate or its value is missing."""
+    return math.nan if rate is None or rate.value is None else 100 * rate.value
 
 
 def _rank(trial: Trial, report: TuneReport) -> tuple[bool, float, float]:
