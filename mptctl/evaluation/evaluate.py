@@ -40,7 +40,7 @@ from mptctl.evaluation.report_sections import compare_margins, judge_equivalence
 from mptctl.evaluation.slices.derived_columns import DerivedColumns
 from mptctl.evaluation.slices.ranking import SliceRequest, rank
 from mptctl.evaluation.slices.source import SliceSource
-from mptctl.evaluation.statistics import er_increase, error_difference, exact_interval, mcnemar, nfr
+from mptctl.evaluation.statistics import er_increase, er_increase_interval, exact_interval, mcnemar, nfr
 from mptctl.evaluation.weights import find_weights, mean_over_classes, weighted_rates
 
 
@@ -181,7 +181,7 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
         unfinished=list(request.unfinished),
         gate=verdict.gate if both is None else both.gate,
         rates=rates,
-        er_difference=ErrorDifference(value=er_increase(counts), ci95=error_difference(counts)),
+        er_difference=ErrorDifference(value=er_increase(counts), ci95=er_increase_interval(counts)),
         equivalence=judge_equivalence(counts, request.nfr_margin, request.limits.confidence or 0.95),
         noise_floor=measure_noise_floor(answers),
         by_confidence=flips_by_confidence(answers),

@@ -12,7 +12,7 @@ from mptctl.errors import UsageError
 from mptctl.evaluation.rates import Counts, Interval
 from mptctl.evaluation.statistics import (
     er_increase,
-    error_difference,
+    er_increase_interval,
     exact_interval,
     expected_flips,
     relative_nfr_interval,
@@ -118,7 +118,7 @@ LIMITS = (
         "change of error, points",
         "",
         lambda table, flips: er_increase(table),
-        lambda table, flips, level: error_difference(table, level),
+        lambda table, flips, level: er_increase_interval(table, level),
         low=-1,
     ),
 )

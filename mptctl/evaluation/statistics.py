@@ -22,12 +22,13 @@ def tail_of(confidence: float) -> float:
     return (1 - confidence) / 2
 
 
-def exact_interval(count: float, total: float, confidence: float = 0.95) -> Interval:
+def exact_interval(count: int, total: int, confidence: float = 0.95) -> Interval:
     """Compute the exact two-sided interval of the share `count` / `total`.
 
-    At the lower end, `count` or more of `total` have probability (1 - confidence) / 2. At the upper end,
-    `count` or fewer have this probability. So each end is wrong at most that often, whatever `total`
-    (Clopper and Pearson, Biometrika 26 (1934), 404-413).
+    If the true share were the lower end, `count` or more of `total` would have probability
+    (1 - confidence) / 2. If it were the upper end, `count` or fewer would have this probability. So each end
+    is wrong at most that often, whatever `total`. The lower end is 0 where `count` is 0, the upper end is 1
+    where `count` is `total` (Clopper and Pearson, Biometrika 26 (1934), 404-413).
 
     >>> low, high = exact_interval(0, 20)
     >>> low, round(high, 6)  # 1 - 0.025 ** (1 / 20)
@@ -38,8 +39,7 @@ def exact_interval(count: float, total: float, confidence: float = 0.95) -> Inte
         total: samples, at least one.
         confidence: level of the interval, two-sided.
     """
-    tail = tail_of(confidence)
-    return _lower_end(count, total, tail), _upper_end(count, total, tail)
+    return _exact_ends(count, total, tail_of(confidence))
 
 
 def exact_interval_if_any(count: int, total: int, confidence: float = 0.95) -> Interval | None:
@@ -47,14 +47,11 @@ def exact_interval_if_any(count: int, total: int, confidence: float = 0.95) -> I
     return exact_interval(count, total, confidence) if total else None
 
 
-def _lower_end(count: float, total: float, tail: float) -> float:
-    """The share at which `count` or more of `total` have the probability `tail`; 0 where `count` is 0."""
-    return float(betaincinv(count, total - count + 1, tail)) if count else 0.0
-
-
-def _upper_end(count: float, total: float, tail: float) -> float:
-    """The share at which `count` or fewer of `total` have the probability `tail`; 1 if `count` is `total`."""
-    return float(betainccinv(count + 1, total - count, tail)) if count < total else 1.0
+def _exact_ends(count: int, total: int, tail: float) -> Interval:
+    """The ends of `exact_interval`, beyond each of which the probability is `tail`."""
+    low = float(betaincinv(count, total - count + 1, tail)) if count else 0.0
+    high = float(betainccinv(count + 1, total - count, tail)) if count < total else 1.0
+    return low, high
 
 
 def upper_bounds(counts: NDArray[np.int64], total: int, confidence: float) -> NDArray[np.float64]:
@@ -71,6 +68,7 @@ def upper_bounds(counts: NDArray[np.int64], total: int, confidence: float) -> ND
     Returns:
         (S,) fractions; 1 where every sample counts.
     """
+    # The inverse is not defined at a count of `total`; the last line puts 1 there.
     below_total = np.minimum(counts, total - 1)
     bound: NDArray[np.float64] = betainccinv(below_total + 1, total - below_total, tail_of(confidence))
     return np.where(counts < total, bound, 1.0)
@@ -79,7 +77,7 @@ def upper_bounds(counts: NDArray[np.int64], total: int, confidence: float) -> ND
 def most_within(limit: float, total: int, confidence: float) -> int:
     """Find the largest count of `total` whose bound by `upper_bounds` is at most a limit; -1 if none is.
 
-    >>> most_within(0.2, 20, 0.95)  # of 20 samples none has the bound 0.1684, and one 0.2487
+    >>> most_within(0.2, 20, 0.95)  # a count of 0 has the bound 0.1684, a count of 1 0.2487
     0
     """
     bounds = upper_bounds(np.arange(total + 1), total, confidence)
@@ -156,22 +154,23 @@ def relative_nfr(counts: Counts) -> float | None:
     return counts.negative_flips / expected if expected else None
 
 
-def error_difference(counts: Counts, confidence: float = 0.95) -> Interval:
-    """Compute the interval of ER_new - ER_old = (b - c) / n by Newcombe's square-and-add method for pairs.
+def er_increase_interval(counts: Counts, confidence: float = 0.95) -> Interval:
+    """Compute the interval of the error increase ER_new - ER_old by Newcombe's square-and-add method.
 
-    Method 10 of Newcombe, Improved confidence intervals for the difference between binomial proportions based
-    on paired data, Statistics in Medicine 17 (1998), 2635-2650. With cells a (both right), b (negative
-    flips), c (positive flips), d (both wrong), p1 = (a + b) / n, p2 = (a + c) / n and their Wilson intervals
-    (l, u):
+    The cells of the flip table are a (both right), b (negative flips), c (positive flips), d (both wrong), of
+    n samples. The shares of right answers are p1 = (a + b) / n of OLD and p2 = (a + c) / n of NEW, and the
+    error increase is p1 - p2. From the Wilson intervals (l1, u1) of p1 and (l2, u2) of p2:
 
         lower = p1 - p2 - sqrt((p1 - l1)^2 - 2 phi (p1 - l1) (u2 - p2) + (u2 - p2)^2)
         upper = p1 - p2 + sqrt((u1 - p1)^2 - 2 phi (u1 - p1) (p2 - l2) + (p2 - l2)^2)
 
-    phi is the correlation of the cells, (a d - b c) / sqrt((a + b) (c + d) (a + c) (b + d)), with n / 2 taken
-    off a positive numerator, but not below zero; it is 0 where the root is.
+    phi is the correlation of the cells, (a d - b c) / sqrt((a + b) (c + d) (a + c) (b + d)). A positive
+    numerator is made smaller by n / 2, but not below 0. phi is 0 where the root is 0. This is method 10 of
+    Newcombe, Improved confidence intervals for the difference between binomial proportions based on paired
+    data, Statistics in Medicine 17 (1998), 2635-2650.
 
     >>> table = Counts(both_right=36, negative_flips=12, positive_flips=2, both_wrong=0)
-    >>> [round(end, 4) for end in error_difference(table)]  # the paper's example
+    >>> [round(end, 4) for end in er_increase_interval(table)]  # the paper's example
     [0.0569, 0.3404]
 
     Args:
@@ -187,7 +186,7 @@ def error_difference(counts: Counts, confidence: float = 0.95) -> Interval:
     covariance: float = a * d - b * c
     if covariance > 0:
         covariance = max(covariance - n / 2, 0)
-    # Each root by itself: the product of four counts leaves the exact integers of a float.
+    # Two roots: the product of four counts may exceed 2**53, up to which a float holds every integer.
     spread = math.sqrt((a + b) * (c + d)) * math.sqrt((a + c) * (b + d))
     phi = covariance / spread if spread else 0.0
 
@@ -198,7 +197,7 @@ def error_difference(counts: Counts, confidence: float = 0.95) -> Interval:
     return p1 - p2 - square_and_add(p1 - l1, u2 - p2), p1 - p2 + square_and_add(u1 - p1, p2 - l2)
 
 
-def _wilson(count: float, total: float, confidence: float) -> Interval:
+def _wilson(count: int, total: int, confidence: float) -> Interval:
     """Compute Wilson's score interval of `count` / `total`.
 
     Journal of the American Statistical Association 22 (1927), 209-212.
@@ -207,7 +206,9 @@ def _wilson(count: float, total: float, confidence: float) -> Interval:
     z = -float(ndtri(tail_of(confidence)))
     centre = (count + z * z / 2) / (total + z * z)
     half = z * math.sqrt(count * (total - count) / total + z * z / 4) / (total + z * z)
-    return centre - half if count else 0.0, centre + half if count < total else 1.0
+    low = centre - half if count else 0.0
+    high = centre + half if count < total else 1.0
+    return low, high
 
 
 def relative_nfr_interval(
@@ -217,11 +218,11 @@ def relative_nfr_interval(
 
     Rel-NFR is P(old right | new wrong) / P(old right). The flips among the new model's wrong answers are
     binomial with the first probability. The old model's right answers among all samples are binomial with the
-    second. The exact interval of the first gets 1 - `OLD_PART` of the error, 1 - confidence, and that of the
-    second gets `OLD_PART` of it. Each end of the result is the ratio of opposite ends of the two. It is wrong
-    only if one of these is, so at most as often as the two errors add up to (Bonferroni). This inverts the
-    test that takes the largest p over an interval of the nuisance parameter (Berger and Boos, Journal of the
-    American Statistical Association 89 (1994), 1012-1016).
+    second. The exact interval of the first gets the part 1 - `OLD_PART` of the error (1 - confidence), the
+    exact interval of the second the part `OLD_PART`. Each end of the result is the ratio of opposite ends of
+    the two intervals. The result is wrong only if one of the two is, so at most as often as their errors add
+    up to (Bonferroni). This inverts the test that takes the largest p over an interval of the nuisance
+    parameter (Berger and Boos, Journal of the American Statistical Association 89 (1994), 1012-1016).
 
     >>> relative_nfr_interval(Counts(both_right=9, negative_flips=0, positive_flips=1, both_wrong=0)) is None
     True
@@ -229,7 +230,8 @@ def relative_nfr_interval(
     Args:
         counts: the flip table.
         confidence: level of the interval, two-sided.
-        flips: flips that count; default: all of the table. The denominators stay those of the table.
+        flips: flips that count, at most `counts.new_wrong`; None: all of the table. The denominators stay
+            those of the table.
 
     Returns:
         The ends, as fractions; None where Rel-NFR is not defined.
@@ -237,9 +239,9 @@ def relative_nfr_interval(
     if not expected_flips(counts):
         return None
     flips = counts.negative_flips if flips is None else flips
-    flips_tail, old_tail = (part * tail_of(confidence) for part in (1 - OLD_PART, OLD_PART))
-    low, high = (end(flips, counts.new_wrong, flips_tail) for end in (_lower_end, _upper_end))
-    old_low, old_high = (end(counts.old_right, counts.total, old_tail) for end in (_lower_end, _upper_end))
+    flips_tail, old_tail = (1 - OLD_PART) * tail_of(confidence), OLD_PART * tail_of(confidence)
+    low, high = _exact_ends(flips, counts.new_wrong, flips_tail)
+    old_low, old_high = _exact_ends(counts.old_right, counts.total, old_tail)
     return low / old_high, high / old_low
 
 

@@ -17,7 +17,7 @@ from mpt_kernels.correct import is_top1_correct
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.pictures import Normalisation, channels_first, resize_and_crop
 from mptctl.evaluation.rates import Counts, Interval, Rate
-from mptctl.evaluation.statistics import error_difference, rate
+from mptctl.evaluation.statistics import er_increase_interval, rate
 from mptctl.names import Channels, Progress, tell_nobody
 from mptctl.recipe import DataRecipe, differences
 from mptctl.recipe.data import Interpolation
@@ -246,7 +246,7 @@ def _error_change(before: NDArray[np.bool_], after: NDArray[np.bool_], level: fl
         positive_flips=gained,
         both_wrong=len(before) - both - lost - gained,
     )
-    return error_difference(table, level)
+    return er_increase_interval(table, level)
 
 
 def _error(right: NDArray[np.bool_]) -> Rate:

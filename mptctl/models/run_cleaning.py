@@ -29,6 +29,8 @@ class SpareCheckpoints:
 def find_spare_checkpoints(listed: RunList) -> list[SpareCheckpoints]:
     """Find ``last.pt`` and ``previous.pt`` of finished runs, which only a longer training would need.
 
+    Symbolic links are left out.
+
     Args:
         listed: runs below a run root; all but runs of state "finished" are skipped.
     """
@@ -40,7 +42,7 @@ def find_spare_checkpoints(listed: RunList) -> list[SpareCheckpoints]:
         files = tuple(path for path in (run.last, run.previous) if path.is_file() and not path.is_symlink())
         if files:
             sizes = {path.stat().st_ino: path.stat().st_size for path in files}  # hard links count once
-            sizes.pop(run.best.stat().st_ino, None)
+            sizes.pop(run.best.stat().st_ino, None)  # the bytes stay if ``best.pt`` is the same file
             spare.append(SpareCheckpoints(run, files, sum(sizes.values())))
     return spare
 
@@ -50,9 +52,10 @@ def remove_spare_checkpoints(spare: SpareCheckpoints) -> None:
 
     Raises:
         UsageError: another process writes the run, or the run is no longer finished.
+        CheckpointError: the run's log cannot be read.
         StorageError: a file cannot be removed.
     """
-    with spare.run.locked("keep"):
+    with spare.run.locked(existing="keep"):
         if not spare.run.is_finished():
             raise UsageError(f"{spare.run.path}: is no longer finished; nothing of it was removed")
         for path in spare.files:

@@ -106,7 +106,7 @@ def validate_method(content: Mapping[str, Any]) -> MethodRecipe:
     """Validate the name and settings of a method as the group `method` of a recipe.
 
     Raises:
-        UsageError: an unknown name or setting, with the nearest valid one.
+        UsageError: the name is missing or unknown, a setting is unknown, or a value is out of range.
     """
     name = content.get("name", "")
     if name not in METHOD_NAMES:
@@ -151,7 +151,9 @@ def recipe_keys() -> dict[str, Any]:
 
 
 def find_keys_by_name(name: str) -> list[str]:
-    """Find the dotted keys with a name: their own without the group, another program's, or a similar one.
+    """Find the dotted keys whose last part, or whose name in another program, is `name`.
+
+    If there is none, find those of the most similar such name; an empty list if no name is similar.
 
     >>> find_keys_by_name("learning_rate")
     ['optim.lr']
@@ -195,7 +197,12 @@ def batch_differences(one: Recipe, other: Recipe) -> list[tuple[str, Any, Any]]:
 
 
 def list_marked_keys(group: str, mark: dict[str, Any]) -> set[str]:
-    """List a group's keys, without its name, with the mark ``SPEED``, ``ROUNDING`` or ``TRAINING``."""
+    """List the keys of a group that carry a mark, each without the name of the group.
+
+    Args:
+        group: such as ``data``.
+        mark: ``SPEED``, ``ROUNDING`` or ``TRAINING`` of `mptctl.recipe.data`.
+    """
     return {
         key.partition(".")[2]
         for key, field in recipe_keys().items()
@@ -211,11 +218,14 @@ def list_changeable_keys() -> frozenset[str]:
 
 
 def _suggest_key(unknown: str) -> str:
-    """End of a message on an unknown key: keys of a similar name, else what keys or groups there are."""
-    group, dot, name = unknown.partition(".")
-    similar = find_keys_by_name(name if dot else group)
+    """End of a message on an unknown key: keys of a similar name, else what keys or groups there are.
+
+    Of both, keys of the same group are preferred.
+    """
+    group, _, name = unknown.partition(".")
+    similar = find_keys_by_name(name or unknown)
     if similar:
-        in_group = [key for key in similar if key.startswith(f"{group}.")]
-        return f"; did you mean {' or '.join(in_group or similar)}?"
-    in_group = [key for key in recipe_keys() if key.startswith(f"{group}.")]
-    return nearest(unknown, in_group or list(Recipe.model_fields))
+        similar_in_group = [key for key in similar if key.startswith(f"{group}.")]
+        return f"; did you mean {' or '.join(similar_in_group or similar)}?"
+    all_in_group = [key for key in recipe_keys() if key.startswith(f"{group}.")]
+    return nearest(unknown, all_in_group or list(Recipe.model_fields))

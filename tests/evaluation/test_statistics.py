@@ -13,7 +13,7 @@ from scipy.stats import beta, binom, multinomial
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import (
     below,
-    error_difference,
+    er_increase_interval,
     exact_interval,
     mcnemar,
     rate,
@@ -84,13 +84,13 @@ def test_relative_nfr_is_one_for_independent_errors() -> None:
     assert relative_nfr(counts(5, 0, 5, 0)) is None
 
 
-def test_error_difference_against_a_published_example() -> None:
+def test_er_increase_interval_against_a_published_example() -> None:
     # Fagerland, Lydersen and Laake, Statistical Analysis of Contingency Tables (2017), chapter 8: complete responses
     # before and after consolidation therapy, the square-and-add interval.
-    assert error_difference(counts(59, 6, 16, 80)) == pytest.approx((-0.1186, -0.0046), abs=5e-5)
+    assert er_increase_interval(counts(59, 6, 16, 80)) == pytest.approx((-0.1186, -0.0046), abs=5e-5)
 
 
-def test_error_difference_by_hand() -> None:
+def test_er_increase_interval_by_hand() -> None:
     # (20, 12, 2, 16): p1 = 32 / 50, Wilson .5014 to .7586; p2 = 22 / 50, Wilson .3116 to .5769;
     # phi = (320 - 24 - 25) / sqrt(32 * 18 * 22 * 28) = .45497.
     z = 1.959963984540054
@@ -104,14 +104,14 @@ def test_error_difference_by_hand() -> None:
     phi = 271 / math.sqrt(32 * 18 * 22 * 28)
     below_it = math.sqrt((0.64 - l1) ** 2 - 2 * phi * (0.64 - l1) * (u2 - 0.44) + (u2 - 0.44) ** 2)
     above_it = math.sqrt((u1 - 0.64) ** 2 - 2 * phi * (u1 - 0.64) * (0.44 - l2) + (0.44 - l2) ** 2)
-    assert error_difference(counts(20, 12, 2, 16)) == pytest.approx((0.2 - below_it, 0.2 + above_it))
+    assert er_increase_interval(counts(20, 12, 2, 16)) == pytest.approx((0.2 - below_it, 0.2 + above_it))
 
 
 @given(st.tuples(*[st.integers(0, 40)] * 4).filter(any))
-def test_error_difference_of_swapped_models_is_its_negative(cells: tuple[int, int, int, int]) -> None:
+def test_er_increase_interval_of_swapped_models_is_its_negative(cells: tuple[int, int, int, int]) -> None:
     a, b, c, d = cells
-    low, high = error_difference(counts(a, b, c, d))
-    assert error_difference(counts(a, c, b, d)) == pytest.approx((-high, -low), abs=1e-12)
+    low, high = er_increase_interval(counts(a, b, c, d))
+    assert er_increase_interval(counts(a, c, b, d)) == pytest.approx((-high, -low), abs=1e-12)
     assert -1 <= low < (b - c) / (a + b + c + d) + 1e-12
     assert low < high <= 1
 
@@ -160,7 +160,7 @@ def test_intervals_cover_as_often_as_they_say() -> None:
     tables = np.random.default_rng(1).multinomial(150, cells, size=200)
     for table in tables.tolist():
         drawn = counts(*table)
-        low, high = error_difference(drawn)
+        low, high = er_increase_interval(drawn)
         held[0] += low <= cells[1] - cells[2] <= high
         interval = relative_nfr_interval(drawn)
         assert interval is not None
@@ -175,7 +175,7 @@ def test_intervals_cover_as_often_as_they_say() -> None:
 def test_every_bound_has_a_width(cells: tuple[int, int, int, int], confidence: float) -> None:
     table = counts(*cells)
     n, flips = table.total, table.negative_flips
-    relative, difference = relative_nfr_interval(table, confidence), error_difference(table, confidence)
+    relative, difference = relative_nfr_interval(table, confidence), er_increase_interval(table, confidence)
     shares = exact_interval(flips, n, confidence), exact_interval(flips, table.old_right, confidence)
     for interval, value in (
         (relative, relative_nfr(table)),
