@@ -56,14 +56,23 @@ class Geometry(ABC):
     def build_nodes(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
         """Build DALI's nodes from encoded pictures to (S, S, 3) pictures, and return the last one.
 
+        The pictures are neither mirrored nor normalised: `build_pipeline` does that.
+
         Args:
             encoded: node of each picture's encoded bytes.
             given: a node for each of ``names``.
             decoder: keywords of DALI's decoders.
         """
 
-    def _resize(self, pictures: Any, target: Any, **region: Any) -> Any:
-        """Build the node that resizes pictures, or ``region`` of each, as torchvision does."""
+    def _resize(self, pictures: Any, target: Any, **options: Any) -> Any:
+        """Build the node that resizes pictures as torchvision does, but for the pixels at their edges.
+
+        Args:
+            pictures: node of the pictures.
+            target: node of the height and width of each resized picture.
+            options: of DALI's ``resize``: ``roi_start`` and ``roi_end`` of a part that is resized instead of
+                the whole, and ``dtype`` of the result instead of the pictures' own.
+        """
         from nvidia import dali
 
         cubic = self.plan.data.interpolation == "bicubic"
@@ -74,7 +83,7 @@ class Geometry(ABC):
             interp_type=dali.types.INTERP_CUBIC if cubic else dali.types.INTERP_LINEAR,
             antialias=True,
             subpixel_scale=False,
-            **region,
+            **options,
         )
 
 
@@ -181,10 +190,14 @@ class CentreCropsWithEdges(CentreCrops):
             out_of_bounds_policy="pad",
             fill_values=0,
         )
-        region = {"roi_start": given["picture"], "roi_end": given["picture_end"], "dtype": dali.types.FLOAT}
-        pictures = dali.fn.slice(
-            self._resize(pictures, given["target"], **region), start=given["crop"], **self._square
+        resized = self._resize(
+            pictures,
+            given["target"],
+            roi_start=given["picture"],
+            roi_end=given["picture_end"],
+            dtype=dali.types.FLOAT,  # for the factors: `cast` rounds after them
         )
+        pictures = dali.fn.slice(resized, start=given["crop"], **self._square)
         rows, columns = given["row_gain"], given["column_gain"]
         if self.plan.device.type == "cuda":  # DALI multiplies only data on one device
             rows, columns = rows.gpu(), columns.gpu()
@@ -293,18 +306,25 @@ def decoder_settings(plan: LoadPlan) -> dict[str, Any]:
 
 
 def shows_edges(plan: LoadPlan) -> bool:
-    """Tell whether the model sees pixels that the edge of a picture influences when it is made smaller.
+    """Tell whether the model sees pixels that DALI computes in another way than torchvision.
 
-    There DALI's resizing differs from torchvision's; see `compute_canvas`.
+    They lie at the edge of a resized picture, where a filter reaches beyond the stored picture
+    (`compute_canvas`). Crops that are cut from the picture as stored are not judged: False.
     """
     if plan.crops_as_stored:
         return False
     manifest = plan.split.manifest
     shorter = np.minimum(manifest.heights[plan.indices], manifest.widths[plan.indices])
-    size = plan.data.image_size
-    # Pixels of the resized picture that edges influence, on both sides together.
-    reach = 2 if plan.data.interpolation == "bilinear" else 4
-    return plan.resize - size < reach and bool((shorter > size).any())
+    scale = shorter / plan.resize  # stored pixels to one resized pixel; above 1: made smaller
+    if plan.data.interpolation == "bilinear":
+        # The outermost pixel; an enlarged picture has the same pixels by either way.
+        pixels = np.where(scale > 1, 1, 0)
+    else:
+        # The bicubic filter reaches 2 * max(scale, 1) stored pixels. It must reach half a pixel beyond the
+        # edge, the centre of the first pixel there, from (i + 1/2) * scale, the centre of resized pixel i.
+        pixels = np.where(scale == 1, 0, np.ceil((2 * np.maximum(scale, 1) - 0.5) / scale - 0.5))
+    # The crop leaves out as many pixels of the shorter side, at both ends together.
+    return bool((2 * pixels > plan.resize - plan.data.image_size).any())
 
 
 def compute_resize_and_crop(
@@ -321,7 +341,7 @@ def compute_resize_and_crop(
         (n, 2) height and width after resizing, whole numbers, and (n, 2) top and left of the crop.
     """
     short = sizes.min(axis=1, keepdims=True)
-    # As torchvision: the longer side is rounded down, and half a pixel of the anchor to the even number.
+    # As torchvision: the longer side is rounded down; a crop's place that ends in .5, to the even number.
     resized = np.where(sizes == short, resize, np.int64(resize) * sizes // short)
     crop = np.rint((resized - size) / 2.0)
     return resized.astype(np.float32), crop.astype(np.int32)
@@ -334,7 +354,9 @@ def compute_canvas(
 
     Where a filter reaches over the edge, Pillow and torchvision leave out the missing pixels and scale up the
     weights of the others, but DALI repeats the edge. On a canvas DALI's filter meets zeros there, and a
-    factor on the outermost rows and columns of the resized picture makes them those of torchvision.
+    factor on the outermost rows and columns of the resized picture makes them those of torchvision. Margin
+    and factors are those of the bilinear filter, a triangle: where edges are seen, `DaliLoader` refuses to
+    resize bicubic.
 
     Args:
         stored: (n, 2) height and width of each picture as stored.
@@ -348,9 +370,8 @@ def compute_canvas(
     """
     # A side that is not made smaller needs no margin: repeating the edge or leaving it out is the same there.
     margin = np.where(stored > target, np.ceil(stored / target), 0).astype(np.int32)
-    places = crop[:, :, None] + np.arange(
-        size
-    )  # (n, 2, S) place of each row and column in the resized picture
+    # (n, 2, S): the place of each of the crop's rows and columns in the resized picture.
+    places = crop[:, :, None] + np.arange(size)
     is_outermost = (places == 0) | (places == target[:, :, None] - 1)
     gain = np.where(is_outermost, compute_edge_gain(stored / target)[:, :, None], 1.0).astype(np.float32)
     return {
@@ -367,6 +388,7 @@ def compute_edge_gain(scale: NDArray[np.float64]) -> NDArray[np.float64]:
     """Compute the factor by which torchvision scales up the filter weights of the outermost pixel.
 
     The filter is a triangle. The factor is the sum of its weights over the sum of those within the picture.
+    Coordinates are in stored pixels, with 0 at the picture's edge.
 
     Args:
         scale: pixels of the stored picture to one of the resized picture.
@@ -375,7 +397,7 @@ def compute_edge_gain(scale: NDArray[np.float64]) -> NDArray[np.float64]:
         The factor of each scale; 1 where the scale is at most 1.
     """
     scale = np.maximum(scale, 1.0)
-    centre = scale / 2
+    centre = scale / 2  # of the outermost resized pixel
     reach = int(np.ceil(1.5 * scale.max())) + 1
     places = np.arange(-reach, reach) + 0.5
     weights = np.maximum(0.0, 1 - np.abs(places - centre[..., None]) / scale[..., None])

@@ -1,10 +1,13 @@
-"""The shape of pipeline that a plan gets, and that it is told all that it asks for."""
+"""The shape of pipeline that a plan gets, that it is told all that it asks for, and where edges are seen."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from mptctl.data.loading.dali_pipeline import (
     CentreCrops,
@@ -15,10 +18,11 @@ from mptctl.data.loading.dali_pipeline import (
     decoder_settings,
 )
 from mptctl.data.loading.part import LoadPlan
-from mptctl.data.split import Split
+from mptctl.data.split import Split, make_split
+from mptctl.errors import UsageError
 from mptctl.names import Part
 from mptctl.recipe import DataRecipe
-from tests.common import CPU
+from tests.common import CPU, MakeLoader
 
 
 @pytest.mark.parametrize(
@@ -45,6 +49,46 @@ def test_every_shape_is_told_what_it_asks_for(
     assert {"file", *inputs} == set(found.names)
     assert all(len(values) == len(job.index) for values in inputs.values())
     assert np.asarray(inputs["flip"]).any() == (part == "train")
+
+
+@pytest.mark.parametrize(
+    ("side", "resize", "interpolation", "taken"),
+    [
+        (33, 33, "bicubic", True),  # kept as it is
+        (40, 34, "bicubic", False),
+        (40, 36, "bicubic", True),
+        (24, 35, "bicubic", False),
+        (24, 36, "bicubic", True),
+        (8, 44, "bicubic", False),  # the larger the factor, the more pixels the filter carries the edge to
+        (24, 32, "bilinear", True),
+        (33, 33, "bilinear", True),
+        (40, 33, "bilinear", True),
+    ],
+)
+def test_dali_takes_what_it_resizes_as_torchvision_does(
+    tmp_path: Path, loader_of: MakeLoader, side: int, resize: int, interpolation: str, taken: bool
+) -> None:
+    pytest.importorskip("nvidia.dali", reason="DALI is not installed")
+    rng = np.random.default_rng(0)
+    for part in ("train", "val"):
+        for name in ("a", "b"):
+            (tmp_path / "pictures" / part / name).mkdir(parents=True)
+            # Grey levels that no filter carries beyond 0 and 255, where the two clip in different steps.
+            noise = rng.integers(70, 190, (side, side + 9, 3), dtype=np.uint8)
+            Image.fromarray(noise).save(tmp_path / "pictures" / part / name / "0.png")
+    split = make_split(
+        "imagefolder", run_root=tmp_path / "runs", data_root=tmp_path / "pictures", val_fraction=0.0
+    )
+    setting = {"part": "test", "train": False, "eval_resize": resize, "interpolation": interpolation}
+    if not taken:
+        with pytest.raises(UsageError, match="resizes edges of pictures bicubic in its own way"):
+            loader_of(split, "dali", **setting)
+        return
+    (batch,), (expected,) = (
+        list(loader_of(split, kind, **setting).epoch(0)) for kind in ("dali", "threaded")
+    )
+    one_level = 1 / 255 / min(DataRecipe().std)
+    torch.testing.assert_close(batch.images, expected.images, atol=1.001 * one_level, rtol=0)
 
 
 def test_the_hardware_decoder_gets_the_recipes_part_on_a_gpu_alone(split: Split) -> None:
