@@ -21,7 +21,10 @@ _LARGE = 1.5
 
 
 def loader_sentence(bench: LoaderBench) -> str:
-    """Name the fastest loader, the flags that choose it, and what bounds the threaded loader."""
+    """Name the fastest loader, the flags that choose it, and what bounds the threaded loader.
+
+    Without a fastest loader, return the verdict alone.
+    """
     if bench.fastest is None:
         return f"{bench.verdict[:1].upper()}{bench.verdict[1:]}."
     bound = "" if bench.parts is None else f" {bound_sentence(bench.parts, bench.image_size)}"
@@ -33,7 +36,10 @@ def loader_sentence(bench: LoaderBench) -> str:
 
 
 def bound_sentence(parts: LoaderParts, image_size: int) -> str:
-    """Name the slowest part of the threaded loader's work, the speed of each part, and `pack` where it helps.
+    """Name what bounds the threaded loader, the speed of each part of its work, and `pack` where it helps.
+
+    The bound is the slowest part, or the disk if that is slower. `pack` makes pictures smaller, for all but
+    transforming and copying: those see pictures of the model's size.
 
     Args:
         parts: the measured speeds.
@@ -44,8 +50,8 @@ def bound_sentence(parts: LoaderParts, image_size: int) -> str:
         "copy": "copying",
     }  # fmt: skip
     rates = ", ".join(f"{words[name]} {rate:,.0f}" for name, rate in parts.images_per_s.items())
-    slowest = parts.images_per_s[parts.bound]
-    if parts.disk is not None and parts.disk < slowest:
+    is_bound_by_disk = parts.disk is not None and parts.disk < parts.images_per_s[parts.bound]
+    if is_bound_by_disk:
         conclusion = (
             f"The threaded loader is bound by the disk, {parts.disk:,.0f} images/s where the system's cache "
             "does not hold the files"
@@ -53,7 +59,8 @@ def bound_sentence(parts: LoaderParts, image_size: int) -> str:
     else:
         conclusion = f"The threaded loader is bound by {words[parts.bound]}"
     line = f"{conclusion}; images/s of each part alone: {rates}"
-    pack_helps = parts.bound not in ("transform", "copy") and parts.short_side > _LARGE * image_size
+    size_matters = is_bound_by_disk or parts.bound not in ("transform", "copy")
+    pack_helps = size_matters and parts.short_side > _LARGE * image_size
     return f"{line}. Smaller files come faster: mptctl pack." if pack_helps else f"{line}."
 
 
@@ -84,7 +91,8 @@ def step_sentence(bench: StepBench) -> str:
     phrases = [phrase for ratios in bench.ratios if (phrase := _ratios_phrase(ratios, bench.limit))]
     if not phrases:
         return (
-            "No ratio was measured: it takes ours and floor, ours-cached and student, or ours and published."
+            "No ratio was measured. A ratio needs a pair of rows: ours + floor, ours-cached + student, or "
+            "ours + published."
         )
     return f"A step takes {'; '.join(phrases)}."
 

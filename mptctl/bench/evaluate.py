@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -31,13 +32,17 @@ _FILES = {
     "new": ("(i * 1000000007 + 13) % {n}", _PREDICTION.format(a=100_000, right=80, b=10**11, c=CLASSES)),
 }
 _JOIN = "SELECT count(*) FROM read_parquet('{old}') AS o JOIN read_parquet('{new}') AS n USING (id)"
-_COUNTS = """SELECT count(*) FILTER (o.pred = o.label AND n.pred = o.label),
-count(*) FILTER (o.pred = o.label AND n.pred <> o.label),
-count(*) FILTER (o.pred <> o.label AND n.pred = o.label),
-count(*) FILTER (o.pred <> o.label AND n.pred <> o.label)
-FROM read_parquet('{old}') AS o JOIN read_parquet('{new}') AS n USING (id)"""
-# Python program that runs one query in DuckDB, in a process that imports nothing of mptctl.
+# One row of one column: a struct with the counts of evaluate's report.
+_COUNTS = """SELECT {{
+    'both_right': count(*) FILTER (o.pred = o.label AND n.pred = o.label),
+    'negative_flips': count(*) FILTER (o.pred = o.label AND n.pred <> o.label),
+    'positive_flips': count(*) FILTER (o.pred <> o.label AND n.pred = o.label),
+    'both_wrong': count(*) FILTER (o.pred <> o.label AND n.pred <> o.label)
+}} FROM read_parquet('{old}') AS o JOIN read_parquet('{new}') AS n USING (id)"""
+# Python program that runs one query in DuckDB and prints its rows as JSON, or an error without its traceback.
+# Its process imports nothing of mptctl.
 _DUCKDB = """import duckdb, json, sys
+sys.excepthook = lambda kind, error, traceback: print(error, file=sys.stderr)
 settings = {"memory_limit": sys.argv[1], "temp_directory": sys.argv[2]}
 connection = duckdb.connect(":memory:", config=settings)
 connection.execute("SET enable_progress_bar = false")
@@ -77,7 +82,7 @@ def bench_evaluate(
 
     Args:
         rows: number of rows of each file.
-        repeats: number of runs of each way.
+        repeats: number of runs of each way, at least 1.
         memory_limit: bytes for tables and joins, of either way.
         say: told what is under way.
 
@@ -97,15 +102,15 @@ def bench_evaluate(
             for name, runs in runs_of.items():
                 say(f"{name}, run {turn + 1} of {repeats}")
                 if name == "ours":
-                    runs.append(_run(command))
+                    runs.append(_run("mptctl evaluate", command))
                 else:
                     runs.append(_run_in_duckdb(_JOIN.format(**paths), memory_limit, folder))
         say("counting again with DuckDB's SQL")
         report = json.loads(runs_of["ours"][-1].output)
-        (counts,) = json.loads(_run_in_duckdb(_COUNTS.format(**paths), memory_limit, folder).output)
-        if list(report["counts"].values()) != counts or report["n"] != rows:
+        ((counts,),) = json.loads(_run_in_duckdb(_COUNTS.format(**paths), memory_limit, folder).output)
+        if report["counts"] != counts or report["n"] != rows:
             raise MptctlError(f"evaluate counted {report['counts']}, and DuckDB's SQL {counts}: report this")
-    ours, bare_join = (_summarize(name, rows, runs) for name, runs in runs_of.items())
+    ours, bare_join = (_summarize(name, runs, rows) for name, runs in runs_of.items())
     return EvaluateBench(
         machine=this_machine(),
         rows=[ours, bare_join],
@@ -122,13 +127,22 @@ def _generating_sql(side: str, rows: int, path: str) -> str:
         rows: number of rows.
         path: of the Parquet file.
     """
-    place, prediction = _FILES[side]
-    name = "'n' || lpad(({})::VARCHAR, 8, '0')"
-    return (
-        f"COPY (SELECT printf('test/%09d', k) AS id, {name.format(f'h % {CLASSES}')} AS label, "
-        f"{name.format(prediction)} AS pred FROM (SELECT k, (hash(k) // 2)::BIGINT AS h FROM "
-        f"(SELECT {place.format(n=rows)} AS k FROM range({rows}) AS t(i)))) TO '{path}'"
+    order, prediction = _FILES[side]
+    return f"""COPY (
+    SELECT
+        printf('test/%09d', k) AS id,
+        {_class_name(f"h % {CLASSES}")} AS label,
+        {_class_name(prediction)} AS pred
+    FROM (
+        SELECT k, (hash(k) // 2)::BIGINT AS h
+        FROM (SELECT {order.format(n=rows)} AS k FROM range({rows}) AS t(i))
     )
+) TO '{path}'"""
+
+
+def _class_name(number: str) -> str:
+    """Write the SQL of a class's name: n and the eight digits of the number that an SQL expression has."""
+    return f"'n' || lpad(({number})::VARCHAR, 8, '0')"
 
 
 class _Run(NamedTuple):
@@ -139,28 +153,30 @@ class _Run(NamedTuple):
     peak_gb: float
 
 
-def _summarize(name: RowName, rows: int, runs: list[_Run]) -> EvaluateRow:
-    """Make the row of a way to compare from its runs on files of ``rows`` rows."""
-    seconds = sorted(run.seconds for run in runs)
+def _summarize(name: RowName, runs: list[_Run], rows: int) -> EvaluateRow:
+    """Summarize the runs of one way to compare, on files with ``rows`` rows each."""
+    seconds = [run.seconds for run in runs]
     return EvaluateRow(
         name=name,
         rows=rows,
-        seconds=seconds[len(seconds) // 2],
+        seconds=statistics.median(seconds),
         peak_gb=max(run.peak_gb for run in runs),
-        runs=[run.seconds for run in runs],
+        runs=seconds,
     )
 
 
 def _run_in_duckdb(query: str, memory_limit: int, folder: Path) -> _Run:
     """Run a query in a DuckDB process with a limit of memory in bytes; its output is JSON."""
-    return _run([sys.executable, "-c", _DUCKDB, f"{memory_limit}B", str(folder / "spilled"), query])
+    command = [sys.executable, "-c", _DUCKDB, f"{memory_limit}B", str(folder / "spilled"), query]
+    return _run("DuckDB", command)
 
 
-def _run(command: list[str]) -> _Run:
+def _run(name: str, command: list[str]) -> _Run:
     """Run a command to its end, and measure it.
 
     Raises:
-        MptctlError: the command failed.
+        MptctlError: the command failed; the message has ``name`` and the first line of standard error, or else
+            the exit code.
     """
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         start = time.perf_counter()
@@ -176,5 +192,6 @@ def _run(command: list[str]) -> _Run:
         output.seek(0)
         errors.seek(0)
         if process.returncode:
-            raise MptctlError(f"{command[2]}: failed ({first_line(Exception(errors.read()))})")
-        return _Run(output.read(), seconds, peak_gb=usage.ru_maxrss / 1e6)  # Linux counts kilobytes
+            error = Exception(errors.read() or f"exit code {process.returncode}")
+            raise MptctlError(f"{name}: failed ({first_line(error)})")
+        return _Run(output.read(), seconds, peak_gb=usage.ru_maxrss * 1024 / 1e9)  # Linux counts KiB

@@ -61,13 +61,16 @@ def parts(disk: float | None = None, short_side: int = 375, **slow: float) -> Lo
         (parts(disk=7000.0), "bound by resizing; "),
         (parts(copy=70.0), "bound by copying; images/s of each part alone: reading 9,000, decoding 5,000, "
          "resizing 4,000, copying 70."),
+        (parts(transform=400.0, disk=90.0), "bound by the disk, 90 images/s"),
+        (parts(transform=400.0), "bound by transforming; "),
     ],
 )  # fmt: skip
 def test_what_bounds_the_threaded_loader_is_said(found: LoaderParts, said: str) -> None:
     sentence = bound_sentence(found, 224)
     assert sentence.startswith("The threaded loader is ")
     assert said in sentence
-    assert sentence.endswith("mptctl pack.") == (found.short_side > 256 and found.bound != "copy")
+    bound_by_size = " is bound by trans" not in sentence and " is bound by copying" not in sentence
+    assert sentence.endswith("mptctl pack.") == (found.short_side > 256 and bound_by_size)
     whole = loaders({"threaded": 300.0}).model_copy(update={"image_size": 224, "parts": found})
     assert loader_sentence(whole).endswith(f"To take it: --set data.loader=threaded. {sentence}")
 
@@ -125,7 +128,8 @@ def test_a_step_is_held_against_its_floor_and_the_published_loop() -> None:
         "(above 1.05), 0.90 times the published loop (at most 1.05); in bf16 1.05 times its floor (at most 1.05)."
     )
     assert step_sentence(steps([StepRatios.model_validate({"precision": "fp32", **none})])) == (
-        "No ratio was measured: it takes ours and floor, ours-cached and student, or ours and published."
+        "No ratio was measured. A ratio needs a pair of rows: ours + floor, ours-cached + student, or "
+        "ours + published."
     )
 
 
