@@ -39,8 +39,8 @@ _COUNTS = """SELECT {{
     'positive_flips': count(*) FILTER (o.pred <> o.label AND n.pred = o.label),
     'both_wrong': count(*) FILTER (o.pred <> o.label AND n.pred <> o.label)
 }} FROM read_parquet('{old}') AS o JOIN read_parquet('{new}') AS n USING (id)"""
-# Python program that runs one query in DuckDB and prints its rows as JSON, or an error without its traceback.
-# Its process imports nothing of mptctl.
+# Python program that runs one query in DuckDB and prints its rows as JSON, or its error without a traceback.
+# The program's process imports nothing of mptctl.
 _DUCKDB = """import duckdb, json, sys
 sys.excepthook = lambda kind, error, traceback: print(error, file=sys.stderr)
 settings = {"memory_limit": sys.argv[1], "temp_directory": sys.argv[2]}
