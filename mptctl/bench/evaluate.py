@@ -175,8 +175,8 @@ def _run(name: str, command: list[str]) -> _Run:
     """Run a command to its end, and measure it.
 
     Raises:
-        MptctlError: the command failed; the message has ``name`` and the first line of standard error, or else
-            the exit code.
+        MptctlError: the command failed; the message has ``name`` and the first line of standard error, or
+            else the exit code.
     """
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         start = time.perf_counter()
