@@ -54,14 +54,15 @@ class Geometry(ABC):
 
     @abstractmethod
     def build_nodes(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
-        """Build DALI's nodes from encoded pictures to (S, S, 3) pictures, and return the last one.
-
-        The pictures are neither mirrored nor normalised: `build_pipeline` does that.
+        """Build DALI's nodes from encoded pictures to (S, S, 3) pictures, not yet mirrored or normalised.
 
         Args:
             encoded: node of each picture's encoded bytes.
             given: a node for each of ``names``.
             decoder: keywords of DALI's decoders.
+
+        Returns:
+            The last node.
         """
 
     def _resize(self, pictures: Any, target: Any, **options: Any) -> Any:
@@ -70,8 +71,7 @@ class Geometry(ABC):
         Args:
             pictures: node of the pictures.
             target: node of the height and width of each resized picture.
-            options: of DALI's ``resize``: ``roi_start`` and ``roi_end`` of a part that is resized instead of
-                the whole, and ``dtype`` of the result instead of the pictures' own.
+            options: of DALI's ``resize``: ``roi_start``, ``roi_end`` and ``dtype``, or none.
         """
         from nvidia import dali
 
@@ -190,13 +190,9 @@ class CentreCropsWithEdges(CentreCrops):
             out_of_bounds_policy="pad",
             fill_values=0,
         )
-        resized = self._resize(
-            pictures,
-            given["target"],
-            roi_start=given["picture"],
-            roi_end=given["picture_end"],
-            dtype=dali.types.FLOAT,  # for the factors: `cast` rounds after them
-        )
+        roi = {"roi_start": given["picture"], "roi_end": given["picture_end"]}
+        # Float, so that `cast` rounds only after the factors.
+        resized = self._resize(pictures, given["target"], dtype=dali.types.FLOAT, **roi)
         pictures = dali.fn.slice(resized, start=given["crop"], **self._square)
         rows, columns = given["row_gain"], given["column_gain"]
         if self.plan.device.type == "cuda":  # DALI multiplies only data on one device
