@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import statistics
 import time
@@ -51,7 +50,9 @@ class LoaderParts(Model):
 
 
 class PartsRunner:
-    """Times the parts of the threaded loader's work; reads and decodes the pictures that it needs at once.
+    """Times the parts of the threaded loader's work.
+
+    The constructor already reads and decodes the pictures that the parts after reading work on.
 
     Args:
         manifest: of picture files; training pictures are used.
@@ -65,14 +66,14 @@ class PartsRunner:
         rows = np.flatnonzero(manifest.parts == TRAIN)
         self._manifest, self._data, self._device = manifest, data, device
         self._rows = _choose_evenly(rows, _READ)
-        decoded = _choose_evenly(self._rows, _DECODED)
-        self._kinds = manifest.kinds[decoded].tolist()
+        kept = _choose_evenly(self._rows, _DECODED)
+        self._kinds = manifest.kinds[kept].tolist()
         plan = EpochPlan(0, data)
-        self._views = plan.views(0, decoded, manifest.heights[decoded], manifest.widths[decoded])
-        self._transforms = plan.transforms(0, decoded) if device.type == "cpu" else None
-        self._bytes = [manifest.read(row) for row in decoded.tolist()]
-        self._pictures = [self._decode(i) for i in range(len(decoded))]
-        self._cut = [self._resize(i) for i in range(len(decoded))]
+        self._views = plan.views(0, kept, manifest.heights[kept], manifest.widths[kept])
+        self._transforms = plan.transforms(0, kept) if device.type == "cpu" else None
+        self._bytes = [manifest.read(row) for row in kept.tolist()]
+        self._pictures = [self._decode(i) for i in range(len(kept))]
+        self._cut = [self._resize(i) for i in range(len(kept))]
         self._batch = torch.empty(
             (batch_size, data.image_size, data.image_size, 3),
             dtype=torch.float32 if device.type == "cpu" else torch.uint8,
@@ -85,7 +86,12 @@ class PartsRunner:
         self._disk: list[float] = []
 
     def run(self, seconds: float) -> None:
-        """Time each part for a quarter of ``seconds``; where possible, time one pass over the disk too."""
+        """Time each part, and add one measurement of each to those of earlier calls.
+
+        A part takes a quarter of ``seconds``. Where the system's cache can be emptied, the files are first
+        read once from the disk, for however long that takes. On a device other than the CPU, copying is timed
+        twice, within the main memory and to the device: the slower one counts.
+        """
         seconds /= 4
         files, pictures = len(self._rows), len(self._bytes)
         with ThreadPoolExecutor(self.threads, initializer=use_one_thread) as pool:
@@ -124,16 +130,16 @@ class PartsRunner:
             pool: of `threads` threads.
             work: done on the picture at a place; each thread begins at another place.
             count: number of pictures; each thread goes through them again and again.
-            seconds: for which each thread works.
+            seconds: for which each thread works; it finishes the picture that it has begun.
         """
         begin = time.perf_counter()
 
         def work_from(first: int) -> int:
-            for done in itertools.count(1):
+            done = 0
+            while done == 0 or time.perf_counter() - begin < seconds:
                 work((first + done) % count)
-                if time.perf_counter() - begin >= seconds:
-                    return done
-            raise AssertionError("counting has no end")
+                done += 1
+            return done
 
         starts = (thread * count // self.threads for thread in range(self.threads))
         images = sum(pool.map(work_from, starts))
@@ -146,7 +152,7 @@ class PartsRunner:
         return self._manifest.read(int(row[0]))
 
     def _decode(self, place: int) -> torch.Tensor:
-        """Decode the file at a place of those in memory."""
+        """Decode the file whose bytes are at a place in ``_bytes``."""
         return decode(self._bytes[place], self._kinds[place], "a picture")
 
     def _resize(self, place: int) -> torch.Tensor:
@@ -188,5 +194,5 @@ class PartsRunner:
 
 
 def _choose_evenly(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """Choose at most so many rows, at even distances."""
+    """Choose at most ``most`` rows, at even distances."""
     return rows[np.unique(np.linspace(0, len(rows) - 1, most).astype(np.int64))]

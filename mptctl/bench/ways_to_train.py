@@ -59,7 +59,7 @@ def ways_to_train(
         rows: some of `STEP_ROWS`.
 
     Returns:
-        The functions by row, and by each row that has none the reason.
+        A function for each row, and the reason for each row that was skipped.
 
     Raises:
         UsageError: the method has no teachers, pairs are mixed in an odd batch, or the model cannot be built.
@@ -86,7 +86,7 @@ def ways_to_train(
             ways["published"] = PublishedLoop(recipe, method, num_classes, batch.images, batch.labels).step
         else:
             skipped["published"] = reason
-    if not set(rows) <= {"published"}:
+    if set(rows) - {"published"}:
         ways |= _build_own_ways(recipe, method, num_classes, batch, scratch, rows)
     return {name: ways[name] for name in STEP_ROWS if name in rows and name in ways}, skipped
 
@@ -103,13 +103,15 @@ def _random_batch(recipe: Recipe, num_classes: int, device: torch.device) -> Bat
 
 
 def _mix(batch: Batch, pairs: Pairs | None) -> Batch:
-    """Mix a batch in pairs as a loader does; None: return the batch itself."""
+    """Mix a copy of a batch in pairs as a loader does; without pairs, return the batch itself."""
     if pairs is None:
         return batch
+    device = batch.images.device
+    # `mix_pictures` works in place, and every step begins with the same batch.
     pictures = mix_pictures(batch.images.permute(0, 2, 3, 1).clone(), pairs)
     labels, mixing = mix_labels(batch.labels.cpu(), pairs)
-    labels, others, weight = (column.to(batch.images.device) for column in (labels, *mixing))
-    return replace(batch, images=channels_first(pictures), labels=labels, mixing=Mixing(others, weight))
+    mixing = Mixing(mixing.others.to(device), mixing.weight.to(device))
+    return replace(batch, images=channels_first(pictures), labels=labels.to(device), mixing=mixing)
 
 
 def _build_student(recipe: Recipe, num_classes: int, device: torch.device) -> nn.Module:
@@ -128,7 +130,10 @@ def _build_own_ways(
     scratch: Path,
     rows: Collection[str],
 ) -> dict[str, Way]:
-    """Make the ways that use a run's own parts: all but published. All but lock-step share one student."""
+    """Make the ways that use a run's own parts: student, floor and ours, and the others that are in ``rows``.
+
+    All ways but ours-lockstep share one student.
+    """
     device = batch.images.device
     teachers = _UntrainedTeachers(recipe, method, num_classes, device)
     student = _build_student(recipe, num_classes, device)
@@ -190,7 +195,10 @@ def _build_our_step(
     teachers: TeacherSource,
     batch: Batch,
 ) -> Way:
-    """Make a function that takes the training loop's step on a batch, mixed where the recipe mixes pairs."""
+    """Make a function that takes the training loop's step on a batch.
+
+    Where the recipe mixes pairs, each step mixes the batch anew, and its time includes that.
+    """
     device = batch.images.device
     pairs = EpochPlan(recipe.runtime.seed, recipe.data).pairs(0, 0, len(batch.index))
     learner = Student(
@@ -208,14 +216,15 @@ def _build_our_step(
 
     def step() -> None:
         train_step(learner, _mix(batch, pairs), recipe.optim.lr, len(batch.labels))
-        if device.type == "cpu":  # as the training loop does after each step on a CPU
+        if device.type == "cpu":
+            # The training loop asks after each step on a CPU, so the time to answer belongs to the step.
             learner.guard.failed()
 
     return step
 
 
 class _UntrainedTeachers:
-    """A `TeacherSource` of models with random weights, which compute as long as trained ones."""
+    """A `TeacherSource` of models with random weights, which take as long as trained ones."""
 
     def __init__(self, recipe: Recipe, method: Method, num_classes: int, device: torch.device) -> None:
         self.digests = {role.value: "untrained" for role in method.teachers}
@@ -225,7 +234,7 @@ class _UntrainedTeachers:
             names = tuple(map(str, range(widths[role])))
             meta = CheckpointMeta(recipe=recipe, class_names=names, num_old=method.settings.num_old)
             weights = build_model(recipe.model, widths[role], recipe.data.image_size).state_dict()
-            checkpoint = Checkpoint(Path(role.value), meta, weights, None, "")
+            checkpoint = Checkpoint(Path(role.value), meta, weights, training=None, digest="")
             self._models[role] = Teacher(checkpoint, names, recipe.data, device, recipe.runtime, role.value)
 
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
@@ -263,7 +272,10 @@ class _CachedLogits:
                 start += len(index)
 
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
-        """Read the logits of some teachers for the batch, or a part of it."""
+        """Read the logits of some teachers for the batch, or a part of it.
+
+        Damaged logits are left out; the method then fails for lack of them.
+        """
         where = (batch.epoch, batch.position, batch.index.numpy())
         rows = {role: self._files[role].read(*where) for role in self._files if role in roles}
         return {role: to_loop_tensor(cached, batch) for role, cached in rows.items() if cached is not None}

@@ -71,7 +71,8 @@ def fewshot(
         bool,
         typer.Option(
             "--analysis",
-            help="Accuracy, and variance between over within classes, base and novel, by the runs' margins.",
+            help="Accuracy, and ratio of the variance between classes to that within them, base and novel, "
+            "by the runs' margins.",
         ),
     ] = False,
     out: Annotated[
@@ -91,9 +92,12 @@ def fewshot(
     """Measure few-shot accuracy on classes unknown to a run.
 
     Prints the mean accuracy over episodes with its 95 % interval, for a head fitted to each episode, the
-    nearest centroid, and logistic regression; pictures are of the test part. With --add, new classes get
-    rows of the head from a few pictures each; at most 1 % of the right predictions on validation pictures
-    flip.
+    nearest centroid, and logistic regression; pictures are of the test part.
+
+    With --add, new classes get rows of the head from a few pictures each. One constant is taken off all
+    their logits, so that at most 1 % of the right predictions on validation pictures flip.
+
+    With --analysis, runs trained with different margins are compared; their figure is written to --out.
 
     Examples:
 

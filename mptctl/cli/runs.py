@@ -35,8 +35,8 @@ def runs(
     that a study's seeds and an ensemble's members are listed. Every checkpoint is verified; a damaged one
     makes its run broken.
 
-    --clean frees disk: a finished run needs best.pt, and its other checkpoints only to be trained for longer
-    by --resume, which is then no longer possible.
+    --clean removes what a finished run needs only for --resume. Afterwards --resume can no longer train it
+    for longer; best.pt stays.
 
     Examples:
 

@@ -62,7 +62,8 @@ class ComparisonRequest:
         worst: how many flipped samples to list.
         validation: reads the new model's validation part, or returns None if there is none; without this
             function no causes of flips are looked for.
-        identical: old and new are known to be one model. Models with equal predictions count as one anyway.
+        identical: old and new are known to be one model. Predictions with equal answers, classes and logits
+            (`same_content`) count as one model's anyway.
         unfinished: a sentence on each of old and new whose run did not come to its end.
         warnings: of the caller, on the models; the report's own warnings follow.
     """
@@ -149,15 +150,19 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
     Args:
         answers: of all models.
         request: what to compute, with the facts and warnings that are known by now.
-        silent: labels that the old model, which names no classes, never answers.
+        silent: labels that the old model never predicts; empty if it names its classes.
     """
     counts = answers.counts()
     rates = flip_rates(counts, answers.changed())
     slices = _slice_source(answers, request, request.slicing.by)
     ranked, small = rank(slices, request.slicing, counts)
     verdict = _judge(slices, request)
-    both = judge_both_readings(
-        answers, silent, verdict.gate, lambda narrow: _judge(_slice_source(narrow, request, ()), request).gate
+    # None where nothing is to be read in a second way. That way has fewer old classes.
+    both_readings = judge_both_readings(
+        answers,
+        silent,
+        verdict.gate,
+        lambda narrower: _judge(_slice_source(narrower, request, ()), request).gate,
     )
     causes = _find_causes(answers, request)
     pairs, more_pairs = flips_by_pair(answers)
@@ -179,7 +184,7 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
         mcnemar_p=mcnemar(counts),
         identical=request.identical,
         unfinished=list(request.unfinished),
-        gate=verdict.gate if both is None else both.gate,
+        gate=verdict.gate if both_readings is None else both_readings.gate,
         rates=rates,
         er_difference=ErrorDifference(value=er_increase(counts), ci95=er_increase_interval(counts)),
         equivalence=judge_equivalence(counts, request.nfr_margin, request.limits.confidence or 0.95),
@@ -197,9 +202,9 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
         class_map=None if request.class_map is None else request.class_map.classes,
         weighted=None if request.weight is None else weighted_rates(answers, request.weight),
         causes=None if causes is None else causes.shares,
-        narrow=None if both is None else both.reading,
+        narrow=None if both_readings is None else both_readings.reading,
         worst_flips=_listed_flips(answers, request, slices, verdict, causes),
-        warnings=[*request.warnings, *([] if both is None else [both.warning])],
+        warnings=[*request.warnings, *([] if both_readings is None else [both_readings.warning])],
     )
 
 
@@ -218,10 +223,11 @@ def _judge(slices: SliceSource, request: ComparisonRequest) -> GateVerdict:
 def _slice_source(
     answers: PairedAnswers, request: ComparisonRequest, by: Sequence[tuple[str, ...]]
 ) -> SliceSource:
-    """Make the source of slices: by the columns of the gate file and by those of `by`."""
-    askers = dict.fromkeys(request.rules.keys(), "--gate: the column") | dict.fromkeys(by, option("by"))
+    """Make the source of slices by keys, a column or several each: the gate file's keys and ``by``."""
     slicing = request.slicing
-    return SliceSource(DerivedColumns(answers, slicing.superclasses, slicing.pictures), slicing.files, askers)
+    columns = DerivedColumns(answers, slicing.superclasses, slicing.pictures)
+    flag_of_key = dict.fromkeys(request.rules.keys(), "--gate: the column") | dict.fromkeys(by, option("by"))
+    return SliceSource(columns, slicing.files, flag_of_key)
 
 
 def _find_causes(answers: PairedAnswers, request: ComparisonRequest) -> FlipCauses | None:
@@ -273,7 +279,7 @@ def _warnings(answers: PairedAnswers, identical: bool) -> list[str]:
         identical: OLD and NEW are known to be one model.
     """
     pairing, warnings = answers.pairing, list[str]()
-    if same_answers(pairing) and not identical:
+    if same_answers(pairing) and not identical:  # answers are equal, classes or logits are not
         warnings.append(
             f"OLD and NEW predict all {len(pairing):,} samples alike, though they are not known to be one "
             "model"

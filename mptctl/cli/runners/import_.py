@@ -36,10 +36,12 @@ def import_model(
 ) -> None:
     """Write a run of a model that was trained elsewhere; print its path, notes, and its validation error.
 
-    Parameters are the flags. Without a split no error is measured.
+    The run keeps a copy of the run root's split and its manifest. Without a split no error is measured.
+    Parameters are the flags.
 
     Raises:
-        UsageError: neither flags nor the model say how it sees pictures, which network it is, or its classes.
+        UsageError: neither a split nor --recipe says how pictures are seen, or neither flags nor the model
+            say which network it is or what its classes are.
         MptctlError: weights, classes or pictures that cannot be read, or do not go together.
     """
     split = load_split(run_root) if (run_root / SPLIT_NAME).exists() else None
@@ -101,7 +103,11 @@ def _describe(weights: Path, arch: str | None) -> HubModel:
 
 
 def _class_names(model: HubModel, file: Path | None, weights: Path) -> Sequence[str]:
-    """The names in the file, if one is given, else those in the model; UsageError if there are none."""
+    """Return the names in the file, if one is given, else those in the model.
+
+    Raises:
+        UsageError: no file is given, and the model has no names.
+    """
     from mptctl.models.importing import read_class_names
 
     names = model.class_names if file is None else read_class_names(file)
@@ -111,7 +117,10 @@ def _class_names(model: HubModel, file: Path | None, weights: Path) -> Sequence[
 
 
 def _recipe_of(model: HubModel, preset: str, overrides: list[str]) -> Recipe:
-    """The preset with the network and preprocessing of the model, then with the overrides."""
+    """Return the preset with the model's preprocessing, then the overrides, then what is fixed.
+
+    Fixed are the model's network, no pretrained weights, and the method no-treatment.
+    """
     data = [f"data.{key}={json.dumps(value)}" for key, value in model.data.items()]
     fixed = {"model.arch": model.arch, "model.pretrained": None, "method.name": "no-treatment"}
     return load_recipe(preset, [*data, *overrides], fixed)
