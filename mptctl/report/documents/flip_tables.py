@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from mptctl.evaluation.flip_report import Cause, ClassRow, FlipReport, PairRow, SliceRow, WrongAnswerRow
+from mptctl.evaluation.flip_report import (
+    Cause,
+    ClassRow,
+    FlipReport,
+    ModelSummary,
+    PairRow,
+    SliceRow,
+    WrongAnswerRow,
+)
 from mptctl.evaluation.slices.source import slice_name
-from mptctl.report.documents.wording import model_rows, rate_lines, slices_sentence
+from mptctl.report.documents.wording import rate_lines, slices_sentence
 from mptctl.report.media.document import Cell, Column, Row, Table
 from mptctl.report.media.numbers import format_count, format_interval, percent, q_value
 
@@ -26,7 +35,7 @@ def rates_table(report: FlipReport, *, macro: bool = False) -> Table:
 
     Args:
         report: the comparison.
-        macro: add the mean over classes below NFR.
+        macro: add a row for the mean over classes, right under that of NFR.
     """
     columns = [
         Column("rate"),
@@ -48,18 +57,55 @@ def rates_table(report: FlipReport, *, macro: bool = False) -> Table:
             format_interval(mean.ci95),
             "",
         ]
-        rows.insert(1, macro_row)
+        rows.insert(1, macro_row)  # NFR is the first row
     return Table(columns, rows, name="Rates", ruled=False)
+
+
+class ModelRow(NamedTuple):
+    """An error or a calibration error of both models, as text in percent."""
+
+    title: str
+    old: str
+    new: str
+
+
+def error_rows(report: FlipReport) -> list[ModelRow]:
+    """Errors of both models on old, new and all classes.
+
+    Errors on new and on all classes are ``n/a`` for a model that knows none of the new classes.
+    """
+    old, new = report.old, report.new
+    return [
+        ModelRow("error, old classes", percent(old.er_old_classes), percent(new.er_old_classes)),
+        ModelRow(
+            "error, new classes",
+            _percent_if_known(old, old.er_new_classes),
+            _percent_if_known(new, new.er_new_classes),
+        ),
+        ModelRow(
+            "error, all classes", _percent_if_known(old, old.er_all), _percent_if_known(new, new.er_all)
+        ),
+    ]
+
+
+def _percent_if_known(model: ModelSummary, error: float | None) -> str:
+    """An error that counts new classes, in percent; ``n/a`` where the model knows none of those tested."""
+    return percent(None if model.knows_new is False and model.errors.new_classes.of else error)
 
 
 def models_table(report: FlipReport, *, calibration: bool = True) -> Table:
     """Errors of both models and, if `calibration` is true, their calibration errors."""
-    rows = [row for row in model_rows(report) if calibration or row.title.startswith("error")]
+    rows = error_rows(report)
+    if calibration:
+        rows += [
+            ModelRow("ECE, classes it knows", percent(report.old.ece), percent(report.new.ece)),
+            ModelRow("AECE, classes it knows", percent(report.old.aece), percent(report.new.aece)),
+        ]
     columns = [Column("model"), Column("old"), Column("new")]
     return Table(columns, rows, name="Both models", ruled=False)
 
 
-def cells_table(report: FlipReport) -> Table:
+def counts_table(report: FlipReport) -> Table:
     """Samples of old classes by whether the old and the new model are right: two rows, two columns."""
     counts = report.counts
     samples = "sample" if report.n_old == 1 else "samples"
@@ -92,15 +138,14 @@ def causes_table(report: FlipReport) -> Table | None:
 
 
 def slices_table(report: FlipReport, rows: Sequence[SliceRow], total: int = 0) -> Table | None:
-    """The flips of each slice of the test set; None where the report has no slices.
+    """The flips of each slice of the test set; None where the report has no slices, not even small ones.
 
     Args:
         report: the comparison.
         rows: slices to show, lowest q first.
         total: number of slices in the report, where `rows` may be only the first; 0: `rows` are all.
     """
-    sentence = slices_sentence(report)
-    if not sentence:
+    if not report.slices and not report.small_slices:
         return None
     columns = [
         Column("slice"),
@@ -123,7 +168,7 @@ def slices_table(report: FlipReport, rows: Sequence[SliceRow], total: int = 0) -
         ]
         for row in rows
     ]
-    return Table(columns, cells, "Slices, lowest q first", sentence=sentence, total=total)
+    return Table(columns, cells, "Slices, lowest q first", sentence=slices_sentence(report), total=total)
 
 
 def classes_table(rows: Sequence[ClassRow], total: int = 0) -> Table:
@@ -158,10 +203,10 @@ def classes_table(rows: Sequence[ClassRow], total: int = 0) -> Table:
 
 
 def pairs_table(report: FlipReport, rows: Sequence[PairRow], total: int = 0) -> Table:
-    """The flips from each class to each wrong prediction.
+    """The flips from each class to each wrong prediction; the title counts the pairs that are not listed.
 
     Args:
-        report: its title counts the pairs that the report does not list.
+        report: the comparison.
         rows: pairs to show, most flips first.
         total: number of pairs in the report, where `rows` may be only the first; 0: `rows` are all.
     """

@@ -13,8 +13,8 @@ from mptctl.files.explained import shown
 from mptctl.names import SortKey
 from mptctl.report.documents.flip_tables import (
     causes_table,
-    cells_table,
     classes_table,
+    counts_table,
     models_table,
     pairs_table,
     rates_table,
@@ -78,7 +78,7 @@ def flips_document(report: FlipReport, sort: SortKey = "flips", rows: int = FULL
         [
             *_head_notes(report),
             *notes(verdict(report).sentences),
-            cells_table(report),
+            counts_table(report),
             rates_table(report, macro=True),
             models_table(report),
             *notes([*_flip_sentences(report), *_confidence_sentence(report)]),
@@ -92,7 +92,7 @@ def flips_document(report: FlipReport, sort: SortKey = "flips", rows: int = FULL
 
 def _print_screen(report: FlipReport, console: Console, sort: SortKey) -> None:
     """Print the main tables and sentences and, as far as a terminal is tall enough, the worst classes."""
-    cells = cells_table(report)
+    counts = counts_table(report)
     flip_sentences = _flip_sentences(report)
     sentences = [*sentences_beside_line(report), *flip_sentences[:1]]
     sentences[-1] += " --full shows all tables."
@@ -102,10 +102,10 @@ def _print_screen(report: FlipReport, console: Console, sort: SortKey) -> None:
         parts.append(slices)
     # Captured, to count the lines.
     with console.capture() as screen:
-        print_parts([*_head_notes(report), Note(cells.title, "strong")], console)
+        print_parts([*_head_notes(report), Note(counts.title, "strong")], console)
         console.print(
             _side_by_side(
-                fitted_table(cells, console),
+                fitted_table(counts, console),
                 fitted_table(models_table(report, calibration=False), console),
                 console,
             )

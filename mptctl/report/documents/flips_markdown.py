@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.report.documents.flip_tables import (
     causes_table,
-    cells_table,
     classes_table,
+    counts_table,
     models_table,
     rates_table,
     slices_table,
@@ -32,8 +32,8 @@ def render_markdown_error(message: str) -> str:
 def render_markdown(report: FlipReport) -> str:
     """Return verdict, rates, errors and folded tables of a comparison, in at most `MOST_BYTES` bytes.
 
-    What is too long is left out, which a sentence says: folded tables from the last one on, then the last
-    half of the sentences, as often as needed.
+    Too long a text loses first its folded tables, the last one first, then repeatedly half of its sentences,
+    from the end. A sentence says so. The head and the tables of rates, errors and counts always stay.
     """
     sentences = [*verdict(report).sentences, *(f"Note: {warning}." for warning in report.warnings)]
     worst = [row for row in report.per_class if row.negative_flips]
@@ -65,7 +65,7 @@ def _markdown(report: FlipReport, sentences: Sequence[str], folded: Sequence[Tab
         folded: tables that a reader opens with a click.
     """
     head = verdict(report)
-    cells = cells_table(report)
+    counts = counts_table(report)
     lines = [
         f"### {MARKS[head.state]} {escape(head.title)}",
         "",
@@ -77,9 +77,9 @@ def _markdown(report: FlipReport, sentences: Sequence[str], folded: Sequence[Tab
         "",
         *table_lines(models_table(report)),
         "",
-        f"{cells.title}:",
+        f"{counts.title}:",
         "",
-        *table_lines(cells),
+        *table_lines(counts),
     ]
     for table in folded:
         more = f" ({len(table.rows)} of {table.total:,})" if len(table.rows) < table.total else ""

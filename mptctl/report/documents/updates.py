@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from mptctl.errors import some
 from mptctl.evaluation.flip_report import FlipReport
+from mptctl.report.documents.flip_tables import error_rows
 from mptctl.report.documents.wording import (
-    model_rows,
     sentences_beside_line,
     slices_sentence,
     verdict,
@@ -49,7 +49,7 @@ def _updates_table(reports: Mapping[str, FlipReport]) -> Table:
     titles = ["new", "flips", "NFR", "95 % interval", "error: old", "all"]
     rows: list[Row] = []
     for name, report in reports.items():
-        errors = {row.title: row.new for row in model_rows(report)}
+        on_old, _, on_all = (row.new for row in error_rows(report))
         rate, state = report.rates.nfr, verdict(report).state
         rows.append(
             [
@@ -57,8 +57,8 @@ def _updates_table(reports: Mapping[str, FlipReport]) -> Table:
                 of_count(rate),
                 percent(rate.value),
                 format_interval(rate.ci95),
-                errors["error, old classes"],
-                errors["error, all classes"],
+                on_old,
+                on_all,
                 *([Cell(state, tone=TONES[state])] if has_gate else []),
             ]
         )

@@ -1,12 +1,11 @@
-"""Put a flip report into words and rows, the same for terminal, Markdown, pages and CI."""
+"""Put a flip report into words, the same for terminal, Markdown, pages and CI."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from mptctl.errors import some
-from mptctl.evaluation.flip_report import ClassRow, FlipReport, ModelSummary, SweepCurve
+from mptctl.evaluation.flip_report import ClassRow, FlipReport, SweepCurve
 from mptctl.evaluation.limits import LIMITS
 from mptctl.evaluation.pairing.sanity import IDENTICAL
 from mptctl.evaluation.rates import Interval, Rate, Wording
@@ -60,40 +59,6 @@ def rate_lines(report: FlipReport) -> list[tuple[Wording, Rate]]:
         third_model = "OLD trained again" if report.noise_floor.same_classes else "the third model"
         lines.append((Wording("noise floor", f"NFR of {third_model}"), report.noise_floor.nfr))
     return lines
-
-
-class ModelRow(NamedTuple):
-    """An error or a calibration error of both models, in percent."""
-
-    title: str
-    old: str
-    new: str
-
-
-def model_rows(report: FlipReport) -> list[ModelRow]:
-    """Errors and calibration errors of both models.
-
-    Errors on new and on all classes are ``n/a`` for a model that knows none of the new classes.
-    """
-    old, new = report.old, report.new
-    return [
-        ModelRow("error, old classes", percent(old.er_old_classes), percent(new.er_old_classes)),
-        ModelRow(
-            "error, new classes",
-            _percent_if_known(old, old.er_new_classes),
-            _percent_if_known(new, new.er_new_classes),
-        ),
-        ModelRow(
-            "error, all classes", _percent_if_known(old, old.er_all), _percent_if_known(new, new.er_all)
-        ),
-        ModelRow("ECE, classes it knows", percent(old.ece), percent(new.ece)),
-        ModelRow("AECE, classes it knows", percent(old.aece), percent(new.aece)),
-    ]
-
-
-def _percent_if_known(model: ModelSummary, error: float | None) -> str:
-    """An error that counts new classes, in percent; ``n/a`` where the model knows none of those tested."""
-    return percent(None if model.knows_new is False and model.errors.new_classes.of else error)
 
 
 def verdict(report: FlipReport) -> Verdict:

@@ -85,7 +85,10 @@ class Table:
         title: above the table.
         name: heading of the table on a page, where there is no title.
         sentence: between the title and the rows.
-        legend: below the rows; what marks and columns mean.
+        legend: what marks and columns mean. The legend of a table with marks explains those of all tables of
+            the document: a terminal prints it once, below all parts; LaTeX repeats it in the caption of each
+            table with marks. Any other legend, and every legend in Markdown and on pages, stands with its own
+            table.
         total: number of rows in the result, where `rows` are only the first of them; 0: `rows` are all.
         ruled: a terminal draws a line below the titles of columns.
         media: that show the table.
@@ -103,7 +106,7 @@ class Table:
 
     @property
     def has_marks(self) -> bool:
-        """Whether cells may have marks; the legend then explains the marks of all tables of the document."""
+        """Whether cells may have marks."""
         return any(column.marked for column in self.columns)
 
     def cells(self) -> list[list[Cell]]:

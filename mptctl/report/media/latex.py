@@ -25,7 +25,7 @@ def document_latex(document: Document) -> str:
     comments = [f"% {' '.join(part.text.split())}" for part in parts if not isinstance(part, Table)]
     tables = [part for part in parts if isinstance(part, Table)]
     # Only one table of a document explains the marks; a paper may show any of the tables alone.
-    marks_legend = next((table.legend for table in tables if table.legend), "")
+    marks_legend = next((table.legend for table in tables if table.has_marks and table.legend), "")
     lines = [line for table in tables for line in _table_lines(table, marks_legend)]
     return "\n".join([*comments, "% \\usepackage{booktabs}", *lines])
 
