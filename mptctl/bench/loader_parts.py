@@ -66,14 +66,14 @@ class PartsRunner:
         rows = np.flatnonzero(manifest.parts == TRAIN)
         self._manifest, self._data, self._device = manifest, data, device
         self._rows = _choose_evenly(rows, _READ)
-        kept = _choose_evenly(self._rows, _DECODED)
-        self._kinds = manifest.kinds[kept].tolist()
+        kept_rows = _choose_evenly(self._rows, _DECODED)
+        self._kinds = manifest.kinds[kept_rows].tolist()
         plan = EpochPlan(0, data)
-        self._views = plan.views(0, kept, manifest.heights[kept], manifest.widths[kept])
-        self._transforms = plan.transforms(0, kept) if device.type == "cpu" else None
-        self._bytes = [manifest.read(row) for row in kept.tolist()]
-        self._pictures = [self._decode(i) for i in range(len(kept))]
-        self._cut = [self._resize(i) for i in range(len(kept))]
+        self._views = plan.views(0, kept_rows, manifest.heights[kept_rows], manifest.widths[kept_rows])
+        self._transforms = plan.transforms(0, kept_rows) if device.type == "cpu" else None
+        self._bytes = [manifest.read(row) for row in kept_rows.tolist()]
+        self._pictures = [self._decode(i) for i in range(len(kept_rows))]
+        self._cut = [self._resize(i) for i in range(len(kept_rows))]
         self._batch = torch.empty(
             (batch_size, data.image_size, data.image_size, 3),
             dtype=torch.float32 if device.type == "cpu" else torch.uint8,
