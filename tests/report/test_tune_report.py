@@ -103,7 +103,7 @@ def test_the_terminal_says_the_choice_its_interval_and_how_sure_it_is(whole: Tun
         "sampling noise; each was trained once." in text
     )
     assert (
-        "Bound on the error: 52.50 % (what is over it is not chosen), which is the reference's 52.00 % (2,600 / 5,000) "
+        "Limit on the error: 52.50 % (what is over it is not chosen), which is the reference's 52.00 % (2,600 / 5,000) "
         "and 0.5 points." in text
     )
     assert "Pareto front of error and NFR: kl-k0" in text
@@ -146,7 +146,7 @@ def test_a_budget_is_said_with_the_bound_that_decides(budgeted: TuneReport) -> N
     )
     # k = 4: 100 flips of 2,500 with KL, whose bound at 99.75 % is 5.33 %; k = 2 has 140. With LM 122, bound 6.32 %.
     assert "Choice: kl-k4, NFR 4.00 % (100 / 2,500; at most 5.33 %), error 52.48 % (2,624 / 5,000)." in text
-    assert "Bound on the error" not in text
+    assert "Limit on the error" not in text
     assert max(map(len, printed(budgeted).splitlines())) <= 80
     rows = {
         line.split()[0]: line.split()[-1] for line in printed(budgeted).splitlines() if line.startswith("kl-")

@@ -87,7 +87,7 @@ def _drawings(report: TuneReport) -> list[Drawing]:
         for trial in measured_trials(report)
         if trial.val_error and trial.val_nfr
     ]
-    limit = "Bound on the error" if report.max_nfr is None else "Limit on NFR"
+    limit = "Limit on the error" if report.max_nfr is None else "Limit on NFR"
     largest_rate = report.error_bound if report.max_nfr is None else report.max_nfr
     words = (
         f"Finished trials: {'; '.join(points)}. {limit} {percent(largest_rate)}; "
@@ -190,7 +190,7 @@ def _limit_sentence(report: TuneReport) -> str:
         )
     reference = report.reference.val_error
     return (
-        f"Bound on the error: {percent(report.error_bound)} (what is over it is not chosen), which is the "
+        f"Limit on the error: {percent(report.error_bound)} (what is over it is not chosen), which is the "
         f"reference's {percent(reference.value)} ({format_count(reference)}) and "
         f"{100 * (report.max_er_increase or 0.0):g} points."
     )

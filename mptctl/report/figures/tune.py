@@ -74,7 +74,7 @@ def _draw_over_k(figure: FigureBase, report: TuneReport) -> None:
     if report.max_nfr is not None:
         above.axhline(100 * report.max_nfr, color=OLD, linewidth=1, linestyle="--", label="budget")
     elif report.error_bound is not None:
-        below.axhline(100 * report.error_bound, color=OLD, linewidth=1, linestyle="--", label="bound")
+        below.axhline(100 * report.error_bound, color=OLD, linewidth=1, linestyle="--", label="limit")
     below.set_xticks(range(len(ks)), [f"{k:g}" for k in ks])
     below.set_xlabel("k, added to the new classes' logits in training")
     above.set_ylabel("NFR, %")
@@ -124,7 +124,7 @@ def _draw_against_error(figure: FigureBase, report: TuneReport) -> None:
     if report.max_nfr is not None:
         axes.axhline(100 * report.max_nfr, color=OLD, linewidth=1, linestyle="--", label="budget")
     elif report.error_bound is not None:
-        axes.axvline(100 * report.error_bound, color=OLD, linewidth=1, linestyle="--", label="bound")
+        axes.axvline(100 * report.error_bound, color=OLD, linewidth=1, linestyle="--", label="limit")
     if len(trials) <= MOST_LABELS:
         for trial in trials:
             axes.annotate(
