@@ -50,10 +50,10 @@ class OptimRecipe(Group):
     min_lr: float = Field(0.0, ge=0, description="learning rate at the end of a cosine")
     warmup_epochs: float = Field(0.0, ge=0, description="epochs of linear warm-up")
     epochs: int = Field(
-        100, ge=0, description="passes over the training part; the schedule spans them; 0 trains nothing"
+        100, ge=0, description="passes over the training part; schedule cosine spans them; 0 trains nothing"
     )
     max_steps: PositiveInt | None = Field(
-        None, description="stop after so many steps; the schedule spans them"
+        None, description="stop after so many steps; schedule cosine spans them"
     )
     patience: PositiveInt | None = Field(
         None,
