@@ -106,7 +106,7 @@ def store_gradient(
     z_ptr, old_ptr, ref_ptr, grad_ptr, lane, each, start,
     # Exponents and factors: of the student at temperature 1 and at tau, old and new part; of both teachers.
     a_bo, a_bn, f_bo, f_bn, a_zo, a_zn, f_zo, f_zn, a_old, f_old, a_ref, f_ref, per_tau,
-    # Whether the tile has old columns, new columns, and columns to be masked.
+    # The tile may have old columns, new columns, and columns to be masked.
     HAS_OLD: tl.constexpr, HAS_NEW: tl.constexpr, MASKED: tl.constexpr,
     C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
     DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,

@@ -32,7 +32,7 @@ _FILES = {
     "new": ("(i * 1000000007 + 13) % {n}", _PREDICTION.format(a=100_000, right=80, b=10**11, c=CLASSES)),
 }
 _JOIN = "SELECT count(*) FROM read_parquet('{old}') AS o JOIN read_parquet('{new}') AS n USING (id)"
-# One row of one column: a struct with the counts of evaluate's report.
+# The result is one row of one column: a struct with the counts of evaluate's report.
 _COUNTS = """SELECT {{
     'both_right': count(*) FILTER (o.pred = o.label AND n.pred = o.label),
     'negative_flips': count(*) FILTER (o.pred = o.label AND n.pred <> o.label),

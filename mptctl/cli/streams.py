@@ -50,7 +50,7 @@ class _WithoutCommands(io.TextIOWrapper):
     is_line_blank = True  # nothing but blanks stands in the line so far
 
     def write(self, text: str) -> int:
-        # Where the line has begun, a sign before the text keeps `\A` from matching; it is taken off again.
+        # If the line has begun, a sign before the text keeps `\A` from matching; it is taken off again.
         whole = text if self.is_line_blank else f"_{text}"
         safe = COMMAND.sub(_disarm_command, whole)
         self.write_unchanged(safe if self.is_line_blank else safe[1:])

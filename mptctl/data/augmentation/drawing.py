@@ -81,7 +81,7 @@ IMAGENET_POLICY: tuple[_Pair, ...] = (
 
 @dataclass(frozen=True)
 class Operations:
-    """One operation on each of n pictures.
+    """An operation on each of n pictures.
 
     Attributes:
         step: the step of the recipe; its settings apply to all n operations.

@@ -19,7 +19,7 @@ _MIXED, _CUT, _LAMBDA, _ROW, _COLUMN = range(5)
 
 @dataclass(frozen=True)
 class Pairs:
-    """How the two pictures of each of p pairs are mixed with each other.
+    """The mixing of the two pictures of each of p pairs.
 
     Attributes:
         kept: (p,) float32 weight of a picture's own pixels outside the box: lambda of MixUp, else 1.

@@ -27,7 +27,7 @@ from mptctl.names import OnBad, Progress, Source, Verify, tell_nobody
 
 
 class Checks(TypedDict):
-    """How pictures are checked while they are listed: three arguments of `read_source`."""
+    """The checks of pictures while they are listed: three arguments of `read_source`."""
 
     verify: Verify
     on_bad: OnBad

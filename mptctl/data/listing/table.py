@@ -13,7 +13,7 @@ from mptctl.data.listing.labelled_rows import ANY, LabelledRows
 from mptctl.errors import DataError, UsageError, did_you_mean, one_line, some
 from mptctl.names import ColumnRole
 
-# What a column may be for; `--column ROLE=NAME` names the column where its name is not the role.
+# The roles of columns; `--column ROLE=NAME` names the column where its name is not the role.
 ROLES = get_args(ColumnRole)
 
 

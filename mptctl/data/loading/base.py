@@ -22,7 +22,7 @@ from mptctl.machine.facts import usable_cores
 from mptctl.machine.jpeg_decoder import jpeg_decoder
 from mptctl.names import LoaderName, Progress, tell_nobody
 
-# What a loader that decodes before the first batch tells `progress`.
+# Told to `progress` by a loader that decodes before the first batch.
 DECODING = "decoding pictures"
 # Slices of a batch per thread: few enough to cost nothing, enough to share work evenly.
 _SLICES = 4

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mptctl.data.loading.part import BatchJob, LoadPlan
 from mptctl.machine.facts import usable_cores
 
-# What a pipeline can be told about each picture; `Geometry.names` lists what one kind of pipeline is told.
+# Inputs of pipelines for each picture; `Geometry.names` lists those of one kind of pipeline.
 _INPUTS = {
     # name: (DALI's type, dimensions of one sample)
     "file": ("UINT8", 1),  # name of the file, or the bytes of a picture in a shard
@@ -34,7 +34,7 @@ _INPUTS = {
 
 
 class Geometry(ABC):
-    """How a pipeline decodes, resizes and crops pictures.
+    """The decoding, resizing and cropping of a pipeline.
 
     Args:
         plan: picture sizes, augmentation and device.

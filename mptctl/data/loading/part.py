@@ -61,7 +61,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class BatchJob:
-    """What a loader has to do for one batch: one worker's slice of one global batch.
+    """The work of a loader for one batch: one worker's slice of one global batch.
 
     Attributes:
         index: (b,) rows of the manifest.

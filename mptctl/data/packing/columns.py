@@ -12,7 +12,7 @@ from mptctl.errors import DataError, UsageError, did_you_mean, some
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# What a column may be for; `--column label=fine_label` names the column of a role.
+# The roles of columns; `--column label=fine_label` names the column of a role.
 Role = Literal["image", "label", "split", "id"]
 ROLES: tuple[str, ...] = (*get_args(Role), "path")
 # Hugging Face's name for the type of the column of a role.
