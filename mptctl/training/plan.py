@@ -19,14 +19,18 @@ from mptctl.methods.class_weights import compute_class_weights
 from mptctl.methods.method import Method
 from mptctl.methods.table import method_from_recipe
 from mptctl.names import Part, Role
-from mptctl.recipe import Recipe
+from mptctl.recipe import OptimRecipe, Recipe
 from mptctl.recipe.timm_pictures import network_notes
 from mptctl.training.bias_control import BiasControl, plan_bias_control
 from mptctl.training.distributed import ProcessGroup
+from mptctl.training.optimizer.optim import learning_rate
 from mptctl.training.request import RunRequest, refuse_too_short
 
 # A class with fewer training pictures brings a warning.
 FEW = 10
+# A step schedule that ends below this part of its first learning rate brings a warning. ImageNet's usual 90 epochs
+# end at a hundredth.
+LOWEST_USEFUL_RATE = 1e-3
 
 
 class UnreadLoader(Loader):
@@ -116,7 +120,11 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     train = UnreadLoader(load_plan("train", train=True, rank=group.rank, world_size=group.size))
     held_out = split.indices("val", request.num_classes)
     val = UnreadLoader(load_plan("val", train=False)) if len(held_out) else None
-    notes = [*warn_of_few_pictures(names, counts), *_note_patience(recipe.optim.patience, val)]
+    notes = [
+        *warn_of_few_pictures(names, counts),
+        *warn_of_short_schedule(recipe.optim),
+        *_note_patience(recipe.optim.patience, val),
+    ]
     total_steps = recipe.optim.total_steps(train.steps_per_epoch)
     samples_old = int((split.labels[held_out] < split.classes.num_old).sum())
     epochs = math.ceil(total_steps / train.steps_per_epoch)
@@ -193,6 +201,26 @@ def warn_of_few_pictures(names: Sequence[str], counts: NDArray[np.int64]) -> lis
     return [
         f"warning: fewer than {FEW} training pictures: {some(few)}; what is learnt of so few depends on "
         "which they are"
+    ]
+
+
+def warn_of_short_schedule(optim: OptimRecipe) -> list[str]:
+    """Return a warning if the learning rate of a step schedule falls too low to learn, or no warning.
+
+    >>> (warning,) = warn_of_short_schedule(OptimRecipe(lr=0.1, schedule="step", epochs=180, step_epochs=30))
+    >>> "optim.schedule step: the learning rate ends at 1e-05 of its first value" in warning
+    True
+    """
+    if optim.schedule != "step" or not optim.epochs:
+        return []
+    last = learning_rate(optim, step=optim.epochs - 1, steps_per_epoch=1, total_steps=optim.epochs)
+    part = last / optim.scaled_lr
+    if part >= LOWEST_USEFUL_RATE:
+        return []
+    key = "optim.milestones" if optim.milestones else f"optim.step_epochs={math.ceil(optim.epochs / 3)}"
+    return [
+        f"warning: optim.schedule step: the learning rate ends at {part:.0e} of its first value, too low to "
+        f"learn; stretch the schedule over optim.epochs {optim.epochs}, for example {key}"
     ]
 
 

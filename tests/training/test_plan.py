@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mptctl.data.split import make_split
+from mptctl.data.split import load_split, make_split
 from mptctl.errors import UsageError
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.plan import plan_run
@@ -34,9 +34,25 @@ def test_a_plan_is_what_the_run_does_and_reads_no_picture(tmp_path: Path) -> Non
     assert plan.val_samples == (result.validation.samples, result.validation.samples_old)
 
 
-def test_a_plan_refuses_what_the_run_would(digits_root: Path) -> None:
-    from mptctl.data.split import load_split
+@pytest.mark.parametrize(
+    ("overrides", "end"),
+    [
+        (("optim.schedule=step", "optim.epochs=90"), None),  # two drops: a hundredth
+        (("optim.schedule=step", "optim.epochs=180"), "optim.step_epochs=60"),
+        (("optim.schedule=step", "optim.epochs=180", "optim.step_epochs=60"), None),
+        (("optim.schedule=step", "optim.epochs=8", "optim.milestones=[2,3,4,5]"), "optim.milestones"),
+        (("optim.schedule=cosine", "optim.epochs=180"), None),
+    ],
+)
+def test_a_step_schedule_that_ends_too_low_brings_a_warning(
+    digits_root: Path, overrides: tuple[str, ...], end: str | None
+) -> None:
+    request = RunRequest(short_recipe(*overrides), load_split(digits_root), digits_root / "run")
+    warnings = [note for note in plan_run(request, CPU).notes if "optim.schedule" in note]
+    assert [warning.rpartition("for example ")[2] for warning in warnings] == ([] if end is None else [end])
 
+
+def test_a_plan_refuses_what_the_run_would(digits_root: Path) -> None:
     split = load_split(digits_root)
     with pytest.raises(UsageError, match="mpt-kl: needs a teacher; name it with --old"):
         plan_run(RunRequest(short_recipe(method="mpt-kl"), split, digits_root / "x"), CPU)
