@@ -28,8 +28,8 @@ from mptctl.training.request import RunRequest, refuse_too_short
 
 # A class with fewer training pictures brings a warning.
 FEW = 10
-# A step schedule that ends below this part of its first learning rate brings a warning. ImageNet's usual 90 epochs
-# end at a hundredth.
+# A step schedule that ends below this part of its first learning rate brings a warning. ImageNet's usual
+# 90 epochs end at a hundredth.
 LOWEST_USEFUL_RATE = 1e-3
 
 
