@@ -79,7 +79,7 @@ def read_bars() -> list[Bar]:
 
 
 def draw(bars: list[Bar], colour: str) -> Figure:
-    """Draw horizontal bars of NFR, with the interval of each difference to MPT as a line.
+    """Draw horizontal bars of NFR, with the interval of each difference to MPT as a line, and MPT's NFR dashed.
 
     Args:
         bars: from top to bottom.
@@ -93,6 +93,8 @@ def draw(bars: list[Bar], colour: str) -> Figure:
         if bar.low < bar.high:
             axes.plot([bar.low, bar.high], [place, place], color=colour, linewidth=1.2)
         axes.text(max(bar.high, bar.nfr) + 0.15, place, f"{bar.flips}", color=colour, va="center", fontsize=9)
+    compared_with = next(bar.nfr for bar in bars if bar.low == bar.high)
+    axes.axvline(compared_with, color=colour, linewidth=0.8, linestyle="--")
     names = [f"{bar.label} ({bar.cost:.1f})" for bar in reversed(bars)]
     axes.set_yticks(range(len(bars)), names, color=colour, fontsize=9)
     axes.tick_params(axis="both", colors=colour, length=0)
