@@ -91,10 +91,19 @@ def draw(bars: list[Bar], colour: str) -> Figure:
     for place, bar in enumerate(reversed(bars)):
         axes.barh(place, bar.nfr, color="#3b82f6" if bar.is_mpt else "#9ca3af", height=0.62)
         if bar.low < bar.high:
-            axes.plot([bar.low, bar.high], [place, place], color=colour, linewidth=1.2)
+            line = axes.plot([bar.low, bar.high], [place, place], color=colour, linewidth=1.2)
         axes.text(max(bar.high, bar.nfr) + 0.15, place, f"{bar.flips}", color=colour, va="center", fontsize=9)
     compared_with = next(bar.nfr for bar in bars if bar.low == bar.high)
-    axes.axvline(compared_with, color=colour, linewidth=0.8, linestyle="--")
+    dashes = axes.axvline(compared_with, color=colour, linewidth=0.8, linestyle="--")
+    axes.legend(
+        [dashes, *line],
+        ["MPT, KL", "difference from it: 95 % interval"],
+        loc="lower right",
+        borderaxespad=0,
+        frameon=False,
+        labelcolor=colour,
+        fontsize=9,
+    )
     names = [f"{bar.label} ({bar.cost:.1f})" for bar in reversed(bars)]
     axes.set_yticks(range(len(bars)), names, color=colour, fontsize=9)
     axes.tick_params(axis="both", colors=colour, length=0)
