@@ -164,7 +164,7 @@ COMPARISONS: dict[int, Guard] = {
     75: one(
         "the gate is held to both readings",
         "evaluation/gate/check.py",
-        "    if other.passed or not gate.passed:\n",
+        "    if _worst_answer([gate.answer, other.answer]) == gate.answer:\n",
         "    if True:\n",
     ),
 }

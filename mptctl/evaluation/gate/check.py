@@ -91,7 +91,7 @@ def check_gate(
 
 
 def _worst_answer(answers: Iterable[Decision]) -> Decision:
-    """Return the worst answer of some checks; pass if there is none."""
+    """Return the worst of some answers; pass if there is none."""
     from_best_to_worst: tuple[Decision, ...] = ("pass", "undecided", "fail")
     return max(answers, key=from_best_to_worst.index, default="pass")
 
@@ -111,16 +111,15 @@ def _failed_conditions(
     return [failed_condition(name, message) for name, message in failed]
 
 
-def failed_condition(name: str, message: str, answer: Decision = "fail") -> GateCheck:
-    """Make a check that did not pass and has no limit.
+def failed_condition(name: str, message: str) -> GateCheck:
+    """Make a check that failed and has no limit.
 
     Args:
         name: of the condition, such as ``identical``.
         message: the reason, in a sentence.
-        answer: fail, or undecided.
     """
     return GateCheck(
-        name=name, limit=None, value=None, tested=None, answer=answer, passed=False, message=message
+        name=name, limit=None, value=None, tested=None, answer="fail", passed=False, message=message
     )
 
 
@@ -264,7 +263,7 @@ def judge_both_readings(
         f"{name} never predicts {len(silent)} of the labels ({first(sorted(silent))}); if it does not know "
         f"them, NFR is {nfr}"
     )
-    if other.passed != gate.passed:
+    if other.answer != gate.answer:
         warning += f", and the verdict differs; the stricter one is used; {REMEDY}"
     elif gate.checks:
         warning += ", and the verdict is the same"
@@ -272,24 +271,36 @@ def judge_both_readings(
 
 
 def stricter_gate(gate: Gate, other: Gate, remedy: str) -> Gate:
-    """Return a verdict that passes only if two verdicts do.
+    """Return the stricter of two verdicts.
 
     Args:
-        gate: the verdict on all labels; the result, unless this verdict passes and the other does not.
-        other: the verdict on the labels that the old model predicts. If it alone did not pass, a check
+        gate: the verdict on all labels; the result, unless the other one has a worse answer.
+        other: the verdict on the labels that the old model predicts. If its answer is worse, a check
             ``old-classes`` with its reasons is added to `gate`.
         remedy: what to do, for the message.
     """
-    if other.passed or not gate.passed:
+    if _worst_answer([gate.answer, other.answer]) == gate.answer:
         return gate
-    reasons = "; ".join(check.message for check in other.checks if not check.passed)
+    decisive = [check for check in other.checks if check.answer == other.answer]
+    reasons = "; ".join(check.message for check in decisive)
     message = f"OLD does not say which classes it knows, and on those that it predicts: {reasons}; {remedy}"
-    check = failed_condition("old-classes", message, other.answer)
+    samples = [check.more_samples for check in decisive if check.more_samples is not None]
+    check = GateCheck(
+        name="old-classes",
+        limit=None,
+        value=None,
+        tested=None,
+        answer=other.answer,
+        # All limits are settled only where each of them is.
+        more_samples=max(samples) if samples and len(samples) == len(decisive) else None,
+        passed=other.passed,
+        message=message,
+    )
     return gate.model_copy(
         update={
-            "passed": False,
+            "passed": other.passed,
             "answer": other.answer,
-            "failed": [*gate.failed, check.name],
+            "failed": gate.failed if other.passed else [*gate.failed, check.name],
             "checks": [*gate.checks, check],
         }
     )
