@@ -208,7 +208,8 @@ class OutputFlags:
         typer.Option(
             "--save-predictions",
             metavar="DIR",
-            help="Write both models' predictions as old.npz and new.npz, which evaluate reads.",
+            help="Write both models' predictions as old.npz and new.npz, which evaluate reads, "
+            "again with --class-map if it was given.",
             rich_help_panel=OUTPUT,
         ),
     ] = None

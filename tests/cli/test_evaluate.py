@@ -204,6 +204,18 @@ def test_files_are_written_and_said_on_standard_error(call: Call) -> None:
     assert again == first
 
 
+@pytest.mark.parametrize("first", [1, 2**63])
+def test_integer_ids_are_saved_so_that_both_files_match(call: Call, first: int) -> None:
+    ids = np.arange(3, dtype=np.uint64) + np.uint64(first)
+    np.savez("o.npz", id=ids, label=["a", "b", "a"], pred=["a", "b", "a"])
+    Path("n.csv").write_text(
+        "id,label,pred\n" + "".join(f"{i},{y},a\n" for i, y in zip(ids, "aba", strict=True))
+    )
+    assert call("o.npz", "n.csv", "--save-predictions", "kept").code == 0
+    again = json.loads(call("kept/old.npz", "kept/new.npz", "--json").out)
+    assert (again["counts"]["negative_flips"], again["worst_flips"][0]["id"]) == (1, str(first + 1))
+
+
 def test_markdown_on_standard_output_replaces_the_table(call: Call) -> None:
     done = call("old.npz", "new.npz", "--markdown", "-", "--max-nfr", "5")
     assert done.code == 3

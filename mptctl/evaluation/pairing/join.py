@@ -140,7 +140,7 @@ class Join:
         for role, model in self.models.items():
             relation = model.table.relation(current())
             if has_integers and model.table.id_kind == "either":
-                relation = f"(SELECT row, id::BIGINT AS id, label, pred FROM {relation})"
+                relation = f"(SELECT row, id::HUGEINT AS id, label, pred FROM {relation})"
             relations[role] = relation
         return relations
 

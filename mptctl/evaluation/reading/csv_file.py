@@ -21,12 +21,10 @@ from mptctl.errors import DataError
 from mptctl.evaluation.reading.columns import COLUMNS, SWELLING, check_headers, class_names, first
 from mptctl.evaluation.reading.scan import Column, Scanned, SideColumns, scan_rows
 from mptctl.evaluation.reading.spreadsheet_cells import FLIP_COLUMNS, from_cell_sql
-from mptctl.evaluation.reading.table import IdKind, file_in_sql
+from mptctl.evaluation.reading.table import CANONICAL, IdKind, file_in_sql
 from mptctl.evaluation.reading.workspace import current
 from mptctl.files.explained import shown
 
-# An id that may be compared as an integer of 64 bits: no plus, no leading zeros, at most 18 digits.
-CANONICAL = "0|-?[1-9][0-9]{0,17}"
 # Bytes in files that DuckDB must not read: NULs, and blanks beside quotes, which it would drop.
 UNPLAIN = (b"\0", b' "', b'\t"', b'" ', b'"\t')
 

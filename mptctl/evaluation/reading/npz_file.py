@@ -100,6 +100,8 @@ def side_columns(path: Path, columns: Sequence[str]) -> SideColumns:
             raise DataError(f"{path}: `{column}` has shape {values.shape}; write one value for each id")
         if column == "id":
             values = as_text(values, column, str(path))
+        elif values.dtype.kind == "b":
+            values = np.where(values, "true", "false")  # as Parquet's booleans and YAML's are written
         texts[f"a{i}"] = (
             np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values.astype(np.str_)
         )

@@ -16,7 +16,7 @@ from mptctl.errors import DataError, NonFiniteError
 from mptctl.evaluation.reading.columns import as_text, class_names, first
 from mptctl.evaluation.reading.readers import find_parts, form_of
 from mptctl.evaluation.reading.row_reading import read_rows
-from mptctl.evaluation.reading.table import ArrayTable, Table, kind_of_ids
+from mptctl.evaluation.reading.table import CANONICAL, ArrayTable, IdKind, Table, kind_of_ids
 from mptctl.files import OpenOutput, writing
 
 # Elements of logits in a block that is read at once: 8 MB in double precision.
@@ -87,6 +87,7 @@ def build_predictions(
     logits: NDArray[Any] | None = None,
     classes: tuple[str, ...] | None = None,
     origin: Literal["file", "checkpoint"] = "file",
+    id_kind: IdKind | None = None,
 ) -> Predictions:
     """Check the parts of predictions against each other, and put them together.
 
@@ -100,12 +101,13 @@ def build_predictions(
             the columns from 0, and then labels must be numbers, too; numbers from C on are classes that the
             model does not know.
         origin: ``checkpoint`` for a model of ours, ``file`` for a predictions file.
+        id_kind: what the ids are; None: as their type says.
 
     Raises:
         DataError: parts are missing, of unequal length, or contradict each other.
         NonFiniteError: a row of logits has NaN or plus infinity, or only minus infinity.
     """
-    kind = kind_of_ids(np.asarray(ids))
+    kind = id_kind or kind_of_ids(np.asarray(ids))
     ids, labels = as_text(ids, "id", name), as_text(labels, "label", name)
     if not len(ids):
         raise DataError(f"{name}: holds no sample; write one row per test sample")
@@ -197,6 +199,8 @@ def read_predictions(path: Path) -> Predictions:
     if scanned is None:
         columns = read_rows(parts)
         classes = columns.get("classes")
+        is_csv = parts[0].suffix.lower() == ".csv"  # whose cells have no types
+        integers = is_csv and all(re.fullmatch(CANONICAL, cell) for cell in columns["id"])
         return build_predictions(
             name,
             columns["id"],
@@ -204,6 +208,7 @@ def read_predictions(path: Path) -> Predictions:
             columns.get("pred"),
             columns.get("logits"),
             None if classes is None else class_names(classes, name),
+            id_kind="either" if integers else None,
         )
     names = None if scanned.classes is None else class_names(scanned.classes, name)
     _check_classes(name, names)
@@ -211,21 +216,24 @@ def read_predictions(path: Path) -> Predictions:
     return Predictions(name, scanned.table, None, names)
 
 
-def save_predictions(predictions: Predictions, path: Path, open_output: OpenOutput = writing) -> None:
+def save_predictions(
+    predictions: Predictions, path: Path, open_output: OpenOutput = writing, *, beside_integers: bool = False
+) -> None:
     """Write predictions as an uncompressed ``.npz`` that `read_predictions` reads back.
 
     Args:
         predictions: of one model.
         path: of the file; an existing one is replaced.
         open_output: opens the file, such as `writing`.
+        beside_integers: the ids of another model of the same samples are integers.
 
     Raises:
         StorageError: the file cannot be written.
     """
-    # Ids that were integers are written as integers, to match those in the other model's file.
-    id_type = np.int64 if predictions.table.id_kind == "integers" else np.str_
+    # Ids that were integers, or matched integers, are written as integers, to match those in the other file.
+    are_integers = beside_integers or predictions.table.id_kind == "integers"
     arrays: dict[str, NDArray[Any]] = {
-        "id": predictions.ids.astype(id_type),
+        "id": _as_integers(predictions.ids) if are_integers else predictions.ids,
         "label": predictions.labels,
         "pred": predictions.preds,
     }
@@ -235,6 +243,14 @@ def save_predictions(predictions: Predictions, path: Path, open_output: OpenOutp
         arrays["logits"] = predictions.logits
     with open_output(path) as stream:
         np.savez(stream, allow_pickle=False, **arrays)
+
+
+def _as_integers(ids: NDArray[np.str_]) -> NDArray[Any]:
+    """Convert (N,) text of integers to the type that holds them all: int64, or uint64 beyond it."""
+    try:
+        return ids.astype(np.int64)
+    except OverflowError:
+        return ids.astype(np.uint64)
 
 
 def labels_beyond(labels: Counter[str], columns: int) -> list[str]:

@@ -18,6 +18,9 @@ from mptctl.evaluation.reading.workspace import Workspace, current
 
 # Kinds of ids: integers of at most 64 bits; text; or either, which is text that is an integer in every row.
 IdKind = Literal["integers", "text", "either"]
+# An id of a file without types that may be an integer: no plus, no leading zeros, few enough digits for SQL's
+# HUGEINT, in which integers are compared since int64 and uint64 both fit into it.
+CANONICAL = "0|-?[1-9][0-9]{0,37}"
 # About how many rows are in a table's sample: see `FileTable.sample`.
 SAMPLED = 20_000
 
@@ -63,7 +66,7 @@ class ArrayTable:
         columns = {"row": np.arange(self.rows), "text": self.ids, "label": self.truth, "pred": self.preds}
         name = work.register(columns)
         weakref.finalize(self, work.drop_later, f"DROP VIEW IF EXISTS {name}")
-        number = "::BIGINT" if self.id_kind == "integers" else ""
+        number = "::HUGEINT" if self.id_kind == "integers" else ""
         return f"(SELECT row, text{number} AS id, label, pred FROM {name})"
 
     def ids_at(self, rows: Sequence[int]) -> list[str]:

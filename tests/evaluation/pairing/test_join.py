@@ -117,6 +117,32 @@ def test_integers_of_a_csv_match_integers_and_text(tmp_path: Path, ids: list[Any
     assert compare(read_predictions(table), read_predictions(other)).counts.negative_flips == 1
 
 
+# Ids at the ends of int64, at the end of uint64, and of a length in between.
+LONG = [[2**63 - 1, -(2**63), 5], [2**64 - 1, 2**63, 5], [1234567890123456789, 10**18, 5]]
+
+
+@pytest.mark.parametrize("ids", LONG)
+@pytest.mark.parametrize("one", sorted(WRITERS))
+@pytest.mark.parametrize("two", sorted(WRITERS))
+def test_integers_of_any_type_match_in_all_forms(tmp_path: Path, ids: list[int], one: str, two: str) -> None:
+    kind = np.uint64 if max(ids) >= 2**63 else np.int64
+    files = [
+        write(tmp_path / f"old{one}", id=np.array(ids, kind), label=["a", "b", "a"], pred=["a", "b", "b"]),
+        write(tmp_path / f"new{two}", id=np.array(ids, kind), label=["a", "b", "a"], pred=["b", "b", "a"]),
+    ]
+    report = compare(*map(read_predictions, files))
+    assert list(report.counts.model_dump().values()) == [1, 1, 1, 0]
+    assert [flip.id for flip in report.worst_flips] == [str(ids[0])]
+
+
+@pytest.mark.parametrize("ids", [[1, 2], ["1", "2"]])
+def test_integers_of_a_csv_with_logits_match_integers_and_text(tmp_path: Path, ids: list[Any]) -> None:
+    scores = {"logits": [[1.0, 0.0], [0.0, 1.0]], "classes": ["a", "b"]}
+    table = write(tmp_path / "old.csv", id=[1, 2], label=["a", "b"], **scores)
+    other = write(tmp_path / "new.npz", id=ids, label=["a", "b"], pred=["a", "a"])
+    assert compare(read_predictions(table), read_predictions(other)).counts.negative_flips == 1
+
+
 def test_ids_of_a_csv_that_are_not_all_integers_are_text(tmp_path: Path) -> None:
     table = write(tmp_path / "old.csv", id=["1", "02"], label=["a", "b"], pred=["a", "b"])
     other = write(tmp_path / "new.parquet", id=[1, 2], label=["a", "b"], pred=["a", "a"])

@@ -75,6 +75,15 @@ def test_columns_of_the_predictions_themselves(twenty: Pair, path: Path) -> None
     }
 
 
+@pytest.mark.parametrize("form", [".npz", ".parquet"])
+def test_booleans_are_true_and_false_in_all_forms_that_have_them(
+    twenty: Pair, tmp_path: Path, form: str
+) -> None:
+    path = write(tmp_path / f"side{form}", id=IDS, flag=[True] * 5 + [False] * 15)
+    rows = {row.by["flag"]: row.n for row in sliced(twenty, path, [("flag",)]).slices}
+    assert rows == {"true": 5, "false": 9}  # of samples 1 to 14
+
+
 def test_small_slices_are_counted_and_not_tested(twenty: Pair, path: Path) -> None:
     write(path, id=IDS, country=COUNTRY)
     report = sliced(twenty, path, [("country",)], min_slice=7)
