@@ -125,8 +125,8 @@ COMPARISONS: dict[int, Guard] = {
     61: one(
         "files of one command take their names together",
         "report/documents/flips_files.py",
-        "self.predictions / name, files.open)",
-        "self.predictions / name)",
+        "path, files.open, beside",
+        "path, beside",
     ),
     62: Guard(
         "ids of a file that a gate file names are named by line, and so are keys of another file in its place",
