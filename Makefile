@@ -83,9 +83,11 @@ test-slow: .venv/.installed
 break-guards: .venv/.installed
 	$(BIN)/python -m tools.break_guards
 
-# Damages inputs of the command line at random, and kills its work at random moments. By hand and in a nightly job.
+# Damages inputs of the command line at random, and kills its work at random moments. By hand and, with fewer cases that
+# are others each day, in a nightly job.
+FUZZ ?= --cases 30000 --pictures 10000
 fuzz: .venv/.installed
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --cases 30000 --pictures 10000
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz $(FUZZ)
 
 soak: .venv/.installed
 	$(BIN)/python -m tests.soak --kills 50
@@ -111,6 +113,7 @@ test-latest: .venv-latest
 	.venv-latest/bin/mypy && .venv-latest/bin/$(PYTEST_ALL); ended=$$?; rm -rf .venv-latest; exit $$ended
 
 # Goes on after what fails, and says at the end what ran, in what time, and what failed.
+nightly: export FUZZ := --cases 10000 --pictures 3000 --seed $(shell date +%Y%m%d)
 nightly:
 	.ci/each test-slow break-guards fuzz soak load test-integrations test-lowest test-latest rehearse
 
