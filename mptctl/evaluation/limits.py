@@ -8,7 +8,7 @@ from typing import Literal, Self, TypedDict
 
 from pydantic import Field, model_validator
 
-from mptctl.errors import UsageError
+from mptctl.errors import UsageError, option
 from mptctl.evaluation.rates import Counts, Interval
 from mptctl.evaluation.statistics import (
     er_increase,
@@ -74,11 +74,18 @@ class LimitKind:
                 f"--{self.name} {100 * limit:g}: must lie between {100 * self.low} and {100 * self.high}"
             )
 
-    def check_reach(self, limit: float, samples: int) -> None:
-        """Raise UsageError where no rate of so many samples can exceed a limit, a fraction."""
+    def check_reach(self, limit: float, samples: int, place: str = "") -> None:
+        """Raise UsageError where no rate of so many samples can exceed a limit.
+
+        Args:
+            limit: a fraction.
+            samples: how many.
+            place: gate file and key that the message names; empty: it names the flag.
+        """
         if self.high is None and limit > samples:
+            name = place + self.key if place else option(self.name)
             raise UsageError(
-                f"--{self.name} {100 * limit:g}: {self.title} of {samples:,} samples is never above "
+                f"{name} {100 * limit:g}: {self.title} of {samples:,} samples is never above "
                 f"{100 * samples:,} %; set a limit below that"
             )
 

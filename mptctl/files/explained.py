@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
-from mptctl.errors import did_you_mean, some
+from mptctl.errors import did_you_mean, some, visible
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -83,7 +83,7 @@ def nearest(name: str, names: Sequence[str], lists: str = "") -> str:
 def shown_value(value: object) -> str:
     """Format a value of a file for a message, in at most `LONGEST` characters."""
     try:
-        text = repr(value)
+        text = visible(repr(value))
     except ValueError:  # Python formats no integer of over 4,300 digits
         return "a number of very many digits"
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

@@ -193,10 +193,31 @@ def test_the_gate_answers() -> None:
         ({"max_nfr": 1}, "max_nfr=1: was percent meant? Limits are fractions below 1; 1 % is 0.01"),
         ({"max_lost": 2.5}, "max_lost=2.5: was percent meant? Limits are fractions below 1; 2.5 % is 0.025"),
         ({"max_nfr": -0.1}, "max_nfr=-0.1: must lie between 0 and 1; rates are fractions, 2 % is 0.02"),
-        ({"max_nfr": 0.1, "confidence": 95}, "confidence=95: must be at least 0.5 and below 1, such as 0.95"),
+        (
+            {"max_nfr": 0.1, "confidence": 95},
+            "confidence=95: must be a number, at least 0.5 and below 1, such as 0.95",
+        ),
+        (
+            {"max_nfr": 0.1, "confidence": "0.95"},
+            "confidence='0.95': must be a number, at least 0.5 and below 1, such as 0.95",
+        ),
+        ({"max_nfr": "abc"}, "gate: max_nfr: must be a valid number, got 'abc'"),
+        ({"max_nfr": True}, "gate: max_nfr: input should not be true or false, got True"),
+        (
+            {"max_nfr": np.eye(2)},
+            r"gate: max_nfr: must be a valid number, got array([[1., 0.],\n       [0., 1.]])",
+        ),
+        (
+            {"max_nfr": 0.1, "undecided": "maybe"},
+            "gate: undecided: no such value: 'maybe'; valid: fail, pass",
+        ),
+        (
+            {"max_nfr": 0.1, "allow_identical": "maybe"},
+            "gate: allow_identical: must be true or false, got 'maybe'",
+        ),
     ],
 )
-def test_limits_that_mean_nothing(limits: dict[str, float], message: str) -> None:
+def test_limits_that_mean_nothing(limits: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as error:
         by_hand().gate(**limits)
     assert str(error.value) == message

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from mptctl.errors import DataError
+from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.decision import PROBABILITY, Decision, decide, more_samples
 from mptctl.evaluation.flip_report import NarrowReading
 from mptctl.evaluation.limits import LimitKind, Limits
@@ -252,12 +252,12 @@ def judge_both_readings(
     if not silent or not counts.total:
         return None
     reading = NarrowReading(never_answered=sorted(silent), counts=counts)
+    name = answers.pairing.models["old"].name
     try:
-        other = again(narrow)
+        other = judge_predicted_labels(lambda: again(narrow), name, REMEDY)
     except DataError as error:  # a rule of the gate file on what cannot flip in this reading
         checks = [failed_condition("old-classes", str(error))]
         other = gate.model_copy(update={"passed": False, "answer": "fail", "checks": checks})
-    name = answers.pairing.models["old"].name
     nfr = f"{100 * counts.negative_flips / counts.total:.2f} % ({counts.negative_flips:,} / {counts.total:,})"
     warning = (
         f"{name} never predicts {len(silent)} of the labels ({first(sorted(silent))}); if it does not know "
@@ -268,6 +268,23 @@ def judge_both_readings(
     elif gate.checks:
         warning += ", and the verdict is the same"
     return BothReadings(stricter_gate(gate, other, REMEDY), reading, warning)
+
+
+def judge_predicted_labels(judge: Callable[[], Gate], old: str, remedy: str) -> Gate:
+    """Compute the verdict on the labels that the old model predicts.
+
+    Args:
+        judge: computes it.
+        old: the old model's name, for messages.
+        remedy: what to do, for messages.
+
+    Raises:
+        UsageError: a limit on Rel-NFR that no table of so few samples can exceed.
+    """
+    try:
+        return judge()
+    except UsageError as error:
+        raise UsageError(f"{error}, or {remedy}: these are samples of labels that {old} predicts") from error
 
 
 def stricter_gate(gate: Gate, other: Gate, remedy: str) -> Gate:

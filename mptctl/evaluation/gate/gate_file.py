@@ -132,6 +132,16 @@ class GateFile(Typed):
             for remark in small_limits(LimitValues(**part.fractions()), f"{self._name}: {place}")
         ]
 
+    def check_reach(self, samples: Sequence[int]) -> None:
+        """Raise UsageError where no table of so many samples can exceed a limit on Rel-NFR.
+
+        Args:
+            samples: of the whole test set, then of each slice.
+        """
+        for (place, part), total in zip(self.parts(), samples, strict=True):
+            for kind, limit in LimitValues(**part.fractions()).given():
+                kind.check_reach(limit, total, f"{self._name}: {place}")
+
     def keys(self) -> list[tuple[str, ...]]:
         """The columns, or crossings of columns, of all slices in limits, waivers and must_keep; each once."""
         every = [

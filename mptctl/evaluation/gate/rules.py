@@ -75,13 +75,15 @@ def evaluate_gate(
         must_keep |= source.flips_in([keep.by])[0]
     if keep.ids or keep.by is not None:
         checks = [*checks, _check_must_keep(source, rules, must_keep, waived)]
+    counts, scopes = source.answers.counts(), _scopes_of_slices(source, rules, limits, waived)
+    rules.check_reach([counts.total, *(scope.counts.total for scope in scopes)])
     gate = check_gate(
-        source.answers.counts(),
+        counts,
         limits,
         identical=identical,
         unfinished=unfinished,
         waived=len(waived),
-        scopes=_scopes_of_slices(source, rules, limits, waived),
+        scopes=scopes,
         rules=checks,
         waivers=applied.rows,
     )

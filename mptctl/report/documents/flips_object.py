@@ -6,16 +6,20 @@ import html
 import io
 import warnings
 from collections.abc import Iterator, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack
 
+from pydantic import ValidationError
+
 from mptctl.errors import ComparisonWarning, UsageError, options_as_arguments
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.evaluation.gate.check import check_gate, stricter_gate
+from mptctl.evaluation.gate.check import check_gate, judge_predicted_labels, stricter_gate
 from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
 from mptctl.evaluation.limits import LIMITS, LimitArguments, Limits, LimitValues
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.verdict import Gate
+from mptctl.files.explained import explain, shown_value
 from mptctl.report.documents.class_names import with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS
 from mptctl.report.documents.flips_files import FlipFiles, markdown_with_mark
@@ -105,32 +109,20 @@ class Report:
             Its `require_passed()` raises GateFailed.
 
         Raises:
-            UsageError: there is no limit, a limit that no rate can reach, or a level outside [0.5, 1); the
-                gate file cannot be read; the report has no samples to apply a gate file to.
+            UsageError: there is no limit, a limit that no rate can reach, a level outside [0.5, 1), or an
+                argument of another type; the gate file cannot be read; the report has no samples to apply a
+                gate file to.
             DataError: the gate file names samples or slices that do not exist.
         """
         unknown = sorted(limits.keys() - {kind.key for kind in LIMITS})
         if unknown:
             raise TypeError(f"gate() got an unexpected keyword argument {unknown[0]!r}")
-        given = LimitValues(**limits).given()
-        for kind, limit in given:
-            if kind.high is not None and limit >= kind.high:
-                raise UsageError(
-                    f"{kind.key}={limit:g}: was percent meant? Limits are fractions below {kind.high}; "
-                    f"{limit:g} % is {limit / 100:g}"
-                )
-            if kind.high is not None and not kind.low <= limit <= kind.high:
-                raise UsageError(
-                    f"{kind.key}={limit:g}: must lie between {kind.low} and {kind.high}; rates are "
-                    "fractions, 2 % is 0.02"
-                )
-        if not given and file is None and not self._must_keep:
+        try:
+            all_limits = _limits_of_arguments(limits, confidence, undecided, allow_identical)
+        except ValidationError as error:
+            raise UsageError(f"gate: {explain(error, Limits)}") from error
+        if not all_limits.given() and file is None and not self._must_keep:
             raise UsageError("gate: no limit; give one, such as max_nfr=0.02")
-        if confidence is not None and not 0.5 <= confidence < 1:
-            raise UsageError(f"confidence={confidence:g}: must be at least 0.5 and below 1, such as 0.95")
-        all_limits = Limits(
-            **limits, confidence=confidence, undecided=undecided, allow_identical=allow_identical
-        )
         if self._samples is not None and (file is not None or self._must_keep):
             with options_as_arguments():
                 rules = GateFile() if file is None else read_gate_file(Path(file))
@@ -141,13 +133,18 @@ class Report:
         result = self.result
 
         def gate_on(counts: Counts) -> Gate:
-            return check_gate(counts, all_limits, identical=result.identical, unfinished=result.unfinished)
+            with options_as_arguments():
+                return check_gate(
+                    counts, all_limits, identical=result.identical, unfinished=result.unfinished
+                )
 
-        if result.narrow is None:
-            return gate_on(result.counts)
+        gate, narrow = gate_on(result.counts), result.narrow
+        if narrow is None:
+            return gate
         # OLD's classes are not known: the gate must pass also on those that OLD predicts.
-        narrow_gate = gate_on(result.narrow.counts)
-        return stricter_gate(gate_on(result.counts), narrow_gate, "give old_classes, a list or 'all'")
+        remedy = "give old_classes, a list or 'all'"
+        other = judge_predicted_labels(lambda: gate_on(narrow.counts), result.old.name, remedy)
+        return stricter_gate(gate, other, remedy)
 
     def _warn_and_take_gate(self, report: FlipReport) -> Gate:
         """The gate of a further comparison; its warnings that this report has not given yet are given."""
@@ -272,3 +269,33 @@ class Report:
             f'<iframe sandbox="allow-scripts" title="{html.escape(repr(self))}" width="100%" '
             f'height="{FRAME_HEIGHT}" style="border: 0" srcdoc="{page}"></iframe>'
         )
+
+
+def _limits_of_arguments(
+    limits: LimitArguments,
+    confidence: float | None,
+    undecided: Literal["fail", "pass"],
+    allow_identical: bool,
+) -> Limits:
+    """Check the arguments of `Report.gate`, whose limits are fractions.
+
+    Raises:
+        UsageError: a limit or the confidence is out of its range.
+        ValidationError: an argument is of another type.
+    """
+    for kind, limit in LimitValues(**limits).given():
+        if kind.high is not None and limit >= kind.high:
+            raise UsageError(
+                f"{kind.key}={limit:g}: was percent meant? Limits are fractions below {kind.high}; "
+                f"{limit:g} % is {limit / 100:g}"
+            )
+        if kind.high is not None and not kind.low <= limit <= kind.high:
+            raise UsageError(
+                f"{kind.key}={limit:g}: must lie between {kind.low} and {kind.high}; rates are "
+                "fractions, 2 % is 0.02"
+            )
+    if confidence is not None and not (isinstance(confidence, Real) and 0.5 <= confidence < 1):
+        raise UsageError(
+            f"confidence={shown_value(confidence)}: must be a number, at least 0.5 and below 1, such as 0.95"
+        )
+    return Limits(**limits, confidence=confidence, undecided=undecided, allow_identical=allow_identical)
