@@ -161,6 +161,40 @@ class TestInit:
         assert less != text
         assert evaluate(call, less, *META).code == 3
 
+    # Right in both, right in OLD, right in NEW, right in none. With 12 of 2,000 the interval of Rel-NFR ends at
+    # 44155.639 %, which six digits round down; with 3 of 95 at 33967.70 %, where none can be above 9,500 %.
+    @pytest.mark.parametrize(
+        ("table", "rel_nfr"), [((0, 12, 1988, 0), 44155.64), ((0, 3, 90, 2), None), ((2, 3, 80, 15), 4520.29)]
+    )
+    def test_a_poor_old_model(self, call: Call, table: tuple[int, ...], rel_nfr: float | None) -> None:
+        cells = np.repeat(np.arange(4), table)
+        common = {"id": np.arange(len(cells)), "label": ["x"] * len(cells), "classes": ["x", "y"]}
+        np.savez("poor.npz", pred=np.where(cells < 2, "x", "y"), **common)
+        np.savez("good.npz", pred=np.where(cells % 2, "y", "x"), **common)
+        assert call("gate", "init", "poor.npz", "good.npz").code == 0
+        assert yaml.safe_load(Path("gate.yaml").read_text())["limits"].get("max_rel_nfr") == rel_nfr
+        passed = call("evaluate", "poor.npz", "good.npz", "--gate", "gate.yaml")
+        assert passed.code == 0, passed.err
+
+    def test_an_old_model_that_is_never_right(self, call: Call) -> None:
+        np.savez("never.npz", id=IDS, label=["x", "y"] * (N // 2), pred=["y", "x"] * (N // 2))
+        done = call("gate", "init", "never.npz", "new.npz")
+        assert (done.code, done.err.count("\n"), Path("gate.yaml").exists()) == (4, 1, False)
+        assert "never.npz: the old model is wrong on all 200 samples" in done.err
+
+    def test_an_old_model_that_may_not_know_all_labels(self, call: Call) -> None:
+        """It never predicts y. Of 100 samples of x 10 flip: 5 % of all samples, 10 % of those of x."""
+        labels = np.array(["x", "y"] * (N // 2))
+        np.savez("some.npz", id=IDS, label=labels, pred=["x"] * N)
+        np.savez("other.npz", id=IDS, label=labels, pred=np.where(np.arange(N) < 20, "y", labels))
+        assert call("gate", "init", "some.npz", "other.npz", "--by", "class").code == 0
+        content = yaml.safe_load(Path("gate.yaml").read_text())
+        # The exact interval of 10 of 100 ends at 17.622 %, that of 10 of 200 at 9.002 %.
+        assert content["limits"]["max_nfr"] == 17.63
+        assert content["slices"] == [{"by": {"class": "x"}, "max_nfr": 17.63}]
+        passed = call("evaluate", "some.npz", "other.npz", "--gate", "gate.yaml")
+        assert passed.code == 0, passed.err
+
     def test_what_is_there_is_kept(self, call: Call) -> None:
         Path("gate.yaml").write_text("mine")
         done = call("gate", "init", "old.npz", "new.npz")
@@ -185,12 +219,12 @@ class TestInit:
         assert "Waived: 1 flip of test/00192" in " ".join(done.out.split())
 
     def test_hostile_names(self, call: Call) -> None:
-        names = ['a"b', "x: y # z", "line\nbreak", "\x1b[31m{"]
-        np.savez("meta.npz", id=IDS, group=[names[i % 4] for i in range(N)])
+        names = ['a"b', "x: y \\ # z", "line\nbreak\u2028", "\x1b[31m{\x7f\u202e", "\U0001f600"]
+        np.savez("meta.npz", id=IDS, group=[names[i % 5] for i in range(N)])
         assert call("gate", "init", "old.npz", "new.npz", "--by", "group", "--metadata", "meta.npz").code == 0
         text = Path("gate.yaml").read_text()
         assert {rule["by"]["group"] for rule in yaml.safe_load(text)["slices"]} == set(names)
-        assert "\x1b" not in text
+        assert not any(hidden in text for hidden in "\x1b\x7f\u2028\u202e")
         done = call("evaluate", "old.npz", "new.npz", "--gate", "gate.yaml", "--metadata", "meta.npz")
         assert done.code == 0, done.err
         assert "\x1b" not in done.out

@@ -10,11 +10,11 @@ import typer
 from mptctl.cli.evaluate_flags import ComparedFlags
 from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.cli.runners.comparison import files_named_by, read_question
-from mptctl.errors import UsageError
+from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.gate.draft import draft_gate_file
 from mptctl.evaluation.gate.rules import today_in_utc
-from mptctl.evaluation.pairing.sanity import IDENTICAL
+from mptctl.evaluation.pairing.sanity import IDENTICAL, LIKELY_CAUSE, never_right_sentence
 from mptctl.evaluation.reading.workspace import workspace
 from mptctl.files import writing
 from mptctl.files.output_kinds import OutputKind
@@ -35,6 +35,7 @@ def write_gate_file(old: str, new: str, flags: ComparedFlags, out: Path, session
 
     Raises:
         UsageError: the file exists, --metadata is given without --by, or both models are the same.
+        DataError: the old model is never right.
         MptctlError: as `load_predictions` and `compare`.
     """
     if flags.metadata is not None and not flags.by:
@@ -48,22 +49,26 @@ def write_gate_file(old: str, new: str, flags: ComparedFlags, out: Path, session
     question = read_question(flags)
     with showing_progress(session) as session, workspace():
         found = load_predictions({"old": old, "new": new}, session, part="test", renamed=question.renamed)
-        report = compare(
-            found.models["old"],
-            found.models["new"],
-            ComparisonRequest(
-                old_classes=question.old_classes,
-                class_map=question.class_map,
-                slicing=replace(
-                    question.slicing_for(found.models, found.split),
-                    pictures=make_size_reader(found, session.progress),
-                ),
-                identical=found.identical,
-                unfinished=found.unfinished,
+        request = ComparisonRequest(
+            old_classes=question.old_classes,
+            class_map=question.class_map,
+            slicing=replace(
+                question.slicing_for(found.models, found.split),
+                pictures=make_size_reader(found, session.progress),
             ),
+            identical=found.identical,
+            unfinished=found.unfinished,
         )
+        models = found.models["old"], found.models["new"]
+        report, narrow = compare(*models, request), None
+        if report.narrow is not None:
+            silent = report.narrow.never_answered
+            known = [row.label for row in report.per_class if row.label not in silent]
+            narrow = compare(*models, replace(request, old_classes=known))
     if report.identical:
         raise UsageError(f"{new}: {IDENTICAL}, and its limits would be nobody's; name the replacement as NEW")
+    if not report.counts.old_right:
+        raise DataError(f"{old}: {never_right_sentence(report.counts)}; {LIKELY_CAUSE}")
     with writing(out) as stream:
-        stream.write(draft_gate_file(report, today_in_utc()).encode())
+        stream.write(draft_gate_file(report, today_in_utc(), narrow).encode())
     typer.echo(f"wrote {out}", err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 
 from mptctl.evaluation.flip_report import FlipReport
@@ -18,37 +18,36 @@ LEVEL = 0.95
 EXAMPLES = 5
 
 
-def draft_gate_file(report: FlipReport, today: date) -> str:
+def draft_gate_file(report: FlipReport, today: date, narrow: FlipReport | None = None) -> str:
     """Write the text of a gate file whose limits are the upper ends of a comparison's intervals, rounded up.
 
     Args:
         report: the comparison, which keeps the drafted limits.
         today: the waivers in comments expire a year later.
+        narrow: the same comparison in the narrow reading, to which the gate is held as well; None where OLD
+            says which classes it knows. A limit is the larger one of both readings.
     """
+    readings = [report] if narrow is None else [report, narrow]
     in_a_year = date(today.year + 1, today.month, min(today.day, 28))
     lines = [
         "# What a replacement must keep to: mptctl evaluate OLD NEW --gate FILE",
         f"# Limits that {_comment(report.new.name)} just keeps to, against {_comment(report.old.name)}.",
         "# Set them to what you can bear; they are a measurement, not advice.",
+    ]
+    if narrow is not None:
+        lines.append("# OLD does not say which classes it knows: each is the larger one of both readings.")
+    lines += [
         "",
         "# The whole interval at this level must lie within a limit. Without it the rate itself decides.",
         f"confidence: {LEVEL}",
         "",
         "limits:",
-        *_limit_lines(report.counts),
+        *_limit_lines([reading.counts for reading in readings]),
         "",
         "# Slices with limits of their own: columns of the predictions or of --metadata FILE, or class.",
     ]
-    if report.slices:
-        lines.append("slices:")
-        for row in report.slices[:EXAMPLES]:
-            low, high = exact_interval(row.negative_flips, row.n, LEVEL)
-            lines.append(
-                f"  - {{by: {_as_yaml_mapping(row.by)}, max_nfr: {_percent_up(high)}}}"
-                f"  # {row.negative_flips} of {row.n}, {100 * low:.2f} to {100 * high:.2f} %"
-            )
-    else:
-        lines += ["# slices:", "#   - {by: {country: de}, max_nfr: 1.0}"]
+    slices = _slice_lines(readings)
+    lines += ["slices:", *slices] if slices else ["# slices:", "#   - {by: {country: de}, max_nfr: 1.0}"]
     lines += [
         "",
         "# Samples that may not flip at all: by id, in a file of ids beside this one, or a slice.",
@@ -68,26 +67,51 @@ def draft_gate_file(report: FlipReport, today: date) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _limit_lines(counts: Counts) -> list[str]:
-    """Write a line for each kind of limit; a comment where the rate is not defined."""
+def _limit_lines(tables: Sequence[Counts]) -> list[str]:
+    """Write a line for each kind of limit that the flip table of each reading keeps.
+
+    It is a comment where the rate is not defined, or where its interval ends above all that can be set.
+    """
     lines = []
     for kind in LIMITS:
-        value, interval = kind.value(counts, counts.negative_flips), None
-        if value is not None:
-            interval = kind.interval(counts, counts.negative_flips, LEVEL)
-        if value is None or interval is None:
+        measured = []  # by table: the end of the interval, and the value with the interval in words
+        for table in tables:
+            value = kind.value(table, table.negative_flips)
+            interval = None if value is None else kind.interval(table, table.negative_flips, LEVEL)
+            if value is not None and interval is not None:
+                low, high = interval
+                measured.append((high, f"now {100 * value:.2f}, {100 * low:.2f} to {100 * high:.2f}"))
+        if len(measured) < len(tables):
             lines.append(f"  # {kind.key}: not defined here  # {kind.meaning}")
             continue
-        most = math.inf if kind.high is None else 100 * kind.high
-        limit = min(_percent_up(interval[1]), most)
-        measured = f"now {100 * value:.2f}, {100 * interval[0]:.2f} to {100 * interval[1]:.2f}"
-        lines.append(f"  {kind.key}: {limit:g}  # {kind.meaning}; {measured}")
+        high, now = max(measured)
+        most = min(table.total for table in tables) if kind.high is None else kind.high
+        if high > most:
+            lines.append(f"  # {kind.key}: too uncertain for a limit  # {kind.meaning}; {now}")
+        else:
+            lines.append(f"  {kind.key}: {min(_percent_up(high), 100 * most)}  # {kind.meaning}; {now}")
+    return lines
+
+
+def _slice_lines(readings: Sequence[FlipReport]) -> list[str]:
+    """Write a line for each of the first slices that all readings have."""
+    lines = []
+    by_values = [{tuple(row.by.items()): row for row in reading.slices} for reading in readings]
+    for values in by_values[0]:
+        rows = [slices[values] for slices in by_values if values in slices]
+        if len(rows) == len(readings) and len(lines) < EXAMPLES:
+            intervals = [exact_interval(row.negative_flips, row.n, LEVEL) for row in rows]
+            (low, high), row = max(zip(intervals, rows, strict=True), key=lambda pair: pair[0][1])
+            lines.append(
+                f"  - {{by: {_as_yaml_mapping(row.by)}, max_nfr: {_percent_up(high)}}}"
+                f"  # {row.negative_flips} of {row.n}, {100 * low:.2f} to {100 * high:.2f} %"
+            )
     return lines
 
 
 def _percent_up(fraction: float) -> float:
     """A fraction as percent, rounded up to two digits."""
-    return math.ceil(fraction * 10_000 - 1e-6) / 100
+    return math.ceil(fraction * 10_000 - 1e-9) / 100
 
 
 def _as_yaml_mapping(by: Mapping[str, str]) -> str:
@@ -96,8 +120,9 @@ def _as_yaml_mapping(by: Mapping[str, str]) -> str:
 
 
 def _as_yaml_text(text: str) -> str:
-    """Text as a string of YAML in double quotes; JSON is valid YAML."""
-    return json.dumps(text)
+    """Text as a string of YAML in double quotes, in which what cannot be seen is written as its code."""
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted) + '"'
 
 
 def _comment(text: str) -> str:
