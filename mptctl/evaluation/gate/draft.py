@@ -72,7 +72,7 @@ def _limit_lines(tables: Sequence[Counts]) -> list[str]:
 
     It is a comment where the rate is not defined, or where its interval ends above all that can be set.
     """
-    lines = []
+    lines: list[str] = []
     for kind in LIMITS:
         measured = []  # by table: the end of the interval, and the value with the interval in words
         for table in tables:
@@ -95,7 +95,7 @@ def _limit_lines(tables: Sequence[Counts]) -> list[str]:
 
 def _slice_lines(readings: Sequence[FlipReport]) -> list[str]:
     """Write a line for each of the first slices that all readings have."""
-    lines = []
+    lines: list[str] = []
     by_values = [{tuple(row.by.items()): row for row in reading.slices} for reading in readings]
     for values in by_values[0]:
         rows = [slices[values] for slices in by_values if values in slices]
