@@ -37,6 +37,7 @@ from mptctl.data.split_file import (
     digest_request,
     manifest_name,
     parse_split_file,
+    read_split_file,
     refuse_edited,
     refuse_foreign_split,
     remove_other_manifests,
@@ -212,7 +213,8 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         groups=groups,
         on_bad=on_bad,
     )
-    save_split(split)
+    if not save_split(split, replaces=overwrite):
+        return _keep_or_refuse(load_split(run_root), request)  # another process has written one meanwhile
     keep_columns(listed.further, split.manifest, run_root)
     return split
 
@@ -249,22 +251,28 @@ def _keep_or_refuse(existing: Split, request: SplitRequest) -> Split:
     return existing
 
 
-def save_split(split: Split) -> None:
+def save_split(split: Split, *, replaces: bool = True) -> bool:
     """Write a split to its run root; a kill leaves either the earlier split or the new one.
 
     The manifest is written before ``split.json`` names it, and earlier manifests are removed last.
+
+    Returns:
+        False where the run root has a split and ``replaces`` is False: nothing is written.
 
     Raises:
         StorageError: the run root cannot be written.
     """
     root, name = split.run_root, split.file.manifest
     with locked_folder(root):
+        if not replaces and (root / SPLIT_NAME).exists():
+            return False
         split.manifest.save(root / name)
         with replacing(root / SPLIT_NAME) as stream:
             stream.write((split.file.model_dump_json(indent=2) + "\n").encode())
         remove_other_manifests(root, name)
         for kind in ("manifest", SPLIT_NAME):
             remove_partial_files(root, kind)
+    return True
 
 
 def build_split(  # noqa: PLR0913  # one for each thing that was found out about the pictures
@@ -357,26 +365,15 @@ def load_split(run_root: Path) -> Split:
         UsageError: there is no split.
         DataError: the split is damaged, was edited, or has the manifest of another split.
     """
-    content = _read_split_file(run_root)
+    content = read_split_file(run_root)
     while True:
         try:
             return _parse(content, run_root)
         except DataError:
-            now = _read_split_file(run_root)
+            now = read_split_file(run_root)
             if now == content:
                 raise
             content = now  # another process has replaced the split in between
-
-
-def _read_split_file(run_root: Path) -> bytes:
-    """Read the bytes of ``split.json``; UsageError if there is none, DataError if it cannot be read."""
-    path = run_root / SPLIT_NAME
-    try:
-        return path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise UsageError(f"no {SPLIT_NAME} in {run_root}; run mptctl split SOURCE first") from error
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
 
 
 def _parse(content: bytes, run_root: Path) -> Split:

@@ -112,6 +112,17 @@ class SplitFile(Model):
         return self.request.source
 
 
+def read_split_file(run_root: Path) -> bytes:
+    """Read the bytes of ``split.json``; UsageError if there is none, DataError if it cannot be read."""
+    path = run_root / SPLIT_NAME
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UsageError(f"no {SPLIT_NAME} in {run_root}; run mptctl split SOURCE first") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
+
+
 def parse_split_file(content: bytes, path: Path) -> SplitFile:
     """Parse the content of ``split.json``; DataError if it is not valid, with ``path`` for the message."""
     try:

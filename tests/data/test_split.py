@@ -14,6 +14,7 @@ from mptctl.data.listing.image_folder import BadPictures
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.data.split_summary import summarise
 from mptctl.errors import StorageError, UsageError
+from tests.common import CommandLine
 
 
 def test_a_split_is_found_again_as_it_was_made(tmp_path: Path, folder: Path) -> None:
@@ -98,6 +99,25 @@ for number in itertools.count():
             changes += seed != before
             before = seed
         writer.kill()
+
+
+def test_a_split_that_another_command_made_meanwhile_stays(
+    mptctl: CommandLine, folder: Path, tmp_path: Path
+) -> None:
+    """The other command ends while this one looks at its pictures, after it found no split."""
+    words = ("split", folder, "--run-root", tmp_path)
+
+    def other_command(*_: object) -> None:
+        if not (tmp_path / "split.json").exists():
+            assert mptctl(*words, "--seed", "1").returncode == 0
+
+    with pytest.raises(UsageError, match=r"holds another split \(seed: 1 -> 2\)"):
+        make_split("imagefolder", run_root=tmp_path, data_root=folder, seed=2, progress=other_command)
+    assert load_split(tmp_path).file.request.seed == 1
+    for path in tmp_path.iterdir():
+        path.unlink()
+    same = make_split("imagefolder", run_root=tmp_path, data_root=folder, seed=1, progress=other_command)
+    assert same.fingerprint == load_split(tmp_path).fingerprint
 
 
 def test_a_folder_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
