@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from mptctl.evaluation.pairing.join import Weights
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.rates import Interval, negative_flips
 from mptctl.evaluation.reading.side_table import SideTable, no_such_column, side_headers
+from mptctl.evaluation.statistics import exact_interval
 from mptctl.files.explained import shown
 
 FloatArray = NDArray[np.float64]
@@ -99,14 +101,15 @@ def bootstrap_interval(
 
     In each draw every sample counts by its weight times an exponential number of mean 1 (Rubin, The Bayesian
     bootstrap, Annals of Statistics 9 (1981), 130-134). A sum over samples is drawn at once, as a gamma number
-    with the mean and the variance of that sum; for equal weights this is exact. For the upper end one sample
-    of the largest weight is added to the share, and for the lower end to the rest, as in the gamma intervals
-    of Fay and Feuer (Statistics in Medicine 16 (1997), 791-801). So an interval has a width even if no sample
-    counts. For equal weights its ends are those of Clopper and Pearson (1934).
+    with the mean and the variance of that sum. For the upper end one sample of the largest weight is added to
+    the share, and for the lower end to the rest, as in the gamma intervals of Fay and Feuer (Statistics in
+    Medicine 16 (1997), 791-801). So an interval has a width even if no sample counts. If all weights that are
+    not zero are equal, more and more draws would come to the ends of Clopper and Pearson (1934), which are
+    returned then.
 
     >>> low, high = bootstrap_interval((0.0, 0.0), (20.0, 20.0), largest=1.0)
-    >>> low, round(high, 2)  # Clopper and Pearson have 0.168 of 0 / 20
-    (0.0, 0.17)
+    >>> low, round(high, 4)
+    (0.0, 0.1684)
 
     Args:
         inside: sum of weights, and sum of their squares, over the samples that count.
@@ -117,6 +120,9 @@ def bootstrap_interval(
     Returns:
         The ends, as fractions; equal arguments give equal ends.
     """
+    weight, squares = inside[0] + outside[0], inside[1] + outside[1]
+    if math.isclose(squares, largest * weight):  # every weight is the largest one, or zero
+        return exact_interval(round(inside[0] / largest), round(weight / largest), confidence)
     rng = np.random.default_rng(SEED)
     part, rest = _draw_sums(rng, *inside), _draw_sums(rng, *outside)
     one_more = largest * rng.standard_exponential(DRAWS)

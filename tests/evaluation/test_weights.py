@@ -62,7 +62,20 @@ def test_of_equal_weights_it_is_clopper_and_pearsons(count: int, total: int, wei
         beta.ppf(0.025, count, total - count + 1) if count else 0.0,
         beta.ppf(0.975, count + 1, total - count) if count < total else 1.0,
     )
-    assert (low, high) == pytest.approx(exact, abs=0.04 * (exact[1] - exact[0]))
+    assert (low, high) == pytest.approx(exact, rel=1e-9)
+    # Where one weight is a little smaller, the interval is drawn, and comes near.
+    smaller = [(sums[0] - 1e-4 * weight, sums[1] - 2e-4 * weight**2) for sums in (inside, outside)]
+    drawn = bootstrap_interval(*((inside, smaller[1]) if count < total else (smaller[0], outside)), weight)
+    assert drawn != (low, high)
+    assert drawn == pytest.approx(exact, abs=0.04 * (exact[1] - exact[0]))
+
+
+def test_weights_of_one_give_the_interval_of_the_plain_rate(twenty: Pair, path: Path) -> None:
+    """Three of 14 flip: 4.66 to 50.80 %, also where each costs 0.1 and where new classes cost more."""
+    for cost, other in ((1.0, 1.0), (0.1, 3.0)):
+        write(path, id=IDS, cost=[cost] * 14 + [other] * 6)
+        ends = weighted(twenty, path).nfr.ci95
+        assert ends == pytest.approx((0.0466, 0.5080), abs=5e-5)
 
 
 WEIGHTS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
