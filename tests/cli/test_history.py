@@ -71,6 +71,26 @@ def test_releases_are_added_and_shown(evaluate, mptctl: CommandLine) -> None:  #
     assert Path("releases.svg").read_text() == svg
 
 
+def test_other_flips_of_the_same_counts_and_other_tags_are_added(evaluate, mptctl: CommandLine) -> None:  # type: ignore[no-untyped-def]
+    """Forty flips of x and y, more than a gallery has; then sample 40 flips instead of 38, both of class x."""
+    evaluate(40, *HISTORY)
+    flipped = (IDS < 41) & (IDS != 38)
+    np.savez("new.npz", id=IDS, label=LABELS, pred=np.where(flipped, "z", LABELS), classes=["x", "y", "z"])
+    one, other = "added to releases.jsonl\n", "not added, since it is release {} already: releases.jsonl\n"
+    for words, said in (
+        ((), one),
+        (("--gallery", "3"), other.format(2)),
+        (("--tag", "a"), one),
+        (("--tag", "b"), one),
+        (("--tag", "a"), other.format(3)),
+        ((), other.format(2)),
+    ):
+        assert mptctl("evaluate", "old.npz", "new.npz", *HISTORY, *words).stderr == said
+    releases = read_history(Path("releases.jsonl"))
+    assert [each.counts.negative_flips for each in releases] == [40] * 4
+    assert [each.tag for each in releases[2:]] == ["a", "b"]
+
+
 def test_what_is_wrong_is_said_before_anything_is_computed(evaluate, mptctl: CommandLine) -> None:  # type: ignore[no-untyped-def]
     evaluate(4, *HISTORY)
     with Path("releases.jsonl").open("a") as file:

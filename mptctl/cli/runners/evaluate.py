@@ -78,8 +78,8 @@ class Request:
 
     @property
     def most_flips(self) -> int:
-        """The largest number of flipped samples that one of the outputs lists."""
-        if self.files.flips is not None:
+        """The largest number of flipped samples that one of the outputs lists, or the history digests."""
+        if self.files.flips is not None or self.files.history is not None:
             return sys.maxsize
         logged = LOGGED_FLIPS if self.trackers else 0
         on_page = MOST_FLIPS if self.files.page is not None else 0
@@ -278,8 +278,9 @@ def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing:
     for path in files.write(shown, loaded.models, data_root, loaded.split, report.worst_flips, sources):
         typer.echo(f"wrote {path}", err=True)
     if files.history is not None:
-        release = make_release(shown, request.today, _release_tag(flags.output.tag))
-        place = append_release(files.history, release)
+        tag = flags.output.tag
+        release = make_release(report, request.today, _release_tag(tag))
+        place = append_release(files.history, release, named=tag is not None)
         added = "added to" if place is None else f"not added, since it is release {place} already:"
         typer.echo(f"{added} {files.history}", err=True)
     return shown

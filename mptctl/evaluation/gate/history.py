@@ -40,7 +40,8 @@ class Release(Model):
     er_all: Fraction = Field(description="error of the new model on all samples")
     verdict: Verdict = Field(description="of the gate; ungated where no limit was set")
     fingerprint: str = Field(
-        pattern="^[0-9a-f]{64}$", description="digest of names, counts by class and prediction, and limits"
+        pattern="^[0-9a-f]{64}$",
+        description="digest of names, counts by class and prediction, flipped samples, and limits",
     )
 
 
@@ -54,14 +55,15 @@ def make_release(report: FlipReport, today: datetime.date, tag: str | None = Non
     """Make the line of a history from the report of a comparison.
 
     Args:
-        report: the comparison.
+        report: the comparison, with all its flips as `worst_flips`.
         today: the day on which it is added.
         tag: a name of the release, such as its git commit.
     """
     gate = report.gate
     verdict: Verdict = "passed" if gate.passed else "undecided" if gate.answer == "undecided" else "failed"
     identifying = {"n", "counts", "per_class", "pairs", "gate"}
-    content = report.model_dump_json(include=identifying) + repr((report.old.name, report.new.name))
+    flips = sorted((flip.id, flip.answer) for flip in report.worst_flips)
+    content = report.model_dump_json(include=identifying) + repr((report.old.name, report.new.name, flips))
     return Release(
         date=today,
         old=report.old.name,
@@ -115,14 +117,19 @@ def read_history(path: Path) -> list[Release]:
     return releases
 
 
-def append_release(path: Path, release: Release) -> int | None:
+def append_release(path: Path, release: Release, *, named: bool = False) -> int | None:
     """Append a release to a history, unless it has a release with the same fingerprint; make a missing file.
 
     The folder is locked meanwhile, so other processes that append wait. The file is replaced as a whole, so
     that it never ends in half a line.
 
+    Args:
+        path: of the history.
+        release: the comparison.
+        named: somebody chose the tag, so only a release with the same tag is the same.
+
     Returns:
-        None where the release was appended; else the place, from 1, of the release with its fingerprint.
+        None where the release was appended; else the place, from 1, of the same release.
 
     Raises:
         DataError: the history is damaged or too large.
@@ -132,7 +139,7 @@ def append_release(path: Path, release: Release) -> int | None:
     with locked_folder(path.parent):
         earlier = read_history(path) if path.exists() else []
         for place, other in enumerate(earlier, 1):
-            if other.fingerprint == release.fingerprint:
+            if other.fingerprint == release.fingerprint and (not named or other.tag == release.tag):
                 return place
         content = path.read_bytes() if path.exists() else b""
         lacks_line_end = content != b"" and not content.endswith(b"\n")
