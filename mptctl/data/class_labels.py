@@ -19,30 +19,22 @@ HEADS = {"id", "class", "synset", "wnid", "label"}
 MOST_BYTES = 2**24
 
 
-def read_class_labels(path: Path, classes: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Read readable names of classes from a file.
+def read_class_labels(path: Path) -> dict[str, str]:
+    """Read readable names of classes, by class id, from a file.
 
-    A line is ``id,name`` in a .csv file; else the id, a tab or a space, and the name.
-
-    Args:
-        path: the file, which may also have ids of other classes.
-        classes: class ids of the split.
-
-    Returns:
-        The name of each class by id, and notes on classes without a name, unknown ids, and repeated names.
+    A line is ``id,name`` in a .csv file; else the id, a tab or a space, and the name. A first line that names
+    the columns is returned like any other, since a class may have its id.
 
     Raises:
-        UsageError: the file cannot be read or is too large, a line has no name, an id has two names, or no id
-            is a class of the split.
+        UsageError: the file cannot be read or is too large, a line has no name, or an id has two names.
         DataError: the path is a device or FIFO.
     """
     where = f"{FLAG} {path}"
     text = read_text(path.expanduser(), MOST_BYTES, where, "write an id and a name a line")
     names: dict[str, str] = {}
     for number, (label, name) in _read_rows(text.splitlines(), path.suffix.lower() == ".csv"):
-        if number == 1 and label.lower() in HEADS and label not in classes:
-            continue
-        if not label or not name:
+        is_head = number == 1 and label.lower() in HEADS
+        if not is_head and not (label and name):
             raise UsageError(
                 f"{where}: line {number}: {label or name!r} alone; write an id and a name a line"
             )
@@ -51,13 +43,33 @@ def read_class_labels(path: Path, classes: Sequence[str]) -> tuple[dict[str, str
             raise UsageError(
                 f"{where}: line {number}: {label} has two names, {earlier_name!r} and {name!r}; keep one"
             )
-    labels = {label: names[label] for label in classes if label in names}
+    return names
+
+
+def choose_class_labels(
+    names: Mapping[str, str], classes: Sequence[str], path: Path
+) -> tuple[dict[str, str], list[str]]:
+    """Choose the readable names of a split's classes.
+
+    Args:
+        names: as `read_class_labels` returns them, perhaps with ids of other classes.
+        classes: class ids of the split.
+        path: the file of the names, for the message.
+
+    Returns:
+        The name of each class by id, and notes on classes without a name, unknown ids, and repeated names.
+
+    Raises:
+        UsageError: no id is a class of the split.
+    """
+    labels = {label: names[label] for label in classes if names.get(label)}
+    total = sum(label in labels or label.lower() not in HEADS for label in names)
     if not labels:
         raise UsageError(
-            f"{where}: none of its {len(names):,} ids is a class of the split, such as {some(classes, 1)}; "
+            f"{FLAG} {path}: none of its {total:,} ids is a class of the split, such as {some(classes, 1)}; "
             "write ids as split.json has them"
         )
-    return labels, _make_notes(labels, len(names), classes)
+    return labels, _make_notes(labels, total, classes)
 
 
 def label_classes(split: Split, labels: Mapping[str, str]) -> Split:

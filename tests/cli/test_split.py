@@ -155,3 +155,17 @@ def test_class_labels_are_shown_to_people_and_ids_stay_in_json(mptctl: CommandLi
     assert summary["class_labels"] == {"0": "zero", "7": "seven"}
     # Without the flag the names stay, and no split is made anew for them.
     assert "zero (0)" in mptctl("split", "digits", "--run-root", tmp_path / "runs").stdout
+
+
+@pytest.mark.parametrize("text", ["0 zero\n0 nought\n", "0 zero\n7\n", None])
+def test_refused_class_labels_leave_no_split_behind(
+    mptctl: CommandLine, tmp_path: Path, text: str | None
+) -> None:
+    names = tmp_path / "names.txt"
+    if text is not None:
+        names.write_text(text)
+    words = ("split", "digits", "--run-root", tmp_path / "runs")
+    refused = mptctl(*words, "--class-labels", names)
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
+    assert f"--class-labels {names}: " in refused.stderr
+    assert not (tmp_path / "runs").exists()

@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.data.class_labels import label_classes, read_class_labels
+from mptctl.data.class_labels import choose_class_labels, label_classes, read_class_labels
 from mptctl.data.split import load_split, make_split
 from mptctl.errors import UsageError
 
 CLASSES = ("n01641577", "n01644900", "n01440764")
+
+
+def read_and_choose(path: Path) -> tuple[dict[str, str], list[str]]:
+    """What a split of these classes takes from a file."""
+    return choose_class_labels(read_class_labels(path), CLASSES, path)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +32,7 @@ CLASSES = ("n01641577", "n01644900", "n01440764")
 )
 def test_two_columns_are_read_as_text_and_as_csv(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    labels, notes = read_class_labels(tmp_path / name, CLASSES)
+    labels, notes = read_and_choose(tmp_path / name)
     assert labels == {
         "n01641577": "bullfrog, Rana catesbeiana", "n01644900": "tailed frog", "n01440764": "tench"
     }  # fmt: skip
@@ -36,11 +41,19 @@ def test_two_columns_are_read_as_text_and_as_csv(tmp_path: Path, name: str, text
 
 def test_what_is_missing_unknown_or_named_alike_is_noted(tmp_path: Path) -> None:
     (tmp_path / "map.txt").write_text("n01641577 crane\nn01644900 crane\nn09999999 car\n")
-    assert read_class_labels(tmp_path / "map.txt", CLASSES)[1] == [
+    assert read_and_choose(tmp_path / "map.txt")[1] == [
         "n01440764 has no name and is shown by id",
         "1 id of the file is no class of the split",
         "crane: the name of several classes, which their ids tell apart",
     ]
+
+
+def test_a_first_line_of_column_names_is_an_id_where_a_class_has_it(tmp_path: Path) -> None:
+    (tmp_path / "map.csv").write_text("label,name\nn01641577,bullfrog\n")
+    names = read_class_labels(tmp_path / "map.csv")
+    for classes, labels in ((["n01641577"], {"n01641577": "bullfrog"}), (["label"], {"label": "name"})):
+        assert choose_class_labels(names, classes, tmp_path / "map.csv")[0] == labels
+    assert choose_class_labels(names, ["n01641577"], tmp_path / "map.csv")[1] == []
 
 
 @pytest.mark.parametrize(
@@ -56,7 +69,7 @@ def test_what_cannot_be_used_is_refused_in_one_line(tmp_path: Path, text: str | 
     if text is not None:
         (tmp_path / "map.txt").write_text(text)
     with pytest.raises(UsageError) as error:
-        read_class_labels(tmp_path / "map.txt", CLASSES)
+        read_and_choose(tmp_path / "map.txt")
     assert str(error.value).startswith(f"--class-labels {tmp_path / 'map.txt'}: ")
     assert says in str(error.value)
 

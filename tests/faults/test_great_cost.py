@@ -57,7 +57,7 @@ def test_row_63_a_list_that_a_gate_file_names(tmp_path: Path, mptctl: CommandLin
 
 def test_row_63_names_for_people(endless: Path) -> None:
     with pytest.raises(DataError, match="is no regular file"):
-        read_class_labels(endless, ["a"])
+        read_class_labels(endless)
 
 
 def test_row_63_no_more_is_read_than_is_allowed(tmp_path: Path) -> None:

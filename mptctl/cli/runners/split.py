@@ -12,7 +12,7 @@ from mptctl.cli import options as opt
 from mptctl.cli.outputs import Outputs
 from mptctl.cli.show import show
 from mptctl.cli.split_flags import SplitFlags
-from mptctl.data.class_labels import label_classes, read_class_labels
+from mptctl.data.class_labels import choose_class_labels, label_classes, read_class_labels
 from mptctl.data.listing.image_folder import BadPictures, find_part_folders
 from mptctl.data.listing.table import ROLES
 from mptctl.data.picture_kinds import find_passed_over
@@ -50,6 +50,8 @@ def split_pictures(flags: SplitFlags) -> None:
     old_root = None
     if is_kept and flags.data_root is not None:
         old_root = load_split(run_root).file.request.data_root
+    # Read first: a file that is refused leaves no split behind.
+    names = {} if flags.class_labels is None else read_class_labels(flags.class_labels)
     split = _make_or_load(flags, place, columns)
     if old_root is not None and old_root != split.file.request.data_root:
         typer.echo(
@@ -57,7 +59,7 @@ def split_pictures(flags: SplitFlags) -> None:
         )
     notes: list[str] = []
     if flags.class_labels is not None:
-        labels, notes = read_class_labels(flags.class_labels, split.classes.names)
+        labels, notes = choose_class_labels(names, split.classes.names, flags.class_labels)
         split = label_classes(split, labels)
     summary = summarise(split, kept=is_kept)
     summary = summary.model_copy(update={"notes": [*summary.notes, *notes]})
