@@ -117,7 +117,8 @@ class SplitFlags:
         OnDuplicates,
         typer.Option(
             "--on-duplicates",
-            help="Keep identical pictures, or keep out the training copies of those across parts or labels.",
+            help="Keep identical pictures, or keep out training copies of those across parts or labels, and "
+            "validation copies of test pictures.",
         ),
     ] = "keep"
     class_labels: Annotated[

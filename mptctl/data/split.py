@@ -154,7 +154,7 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         place, columns, label_key: as of `scan_table` and `scan_shards`.
         test_fraction: share of each class that becomes the test part of a source without one.
         verify, on_bad: as of `read_source`.
-        on_duplicates: ``keep`` identical pictures, or ``quarantine`` training copies.
+        on_duplicates: ``keep`` identical pictures, or ``quarantine`` those that `choose_copies` chooses.
         overwrite, download: replace an existing split; fetch CIFAR if it is not there.
         progress: told how many files are checked.
 

@@ -187,7 +187,10 @@ def _describe_identical(duplicates: Duplicates | None) -> list[str]:
     note += f": {duplicates.across_parts:,} {sets} across parts, {duplicates.across_labels:,} across labels"
     if duplicates.kept_out:
         return [f"{note}; {duplicates.kept_out:,} copies are kept out"]
-    return [f"warning: {note}; --on-duplicates quarantine keeps training copies out"]
+    return [
+        f"warning: {note}; --on-duplicates quarantine keeps training copies out, and validation copies of "
+        "test pictures"
+    ]
 
 
 def _warn_of_empty_validation(split: Split) -> list[str]:

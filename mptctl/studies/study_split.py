@@ -45,7 +45,8 @@ class StudySplit(Typed):
     on_bad: OnBad = Field("fail", description="refuse bad files, or keep them out of every part")
     on_duplicates: OnDuplicates = Field(
         "keep",
-        description="keep identical pictures, or keep out training copies of those across parts or labels",
+        description="keep identical pictures, or keep out training copies of those across parts or labels, "
+        "and validation copies of test pictures",
     )
 
     @field_validator("source")

@@ -50,6 +50,8 @@ def test_row_78_a_picture_in_training_and_test(own_folder: Path, tmp_path: Path,
     assert done.returncode == 0, done.stderr
     assert "identical: " in done.stderr and "train/class1/twin.jpg" in done.stderr
     assert load_split(tmp_path / "kept").file.duplicates is not None
+    said = " ".join(done.stdout.split())
+    assert "keeps training copies out, and validation copies of test pictures" in said
     done = mptctl(*words, "--run-root", tmp_path / "out", "--on-duplicates", "quarantine")
     assert done.returncode == 0, done.stderr
     split = load_split(tmp_path / "out")
