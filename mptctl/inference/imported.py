@@ -157,9 +157,13 @@ def _preparation_warning(
         )
     if not is_at_chance(error, counts):
         return None
+    if error.count < sum(counts) - max(counts):
+        found, cause = "not shown to be better", "too few validation pictures, or"
+    else:
+        found, cause = "no better", "most likely"
     return (
-        "warning: no better than always answering one class, which errs on "
-        f"{100 * constant_error(counts):.2f} %; most likely the model saw pictures made in another way "
+        f"warning: {found} than always answering one class, which errs on "
+        f"{100 * constant_error(counts):.2f} %: {cause} the model saw pictures made in another way "
         f"({describe_evaluation_pictures(data)}; see --set data.image_size, data.eval_resize, data.mean, "
         "data.std), or the class names are not in the order of its logits"
     )

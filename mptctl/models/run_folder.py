@@ -166,6 +166,18 @@ def find_checkpoint(run: str, run_root: Path) -> Path:
     )
 
 
+def refuse_missing_run(folder: Path) -> None:
+    """Raise the CheckpointError for a run to resume that was never begun; names the runs beside it."""
+    run = RunDir(folder)
+    if run.holds_run() or run.previous.is_file():
+        return
+    existing = sorted(path.parent.name for path in folder.parent.glob("*/environment.json"))
+    raise CheckpointError(
+        f"{folder}: nothing to resume: there is no such run; begin it without --resume, or name another; "
+        f"runs there: {', '.join(existing) or 'none'}{did_you_mean(folder.name, existing)}"
+    )
+
+
 def find_references(runs: Iterable[str], run_root: Path) -> tuple[Path, ...]:
     """Find the checkpoints of references: one for each run, and one for each member of an ensemble.
 

@@ -136,6 +136,12 @@ def newest_checkpoint(folder: RunDir) -> Newest:
         return Newest(checkpoint, checkpoint.training, notes)
     if problem is not None:
         raise problem
+    if folder.is_finished():
+        raise CheckpointError(
+            f"{folder.path}: is finished, and without last.pt, which mptctl runs --clean removes, it cannot "
+            "be made longer; begin a new run with its weights: --set "
+            f"model.pretrained={folder.best} --name NEW"
+        )
     raise CheckpointError(
         f"{folder.path}: nothing to resume: no last.pt in it; start it without --resume, with --overwrite "
         "where an earlier run ended before its first checkpoint"

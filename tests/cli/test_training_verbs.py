@@ -255,6 +255,59 @@ def test_an_update_without_a_reference_may_begin_with_the_old_model(distance: st
     assert found["method"]["init"] == "old"
 
 
+def test_an_update_without_a_reference_goes_on_without_a_flag(mptctl: CommandLine, digits: Split) -> None:
+    root = ("--run-root", digits.run_root)
+    keys = ("--set", "optim.max_steps=1", "--set", "runtime.threads=1", "--device", "cpu")
+    assert mptctl("train-old", *root, *keys).returncode == 0
+    update = ("--no-ref", "--init", "old", "--k", 1.5, "--name", "mine")
+    done = mptctl("train-mpt", *root, *keys, *update)
+    assert done.returncode == 0, done.stderr
+    resume = ("train-mpt", *root, "--name", "mine", "--resume")
+    again = mptctl(*resume)  # and there is no run named ref
+    assert again.returncode == 0, again.stderr
+    assert "mine: already finished: 1 steps" in again.stderr
+    assert mptctl("train-ref", *root, *keys).returncode == 0
+    assert mptctl(*resume).returncode == 0  # nor is one taken that is there
+    other = mptctl(*resume, "--ref", "ref")
+    assert other.returncode == 5
+    assert "method.name: mpt-kl-noref -> mpt-kl" in other.stderr
+
+
+@pytest.mark.parametrize("verb", ["train-old", "train-mpt --no-ref", "train-baseline elodi"])
+def test_a_run_to_resume_that_is_not_there_is_named_before_recipe_and_teachers(
+    verb: str, mptctl: CommandLine, digits: Split
+) -> None:
+    root = ("--run-root", digits.run_root)
+    began = mptctl("train-ref", *root, "--set", "optim.max_steps=1", "--name", "first")
+    assert began.returncode == 0, began.stderr
+    refused = mptctl(*verb.split(), *root, "--resume", "--name", "frist", "--set", "optim.batch_size=100000")
+    assert refused.returncode == 5
+    assert refused.stderr.count("\n") == 1
+    assert f"{digits.run_root / 'frist'}: nothing to resume: there is no such run" in refused.stderr
+    assert "runs there: first; did you mean first?" in refused.stderr
+    assert not (digits.run_root / "frist").exists()
+
+
+def test_a_finished_run_that_was_cleaned_is_not_told_to_begin_anew_in_its_folder(
+    mptctl: CommandLine, digits: Split
+) -> None:
+    root = ("--run-root", digits.run_root)
+    keys = ("--set", "optim.max_steps=1", "--set", "runtime.threads=1", "--device", "cpu")
+    assert mptctl("train-old", *root, *keys, "--name", "first").returncode == 0
+    update = mptctl("train-mpt", *root, *keys, "--no-ref", "--old", "first", "--name", "mine")
+    assert update.returncode == 0, update.stderr
+    assert mptctl("runs", *root, "--clean", "--yes").returncode == 0
+    for verb, name in (("train-old", "first"), ("train-mpt", "mine")):
+        refused = mptctl(verb, *root, "--name", name, "--resume", "--set", "optim.max_steps=2")
+        assert refused.returncode == 5
+        assert f"{digits.run_root / name}: is finished" in refused.stderr
+        assert "--overwrite" not in refused.stderr
+    taken = re.search(r"--set (\S+) --name NEW", refused.stderr)
+    assert taken is not None
+    new = mptctl("train-ref", *root, *keys, "--set", taken[1], "--name", "new")
+    assert new.returncode == 0, new.stderr
+
+
 def test_an_update_that_begins_with_the_old_model_has_its_network(mptctl: CommandLine, digits: Split) -> None:
     root = ("--run-root", digits.run_root)
     old = ("--set", "model.embedding_dim=4", "--set", "data.mean=[0.1,0.2,0.3]", "--set", "optim.max_steps=1")

@@ -28,6 +28,32 @@ def handed_over(folder: Path, state: dict[str, torch.Tensor], names: list[str]) 
     return ("import", folder / "weights.pt", *words, "--set", "runtime.device=cpu")
 
 
+def grey_pictures(data: Path, classes: dict[str, tuple[int, int]]) -> None:
+    """Write training pictures: for each class its grey level, at most 5 brighter, and their number."""
+    for name, (grey, count) in classes.items():
+        (data / "train" / name).mkdir(parents=True)
+        for i in range(count):
+            Image.new("RGB", (8, 8), (grey + i % 5,) * 3).save(data / "train" / name / f"{i:02}.png")
+
+
+def bright_or_dark(classes: int) -> dict[str, torch.Tensor]:
+    """Weights of a model that answers one of its first two classes.
+
+    It is the first where the mean of what is above 0 is above 0.3: in levels to 255, always.
+    """
+    shapes = SmallResNet(classes, *SMALL_NETS["digits-net"]).state_dict()
+    state = {name: torch.zeros_like(tensor) for name, tensor in shapes.items()}
+    for name, tensor in state.items():
+        if name.endswith("running_var") or (tensor.ndim == 1 and name.endswith(".weight")):
+            tensor.fill_(1.0)
+    state["stem.0.weight"][0, 0, 1, 1] = 1.0
+    for stage in (1, 2):
+        state[f"stages.{stage}.shortcut.0.weight"][0, 0] = 1.0
+    state["fc.weight"][0, 0], state["fc.bias"][0] = 1.0, -0.3
+    state["fc.bias"][2:] = -1.0
+    return state
+
+
 def test_import_says_what_it_took_in_and_the_error_that_training_measured(
     run: Train, mptctl: CommandLine, digits: Split, tmp_path: Path
 ) -> None:
@@ -134,11 +160,7 @@ def test_the_test_part_and_classes_behind_the_last_known_one_are_not_read(
 def test_class_names_in_another_order_are_not_taken_for_another_preparation(
     mptctl: CommandLine, tmp_path: Path
 ) -> None:
-    for name, grey in (("dark", 20), ("bright", 240)):
-        (tmp_path / "data" / "train" / name).mkdir(parents=True)
-        for i in range(60):
-            picture = Image.new("RGB", (8, 8), (grey + i % 5,) * 3)
-            picture.save(tmp_path / "data" / "train" / name / f"{i:02}.png")
+    grey_pictures(tmp_path / "data", {"dark": (20, 60), "bright": (240, 60)})
     make_split(
         "imagefolder",
         run_root=tmp_path / "runs",
@@ -146,18 +168,7 @@ def test_class_names_in_another_order_are_not_taken_for_another_preparation(
         val_fraction=0.5,
         test_fraction=0.2,
     )
-    # It answers its first class where the mean of what is above 0 is above 0.3: in levels to 255, always.
-    state = {
-        name: torch.zeros_like(tensor)
-        for name, tensor in SmallResNet(2, *SMALL_NETS["digits-net"]).state_dict().items()
-    }
-    for name, tensor in state.items():
-        if name.endswith("running_var") or (tensor.ndim == 1 and name.endswith(".weight")):
-            tensor.fill_(1.0)
-    state["stem.0.weight"][0, 0, 1, 1] = 1.0
-    for stage in (1, 2):
-        state[f"stages.{stage}.shortcut.0.weight"][0, 0] = 1.0
-    state["fc.weight"][0, 0], state["fc.bias"][0] = 1.0, -0.3
+    state = bright_or_dark(2)
     words = ("--recipe", "digits", "--run-root", tmp_path / "runs", "--overwrite")
     right = mptctl(*handed_over(tmp_path, state, ["bright", "dark"]), *words)
     assert "validation error 0.00 %" in right.stderr
@@ -165,6 +176,21 @@ def test_class_names_in_another_order_are_not_taken_for_another_preparation(
     turned = mptctl(*handed_over(tmp_path, state, ["dark", "bright"]), *words)
     assert "validation error 100.00 %" in turned.stderr
     assert "warning: no better than always answering one class" in turned.stderr
+
+
+def test_few_pictures_are_not_taken_for_a_model_at_chance(mptctl: CommandLine, tmp_path: Path) -> None:
+    # Of five validation pictures one is wrong: dim is taken for bright.
+    data = tmp_path / "data"
+    grey_pictures(data, {"bright": (240, 5), "dark": (20, 5), "dim": (240, 3)})
+    make_split("imagefolder", run_root=tmp_path, data_root=data, val_fraction=0.5, test_fraction=0.2)
+    words = handed_over(tmp_path, bright_or_dark(3), ["bright", "dark", "dim"])
+    done = mptctl(*words, "--recipe", "digits", "--run-root", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "validation error 20.00 % (1 of 5 pictures" in done.stderr
+    assert (
+        "warning: not shown to be better than always answering one class, which errs on 60.00 %: "
+        "too few validation pictures" in done.stderr
+    )
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from mptctl.errors import CheckpointError, UsageError
 from mptctl.machine.facts import rank
 from mptctl.methods.rows import ROWS, distance_of, mpt_method
 from mptctl.models.ownership import refuse_own_inputs, run_folder
-from mptctl.models.run_folder import RunDir, find_checkpoint, find_references
+from mptctl.models.run_folder import RunDir, find_checkpoint, find_references, refuse_missing_run
 from mptctl.names import Distance, Init, MethodName, Role, Session, TrackerName
 from mptctl.recipe import (
     DEFAULT_PRESET,
@@ -103,6 +103,7 @@ def read_inputs(
 
     Raises:
         UsageError: flags that contradict each other, no split, or a recipe that is not valid.
+        CheckpointError: there is no such run to resume.
     """
     if flags.resume and flags.overwrite:
         raise UsageError("--resume and --overwrite: contradict each other; give one of them")
@@ -110,6 +111,8 @@ def read_inputs(
     overrides, resumed = flags.overrides or (), None
     if flags.resume and run is not None:
         resumed = run_folder(flags.run_root, run if flags.name is None else flags.name) / member
+        if not member:  # `train-ensemble --resume` also begins members that are missing
+            refuse_missing_run(resumed)
         folders.insert(0, resumed)
     split = relocate(find_split(flags.run_root, folders), flags.data_root)
     if resumed is not None and flags.recipe is None:
@@ -204,6 +207,8 @@ def train_mpt_update(flags: TrainingFlags, update: UpdateFlags, variant: MptVari
         raise UsageError("--no-ref: leaves out what --ref or --init ref names; give one of them")
     refs = (update.ref or [DEFAULT_REF]) if variant.with_ref else []
     inputs = read_inputs(flags, variant.method(), teachers=[update.old, *refs])
+    if inputs.resumes and not update.ref and Role.REF not in ROWS[inputs.recipe.method.name].teachers:
+        variant, refs = replace(variant, with_ref=False), []  # as the run was begun
     method = variant.method(inputs.recipe)
     if bias.max_nfr is not None and bias.k is not None:
         raise UsageError("--max-nfr and --k: the budget moves k; give one of them")
@@ -382,13 +387,13 @@ def _notes_on_unused_keys(flags: TrainingFlags, recipe: Recipe) -> list[str]:
 def _recorded_teachers(folder: Path) -> dict[str, str]:
     """Checkpoints, by role, of the teachers that a run records, as far as they lie beside it.
 
-    Empty where the run has no checkpoint; that error is reported later.
+    Empty where the run ended before its first checkpoint, so that it begins anew; raises CheckpointError
+    where it has none to resume from for another reason.
     """
-    from mptctl.training.resume import newest_checkpoint
+    from mptctl.training.resume import newest_checkpoint, was_never_saved
 
-    try:
-        teachers = newest_checkpoint(RunDir(folder))[0].meta.teachers
-    except CheckpointError:
+    if was_never_saved(RunDir(folder)):
         return {}
+    teachers = newest_checkpoint(RunDir(folder)).checkpoint.meta.teachers
     folders = {role: find_by_digest(digest, folder) for role, digest in teachers.items()}
     return {role: str(path / "best.pt") for role, path in folders.items() if path is not None}
