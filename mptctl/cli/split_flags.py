@@ -27,13 +27,14 @@ class SplitFlags:
     ]
     data_root: opt.DataRoot = None
     old_fraction: Annotated[
-        float,
+        float | None,
         typer.Option(
             "--old-fraction",
             metavar="PART",
-            help="Part of the classes that is old, rounded down; 1.0 is an update without new classes.",
+            help="Part of the classes that is old, rounded down; 1.0 is an update without new classes. "
+            "(default: 0.5)",
         ),
-    ] = 0.5
+    ] = None
     old_classes: Annotated[
         Path | None,
         typer.Option(

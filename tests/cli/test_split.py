@@ -82,6 +82,29 @@ def test_errors_are_one_line_with_the_exit_code_of_their_kind(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--old-classes", "{names}", "--old-fraction", "1.0"], "--old-fraction: --old-classes names"),
+        (["--old-classes", "{names}", "--old-fraction", "0.5"], "--old-fraction: --old-classes names"),
+        (["--old-classes", "{names}", "--order", "random"], "--order random: --old-classes names"),
+        (["--column", "label=x"], "--column: {folder} is no table"),
+        (["--label-key", "x"], "--label-key: {folder} has no tar shards"),
+    ],
+)
+def test_a_flag_without_effect_is_refused_in_one_line(
+    mptctl: CommandLine, folder: Path, tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    (tmp_path / "names.txt").write_text("class1\nclass2\n")
+    places = {"names": str(tmp_path / "names.txt"), "folder": str(folder)}
+    done = mptctl(
+        "split", folder, *(each.format(**places) for each in arguments), "--run-root", tmp_path / "runs"
+    )
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert words.format(**places) in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
 def test_bad_pictures_are_listed_or_kept_out(mptctl: CommandLine, tmp_path: Path) -> None:
     for part in ("train", "val"):
         for name in ("cat", "dog"):

@@ -44,6 +44,7 @@ def split_pictures(flags: SplitFlags) -> None:
     _check_outputs(flags)
     columns = opt.columns_by_role(flags.column, ROLES)
     place = find_place(flags.source, flags.data_root, flags.kind)
+    _refuse_unused_flags(flags, place)
     if place.description and not flags.as_json:
         typer.echo(f"{flags.source}: {place.description}", err=True)
     is_kept = (run_root / SPLIT_NAME).exists() and not flags.overwrite
@@ -80,6 +81,22 @@ def _check_outputs(flags: SplitFlags) -> None:
     outputs.check([each for each in inputs if each is not None], prints=flags.as_json)
 
 
+def _refuse_unused_flags(flags: SplitFlags, place: Place) -> None:
+    """Refuse flags that another flag or the kind of the source would leave without effect.
+
+    Raises:
+        UsageError: there is such a flag; the message names it.
+    """
+    if flags.old_classes is not None and flags.old_fraction is not None:
+        raise UsageError("--old-fraction: --old-classes names the old classes; leave one of the two out")
+    if flags.old_classes is not None and flags.order == "random":
+        raise UsageError("--order random: --old-classes names the old classes; leave one of the two out")
+    if flags.column and place.source != "table":
+        raise UsageError(f"--column: {flags.source} is no table of pictures; leave this flag out")
+    if flags.label_key is not None and place.source != "webdataset":
+        raise UsageError(f"--label-key: {flags.source} has no tar shards; leave this flag out")
+
+
 def _make_or_load(flags: SplitFlags, place: Place, columns: dict[str, str]) -> Split:
     """Make the split of a place, or load the one that is there; print bad pictures before the error on them.
 
@@ -98,7 +115,7 @@ def _make_or_load(flags: SplitFlags, place: Place, columns: dict[str, str]) -> S
                 columns=columns,
                 label_key=flags.label_key,
                 test_fraction=flags.test_fraction,
-                old_fraction=flags.old_fraction,
+                old_fraction=0.5 if flags.old_fraction is None else flags.old_fraction,
                 old_names=old_names,
                 order=flags.order,
                 seed=flags.seed,
