@@ -77,6 +77,27 @@ def test_pictures_in_tables_and_shards_are_predicted_as_those_in_folders(
         assert np.array_equal(answers[kind]["logits"], answers["folder"]["logits"])
 
 
+def test_a_copy_that_lacks_pictures_brings_a_warning(
+    mptctl: CommandLine, runs: Path, own_folder: Path, tmp_path: Path
+) -> None:
+    bad, copy = own_folder / "train" / "class0" / "000.jpg", tmp_path / "copy"
+    content = bad.read_bytes()
+    bad.write_text("no picture")
+    pack = ("pack", own_folder, copy)
+    assert mptctl(*pack).returncode == 4
+    words = ("predict", "mine", copy, "--out", tmp_path / "answers.npz", "--run-root", runs)
+    done = mptctl(*words)
+    assert done.returncode == 0, done.stderr
+    assert (
+        f"warning: {copy}: is an incomplete copy of {own_folder}, so pictures may be missing; " in done.stderr
+    )
+    bad.write_bytes(content)
+    assert mptctl(*pack).returncode == 0
+    assert "warning" not in mptctl(*words).stderr
+    (copy / "pack.json").write_text('{"complete": false}')  # of another program
+    assert "warning" not in mptctl(*words).stderr
+
+
 def test_with_labels_evaluate_takes_them(
     mptctl: CommandLine, runs: Path, pictures: Path, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -121,6 +122,36 @@ def test_row_08_ctrl_c_says_how_a_copy_goes_on(
     assert not list(out.rglob(".*.part"))
     assert run_forked(*words).returncode == 0
     assert whole(out) == copied
+
+
+def kill_before_complete(out: Path) -> Callable[[], None]:
+    """For `before`: SIGKILL when all pictures are there, before pack.json says that the copy is complete."""
+    renamed: list[str] = []
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "os.rename" and str(arguments[1]) == str(out / "pack.json"):
+            renamed.append(event)
+            if len(renamed) == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return lambda: sys.addaudithook(hook)
+
+
+@pytest.mark.parametrize(("to", "place"), [("folder", ""), ("shards", "*.tar")])
+def test_row_31_split_warns_of_a_copy_that_was_killed(
+    folder: Path, tmp_path: Path, to: str, place: str
+) -> None:
+    out = tmp_path / "copy"
+    pack = ("pack", folder, out, "--to", to)
+    split = ("split", out / place, "--run-root", tmp_path / "runs")
+    assert run_forked(*pack, before=kill_before_complete(out)).returncode == -signal.SIGKILL
+    for words in (split, (*split, "--json")):
+        done = run_forked(*words)
+        assert done.returncode == 0, done.stderr
+        assert f"warning: {out}: is an incomplete copy of {folder}, so pictures" in done.stderr
+        assert "pack command again, which goes on, then split with --overwrite\n" in done.stderr
+    assert run_forked(*pack).returncode == 0
+    assert "warning" not in run_forked(*split, "--overwrite").stderr
 
 
 def test_row_32_a_list_of_what_is_packed_that_cannot_be_closed_either(tmp_path: Path) -> None:

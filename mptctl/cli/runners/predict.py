@@ -9,6 +9,8 @@ import typer
 from mptctl.cli.messages import warn
 from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.data.derived_splits import find_place_kind
+from mptctl.data.listing.patterns import root_folder_of
+from mptctl.data.packing.records import warn_of_incomplete_copy
 from mptctl.data.picture_kinds import count_passed_over
 from mptctl.evaluation.reading.answers import ANSWERS, answers_writer
 from mptctl.models.run_folder import find_checkpoint
@@ -41,6 +43,7 @@ def predict_folder(
     # Missing inputs are reported before torch is imported, which takes seconds.
     find_checkpoint(run, session.run_root)
     kind = find_place_kind(folder.expanduser())
+    warn(warn_of_incomplete_copy(root_folder_of(str(folder.expanduser())), "then predict again"))
     from mptctl.inference.loaded import load_run
 
     model = load_run(run, session)

@@ -9,12 +9,14 @@ from pathlib import Path
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.cli.messages import warn
 from mptctl.cli.outputs import Outputs
 from mptctl.cli.show import show
 from mptctl.cli.split_flags import SplitFlags
 from mptctl.data.class_labels import choose_class_labels, label_classes, read_class_labels
 from mptctl.data.listing.image_folder import BadPictures, find_part_folders
 from mptctl.data.listing.table import ROLES
+from mptctl.data.packing.records import warn_of_incomplete_copy
 from mptctl.data.picture_kinds import find_passed_over
 from mptctl.data.places import Place, find_place
 from mptctl.data.split import Split, load_split, make_split
@@ -47,6 +49,8 @@ def split_pictures(flags: SplitFlags) -> None:
     _refuse_unused_flags(flags, place)
     if place.description and not flags.as_json:
         typer.echo(f"{flags.source}: {place.description}", err=True)
+    if place.root is not None:
+        warn(warn_of_incomplete_copy(place.root, "then split with --overwrite"))
     is_kept = (run_root / SPLIT_NAME).exists() and not flags.overwrite
     old_root = None
     if is_kept and flags.data_root is not None:

@@ -10,12 +10,14 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from mptctl.errors import DataError, UsageError
-from mptctl.files import PARTIAL, Model, replacing, storage_error
+from mptctl.errors import DataError, MptctlError, UsageError
+from mptctl.files import PARTIAL, Model, read_bounded, replacing, storage_error
 from mptctl.names import PackForm
 from mptctl.recipe import differences
 
 PACK_NAME, FILES_NAME = "pack.json", "pack-files.jsonl"
+# Bytes of pack.json at most.
+MOST_BYTES = 2**20
 # What was done with a picture; the fields of `Packed` explain each word.
 How = Literal["resized", "rewritten", "copied"]
 
@@ -118,6 +120,25 @@ def refuse_other_copy(out: Path, request: PackRequest) -> None:
     changed = [f"{key}: {was} -> {now}" for key, was, now in differences(before, request)]
     if changed:
         raise UsageError(f"{out}: holds another copy ({'; '.join(changed)}); name another folder")
+
+
+def warn_of_incomplete_copy(folder: Path, then: str) -> list[str]:
+    """Return a warning where a folder holds a copy that is not complete; else [], also without a copy.
+
+    Args:
+        folder: of the pictures.
+        then: what to do when the copy is complete, for the end of the warning.
+    """
+    try:
+        packed = Packed.model_validate_json(read_bounded(folder / PACK_NAME, MOST_BYTES, PACK_NAME))
+    except (OSError, MptctlError, ValidationError):
+        return []  # a file of another program
+    if packed.complete:
+        return []
+    return [
+        f"{folder}: is an incomplete copy of {packed.request.source}, so pictures may be missing; give its "
+        f"mptctl pack command again, which goes on, {then}"
+    ]
 
 
 def read_packed_files(out: Path) -> dict[str, PackedFile]:
