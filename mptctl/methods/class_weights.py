@@ -26,7 +26,7 @@ def compute_class_weights(
     Args:
         recipe: gives the weights by name, or a rule.
         names: (C,) classes of the model, in the order of its logits.
-        counts: (C,) training pictures of each class; 0 counts as 1.
+        counts: (C,) training pictures of each class. A class without any has the weight of one with 1.
 
     Returns:
         (C,) float32.
@@ -55,4 +55,4 @@ def compute_class_weights(
     n = np.maximum(counts, 1).astype(np.float64)
     # Cui et al., "Class-Balanced Loss Based on Effective Number of Samples" (CVPR 2019), Eq. 4.
     weights = 1 / n if given == "inverse" else (1 - EFFECTIVE_BETA) / (1 - EFFECTIVE_BETA**n)
-    return torch.from_numpy(weights * n.sum() / (weights * n).sum()).float()
+    return torch.from_numpy(weights * counts.sum() / (weights * counts).sum()).float()

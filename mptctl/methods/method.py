@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from mpt_kernels.reference import invert_normalizer, sum_rows
+from mpt_kernels.reference import compute_dtype, invert_normalizer, sum_rows
 from mpt_kernels.types import LossSettings, RowLosses
 from mptctl.names import KSchedule, Role
 
@@ -125,12 +125,14 @@ class Method(ABC):
             weight: (N,) weight of the first label; the second label has 1 - weight.
         """
         # Both labels in one call, since for a small batch starting an operation costs more than computing it.
-        twice = torch.cat([logits, logits])
+        # In the type of the loss, so that only the sum of both gradients is rounded to the logits' type.
+        wide = logits.to(compute_dtype(logits))
+        twice = torch.cat([wide, wide])
         labels, weights = torch.cat([target, other]), torch.cat([weight, 1 - weight])
         old, ref = (None if each is None else torch.cat([each, each]) for each in (old_logits, ref_logits))
         terms, grad = self.value_and_grad(twice, labels, old, ref, normalizer, weights)
         first, second = grad.chunk(2)
-        return terms, first + second
+        return terms, (first + second).to(logits.dtype)
 
     @abstractmethod
     def rows(

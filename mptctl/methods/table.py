@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from mpt_kernels.reference import lm_distance
 from mpt_kernels.types import LossSettings
 from mptctl.methods.autograd import AutogradMethod
 from mptctl.methods.criteria import CRITERIA, RowCriterion, criterion_from_recipe, with_margin
@@ -46,8 +47,8 @@ def topk_lm_distance(student: Tensor, teacher: Tensor, top_k: int) -> Tensor:
         raise ValueError(f"student {tuple(student.shape)} and teacher {tuple(teacher.shape)} differ in shape")
     num_classes = student.shape[1]
     largest = teacher.topk(min(top_k, num_classes), dim=1).indices
-    difference = student.gather(1, largest) - teacher.gather(1, largest)
-    return 0.5 * difference.square().sum(dim=1) / max(num_classes, 1)
+    distance = lm_distance(student.gather(1, largest), teacher.gather(1, largest), "sum")
+    return distance / max(num_classes, 1)
 
 
 def build_method(

@@ -29,6 +29,14 @@ def test_inverse_weights_give_each_class_the_same_sum_and_keep_the_mean() -> Non
     assert [w * n for w, n in zip(weights, COUNTS, strict=True)] == pytest.approx([125 / 3] * 3)
 
 
+def test_a_class_without_pictures_does_not_change_the_weights_of_the_others() -> None:
+    """By hand: three classes with pictures, 1 + 3 + 50 in all, have a third of 54 each."""
+    recipe = CriterionRecipe(class_weights="inverse")
+    weights = compute_class_weights(recipe, ["ant", "bee", "cat", "dog"], np.array([1, 3, 50, 0]))
+    assert weights is not None
+    assert weights.tolist() == pytest.approx([18, 6, 18 / 50, 18])
+
+
 def test_effective_weights_are_those_of_the_paper() -> None:
     weights = weights_of("effective")
     by_hand = [1 / sum(EFFECTIVE_BETA**i for i in range(n)) for n in COUNTS]  # Eq. 3: 1 + beta + beta^2 + ...

@@ -71,6 +71,18 @@ def test_a_row_of_one_label_is_what_it_was(variant: dict[str, Any]) -> None:
         assert float(term) == pytest.approx(float(plain[name]), rel=1e-14), name
 
 
+@pytest.mark.parametrize("variant", [{}, {"gate": "student-wrong"}], ids=str)
+def test_the_gradient_of_both_labels_is_rounded_once(variant: dict[str, Any]) -> None:
+    """With softmax 1/2 each, it is w (-1/2, 1/2) + (1 - w) (1/2, -1/2); alone, both round to 1/4 in bf16."""
+    small = 2.0**-12
+    z = torch.zeros(1, 2, dtype=torch.bfloat16)
+    method = build_method("mpt-kl", num_old=2, **variant)
+    labels, others, weight = torch.tensor([0]), torch.tensor([1]), torch.tensor([0.5 + small])
+    _, grad = method.mixture_value_and_grad(z, labels, others, weight, z, z, 1.0)
+    assert grad.dtype == torch.bfloat16
+    assert grad.tolist() == [[-small, small]]
+
+
 def test_the_answer_is_right_where_it_is_one_of_the_two_labels() -> None:
     z, labels, others, weight, old, ref = inputs()
     terms, _ = build_method("mpt-kl", num_old=OLD).mixture_value_and_grad(

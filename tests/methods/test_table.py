@@ -99,6 +99,17 @@ def test_topk_keeps_k_logits_of_each_sample_not_k_samples() -> None:
     assert distance.tolist() == pytest.approx(expected)
 
 
+def test_two_equal_infinities_among_the_topk_are_no_distance() -> None:
+    """By hand: (1 - 2)^2 / 2 / 3 to the reference, 0 to the old model; softmax (3/4, 1/4, 0)."""
+    infinity = float("inf")
+    logits = torch.tensor([[1.0, 1.0 - np.log(3), -infinity]], dtype=torch.float64)
+    ref = torch.tensor([[2.0, 1.0 - np.log(3), -infinity]], dtype=torch.float64)
+    method = build_method("elodi-topk", num_old=2, elodi_top_k=3)
+    terms, grad = method.value_and_grad(logits, torch.tensor([0]), logits[:, :2], ref)
+    assert terms["loss"].item() == pytest.approx(-np.log(3 / 4) + 0.4 / 6, rel=1e-12)
+    assert grad[0].tolist() == pytest.approx([3 / 4 - 1 - 0.4 / 3, 1 / 4, 0.0], rel=1e-12)
+
+
 def test_topk_of_at_least_all_classes_is_plain_matching() -> None:
     student, teacher = torch.randn(6, 5), torch.randn(6, 5)
     torch.testing.assert_close(
