@@ -154,8 +154,8 @@ def count_candidates(checkpoint: Checkpoint) -> int:
     if is_last_or_previous or checkpoint.meta.origin == "imported":
         return 1
     lines = read_metrics(RunDir(checkpoint.path.resolve().parent).metrics)
-    validated = [line.epoch for line in lines if line.event == "epoch"]
-    epochs = max(validated, default=recipe.optim.epochs)
+    # An epoch is validated twice where the run once ended in it and was then made longer.
+    epochs = sum(line.event == "epoch" for line in lines) or recipe.optim.epochs
     return max(1, epochs - first_best_epoch(recipe.method, epochs))
 
 

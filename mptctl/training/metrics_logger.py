@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -123,7 +124,7 @@ class MetricsLogger:
         self._write(
             MetricsLine(
                 event=event,
-                epoch=max(self.state.epoch, 1),
+                epoch=max(1, math.ceil(self.state.global_step / self.context.train.steps_per_epoch)),
                 step=self.state.global_step,
                 k=path.epochs[-1].k if path is not None else None,
                 **(validation.figures() if validation else {}),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,10 @@ import torch
 from mptctl.data.split import make_split
 from mptctl.inference.named_models import load_predictions
 from mptctl.models.checkpoint import load_checkpoint, save_checkpoint
-from mptctl.models.metrics_log import read_metrics
+from mptctl.models.metrics_log import MetricsLine, append_metrics, read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Session
+from mptctl.release.adjusting import count_candidates
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CommandLine, Log, short_recipe
@@ -97,6 +100,41 @@ def test_what_no_epoch_was_chosen_for_has_the_whole_level(
         done = mptctl("adjust", model, "--old", "old", *words)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["epochs"] == epochs
+
+
+NFR_BUDGET = {"name": "mpt-kl", "max_nfr": 20.0}
+LATE_ELODI = {"name": "elodi", "elodi_start_epoch": 2}
+
+
+@pytest.mark.parametrize(
+    ("steps", "method", "candidates"),
+    [
+        ((6, 12, 18), {}, 3),
+        ((6, 12, 14), {}, 3),  # optim.max_steps ends the run in its third epoch
+        ((6, 12, 14, 18), {}, 4),  # and was then raised
+        ((6, 12, 14), LATE_ELODI, 1),
+        ((6, 12, 18, 24, 27), NFR_BUDGET, 2),  # the last quarter of five epochs: the fourth and the fifth
+    ],
+)
+# Logs of earlier versions give a last epoch that was cut short the number of the one before.
+@pytest.mark.parametrize("rounded", [math.ceil, math.floor])
+def test_each_validation_that_could_have_been_the_best_is_a_candidate(
+    steps: tuple[int, ...],
+    method: dict[str, object],
+    candidates: int,
+    rounded: Callable[[float], int],
+    root: Path,
+    tmp_path: Path,
+) -> None:
+    source = load_checkpoint(root / "new" / "best.pt")
+    recipe = source.meta.recipe
+    recipe = recipe.model_copy(update={"method": recipe.method.model_copy(update=method)})
+    path = tmp_path / "best.pt"
+    save_checkpoint(path, source.meta.model_copy(update={"recipe": recipe}), source.model)
+    for step in steps:
+        line = MetricsLine(event="epoch", epoch=rounded(step / 6), step=step)
+        append_metrics(tmp_path / "metrics.jsonl", line)
+    assert count_candidates(load_checkpoint(path)) == candidates
 
 
 def test_a_model_that_unknown_pictures_trained_is_adjusted_with_a_warning(

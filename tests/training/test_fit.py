@@ -178,6 +178,7 @@ def test_a_trainer_takes_a_step_a_batch_and_one_more_to_validate(digits: Split, 
     run.context.train.close()
     assert events == [*((n, 0) for n in range(1, 13)), (12, 1), (13, 1), (14, 1), (14, 2)]
     assert (result.steps, result.epochs) == (14, 2)
+    assert [line.epoch for line in log.lines if line.event in ("epoch", "done")] == [1, 2, 2]
     train(RunRequest(recipe=recipe, split=digits, folder=tmp_path / "whole"), Log())
     assert same(result.run.last, tmp_path / "whole" / "last.pt")
 
