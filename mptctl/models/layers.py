@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from mptctl.errors import UsageError
 
-# Training steps in which DropBlock's rate rises to its full value (bl0/negative-margin.few-shot, MetaOptNet).
+# Optimizer steps in which DropBlock's rate rises to its full value (bl0/negative-margin.few-shot, MetaOptNet).
 RAMP_STEPS = 20 * 2000
 # Stages of a ResNet in which that code puts a DropBlock behind every block.
 STAGES = ("layer3", "layer4")
@@ -121,7 +121,8 @@ class DropBlock(nn.Module):
     """DropBlock (Ghiasi et al., NeurIPS 2018): sets squares at random places to 0 and scales up the rest.
 
     Args:
-        rate: part of a map to set to 0, from 0 to 1; the rate rises linearly from 0 in `RAMP_STEPS` steps.
+        rate: part of a map to set to 0, from 0 to 1; the rate rises linearly from 0 in `RAMP_STEPS`
+            optimizer steps, which `count_drop_block_step` counts.
         size: side of a square in places of the map; at most the map's side is used.
     """
 
@@ -134,10 +135,9 @@ class DropBlock(nn.Module):
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: (B, C, H, W) -> same shape; unchanged in evaluation. Each call in training counts as a step."""
+        """x: (B, C, H, W) -> same shape; unchanged in evaluation."""
         if not self.training:
             return x
-        self.steps += 1
         height, width = x.shape[2:]
         size = min(self.size, height, width)
         places = (height - size + 1) * (width - size + 1)
@@ -148,6 +148,13 @@ class DropBlock(nn.Module):
         corners = (draws < probability).to(x.dtype)
         kept = 1 - F.max_pool2d(F.pad(corners, [size - 1] * 4), size, stride=1)
         return x * kept * (kept.numel() / kept.sum().clamp(min=1))
+
+
+def count_drop_block_step(model: nn.Module) -> None:
+    """Count an optimizer step in each `DropBlock` that is in training, before the step's first forward pass."""
+    for module in model.modules():
+        if isinstance(module, DropBlock) and module.training:
+            module.steps += 1
 
 
 def insert_drop_block(model: nn.Module, arch: str, rate: float, size: int) -> None:

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from mptctl.data.loading.part import Batch
 from mptctl.machine.device import autocast
+from mptctl.models.layers import count_drop_block_step
 from mptctl.names import Role
 from mptctl.training.optimizer.optim import in_memory_order, set_learning_rate
 from mptctl.training.run import Student
@@ -29,6 +30,7 @@ def train_step(student: Student, batch: Batch, lr: float, normalizer: float) -> 
     """
     set_learning_rate(student.optimizer, lr)
     student.guard.before_forward()
+    count_drop_block_step(student.model)
     totals: dict[str, Tensor] = {}
     parts = batch.split_into(student.accumulate)
     for number, part in enumerate(parts, start=1):

@@ -20,7 +20,8 @@ from mptctl.models.layers import DropBlock
 from mptctl.models.networks import build_model
 from mptctl.names import METHOD_NAMES
 from mptctl.recipe import ModelRecipe, Recipe, load_recipe
-from tests.common import Train, short_recipe
+from mptctl.training.request import RunRequest
+from tests.common import Train, assert_same_run, short_recipe, train_until_killed
 
 
 def recipe(**keys: object) -> ModelRecipe:
@@ -178,6 +179,7 @@ def test_drop_block_leaves_out_squares_in_training_alone(monkeypatch: pytest.Mon
     monkeypatch.setattr(layers, "RAMP_STEPS", 1)
     torch.manual_seed(0)
     layer, x = DropBlock(0.2, 3), torch.ones(400, 2, 7, 7)
+    layers.count_drop_block_step(layer)
     assert layer.eval()(x) is x
     out = layer.train()(x)
     # The rest is scaled so that the mean stays; about a fifth is 0 (squares overlap, so a little less).
@@ -191,6 +193,19 @@ def test_drop_block_leaves_out_squares_in_training_alone(monkeypatch: pytest.Mon
     assert torch.autograd.gradcheck(
         lambda z: _seeded(layer, z), torch.randn(1, 2, 5, 5, dtype=torch.float64, requires_grad=True)
     )
+
+
+def test_drop_block_counts_optimizer_steps_not_pieces_also_after_a_kill(run: Train, digits: Split) -> None:
+    keys = ("model.arch=resnet18", "model.dropblock=0.5", "optim.accumulate=4", "optim.max_steps=3")
+    recipe = short_recipe(*keys, "runtime.checkpoint_every_steps=1")
+    whole, _ = run(recipe, "whole")
+    train_until_killed(RunRequest(recipe, digits, digits.run_root / "killed"), "checkpoint", 2)
+    resumed, _ = run(recipe, "killed", resume=True)
+    for result in (whole, resumed):
+        weights = load_checkpoint(result.run.last).model
+        counts = [int(tensor) for name, tensor in weights.items() if name.endswith("drop_block.steps")]
+        assert counts == [3, 3, 3, 3]
+    assert_same_run(resumed.run, whole.run)
 
 
 def _seeded(layer: nn.Module, x: Tensor) -> Tensor:
