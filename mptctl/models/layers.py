@@ -11,7 +11,8 @@ from torch.nn import functional as F
 
 from mptctl.errors import UsageError
 
-# Optimizer steps in which DropBlock's rate rises to its full value (bl0/negative-margin.few-shot, MetaOptNet).
+# Optimizer steps in which DropBlock's rate rises to its full value, as in the published code
+# (bl0/negative-margin.few-shot, MetaOptNet).
 RAMP_STEPS = 20 * 2000
 # Stages of a ResNet in which that code puts a DropBlock behind every block.
 STAGES = ("layer3", "layer4")
@@ -151,7 +152,7 @@ class DropBlock(nn.Module):
 
 
 def count_drop_block_step(model: nn.Module) -> None:
-    """Count an optimizer step in each `DropBlock` that is in training, before the step's first forward pass."""
+    """Count an optimizer step in each `DropBlock` in training mode, before the step's first forward pass."""
     for module in model.modules():
         if isinstance(module, DropBlock) and module.training:
             module.steps += 1

@@ -33,7 +33,10 @@ class OptimRecipe(Group):
         "optim.lr",
     )
     head_lr: float | None = Field(
-        None, gt=0, description="highest learning rate of the classifier; default: optim.lr"
+        None,
+        gt=0,
+        description="highest learning rate of the classifier, scaled to batch_size as optim.lr is and always "
+        "in the same proportion to it: a cosine ends at min_lr * head_lr / lr; default: optim.lr",
     )
     momentum: float = Field(0.9, ge=0, lt=1, description="momentum of SGD")
     weight_decay: float = Field(5e-4, ge=0, description="L2 penalty (SGD, Adam) or decoupled decay (AdamW)")

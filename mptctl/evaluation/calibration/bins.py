@@ -33,9 +33,9 @@ class Calibration(NamedTuple):
 def calibrate(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> Calibration:
     """Compute the calibration errors of one model's answers to at least one sample.
 
-    ECE and MCE use bins of equal width (Naeini et al. 2015), AECE bins of equal count (Nguyen and O'Connor
-    2015). A bin holds low < confidence <= high, and the first bin its lower edge, too: else the smallest
-    confidence would fall out of the adaptive bins, and if all confidences are equal, every sample.
+    ECE and MCE use bins of equal width (Naeini et al. 2015), AECE bins of about equal count (Nguyen and
+    O'Connor 2015). A bin holds low < confidence <= high, and the first bin its lower edge, too: else the
+    smallest confidence would fall out of the adaptive bins, and if all confidences are equal, every sample.
 
     >>> calibrate(np.array([1.0, 1.0]), np.array([True, False])).ece  # sure of both, and right of one
     0.5
@@ -52,8 +52,8 @@ def calibrate(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> Cali
             f"{int(np.isnan(confidence).sum())} confidences are NaN: look at the model's logits"
         )
     edges_of_equal_width = np.linspace(0, 1, BINS + 1)
-    # Interpolated between the sorted confidences, as in Nguyen and O'Connor's code, so that the bins share
-    # the samples evenly; the last edge is the largest confidence.
+    # Interpolated between the sorted confidences, as in torrvision/focal_calibration (Mukhoti et al. 2020),
+    # so that the bins share the samples about evenly; the last edge is the largest confidence.
     edges_of_equal_count = np.interp(
         np.linspace(0, confidence.size, BINS + 1), np.arange(confidence.size), np.sort(confidence)
     )
