@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -112,6 +114,19 @@ def epochs_without_gain(lines: Sequence[MetricsLine], first: int = 0) -> int:
     if not epochs:
         return 0
     return epochs[-1].epoch - min(epochs, key=lambda line: line.val_error or 0.0).epoch
+
+
+def planned_epochs(lines: Sequence[MetricsLine]) -> int:
+    """Number of epochs that a run plans, at least those that it validated; 0 if none was validated.
+
+    An epoch counts twice if it was validated twice: the run ended in its middle, and was made longer.
+    """
+    steps = [line.step for line in lines if line.event == "epoch"]
+    if not steps:
+        return 0
+    total_steps = max(line.total_steps or 0 for line in lines)
+    steps_per_epoch = max(later - earlier for earlier, later in pairwise([0, *steps]))
+    return max(len(steps), math.ceil(total_steps / max(1, steps_per_epoch)))
 
 
 def _validated_epochs(lines: Sequence[MetricsLine], first: int) -> list[MetricsLine]:

@@ -24,7 +24,7 @@ from mptctl.machine.facts import git_commit, versions
 from mptctl.methods.rows import first_best_epoch
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint, load_model
 from mptctl.models.heads import fold_into_head
-from mptctl.models.metrics_log import MetricsLine, read_metrics
+from mptctl.models.metrics_log import MetricsLine, planned_epochs, read_metrics
 from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
 from mptctl.models.records import Adjustment
 from mptctl.models.run_folder import RunDir, find_checkpoint
@@ -144,18 +144,18 @@ def _select(request: AdjustRequest, checkpoint: Checkpoint, samples: ValidationS
 def count_candidates(checkpoint: Checkpoint) -> int:
     """The number of epochs among which validation samples chose this checkpoint's epoch.
 
-    Validation samples choose ``best.pt``. They do not choose ``last.pt``, ``previous.pt`` or a model that was
-    trained elsewhere: the number is then 1. Without a log beside the checkpoint it is the largest number that
-    the recipe allows.
+    Validation samples choose ``best.pt`` among all planned epochs, and with ``optim.patience`` also the run's
+    end. They choose neither another ``last.pt`` or ``previous.pt`` nor a model trained elsewhere: the
+    number is then 1. Without a log beside the checkpoint it is the largest number that the recipe allows.
     """
     recipe = checkpoint.meta.recipe
     # Only last.pt and previous.pt hold the state from which --resume goes on.
     is_last_or_previous = checkpoint.training is not None
-    if is_last_or_previous or checkpoint.meta.origin == "imported":
+    has_planned_end = recipe.optim.patience is None
+    if (is_last_or_previous and has_planned_end) or checkpoint.meta.origin == "imported":
         return 1
     lines = read_metrics(RunDir(checkpoint.path.resolve().parent).metrics)
-    # An epoch is validated twice where the run once ended in it and was then made longer.
-    epochs = sum(line.event == "epoch" for line in lines) or recipe.optim.epochs
+    epochs = planned_epochs(lines) or recipe.optim.epochs
     return max(1, epochs - first_best_epoch(recipe.method, epochs))
 
 

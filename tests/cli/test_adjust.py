@@ -107,19 +107,23 @@ LATE_ELODI = {"name": "elodi", "elodi_start_epoch": 2}
 
 
 @pytest.mark.parametrize(
-    ("steps", "method", "candidates"),
+    ("steps", "planned", "method", "candidates"),
     [
-        ((6, 12, 18), {}, 3),
-        ((6, 12, 14), {}, 3),  # optim.max_steps ends the run in its third epoch
-        ((6, 12, 14, 18), {}, 4),  # and was then raised
-        ((6, 12, 14), LATE_ELODI, 1),
-        ((6, 12, 18, 24, 27), NFR_BUDGET, 2),  # the last quarter of five epochs: the fourth and the fifth
+        ((6, 12, 18), 18, {}, 3),
+        ((6, 12, 14), 14, {}, 3),  # optim.max_steps ends the run in its third epoch
+        ((6, 12, 14, 18), 18, {}, 4),  # and was then raised
+        ((4, 6, 12), 12, {}, 3),  # so in the first epoch
+        ((6, 12, 14), 14, LATE_ELODI, 1),
+        ((6, 12, 18, 24, 27), 27, NFR_BUDGET, 2),  # the last quarter of five epochs: the fourth and the fifth
+        ((6, 12, 18), 57, {}, 10),  # optim.patience ended it after 3 of 10 epochs
+        ((6, 12, 18), 57, LATE_ELODI, 8),
     ],
 )
 # Logs of earlier versions give a last epoch that was cut short the number of the one before.
 @pytest.mark.parametrize("rounded", [math.ceil, math.floor])
 def test_each_validation_that_could_have_been_the_best_is_a_candidate(
     steps: tuple[int, ...],
+    planned: int,
     method: dict[str, object],
     candidates: int,
     rounded: Callable[[float], int],
@@ -132,8 +136,9 @@ def test_each_validation_that_could_have_been_the_best_is_a_candidate(
     path = tmp_path / "best.pt"
     save_checkpoint(path, source.meta.model_copy(update={"recipe": recipe}), source.model)
     for step in steps:
-        line = MetricsLine(event="epoch", epoch=rounded(step / 6), step=step)
-        append_metrics(tmp_path / "metrics.jsonl", line)
+        for event, total in (("step", planned), ("epoch", None)):
+            line = MetricsLine(event=event, epoch=rounded(step / 6), step=step, total_steps=total)
+            append_metrics(tmp_path / "metrics.jsonl", line)
     assert count_candidates(load_checkpoint(path)) == candidates
 
 

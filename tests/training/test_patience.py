@@ -9,9 +9,10 @@ import pytest
 from mptctl.data.split import Split, make_split
 from mptctl.errors import UsageError
 from mptctl.models.checkpoint import load_checkpoint
-from mptctl.models.metrics_log import MetricsLine, epochs_without_gain, read_metrics
+from mptctl.models.metrics_log import MetricsLine, epochs_without_gain, planned_epochs, read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import load_recipe
+from mptctl.release.adjusting import count_candidates
 from mptctl.training.lockstep import train_in_lockstep
 from mptctl.training.observer import FitResult
 from mptctl.training.request import RunRequest
@@ -57,6 +58,10 @@ def test_a_run_out_of_patience_ends_and_resuming_it_trains_nothing(digits: Split
     assert epochs_without_gain(lines) == 2
     assert epochs_without_gain(epochs[:-1]) == 1
     assert ended.ended_after == len(epochs)
+    assert planned_epochs(lines) == 12
+    # Validation pictures chose best.pt among all epochs that were planned, and also where the run ended.
+    for name in ("best.pt", "last.pt"):
+        assert count_candidates(load_checkpoint(request.folder / name)) == 12
     again = train(RunRequest(request.recipe, digits, request.folder, resume=True), Log())
     assert (again.trained, again.ended_after, again.steps) == (0, len(epochs), ended.steps)
 
