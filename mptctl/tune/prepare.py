@@ -148,8 +148,8 @@ def _with_earlier_trials(report: TuneReport, path: Path) -> TuneReport:
         path: of the earlier ``trials.json``.
 
     Raises:
-        UsageError: there is no such file, it cannot be read, or the search had another recipe, split or
-            teachers.
+        UsageError: there is no such file, it cannot be read, the search had another recipe, split or
+            teachers, or it chose trials by their flips and this one has a limit on NFR.
     """
     try:
         earlier = TuneReport.model_validate_json(path.read_bytes())
@@ -157,6 +157,11 @@ def _with_earlier_trials(report: TuneReport, path: Path) -> TuneReport:
         raise UsageError(f"{path.parent}: nothing to resume; start without --resume") from None
     except (ValidationError, OSError) as error:
         raise UsageError(f"{path}: cannot be read ({one_line(error)[:80]}); use another --name") from error
+    if report.max_nfr is not None and (earlier.search == "optuna" or earlier.asha):
+        raise UsageError(
+            f"{path}: --search optuna or --asha chose its trials by the flips that --max-nfr is tested on, "
+            "so that no bound would hold; resume it without --max-nfr, or use another --name"
+        )
     # The method and k are settings of each trial.
     may_differ = {*list_changeable_keys(), "method.name", "method.k"}
     changes = [
@@ -177,4 +182,6 @@ def _with_earlier_trials(report: TuneReport, path: Path) -> TuneReport:
         trial if trial.status in ("done", "stopped") else trial.model_copy(update={"status": "waiting"})
         for trial in earlier.trials
     ]
-    return report.model_copy(update={"trials": trials})
+    # Kept for all later searches: these trials were chosen by their flips.
+    search = "optuna" if earlier.search == "optuna" else report.search
+    return report.model_copy(update={"trials": trials, "search": search, "asha": report.asha or earlier.asha})

@@ -1,0 +1,53 @@
+"""What a search takes from an earlier one that it resumes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mptctl.data.split import Split
+from mptctl.errors import UsageError
+from mptctl.evaluation.bias.choice import Budget
+from mptctl.tune.prepare import measure_baseline
+from mptctl.tune.request import TuneRequest
+from mptctl.tune.space import Axis
+from mptctl.tune.tune_report import TRIALS_NAME, TuneReport, write_report
+from tests.common import digits_with_teachers, short_recipe
+
+
+@pytest.fixture(scope="module")
+def split(tmp_path_factory: pytest.TempPathFactory) -> Split:
+    """A split of the digits with teachers beside it."""
+    return digits_with_teachers(tmp_path_factory.mktemp("prepare"), val_fraction=0.3, epochs=1)
+
+
+def begin(request: TuneRequest) -> TuneReport:
+    """Begin a search, and write its report as it is before the first trial."""
+    points = request.points() or [{"k": 1.0}]
+    with measure_baseline(request, points, lambda note: None, lambda what, done, total: None) as baseline:
+        write_report(request.folder, baseline.report)
+        return baseline.report
+
+
+@pytest.mark.parametrize(("search", "asha"), [("optuna", False), ("grid", True)])
+def test_a_budget_takes_no_trials_that_were_chosen_by_their_flips(
+    search: str, asha: bool, split: Split, tmp_path: Path
+) -> None:
+    old, ref = (split.run_root / name / "best.pt" for name in ("old", "ref"))
+    grid = TuneRequest(
+        short_recipe(method="mpt-kl"), split, tmp_path, old, (ref,), (Axis(name="k", values=(1.0, 4.0)),)
+    )
+    begin(replace(grid, search=search, asha=asha))
+    with_budget = replace(grid, budget=Budget(max_nfr=0.5), resume=True)
+    # A grid in between adds trials; those of the first search stay.
+    for between in (False, True):
+        if between:
+            begin(replace(grid, resume=True))
+        written = (tmp_path / TRIALS_NAME).read_bytes()
+        with pytest.raises(UsageError, match="--search optuna or --asha chose its trials by the flips"):
+            begin(with_budget)
+        assert (tmp_path / TRIALS_NAME).read_bytes() == written
+    begin(replace(with_budget, resume=False))
+    begin(with_budget)
