@@ -106,7 +106,7 @@ def plan_bias_control(
 
     Raises:
         UsageError: no old model, no validation picture of an old class, too few to show that the budget is
-            kept, or too few epochs.
+            kept, too few epochs, or a first k above `LARGEST_K`.
     """
     limit = nfr_budget(recipe)
     if limit is None:
@@ -124,6 +124,8 @@ def plan_bias_control(
             f"{flag}: moves k in the third quarter of the epochs, and {epochs} have none; set "
             f"optim.epochs to at least {LEAST_EPOCHS}, or give --k"
         )
+    if recipe.k > LARGEST_K:
+        raise UsageError(f"{flag}: keeps k within 0 and {LARGEST_K:g}, got {recipe.k:g}; lower method.k")
     # `adjust` will choose among the last epochs, and between two series of shifts (Bonferroni's correction).
     candidates = epochs - last_quarter_start(epochs)
     budget = Budget(limit, confidence=recipe.confidence, epochs=candidates)

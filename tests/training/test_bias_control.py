@@ -127,6 +127,15 @@ def test_a_budget_that_cannot_be_followed(
         plan_bias_control(budget(), samples, epochs, has_old_model=has_old_model)
 
 
+def test_a_run_does_not_begin_with_a_k_above_the_largest_that_it_is_moved_to() -> None:
+    control = plan_bias_control(budget(k=8.0), 100, 8, has_old_model=True)
+    assert control is not None
+    assert control.first == 8.0
+    with pytest.raises(UsageError, match=r"--max-nfr 5: .*got 8\.5; lower method\.k"):
+        plan_bias_control(budget(k=8.5), 100, 8, has_old_model=True)
+    assert plan_bias_control(budget(max_nfr=None, k=12.0), 100, 8, has_old_model=True) is None
+
+
 def test_a_schedule_of_k_contradicts_a_budget() -> None:
     with pytest.raises(UsageError, match=r"moves k itself; set method\.k_schedule to constant"):
         budget(k_schedule="linear-to-zero")
