@@ -104,7 +104,20 @@ def test_a_gate_file_gives_the_verdict(
 
 def test_a_limit_alone_is_enough_and_none_is_an_error(gate: Gate) -> None:
     assert gate(MAX_NFR="5") == (0, {"verdict": "pass", "nfr": "0.05"})
-    assert gate() == (2, {})
+    assert gate() == (2, {"verdict": "error"})
+
+
+@pytest.mark.parametrize("inputs", [{}, {"GATE": "broken.yaml"}])
+def test_a_second_use_in_a_job_publishes_nothing_of_the_first(
+    gate: Gate, tmp_path: Path, inputs: dict[str, str]
+) -> None:
+    gate(MAX_NFR="5")
+    (tmp_path / "summary.md").unlink()
+    (tmp_path / "broken.yaml").write_text("limits: [\n")
+    code, outputs = gate(**inputs)
+    assert (code, outputs["verdict"]) == (2, "error")
+    assert not (tmp_path / "summary.md").exists()
+    assert not (tmp_path / "gate" / "gate.md").exists()
 
 
 def test_a_damaged_file_is_no_verdict(gate: Gate) -> None:
