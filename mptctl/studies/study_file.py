@@ -16,6 +16,7 @@ from mptctl.errors import UsageError
 from mptctl.files.explained import explain, nearest
 from mptctl.files.model import Typed
 from mptctl.methods.rows import ROWS
+from mptctl.models.ownership import NOT_RUNS
 from mptctl.names import MethodName, Role
 from mptctl.recipe import Recipe, load_recipe
 from mptctl.recipe.reading import LIST_COMMAND, preset_folder, read_mapping
@@ -30,9 +31,9 @@ LARGEST_SEED = 2**31 - 100_000
 MOST_GENERATIONS = 20
 # Arbitrary: planning more takes too long, and nobody reads such a table.
 MOST_SEEDS, MOST_ROWS = 1_000, 1_000
-# Folders beside those of updates, whose names no update may have.
+# What else lies in the run root of the updates; none of them may have such a name.
 OLD, REF, ENSEMBLE = "old", "ref", "ensemble"
-TAKEN = (OLD, REF, ENSEMBLE, "cache")
+TAKEN = (OLD, REF, ENSEMBLE, *NOT_RUNS, "split.json")
 
 
 class RecipeChange(Typed):
@@ -174,12 +175,12 @@ class StudyFile(Typed):
                     f"split.{key}: {value}: generations say which classes are there; leave one of the two out"
                 )
         _refuse_twice("updates", [update.name for update in self.updates])
-        for update in self.updates:
-            if update.seeds is not None and not set(update.seeds) & set(self.seeds):
-                raise ValueError(
-                    f"updates: {update.name}: seeds: {update.seeds}: none of the study's, which are "
-                    f"{self.seeds}"
-                )
+        for key, rows in (("updates", self.updates), ("old_models", self.old_models or [])):
+            for row in rows:
+                if row.seeds is not None and not set(row.seeds) & set(self.seeds):
+                    raise ValueError(
+                        f"{key}: {row.name}: seeds: {row.seeds}: none of the study's, which are {self.seeds}"
+                    )
         with_ensemble = [update.name for update in self.updates if update.ref == ENSEMBLE]
         if with_ensemble and self.ensemble is None:
             raise ValueError(

@@ -105,6 +105,9 @@ def test_a_recipe_lies_beside_its_study(tmp_path: Path) -> None:
         (HEAD + "updates: [mpt-kl, {method: mpt-kl, set: {method.k: 1}}]", "mpt-kl stands there twice"),
         (HEAD + "updates: [{name: old, method: mpt-kl}]", "names no update"),
         (HEAD + "updates: [{name: a/b, method: mpt-kl}]", "names no update"),
+        (HEAD + "updates: [{name: wandb, method: mpt-kl}]", "'wandb' names no update"),
+        (HEAD + "updates: [{name: mlflow-files, method: mpt-kl}]", "'mlflow-files' names no update"),
+        (HEAD + "updates: [{name: split.json, method: mpt-kl}]", "'split.json' names no update"),
         (HEAD + "updates: [{method: elodi, ref: ensemble}]", "say ensemble: 8"),
         (HEAD + "updates: [elodi]\nensemble: 2", "no update has ref: ensemble"),
         (HEAD + "updates: [mpt-kl]\nseeds: [1, 1]", "seeds: 1"),
@@ -121,6 +124,10 @@ def test_a_recipe_lies_beside_its_study(tmp_path: Path) -> None:
         (
             HEAD + "updates: [{method: mpt-kl, seeds: [4]}]\nseeds: [1, 2]",
             "mpt-kl: seeds: .4.: none of the study's",
+        ),
+        (
+            HEAD + "old_models: [{name: ce}, {name: ls, seeds: [8]}]\nupdates: [mpt-kl]",
+            r"old_models: ls: seeds: \[8\]: none of the study's, which are \[1\]",
         ),
         (HEAD + OLDS + "updates: [{method: mpt-kl, old: c}]", "mpt-kl: old: c: no such old model"),
         (HEAD + OLDS + "updates: [{method: mpt-kl, old: ls}]", "mpt-kl: its old model ls has not all seeds"),
