@@ -18,7 +18,7 @@ from tests.forked import mptctl_process
 
 
 def test_the_whole_story_by_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(characters, "TRAIN_PER_CLASS", 40)
+    monkeypatch.setattr(characters, "TRAIN_PER_CLASS", 20)
     monkeypatch.setattr(characters, "TEST_PER_CLASS", 10)
     out = CliRunner().invoke(app, ["quickstart", "--run-root", str(tmp_path / "runs"), "--json"])
     assert out.exit_code == 0, out.output
@@ -27,8 +27,8 @@ def test_the_whole_story_by_the_command_line(tmp_path: Path, monkeypatch: pytest
     for row in result.rows:
         assert row.n_old == 310
         assert row.nfr == pytest.approx(row.negative_flips / row.n_old)
-        # An eighth of the pictures does not make a good model; guessing errs on 30 of 31 and 61 of 62.
-        assert row.er_old_classes < 0.7
+        # A sixteenth of the pictures does not make a good model; guessing errs on 30 of 31 and 61 of 62.
+        assert row.er_old_classes < 0.9
     # The old model flips nothing of its own, and knows none of the new half of the characters.
     assert result.rows[0].negative_flips == 0
     assert result.rows[0].er_all is None
