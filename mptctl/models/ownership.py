@@ -113,7 +113,8 @@ def run_folder(run_root: Path, name: str) -> Path:
         name: path relative to the run root; may have several parts, as in ``seed1/mpt-kl``.
 
     Raises:
-        UsageError: the name is empty, reserved, leads out of the run root, or through a link or a file.
+        UsageError: the name is empty, reserved, leads out of the run root, or through a link or a file; or
+            the run root is no folder.
     """
     path = Path(name)
     if not name.strip() or "\0" in name or path.is_absolute() or ".." in path.parts or not path.parts:
@@ -130,6 +131,9 @@ def run_folder(run_root: Path, name: str) -> Path:
             mode = folder.lstat().st_mode
         except FileNotFoundError:
             continue
+        except (NotADirectoryError, PermissionError) as error:
+            # Not the name, but the folder that it is looked for in.
+            raise UsageError(f"{folder.parent}: {error.strerror}; use another --run-root") from error
         except OSError as error:
             raise UsageError(f"--name {name!r}: {error.strerror}; use another --name") from error
         if stat.S_ISLNK(mode):

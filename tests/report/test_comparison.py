@@ -15,7 +15,7 @@ from pylatexenc.latex2text import LatexNodes2Text
 from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMacroNode, LatexWalker
 from rich.console import Console
 
-from mptctl.report.documents.comparison import marks_sentence, spread_text
+from mptctl.report.documents.comparison import conclusion, marks_sentence, spread_text
 from mptctl.report.documents.comparison_files import render_csv, write_comparison
 from mptctl.report.figures.trade_off import LETTERS, draw_trade_off
 from mptctl.report.media.svg import shorten
@@ -288,3 +288,22 @@ def test_differences_at_40_columns_and_which_rows_have_fewer_flips_is_said(
     found = held_against.model_copy(update={"rows": rows})
     lines = check_layout("compare-against", lambda console: print_comparison(found, console))
     assert "Fewer flips than no-treatment: mpt-kl; apart by no more than noise:" in " ".join(lines[80])
+
+
+def test_every_row_with_fewer_flips_with_more_and_within_noise_is_named(held_against: Comparison) -> None:
+    rows = {row.name: row for row in held_against.rows}
+    fewer, noise = rows["mpt-kl"], rows[ODD]
+    assert fewer.differences is not None
+    turned = fewer.differences["nfr"].model_copy(update={"low": 0.5, "high": 1.5})
+    more = fewer.model_copy(update={"differences": fewer.differences | {"nfr": turned}})
+    copies = [
+        row.model_copy(update={"name": f"{kind}-{copy}"})
+        for kind, row in (("fewer", fewer), ("more", more), ("noise", noise))
+        for copy in range(5)
+    ]
+    names = {kind: ", ".join(f"{kind}-{copy}" for copy in range(5)) for kind in ("fewer", "more", "noise")}
+    said = conclusion(held_against.model_copy(update={"rows": [rows["no-treatment"], *copies]}))
+    assert said == (
+        f"Fewer flips than no-treatment: {names['fewer']}; more: {names['more']}; "
+        f"apart by no more than noise: {names['noise']}."
+    )

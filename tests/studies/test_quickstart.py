@@ -56,6 +56,16 @@ def test_a_page_of_somebody_else_is_refused_before_anything_is_trained(
     assert [path.name for path in page.parent.iterdir()] == ["flips.html"]
 
 
+def test_a_file_for_a_run_root_is_answered_by_the_flag_that_quickstart_has(
+    tmp_path: Path, mptctl: CommandLine
+) -> None:
+    (tmp_path / "file").touch()
+    for run_root in (tmp_path / "file", tmp_path / "file" / "below"):
+        done = mptctl("quickstart", "--run-root", run_root)
+        assert done.returncode == 2
+        assert done.stderr == f"mptctl: {run_root}: Not a directory; use another --run-root\n"
+
+
 def test_a_difference_within_noise_is_called_that() -> None:
     one, other = np.zeros(100, bool), np.zeros(100, bool)
     one[:6], other[6:10] = True, True

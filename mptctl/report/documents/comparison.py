@@ -278,7 +278,7 @@ def _sides_sentence(comparison: Comparison, base: str) -> str:
     Empty where no row has an interval.
     """
     fewer, more, within_noise = list[str](), list[str](), list[str]()
-    # Lowest NFR first: of many names a sentence lists only the first.
+    # Lowest NFR first.
     for row in sorted(comparison.rows, key=lambda row: math.inf if row.nfr.mean is None else row.nfr.mean):
         difference = (row.differences or {}).get("nfr")
         if difference is None or difference.low is None or difference.high is None:
@@ -291,11 +291,11 @@ def _sides_sentence(comparison: Comparison, base: str) -> str:
             within_noise.append(_quoted_name(row))
     if not fewer + more + within_noise:
         return ""
-    sentence = f"Fewer flips than {base}{_at_error(comparison)}: {some(fewer) if fewer else 'none'}"
+    sentence = f"Fewer flips than {base}{_at_error(comparison)}: {', '.join(fewer) or 'none'}"
     if more:
-        sentence += f"; more: {some(more)}"
+        sentence += f"; more: {', '.join(more)}"
     if within_noise:
-        sentence += f"; apart by no more than {_noise_words(comparison)}: {some(within_noise)}"
+        sentence += f"; apart by no more than {_noise_words(comparison)}: {', '.join(within_noise)}"
     return f"{sentence}."
 
 
