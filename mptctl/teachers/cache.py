@@ -163,7 +163,7 @@ def _cache_key(role: Role, digests: dict[str, str], loader: Loader, recipe: Reci
         "layout": CACHE_VERSION,
         "role": role.value,
         "teachers": [digest for name, digest in digests.items() if role_of(name) is role],
-        "split": plan.split.fingerprint,
+        "split": [plan.split.fingerprint, plan.split.manifest.digest],
         "part": plan.part,
         "samples": plan.num_samples,
         "seed": plan.seed if plan.train else None,

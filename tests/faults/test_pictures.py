@@ -107,6 +107,31 @@ def test_row_17_a_file_that_changes_after_split_is_named(
         list(loader_of(split, kind).epoch(0))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_row_17_pictures_replaced_at_the_same_size_and_split_again_are_read_anew(
+    tmp_path: Path, loader_of: MakeLoader, kind: str
+) -> None:
+    def seen_of_inverted(inverted: bool) -> torch.Tensor:
+        for number, part in enumerate(("train", "val")):
+            (tmp_path / "data" / part / "one").mkdir(parents=True, exist_ok=True)
+            picture = np.asarray(smooth_picture(SIDE, SIDE, number))
+            file = tmp_path / "data" / part / "one" / "0.bmp"
+            Image.fromarray(255 - picture if inverted else picture).save(file)
+        split = make_split(
+            "imagefolder",
+            run_root=tmp_path / "runs",
+            data_root=tmp_path / "data",
+            val_fraction=0.0,
+            old_fraction=1.0,
+            overwrite=True,
+        )
+        loader = loader_of(split, kind, part="test", train=False, image_size=SIDE)
+        return levels(loader, next(iter(loader.epoch(0))).images)
+
+    before, after = seen_of_inverted(False), seen_of_inverted(True)
+    torch.testing.assert_close(after, 255 - before, atol=0.01, rtol=0)
+
+
 # DALI is known to end the process on such files, and torchvision on damaged PNG files. Their size and time are as
 # before, so that they pass for unchanged: what is left is to survive, to name the file, and to go on afterwards.
 def read_damaged(root: Path, kind: str, said: Path) -> None:

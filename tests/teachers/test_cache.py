@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
-from mptctl.data.split import Split
+from mptctl.data.split import Split, make_split
 from mptctl.names import Role
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import short_recipe
+from tests.common import short_recipe, smooth_picture
 from tests.teachers.conftest import BOTH, OLD, cached, files, opened, update
 
 
@@ -132,6 +135,34 @@ def test_another_teacher_has_another_answer(split: Split) -> None:
     other, teachers, _ = opened(split, short_recipe())
     other.logits(batch, BOTH)
     assert teachers.computed == 1  # the reference; the old model is the same
+
+
+def test_pictures_replaced_at_the_same_size_have_another_answer(tmp_path: Path) -> None:
+    def split_of_inverted(inverted: bool) -> Split:
+        for number, part in enumerate(("train",) * 128 + ("val",) * 2):
+            file = tmp_path / "data" / part / f"class{number % 2}" / f"{number}.bmp"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            picture = np.asarray(smooth_picture(8, 8, number))
+            Image.fromarray(255 - picture if inverted else picture).save(file)
+        runs, data = tmp_path / "runs", tmp_path / "data"
+        return make_split("imagefolder", run_root=runs, data_root=data, val_fraction=0.0, overwrite=True)
+
+    split, recipe = split_of_inverted(False), short_recipe("optim.max_steps=2")
+    for name, only_old in (("old", True), ("ref", False)):
+        train(RunRequest(recipe, split, split.run_root / name, only_old_classes=only_old), Observer())
+    source, _, loader = opened(split, recipe)
+    source.logits(next(iter(loader.epoch(0))), OLD)
+    replaced = split_of_inverted(True)
+    assert replaced.fingerprint == split.fingerprint
+    other, teachers, loader = opened(replaced, recipe)
+    batch = next(iter(loader.epoch(0)))
+    kept, expected = other.logits(batch, OLD)[Role.OLD], teachers.teachers.logits(batch, OLD)[Role.OLD]
+    torch.testing.assert_close(kept, expected, rtol=2**-10, atol=1e-6)
+    assert teachers.computed == 1
+    copied = Path(shutil.copytree(tmp_path / "data", tmp_path / "copied"))  # with the same times
+    again, others, loader = opened(replaced.moved_to(copied), recipe)
+    again.logits(next(iter(loader.epoch(0))), OLD)
+    assert others.computed == 0
 
 
 def test_a_batch_of_another_plan_is_refused(split: Split) -> None:

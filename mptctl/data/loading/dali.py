@@ -215,7 +215,8 @@ class DaliMixedLoader(DaliLoader):
 def _rewrite_nonstandard(plan: LoadPlan, cache_dir: Path) -> dict[int, str]:
     """Write pictures that decoders disagree on, as Pillow reads them, to PNG files for DALI.
 
-    Of ImageNet's 1.28 million pictures these are about two dozen. A file that exists is not written again.
+    Of ImageNet's 1.28 million pictures these are about two dozen. A file that exists is not written again;
+    those of replaced pictures have another folder.
 
     Args:
         plan: which pictures.
@@ -226,7 +227,7 @@ def _rewrite_nonstandard(plan: LoadPlan, cache_dir: Path) -> dict[int, str]:
     """
     manifest, substitutes = plan.split.manifest, {}
     for row in plan.indices[manifest.kinds[plan.indices] == NONSTANDARD].tolist():
-        path = cache_dir / f"odd-{manifest.fingerprint[:16]}" / f"{row}.png"
+        path = cache_dir / f"odd-{manifest.digest[:16]}" / f"{row}.png"
         if not path.exists():
             manifest.check_unchanged(np.array([row]))
             picture = decode_row(manifest, row).numpy()
