@@ -77,7 +77,9 @@ class ComparisonRow(Model):
     )
     cost_parts: Cost = Field(description="what the cost is made of")
     parameters: int = Field(description="of the model, at inference")
-    best: list[Column] = Field(description="rates of which the row has the lowest mean")
+    best: list[Column] = Field(
+        description="rates of which the row has the lowest mean of the rows with most seeds"
+    )
     within_noise_of_best: list[Column] = Field(
         description="rates in which it is not the best and differs from the best by no more than noise"
     )

@@ -91,6 +91,33 @@ def test_with_one_seed_it_says_that_samples_alone_were_drawn(tmp_path: Path) -> 
     assert "±" not in printed(comparison).split("\n\n")[0]
 
 
+def test_the_best_of_the_rows_with_most_seeds_is_not_called_the_best_of_all(tmp_path: Path) -> None:
+    strengths_of_seeds = {
+        1: {"no-treatment": 2.0, "pct-kl": 3.0, "mpt-kl": 1.0},
+        2: {"no-treatment": 2.0, "pct-kl": 3.0},
+        3: {"no-treatment": 2.0},
+    }
+    for seed, strengths in strengths_of_seeds.items():
+        made_seed(tmp_path / str(seed), seed, strengths)
+    found = compare_runs([tmp_path])
+    rows = {row.name: row for row in found.rows}
+    assert "nfr" in rows["no-treatment"].best
+    text, which = " ".join(printed(found).split()), "of the rows with all 3 seeds"
+    assert f"Least NFR {which}: no-treatment, " in text
+    assert f"* is the best {which}, ~ is within noise" in text
+    for other_form in (comparison_markdown(found), comparison_page(found), comparison_latex(found)):
+        assert f"is the best {which}, " in " ".join(other_form.split())
+        assert "best of its column" not in other_form
+    assert f"Lowest NFR {which}: no-treatment" in comparison_page(found)
+    # No row has all three.
+    two_seeds = rows["no-treatment"].model_copy(update={"seeds": [2, 3]})
+    fewer = found.model_copy(update={"rows": [two_seeds, rows["pct-kl"]]})
+    assert "Least NFR of the rows with most seeds: no-treatment, " in printed(fewer)
+    # A row with fewer seeds has a higher mean.
+    worse = found.model_copy(update={"rows": [rows["no-treatment"], rows["mpt-kl"]]})
+    assert "Least NFR: no-treatment, " in printed(worse)
+
+
 def test_csv_is_read_back_to_the_same_numbers(comparison: Comparison) -> None:
     lines = list(csv.DictReader(io.StringIO(render_csv(comparison))))
     assert [line["name"] for line in lines] == [row.name for row in comparison.rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from mptctl.errors import some
 from mptctl.report.media.document import (
@@ -18,7 +19,7 @@ from mptctl.report.media.document import (
     notes,
 )
 from mptctl.report.media.numbers import NOT_DEFINED, number
-from mptctl.studies.comparison import BIAS_ROW, CalibrationRow, Comparison, ComparisonRow, Spread
+from mptctl.studies.comparison import BIAS_ROW, COLUMNS, CalibrationRow, Comparison, ComparisonRow, Spread
 from mptctl.studies.comparison import Column as Rate
 from mptctl.studies.updates import PART_NAMES
 
@@ -198,7 +199,9 @@ def _title(comparison: Comparison) -> str:
     best = [row for row in comparison.rows if "nfr" in row.best]
     has_sections = len({row.section for row in comparison.rows}) > 1
     names = dict.fromkeys(f"{row.name} ({row.section})" if has_sections else row.name for row in best)
-    return f"Lowest NFR{_at_error(comparison)}: {' and '.join(names)}" if best else "Comparison"
+    if not best:
+        return "Comparison"
+    return f"Lowest NFR{_rows_ranked(comparison, ['nfr'])}{_at_error(comparison)}: {' and '.join(names)}"
 
 
 def spread_text(spread: Spread, digits: int = 2) -> str:
@@ -215,6 +218,25 @@ def _row_notes(comparison: Comparison, row: ComparisonRow) -> tuple[str, ...]:
     if len(row.seeds) < _most_seeds(comparison):
         row_notes.append(seeds_text(len(row.seeds)))
     return tuple(row_notes)
+
+
+def _rows_ranked(comparison: Comparison, rates: Sequence[Rate]) -> str:
+    """The rows that a best one is the best of, as part of a sentence on some rates.
+
+    Empty where it is the best of all: where no row with fewer seeds has a lower mean.
+    """
+    best = [(row, rate) for row in comparison.rows for rate in rates if rate in row.best]
+    if not any(_has_lower_mean(row, of, rate) for of, rate in best for row in comparison.rows):
+        return ""
+    count = len({seed for row in comparison.rows for seed in row.seeds})
+    have_all = all(len(row.seeds) == count for row, _ in best)
+    return f" of the rows with {f'all {seeds_text(count)}' if have_all else 'most seeds'}"
+
+
+def _has_lower_mean(row: ComparisonRow, other: ComparisonRow, rate: Rate) -> bool:
+    """Tells whether a row has a lower mean of a rate than another row of its section."""
+    mean, other_mean = getattr(row, rate).mean, getattr(other, rate).mean
+    return row.section == other.section and None not in (mean, other_mean) and mean < other_mean
 
 
 def _most_seeds(comparison: Comparison) -> int:
@@ -234,15 +256,16 @@ def parameters_text(row: ComparisonRow) -> str:
 
 
 def marks_sentence(comparison: Comparison) -> str:
-    """The meaning of marks and columns, short enough for two lines of 80 characters."""
+    """The meaning of marks and columns, in two lines of 80 characters, or three where rows lack seeds."""
     level = f"{100 * comparison.noise.level:g} %"
     noise = f"noise ({level} interval contains zero)"
     rates = f"mean ± SD of {seeds_text(_most_seeds(comparison))}"
     if comparison.noise.over == "samples":
         noise = f"sampling noise ({level}; one seed a row)"
         rates = "of one seed"
+    best = f"the best{_rows_ranked(comparison, COLUMNS) or ' of its column'}"
     return (
-        f"{BEST} is the best of its column, {NOISE} is within {noise}. In %, {rates}, on "
+        f"{BEST} is {best}, {NOISE} is within {noise}. In %, {rates}, on "
         f"{PART_NAMES[comparison.part]} samples; cost 1 is one plain training."
     )
 
@@ -262,7 +285,8 @@ def conclusion(comparison: Comparison) -> str:
     if not best:
         return ""
     best_names = " and ".join(map(_quoted_name, best))
-    sentence = f"Least NFR{_at_error(comparison)}: {best_names}, {spread_text(best[0].nfr)} %"
+    least = f"Least NFR{_rows_ranked(comparison, ['nfr'])}{_at_error(comparison)}"
+    sentence = f"{least}: {best_names}, {spread_text(best[0].nfr)} %"
     if comparison.equal_error is not None:
         sentence += f" (error on {PART_NAMES[comparison.part]} samples {spread_text(best[0].er_all)} %)"
     near = [_quoted_name(row) for row in comparison.rows if "nfr" in row.within_noise_of_best]
