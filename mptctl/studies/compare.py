@@ -42,6 +42,8 @@ from mptctl.studies.groups import (
     group_updates,
     notes_on_missing_seeds,
     notes_on_old_models,
+    notes_on_units_of_cost,
+    plain_by_replicate,
     refuse_other_splits,
     refuse_unknown_row,
     row_of_name,
@@ -124,7 +126,7 @@ def compare_runs(
         members = [group for group in groups if group.section == section]
         shifted = shift_updates(members, equal_error, shift)
         members = shifted.groups
-        notes += [*notes_on_missing_seeds(members), *_notes_on_units_of_cost(members), *shifted.notes]
+        notes += [*notes_on_missing_seeds(members), *notes_on_units_of_cost(members), *shifted.notes]
         if not members:
             continue
         if shifted.rival is not None:
@@ -163,7 +165,7 @@ def _build_section(
         base: the row to which differences are given; None: no differences.
         all_shifted: every update is shifted to the error of one row.
     """
-    plain = _plain_by_replicate(groups)
+    plain = plain_by_replicate(groups)
     rows = [_build_row(group, plain, by, all_shifted) for group in groups]
     redrawn = redraw_groups(groups)
     marks = _find_best(rows, groups, redrawn)
@@ -217,28 +219,6 @@ def _find_best(
             if differences is not None and is_noise(differences[column]):
                 marks[i].within_noise.append(column)
     return marks
-
-
-def _plain_by_replicate(groups: Sequence[Group]) -> dict[tuple[str, int], Update]:
-    """The first plain update of each split and seed, in whose own work costs are counted."""
-    plain: dict[tuple[str, int], Update] = {}
-    for group in groups:
-        if group.is_plain:
-            for update in group.updates:
-                plain.setdefault(update.replicate, update)
-    return plain
-
-
-def _notes_on_units_of_cost(groups: Sequence[Group]) -> list[str]:
-    """A note on rows with seeds that have no plain update, whose costs have another unit; none otherwise."""
-    plain = _plain_by_replicate(groups)
-    names = [group.name for group in groups if any(u.replicate not in plain for u in group.updates)]
-    if not names:
-        return []
-    return [
-        f"cost 1 of {', '.join(names)} is the row's own training without teachers, since no plain training "
-        "(no-treatment) of its seed is among these runs; name that too"
-    ]
 
 
 def _build_row(

@@ -235,6 +235,38 @@ def notes_on_missing_seeds(groups: Sequence[Group]) -> list[str]:
     return [f"of {len(seeds)} seeds some rows have fewer, and are not called the best: {', '.join(short)}"]
 
 
+def plain_by_replicate(groups: Sequence[Group]) -> dict[tuple[str, int], Update]:
+    """The plain update of each split and seed in whose own work costs are counted, all of one setting.
+
+    Of plain rows with other settings, such as more epochs, the first gives the unit.
+    """
+    plain_rows = [group for group in groups if group.is_plain]
+    plain: dict[tuple[str, int], Update] = {}
+    for group in plain_rows:
+        if settings_of(group.updates[0].run) == settings_of(plain_rows[0].updates[0].run):
+            for update in group.updates:
+                plain.setdefault(update.replicate, update)
+    return plain
+
+
+def notes_on_units_of_cost(groups: Sequence[Group]) -> list[str]:
+    """A note on rows with seeds that have no plain update, whose costs have another unit; none otherwise."""
+    plain = plain_by_replicate(groups)
+    names, seeds = list[str](), set[int]()
+    for group in groups:
+        without = {u.run.recipe.runtime.seed for u in group.updates if u.replicate not in plain}
+        if without:
+            names.append(group.name)
+            seeds |= without
+    if not names:
+        return []
+    plain_name = next((group.name for group in groups if group.is_plain), PLAIN)
+    return [
+        f"cost 1 of {', '.join(names)} is the row's own training without teachers, since no plain training "
+        f"({plain_name}) of seed {', '.join(map(str, sorted(seeds)))} is among these runs; name that too"
+    ]
+
+
 def _name_splits(updates: Sequence[Update]) -> dict[str, str]:
     """Name the splits of a table, by their fingerprints.
 

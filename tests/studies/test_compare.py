@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from mptctl.inference.named_models import load_predictions
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.names import Session
 from mptctl.studies.answers import run_answers
-from mptctl.studies.answers_file import PartAnswers, no_answers
+from mptctl.studies.answers_file import PartAnswers, no_answers, write_answers
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.comparison import BIAS_ROW, Comparison, ComparisonRow
 from tests.common import CommandLine, Train, short_recipe
@@ -30,6 +31,7 @@ from tests.studies.made_runs import (
     made_part,
     made_run,
     made_seed,
+    random_part,
 )
 
 EXACT = 1e-12
@@ -169,6 +171,30 @@ def test_a_cost_that_is_not_counted_in_plain_trainings_is_said(tmp_path: Path) -
         "cost 1 of mpt-kl is the row's own training without teachers, since no plain training"
     )
     assert row(alone, "mpt-kl").cost_parts.own == 1.0
+
+
+def test_costs_of_a_row_are_in_units_of_one_plain_row_and_other_seeds_are_said(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for seed in (1, 2, 3):
+        runs = made_seed(tmp_path / str(seed), seed, {"no-treatment": 2.0, "mpt-kl": 3.0})
+        test, val = (random_part(rng, part.label, 2.0) for part in (runs["old"].test, runs["old"].val))
+        longer = made_run(
+            tmp_path / str(seed) / "no-treatment-long", "no-treatment", seed, test, val,
+            settings={"optim.epochs": 48},
+        )  # fmt: skip
+        work = longer.head.work.model_copy(update={"pictures": 3 * longer.head.work.pictures})
+        write_answers(replace(longer, head=longer.head.model_copy(update={"work": work})))
+    whole = compare_runs([tmp_path])
+    assert row(whole, "no-treatment-long").cost == 3.0
+    assert not any("cost 1" in note for note in whole.notes)
+    shutil.rmtree(tmp_path / "3" / "no-treatment")
+    found = compare_runs([tmp_path])
+    assert row(found, "mpt-kl").cost == row(whole, "mpt-kl").cost
+    (note,) = (note for note in found.notes if "cost 1" in note)
+    assert note == (
+        "cost 1 of no-treatment-long, mpt-kl is the row's own training without teachers, since no plain "
+        "training (no-treatment) of seed 3 is among these runs; name that too"
+    )
 
 
 def test_of_several_seeds_means_deviations_and_an_ensemble_are_as_pandas_finds_them(tmp_path: Path) -> None:
