@@ -99,7 +99,7 @@ def compare_runs(
 
     Raises:
         CheckpointError: there is no update, an old model is missing, or splits differ.
-        UsageError: ``old`` together with ``by="old"``; or no row, or several, have the given name.
+        UsageError: ``old`` together with ``by="old"``; or no row has the given name.
         DataError: see `run_answers`; or there is no validation part for ``equal_error``.
         NonFiniteError: see `run_answers`.
     """
@@ -132,7 +132,7 @@ def compare_runs(
         if shifted.rival is not None:
             rival_of_section[section or "all"] = shifted.rival
         most_seeds = max(most_seeds, *(len(group.updates) for group in members))
-        base = None if against is None else row_of_name("--against", members, against)
+        base = None if against is None else row_of_name(members, against)
         if against is not None and base is None:
             notes.append(f"{section or 'the table'}: no differences: it has no row {against}")
         rows += _build_section(members, by, base, all_shifted=all_shifted)

@@ -148,7 +148,11 @@ def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
     sections = list(dict.fromkeys(group.section for group in groups))
     if by == "split":
         sections.sort(key=lambda section: section or "")
-    return sorted(groups, key=lambda g: (sections.index(g.section), METHOD_NAMES.index(g.method), g.name))
+    named = []
+    for section in sections:
+        members = _name_apart([group for group in groups if group.section == section])
+        named += sorted(members, key=lambda group: (METHOD_NAMES.index(group.method), group.name))
+    return named
 
 
 def _by_old_model(updates: Sequence[Update]) -> list[list[Update]]:
@@ -174,6 +178,14 @@ def _name_rows(parts: Sequence[Sequence[Update]]) -> list[str]:
     titles = [_name_of_row(updates) for updates in parts]
     with_old_models = _with_endings(titles, [_old_model_ending(updates) for updates in parts])
     return _with_endings(with_old_models, [f", {updates[0].run.folder.parent}" for updates in parts])
+
+
+def _name_apart(groups: Sequence[Group]) -> list[Group]:
+    """Add to equal names of rows of a section the name of their first run, or else its folder."""
+    folders = [group.updates[0].run.folder for group in groups]
+    names = _with_endings([group.name for group in groups], [f" ({folder.name})" for folder in folders])
+    names = _with_endings(names, [f" ({folder.parent})" for folder in folders])
+    return [group._replace(name=name) for group, name in zip(groups, names, strict=True)]
 
 
 def _name_of_row(updates: Sequence[Update]) -> str:
@@ -220,7 +232,7 @@ def _has_seed_twice(updates: Sequence[Update]) -> bool:
 
 def notes_on_old_models(groups: Sequence[Group]) -> list[str]:
     """A note on rows of the same settings that replace different old models; no note where there are none."""
-    names = [group.name for group in groups if group.name.endswith(_old_model_ending(group.updates))]
+    names = [group.name for group in groups if _old_model_ending(group.updates) in group.name]
     if not names:
         return []
     return [f"{'; '.join(names)}: runs that replace other old models are no seeds of one row"]
@@ -309,28 +321,19 @@ def refuse_unknown_row(flag: str, name: str, names: Sequence[str]) -> None:
     """Refuse a name, given by a flag, that no row has.
 
     Raises:
-        UsageError: ``name`` is not in ``names``; the message suggests the nearest one.
+        UsageError: ``name`` is not in ``names``; the message lists the rows that shared it until
+            `group_updates` named them apart, or else suggests the nearest one.
     """
+    shared = [each for each in dict.fromkeys(names) if each.startswith(f"{name} (")]
+    if name not in names and shared:
+        raise UsageError(
+            f"{flag} {name}: {len(shared)} rows of other settings have that name; give one in full: "
+            f"{', '.join(shared)}"
+        )
     if name not in names:
         raise UsageError(f"{flag} {name}: no such row{nearest(name, names)}")
 
 
-def row_of_name(flag: str, groups: Sequence[Group], name: str) -> Group | None:
-    """Find the row of a name in a section; None where the section has no such row.
-
-    Args:
-        flag: the flag that names the row, for the message.
-        groups: of one section of the table.
-        name: of the row.
-
-    Raises:
-        UsageError: several rows have that name.
-    """
-    named = [group for group in groups if group.name == name]
-    if len(named) > 1:
-        folders = ", ".join(str(group.updates[0].run.folder) for group in named)
-        raise UsageError(
-            f"{flag} {name}: {len(named)} rows of other settings have that name ({folders}); name folders "
-            "that hold one of them"
-        )
-    return named[0] if named else None
+def row_of_name(groups: Sequence[Group], name: str) -> Group | None:
+    """Find the row of a name in a section; None where the section has no such row."""
+    return next((group for group in groups if group.name == name), None)

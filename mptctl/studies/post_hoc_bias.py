@@ -43,7 +43,7 @@ def shift_updates(groups: Sequence[Group], name: str | None, shift: Shift) -> Sh
             update is added.
 
     Raises:
-        UsageError, DataError: see `at_equal_error`.
+        DataError: see `at_equal_error`.
     """
     if name is None or shift == "plain":
         return add_shifted_plain(groups, name)
@@ -66,7 +66,7 @@ def add_shifted_plain(groups: Sequence[Group], name: str | None) -> ShiftedRows:
     if name is None:
         rivals = [group for group in groups if group.method.startswith("mpt")]
     else:
-        named = row_of_name("--equal-error", groups, name)
+        named = row_of_name(groups, name)
         rivals = [named] if named is not None else []
     if not rivals or not plain_rows or not _has_new_classes(plain_rows[0]):
         missing = f"no row “{BIAS_ROW}”: it needs new classes, a plain update and the row {name}"
@@ -173,10 +173,9 @@ def at_equal_error(groups: Sequence[Group], name: str) -> ShiftedRows:
         has no such row.
 
     Raises:
-        UsageError: several rows have that name.
         DataError: there is no validation part to choose a bias on.
     """
-    target = row_of_name("--equal-error", groups, name)
+    target = row_of_name(groups, name)
     if target is None:
         return ShiftedRows([], [f"{groups[0].section}: left out: it has no row {name}"])
     for group in groups:

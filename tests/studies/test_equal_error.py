@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -161,10 +162,14 @@ def test_seeds_that_the_row_has_not_are_left_out_and_noise_is_judged_on_what_is_
 def test_a_name_that_two_rows_have_is_refused(tmp_path: Path) -> None:
     made_seed(tmp_path / "a", 1, {"mpt-kl": 2.0})
     made_seed(tmp_path / "b", 1, {"mpt-kl": 2.0}, settings={"method.k": 2.5}, digest="b")
-    with pytest.raises(
-        UsageError, match=r"--equal-error mpt-kl: 2 rows of other settings have that name \(.*a/mpt-kl"
-    ):
+    message = (
+        "--equal-error mpt-kl: 2 rows of other settings have that name; give one in full: "
+        f"mpt-kl ({tmp_path}/a), mpt-kl ({tmp_path}/b)"
+    )
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         compare_runs([tmp_path / "a", tmp_path / "b"], equal_error="mpt-kl")
+    found = compare_runs([tmp_path / "a", tmp_path / "b"], equal_error=f"mpt-kl ({tmp_path}/b)")
+    assert found.equal_error == found.rows[1].name
 
 
 def test_sections_that_have_no_such_row_are_left_out_and_named(tmp_path: Path) -> None:

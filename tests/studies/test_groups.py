@@ -28,6 +28,25 @@ def test_settings_part_rows_and_names_part_runs_of_one_setting(tmp_path: Path) -
     assert {each.method for each in comparison.rows[2:]} == {"mpt-kl"}
 
 
+def test_rows_of_other_settings_have_other_names(tmp_path: Path) -> None:
+    names_of_k = {1: {1.0: "k1", 2.0: "k2", 3.0: "k3"}, 2: {1.0: "k2", 2.0: "k1", 3.0: "k3"}}
+    rng = np.random.default_rng(0)
+    for seed, names in names_of_k.items():
+        label = made_seed(tmp_path / str(seed), seed, {"no-treatment": 2.0})["old"].test.label
+        for k, name in names.items():
+            part = random_part(rng, label, 3.0)
+            made_run(
+                tmp_path / str(seed) / name, "mpt-kl", seed, part, part, refs=1, settings={"method.k": k}
+            )
+    found = compare_runs([tmp_path], against="mpt-kl (k2)")
+    assert [(row.name, [Path(run).name for run in row.runs]) for row in found.rows[2:]] == [
+        ("k3", ["k3", "k3"]),
+        ("mpt-kl (k1)", ["k1", "k2"]),
+        ("mpt-kl (k2)", ["k2", "k1"]),
+    ]
+    assert [row.name for row in found.rows if row.differences is None] == ["mpt-kl (k2)"]
+
+
 def test_runs_of_one_row_whose_old_models_differ_are_no_seeds_of_one_row(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     label = rng.integers(CLASSES, size=200)
