@@ -150,8 +150,8 @@ def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
         sections.sort(key=lambda section: section or "")
     named = []
     for section in sections:
-        members = _name_apart([group for group in groups if group.section == section])
-        named += sorted(members, key=lambda group: (METHOD_NAMES.index(group.method), group.name))
+        of_section = _name_apart([group for group in groups if group.section == section])
+        named += sorted(of_section, key=lambda group: (METHOD_NAMES.index(group.method), group.name))
     return named
 
 
