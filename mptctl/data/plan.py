@@ -265,4 +265,5 @@ def _find_largest_window(
     aspect = wide / high
     height = np.where(aspect < ratio[0], np.rint(wide / ratio[0]), high)
     width = np.where(aspect > ratio[1], np.rint(high * ratio[1]), wide)
-    return np.minimum(height, high).astype(np.int64), np.minimum(width, wide).astype(np.int64)
+    # At least one pixel, where the picture is thinner than every aspect allows.
+    return np.clip(height, 1, high).astype(np.int64), np.clip(width, 1, wide).astype(np.int64)

@@ -122,8 +122,7 @@ def check_stream(stream: IO[bytes], name: str, verify: Verify, size: int, mtime:
         if width * height > MAX_PIXELS:
             raise DataError(f"{width} x {height} pixels, more than {MAX_PIXELS} in all")
         if image.format not in _ACCEPTED:
-            # Pillow would cut each channel down to 8 bits.
-            if image.mode.startswith(("I", "F")) or ";16" in str([tile[3] for tile in image.tile]):
+            if has_16_bits(image):
                 raise DataError("16 bits a channel or more; save it with 8")
             image.load()  # finds a file that is cut off, since these formats have no end marker
             return CheckedFile(height, width, NONSTANDARD, size, mtime)
@@ -215,6 +214,12 @@ def check_pictures(
         mtimes=columns[4],
         problems=problems,
     )
+
+
+def has_16_bits(image: Image.Image) -> bool:
+    """Tell whether a picture has 16 bits a channel or more, which Pillow would cut down to 8."""
+    # Of a file that is open and not decoded, the tiles tell how each pixel is stored.
+    return image.mode.startswith(("I", "F")) or ";16" in str(getattr(image, "tile", ""))
 
 
 def _find_kind(image: Image.Image) -> int:

@@ -18,7 +18,7 @@ from mptctl.data.derived_splits import make_unlabelled_split
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.pictures import Normalisation, channels_first, decode, resize_and_crop
-from mptctl.data.verify import check_file
+from mptctl.data.verify import check_file, has_16_bits
 from mptctl.errors import DataError, one_line
 from mptctl.evaluation.reading.answers import Answers, answers_from_logits
 from mptctl.evaluation.reading.arrays import as_array
@@ -214,6 +214,8 @@ def _read_picture(picture: Any) -> Tensor:
             fault = str(error).removeprefix(f"{path}: ").partition("; ")[0]
             raise DataError(f"{path}: {fault}; give a whole JPEG or PNG") from error
     if isinstance(picture, Image.Image):
+        if has_16_bits(picture):
+            raise DataError("picture: 16 bits a channel or more; give one with 8")
         try:
             opaque = picture.copy()
             opaque.info.pop("transparency", None)

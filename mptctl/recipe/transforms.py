@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, PositiveInt, ValidationError, field_serializer, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    PositiveInt,
+    ValidationError,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from mptctl.files.explained import explain, nearest, shown_value
 from mptctl.recipe.criterion import Group
@@ -13,6 +21,17 @@ Resampling = Literal["nearest", "bilinear"]
 Colour = float | tuple[float, float, float]
 # A range as in torchvision: both ends, or the distance from the centre to either end.
 Range = float | tuple[float, float]
+
+
+def _refuse_beyond_levels(colour: Colour | None) -> Colour | None:
+    """Refuse a colour that has a channel outside of 0 to 255."""
+    levels = colour if isinstance(colour, tuple) else (colour or 0.0,)
+    if not all(0 <= level <= 255 for level in levels):
+        raise ValueError(f"fill: must be within 0 to 255, got {list(levels)}")
+    return colour
+
+
+PixelColour = Annotated[Colour | None, AfterValidator(_refuse_beyond_levels)]
 
 
 class _Step(Group):
@@ -86,7 +105,7 @@ class _OperationStep(_Step):
     """A step that draws operations from a list; some operations move pixels."""
 
     interpolation: Resampling = Field("nearest", description="how values between pixels are computed")
-    fill: Colour | None = Field(None, description="grey level or colour beyond the edge; null: black")
+    fill: PixelColour = Field(None, description="grey level or colour beyond the edge; null: black")
 
 
 class RandAugment(_OperationStep):
@@ -160,7 +179,7 @@ class Rotation(_RandomStep):
         description="d: angles from -d to d; or the smallest and the largest; has no default"
     )
     interpolation: Resampling = Field("nearest", description="how values between pixels are computed")
-    fill: Colour | None = Field(0.0, description="grey level or colour beyond the edge")
+    fill: PixelColour = Field(0.0, description="grey level or colour beyond the edge")
 
     @property
     def angles(self) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import chisquare, spearmanr
 
@@ -89,9 +89,18 @@ def test_settings_switch_parts_of_the_augmentation_off() -> None:
     assert (still.height == 32).all()
 
 
-@given(seed=st.integers(0, 1000), height=st.integers(1, 400), width=st.integers(1, 400))
-def test_resized_crops_lie_within_the_picture(seed: int, height: int, width: int) -> None:
-    plan = EpochPlan(seed, DataRecipe(augment="random-resized-crop"))
+@given(
+    seed=st.integers(0, 1000),
+    height=st.integers(1, 400),
+    width=st.integers(1, 400),
+    ratio=st.sampled_from([(3 / 4, 4 / 3), (3.0, 4.0), (0.2, 0.25)]),
+)
+@example(seed=0, height=9, width=1, ratio=(3.0, 4.0))
+@example(seed=0, height=1, width=9, ratio=(0.2, 0.25))
+def test_resized_crops_lie_within_the_picture(
+    seed: int, height: int, width: int, ratio: tuple[float, float]
+) -> None:
+    plan = EpochPlan(seed, DataRecipe(augment="random-resized-crop", ratio=ratio))
     rows = np.arange(50, dtype=np.int64)
     views = plan.views(0, rows, np.full(50, height, np.int32), np.full(50, width, np.int32))
     assert (views.top >= 0).all()

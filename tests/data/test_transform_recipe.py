@@ -34,6 +34,8 @@ from tests.common import smooth_picture
         ("[{name: gaussian-blur, kernel_size: 33}]", "kernel_size: must be below twice data.image_size, 16, got 33"),
         ("[{name: gaussian-blur, kernel_size: 3, sigma: 0}]", "sigma: must be above 0"),
         ("[{name: rotation, degrees: -3}]", "degrees: must be at least 0, or the smaller first, got -3"),
+        ("[{name: rotation, degrees: 3, fill: 300}]", "(rotation): fill: must be within 0 to 255, got [300"),
+        ("[{name: trivial-augment, fill: [0, -3, 0]}]", "fill: must be within 0 to 255, got [0"),
         ("[{name: random-erasing, p: 2}]", "(random-erasing): p: must be less than or equal to 1, got 2"),
         ("[{name: random-erasing, ratio: [0, 1]}]", "ratio: must be above 0"),
         ("[{name: random-erasing, scale: [0.5, 0.1]}]", "scale: must be within 0 to 1"),

@@ -114,6 +114,8 @@ def test_pictures_of_every_kind_are_one_picture(mine: LoadedRun, folder: Path) -
         (np.zeros((8, 8, 3)), "picture: an array of float64, shape (8, 8, 3)"),
         (np.zeros((3, 8, 8), dtype=np.uint8), "picture: an array of uint8, shape (3, 8, 8)"),
         (np.zeros((0, 8, 3), dtype=np.uint8), "picture: an array of uint8, shape (0, 8, 3)"),
+        (Image.new("I;16", (8, 8)), "picture: 16 bits a channel or more; give one with 8"),
+        (Image.new("F", (8, 8)), "picture: 16 bits a channel or more"),
         (None, "picture: nothing"),
         ("nowhere.jpg", "nowhere.jpg: cannot be read (No such file or directory)"),
     ],
