@@ -135,7 +135,9 @@ def assemble(
     # A run of no steps is validated too.
     state, resumed_from = RunState(validation_pending=plan.total_steps == 0), None
     if request.resume:
-        resumed_from, state, resumed_notes = resume(folder, meta, student, plan.val_samples)
+        resumed_from, state, resumed_notes = resume(
+            folder, meta, student, plan.val_samples, request.split.file
+        )
         notes += resumed_notes
     elif plan.bias_control is not None:
         state.bias_path, decline_notes = predict_decline(request.refs, plan.bias_control.epochs)

@@ -80,7 +80,8 @@ def dry_run(request: RunRequest) -> DryRun:
     teachers = cache_logits(request, plan, teachers, plan.train, plan.val)
     from_step, notes = 0, [*plan.notes, *teachers.notes]
     if request.resume:
-        resumed = resume(folder, build_meta(request, teachers, plan), student, plan.val_samples)
+        meta = build_meta(request, teachers, plan)
+        resumed = resume(folder, meta, student, plan.val_samples, request.split.file)
         from_step, notes = resumed.state.global_step, [*notes, *resumed.notes]
     return DryRun(
         run=str(request.folder),

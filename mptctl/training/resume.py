@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from mptctl.errors import CheckpointError, UsageError
+from mptctl.data.split_file import FIRST_MANIFEST_NAME, SplitFile, parse_split_file
+from mptctl.errors import CheckpointError, DataError, UsageError
 from mptctl.methods.rows import nfr_budget
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
 from mptctl.models.metrics_log import read_metrics, steps_logged_after
@@ -38,7 +39,9 @@ class Resumed(NamedTuple):
     notes: list[str]
 
 
-def resume(folder: RunDir, meta: CheckpointMeta, student: Student, samples: tuple[int, int]) -> Resumed:
+def resume(
+    folder: RunDir, meta: CheckpointMeta, student: Student, samples: tuple[int, int], split: SplitFile
+) -> Resumed:
     """Load the newest usable checkpoint into a student, in place: weights, optimizer and average.
 
     Torch's random numbers go on from the checkpoint too.
@@ -48,6 +51,7 @@ def resume(folder: RunDir, meta: CheckpointMeta, student: Student, samples: tupl
         meta: of the checkpoints that the requested run would write.
         student: before its first step.
         samples: number of validation samples, and how many of them are of old classes.
+        split: content of the ``split.json`` of the requested run.
 
     Raises:
         CheckpointError: there is no usable checkpoint, or it is of a different run than requested.
@@ -80,10 +84,26 @@ def resume(folder: RunDir, meta: CheckpointMeta, student: Student, samples: tupl
             f"warning: JPEG files were decoded by {was} until here, and are by {meta.jpeg_decoder} from here "
             "on; where pixels differ, so do the weights"
         )
+    if _have_other_times(folder, split):
+        notes.append(
+            "warning: times of picture files differ since this run began: pictures may have been replaced, "
+            "and then the run goes on with others"
+        )
     lost = steps_logged_after(folder.metrics, before.global_step)
     if lost > 0:
         notes.append(f"{lost} logged steps after the checkpoint are computed again")
     return Resumed(checkpoint.path, state, notes)
+
+
+def _have_other_times(folder: RunDir, split: SplitFile) -> bool:
+    """Tell whether the copy of the split in a run's folder has another manifest, of an equal fingerprint."""
+    try:
+        begun = parse_split_file(folder.split.read_bytes(), folder.split)
+    except (OSError, DataError):
+        return False
+    # The name of a manifest has the beginning of its digest, except that of earlier versions.
+    names = {begun.manifest, split.manifest}
+    return len(names - {FIRST_MANIFEST_NAME}) > 1
 
 
 def training_state(student: Student) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 import torch
 
-from mptctl.data.split import Split
+from mptctl.data.split import Split, make_split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.report.media.training_progress import result_lines
@@ -147,14 +148,31 @@ def test_what_is_finished_is_not_trained_again(run: Train) -> None:
 
 
 def test_resume_on_another_split_is_refused(run: Train, tmp_path: Path, digits: Split) -> None:
-    from mptctl.data.split import make_split
-
     run(short_recipe(), "run")
     other = make_split("digits", run_root=tmp_path / "other", seed=7)
     with pytest.raises(CheckpointError, match="split_fingerprint"):
         train(
             RunRequest(recipe=short_recipe(), split=other, folder=digits.run_root / "run", resume=True), Log()
         )
+
+
+def test_pictures_whose_times_changed_since_the_run_began_are_warned_of(
+    own_folder: Path, tmp_path: Path
+) -> None:
+    def train_on(*, touch: bool, resume: bool) -> list[str]:
+        if touch:
+            os.utime(own_folder / "train" / "class1" / "004.jpg", ns=(0, 0))
+        split = make_split(
+            "imagefolder", run_root=tmp_path, data_root=own_folder, val_fraction=0.0, overwrite=True
+        )
+        log, recipe = Log(), short_recipe("optim.batch_size=8")
+        train(RunRequest(recipe, split, tmp_path / "run", resume=resume), log)
+        return [note for note in log.notes if "times of picture files differ" in note]
+
+    assert train_on(touch=False, resume=False) == []
+    assert train_on(touch=False, resume=True) == []
+    (warning,) = train_on(touch=True, resume=True)
+    assert warning.startswith("warning: ")
 
 
 def test_the_verb_says_the_same_in_one_line(digits: Split) -> None:
