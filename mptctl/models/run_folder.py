@@ -168,9 +168,8 @@ def find_checkpoint(run: str, run_root: Path) -> Path:
 
 def refuse_missing_run(folder: Path) -> None:
     """Raise the CheckpointError for a run to resume that was never begun; names the runs beside it."""
-    run = RunDir(folder)
-    if run.holds_run() or run.previous.is_file():
-        return
+    if folder.is_dir() and any(folder.iterdir()):
+        return  # what lies there is looked at where the run is begun
     existing = sorted(path.parent.name for path in folder.parent.glob("*/environment.json"))
     raise CheckpointError(
         f"{folder}: nothing to resume: there is no such run; begin it without --resume, or name another; "
