@@ -49,8 +49,8 @@ def draw() -> str:
             text=True,
             check=False,
         )
-    # Of standard error only the last line stays on a screen: the bars before it are erased.
-    lines = [*done.stdout.rstrip("\n").splitlines(), *done.stderr.splitlines()[-1:]]
+    # On a terminal nothing of standard error stays: bars are erased, and the verdict is said once, on standard output.
+    lines = done.stdout.rstrip("\n").splitlines()
     console = Console(record=True, width=COLUMNS, file=StringIO(), color_system="truecolor")
     console.print(Text.from_ansi(f"$ mptctl {' '.join(words)}"))
     console.print(Text.from_ansi("\n".join(lines)))
