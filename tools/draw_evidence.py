@@ -26,7 +26,7 @@ LABELS = {
     "no-treatment-46": "plain update, trained longer",
     "mpt-kl-noref-34-old": "MPT without reference, trained longer",
 }
-# Colours of text and lines, on a light and on a dark page.
+# Colours of text, on a light and on a dark page.
 COLOURS = {"light": "#24292f", "dark": "#d0d7de"}
 
 
@@ -79,36 +79,26 @@ def read_bars() -> list[Bar]:
 
 
 def draw(bars: list[Bar], colour: str) -> Figure:
-    """Draw horizontal bars of NFR, with the interval of each difference to MPT as a line, and MPT's NFR dashed.
+    """Draw horizontal bars of NFR; those whose difference to MPT is within noise are pale.
 
     Args:
         bars: from top to bottom.
-        colour: of text and lines.
+        colour: of text.
     """
     figure = Figure(figsize=(7.2, 3.0), layout="constrained")
     figure.patch.set_alpha(0)
     axes = figure.add_subplot(facecolor="none")
+    mpt = next(bar.nfr for bar in bars if bar.low == bar.high)
     for place, bar in enumerate(reversed(bars)):
-        axes.barh(place, bar.nfr, color="#3b82f6" if bar.is_mpt else "#9ca3af", height=0.62)
-        if bar.low < bar.high:
-            line = axes.plot([bar.low, bar.high], [place, place], color=colour, linewidth=1.2)
-        axes.text(max(bar.high, bar.nfr) + 0.15, place, f"{bar.flips}", color=colour, va="center", fontsize=9)
-    compared_with = next(bar.nfr for bar in bars if bar.low == bar.high)
-    dashes = axes.axvline(compared_with, color=colour, linewidth=0.8, linestyle="--")
-    axes.legend(
-        [dashes, *line],
-        ["MPT, KL", "difference from it: 95 % interval"],
-        loc="lower right",
-        borderaxespad=0,
-        frameon=False,
-        labelcolor=colour,
-        fontsize=9,
-    )
+        is_within_noise = bar.low < mpt < bar.high
+        fill = "#3b82f6" if bar.is_mpt else "#9ca3af"
+        axes.barh(place, bar.nfr, color=fill, alpha=0.45 if is_within_noise else 1, height=0.62)
+        axes.text(bar.nfr + 0.1, place, f"{bar.flips}", color=colour, va="center", fontsize=9)
     names = [f"{bar.label} ({bar.cost:.1f})" for bar in reversed(bars)]
     axes.set_yticks(range(len(bars)), names, color=colour, fontsize=9)
     axes.tick_params(axis="both", colors=colour, length=0)
     axes.set_xlabel("negative flip rate, % (flips of 5,000 beside each bar)", color=colour, fontsize=9)
-    axes.set_xlim(0, max(bar.high for bar in bars) + 1)
+    axes.set_xlim(0, max(bar.nfr for bar in bars) + 1)
     for side in axes.spines.values():
         side.set_visible(False)
     return figure
