@@ -79,7 +79,7 @@ def read_bars() -> list[Bar]:
 
 
 def draw(bars: list[Bar], colour: str) -> Figure:
-    """Draw horizontal bars of NFR; those whose difference to MPT is within noise are pale.
+    """Draw horizontal bars of NFR.
 
     Args:
         bars: from top to bottom.
@@ -88,11 +88,8 @@ def draw(bars: list[Bar], colour: str) -> Figure:
     figure = Figure(figsize=(7.2, 3.0), layout="constrained")
     figure.patch.set_alpha(0)
     axes = figure.add_subplot(facecolor="none")
-    mpt = next(bar.nfr for bar in bars if bar.low == bar.high)
     for place, bar in enumerate(reversed(bars)):
-        is_within_noise = bar.low < mpt < bar.high
-        fill = "#3b82f6" if bar.is_mpt else "#9ca3af"
-        axes.barh(place, bar.nfr, color=fill, alpha=0.45 if is_within_noise else 1, height=0.62)
+        axes.barh(place, bar.nfr, color="#3b82f6" if bar.is_mpt else "#9ca3af", height=0.62)
         axes.text(bar.nfr + 0.1, place, f"{bar.flips}", color=colour, va="center", fontsize=9)
     names = [f"{bar.label} ({bar.cost:.1f})" for bar in reversed(bars)]
     axes.set_yticks(range(len(bars)), names, color=colour, fontsize=9)
