@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -151,11 +152,11 @@ class DropBlock(nn.Module):
         return x * kept * (kept.numel() / kept.sum().clamp(min=1))
 
 
-def count_drop_block_step(model: nn.Module) -> None:
-    """Count an optimizer step in each `DropBlock` in training mode, before the step's first forward pass."""
-    for module in model.modules():
-        if isinstance(module, DropBlock) and module.training:
-            module.steps += 1
+def count_drop_block_step(blocks: Iterable[DropBlock]) -> None:
+    """Count an optimizer step in each block in training mode, before the step's first forward pass."""
+    for block in blocks:
+        if block.training:
+            block.steps += 1
 
 
 def insert_drop_block(model: nn.Module, arch: str, rate: float, size: int) -> None:

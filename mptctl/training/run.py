@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -13,6 +14,7 @@ from mptctl.data.loading.base import Loader
 from mptctl.machine.device import Precision
 from mptctl.methods.method import Method
 from mptctl.models.checkpoint import CheckpointMeta
+from mptctl.models.layers import DropBlock
 from mptctl.models.records import NOT_VALIDATED, BiasPath, Validation
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
@@ -94,6 +96,11 @@ class Student:
     group: ProcessGroup = field(default_factory=ProcessGroup)
     average: WeightAverage | None = None
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def drop_blocks(self) -> tuple[DropBlock, ...]:
+        """The blocks that count steps; looked for once, since a model may have hundreds of modules."""
+        return tuple(module for module in self.model.modules() if isinstance(module, DropBlock))
 
     @property
     def evaluated(self) -> nn.Module:

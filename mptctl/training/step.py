@@ -30,7 +30,7 @@ def train_step(student: Student, batch: Batch, lr: float, normalizer: float) -> 
     """
     set_learning_rate(student.optimizer, lr)
     student.guard.before_forward()
-    count_drop_block_step(student.model)
+    count_drop_block_step(student.drop_blocks)
     totals: dict[str, Tensor] = {}
     parts = batch.split_into(student.accumulate)
     for number, part in enumerate(parts, start=1):

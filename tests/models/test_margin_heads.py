@@ -179,7 +179,7 @@ def test_drop_block_leaves_out_squares_in_training_alone(monkeypatch: pytest.Mon
     monkeypatch.setattr(layers, "RAMP_STEPS", 1)
     torch.manual_seed(0)
     layer, x = DropBlock(0.2, 3), torch.ones(400, 2, 7, 7)
-    layers.count_drop_block_step(layer)
+    layers.count_drop_block_step([layer])
     assert layer.eval()(x) is x
     out = layer.train()(x)
     # The rest is scaled so that the mean stays; about a fifth is 0 (squares overlap, so a little less).
