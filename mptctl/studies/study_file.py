@@ -31,8 +31,8 @@ LARGEST_SEED = 2**31 - 100_000
 MOST_GENERATIONS = 20
 # Arbitrary: planning more takes too long, and nobody reads such a table.
 MOST_SEEDS, MOST_ROWS = 1_000, 1_000
-# What else lies in the run root of the updates; none of them may have such a name.
 OLD, REF, ENSEMBLE = "old", "ref", "ensemble"
+# Names of the other files and folders in the run root of the updates; no update may have one.
 TAKEN = (OLD, REF, ENSEMBLE, *NOT_RUNS, "split.json")
 
 

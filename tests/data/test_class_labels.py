@@ -14,7 +14,7 @@ CLASSES = ("n01641577", "n01644900", "n01440764")
 
 
 def read_and_choose(path: Path) -> tuple[dict[str, str], list[str]]:
-    """What a split of these classes takes from a file."""
+    """Read a file, and choose the names of these classes from it."""
     return choose_class_labels(read_class_labels(path), CLASSES, path)
 
 

@@ -63,7 +63,7 @@ def test_of_equal_weights_it_is_clopper_and_pearsons(count: int, total: int, wei
         beta.ppf(0.975, count + 1, total - count) if count < total else 1.0,
     )
     assert (low, high) == pytest.approx(exact, rel=1e-9)
-    # Where one weight is a little smaller, the interval is drawn, and comes near.
+    # The interval is drawn, and comes near, where one weight is a little smaller.
     smaller = [(sums[0] - 1e-4 * weight, sums[1] - 2e-4 * weight**2) for sums in (inside, outside)]
     drawn = bootstrap_interval(*((inside, smaller[1]) if count < total else (smaller[0], outside)), weight)
     assert drawn != (low, high)

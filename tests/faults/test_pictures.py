@@ -14,7 +14,7 @@ from PIL import Image
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.manifest import NONSTANDARD
-from mptctl.data.split import load_split, make_split
+from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import DataError
 from mptctl.recipe import DataRecipe
 from tests.common import CPU, IN_MEMORY, KINDS, CommandLine, MakeLoader, levels, smooth_picture
@@ -55,6 +55,18 @@ def odd_pictures(folder: Path) -> dict[str, Path]:
     return paths
 
 
+def split_of_data(folder: Path, *, overwrite: bool = False) -> Split:
+    """A split of the pictures in ``data``, all classes old, none held out."""
+    return make_split(
+        "imagefolder",
+        run_root=folder / "runs",
+        data_root=folder / "data",
+        val_fraction=0.0,
+        old_fraction=1.0,
+        overwrite=overwrite,
+    )
+
+
 def pillow(path: Path) -> np.ndarray:
     """What Pillow reads."""
     return np.asarray(Image.open(io.BytesIO(path.read_bytes())).convert("RGB"))
@@ -67,13 +79,7 @@ def test_row_15_odd_pictures_are_what_pillow_says_from_every_loader(
 ) -> None:
     odd_pictures(tmp_path / "data" / "train" / "one")
     paths = odd_pictures(tmp_path / "data" / "val" / "one")
-    split = make_split(
-        "imagefolder",
-        run_root=tmp_path / "runs",
-        data_root=tmp_path / "data",
-        val_fraction=0.0,
-        old_fraction=1.0,
-    )
+    split = split_of_data(tmp_path)
     assert 0 < (split.manifest.kinds == NONSTANDARD).sum() < len(split.manifest)
     loader = loader_of(split, kind, part="test", train=False, batch_size=4, image_size=SIDE)
     expected = {f"val/one/{path.name}": pillow(path) for path in paths.values()}
@@ -117,14 +123,7 @@ def test_row_17_pictures_replaced_at_the_same_size_and_split_again_are_read_anew
             picture = np.asarray(smooth_picture(SIDE, SIDE, number))
             file = tmp_path / "data" / part / "one" / "0.bmp"
             Image.fromarray(255 - picture if inverted else picture).save(file)
-        split = make_split(
-            "imagefolder",
-            run_root=tmp_path / "runs",
-            data_root=tmp_path / "data",
-            val_fraction=0.0,
-            old_fraction=1.0,
-            overwrite=True,
-        )
+        split = split_of_data(tmp_path, overwrite=True)
         loader = loader_of(split, kind, part="test", train=False, image_size=SIDE)
         return levels(loader, next(iter(loader.epoch(0))).images)
 

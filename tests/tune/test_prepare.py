@@ -1,4 +1,4 @@
-"""What a search takes from an earlier one that it resumes."""
+"""Resuming a search: its use of the trials of an earlier one."""
 
 from __future__ import annotations
 

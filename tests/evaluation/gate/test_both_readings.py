@@ -50,7 +50,7 @@ def test_a_reading_that_fails_is_stricter_than_one_that_is_undecided(
 def test_a_reading_that_fails_is_stricter_in_python() -> None:
     gate = mptctl.evaluate(LABELS, old=OLD, new=with_flips(10)).gate(max_nfr=0.01, confidence=0.95)
     assert (gate.answer, gate.passed, gate.failed) == ("fail", False, ["max-nfr", "old-classes"])
-    # Where undecided limits pass, the reading that fails still fails.
+    # The reading that fails still fails where undecided limits pass.
     let = mptctl.evaluate(LABELS, old=OLD, new=with_flips(10)).gate(
         max_nfr=0.01, confidence=0.95, undecided="pass"
     )
