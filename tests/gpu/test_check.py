@@ -115,6 +115,7 @@ def test_an_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--parts slow: unknown" in capsys.readouterr().err
 
 
+@pytest.mark.nightly
 def test_a_verb_keeps_its_numbers(tmp_path: Path) -> None:
     task = next(task for task in TASKS if task.name == "gpu-step")
     check.run(task, record(tmp_path), rehearse=True)

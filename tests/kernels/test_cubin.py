@@ -1,6 +1,7 @@
 """Machine code of the kernels for GPUs that need not be here: no spills, and 16-byte loads where rows are aligned."""
 
 import os
+from collections import Counter
 from functools import cache
 from typing import Any
 
@@ -19,14 +20,14 @@ if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("the interpreter compiles nothing", allow_module_level=True)
 
 CAPABILITIES = [80, 90, 100]
-# Each case compiles a kernel. By day every shape is compiled for one GPU, and one shape of either kernel for all.
-BY_DAY_ELSEWHERE = {(100, 48, 1, torch.float32), (21_841, 10_920, 16, torch.bfloat16)}
+# Each case compiles a kernel. By day one of each kind is compiled for one GPU; bench/test_kernel_ratchet.py compiles
+# more by day, for other GPUs too, and refuses spills.
+BY_DAY = {(100, 48, 1, torch.float32), (1000, 504, 1, torch.bfloat16), (21_841, 10_920, 16, torch.bfloat16)}
 
 
 def of_the_night(*case: Any) -> ParameterSet:
     """A shape, a type and a GPU, which are met at night alone where the rule above says so."""
-    is_counted = case[:3] == (21_841, 10_920, 1)  # the very kernel that bench/test_kernel_ratchet.py compiles
-    by_day = (case[-1] == 90 and not is_counted) or case[:4] in BY_DAY_ELSEWHERE
+    by_day = case[-1] == 90 and case[:4] in BY_DAY
     return pytest.param(*case, marks=[] if by_day else [pytest.mark.nightly])
 
 
@@ -97,7 +98,7 @@ def test_few_elements_of_aligned_rows_are_loaded_or_stored_alone(
 @pytest.mark.parametrize(
     ("c", "capability"),
     [
-        pytest.param(c, capability, marks=[] if capability == 90 else [pytest.mark.nightly])
+        pytest.param(c, capability, marks=[] if (c, capability) == (1000, 90) else [pytest.mark.nightly])
         for c in (100, 1000, 21_841)
         for capability in CAPABILITIES
     ],
@@ -142,6 +143,7 @@ def test_whole_loads_of_a_rows_end_stay_within_the_storage() -> None:
     assert triton_backend.row_layout(room[:, 3:]) == (40, 1, 37)
 
 
+@pytest.mark.nightly
 def test_a_kernel_that_spills_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     # 64 classes of three models a thread.
     monkeypatch.setattr(triton_backend, "HELD", 64)
@@ -149,6 +151,22 @@ def test_a_kernel_that_spills_is_found_out(monkeypatch: pytest.MonkeyPatch) -> N
     _, compiled = machine_code.compile_launch(logits, old, logits, LossSettings(num_old=504), 90)
     assert compiled.spills
     assert compiled.count(r"(LDL|STL)\b.*") > 0
+
+
+@pytest.mark.parametrize(
+    ("stack", "local", "instruction", "spills"),
+    [
+        (0, 0, "LDG.E", False),
+        (8, 0, "LDG.E", True),
+        (0, 8, "LDG.E", True),
+        (0, 0, "STL", True),
+        (0, 0, "LDL.64", True),
+    ],
+)
+def test_spills_by_hand(stack: int, local: int, instruction: str, spills: bool) -> None:
+    counts = Counter([instruction])
+    code = MachineCode(registers=32, stack=stack, local=local, instructions=counts, executed=counts)
+    assert code.spills == spills
 
 
 # A loop, one that the assembler has unrolled twice, and one that it has unrolled to its end; a jump forward with and

@@ -147,9 +147,12 @@ def wait_until(there: Callable[[], bool], process: Forked | subprocess.Popen[str
         ("_pydantic_core", (), "stopped"),
         ("libtorch_cpu", (), "stopped"),
         # Imported for the network, when the run is put together.
-        ("torchvision", ("--set", "model.arch=resnet18", "--set", "data.image_size=32"),
-         "{run}: stopped before its first step: nothing was trained and nothing was saved; start the same command "
-         "again"),
+        pytest.param(
+            "torchvision", ("--set", "model.arch=resnet18", "--set", "data.image_size=32"),
+            "{run}: stopped before its first step: nothing was trained and nothing was saved; start the same command "
+            "again",
+            marks=pytest.mark.nightly,
+        ),
     ],
 )  # fmt: skip
 def test_ctrl_c_while_modules_are_imported_is_one_line(

@@ -79,7 +79,7 @@ def test_a_teacher_with_another_normalisation_sees_its_own(tmp_path: Path) -> No
     torch.testing.assert_close(got, answers(path, own), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("arch", ["resnet18", "vit_b_16"])
+@pytest.mark.parametrize("arch", ["resnet18", pytest.param("vit_b_16", marks=pytest.mark.nightly)])
 def test_a_teacher_in_bfloat16_answers_to_the_bit_as_autocast_would(tmp_path: Path, arch: str) -> None:
     size = 32 if arch == "vit_b_16" else 8
     keys = (f"model.arch={arch}", f"data.image_size={size}")
