@@ -83,6 +83,8 @@ CURVES: tuple[Literal["new", "baseline"], ...] = ("new", "baseline")
 def summarise(answers: PairedAnswers, role: str) -> ModelSummary:
     """Summarise one model by itself: its errors, and where it has logits the calibration of its confidence.
 
+    Where a class map merged logits, there is no calibration: their softmax is not the model's.
+
     Args:
         answers: all models.
         role: of the one that is summarised, such as ``old``.
@@ -95,7 +97,7 @@ def summarise(answers: PairedAnswers, role: str) -> ModelSummary:
         all_classes=rate(all_wrong, total),
     )
     calibration = None
-    if role in answers.scores and model.classes is not None:
+    if role in answers.scores and model.classes is not None and not model.merged:
         known = answers.pairing.among(model.classes)[answers.pairing.truth]
         if known.any():
             calibration = calibrate(answers.scores[role].confidence[known], answers.right[role][known])

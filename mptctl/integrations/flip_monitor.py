@@ -92,7 +92,9 @@ class FlipMonitor:
         counted = test.labels != IGNORED
         if not counted.all():
             ids, labels, answers = (part[counted] for part in (old.ids, old.labels, old.preds))
-            old = build_predictions(old.name, ids, labels, answers, None, old.classes)
+            old = build_predictions(
+                old.name, ids, labels, answers, None, old.classes, id_kind=old.table.id_kind
+            )
         monitor = cls.__new__(cls)
         monitor._begin(old, test.ids, test.classes, test.old_classes, say)
         return monitor
@@ -190,7 +192,9 @@ class FlipMonitor:
                 "on all of them, and in several processes give ids"
             )
         labels = np.array([predictions[self._number_of_id[name]] for name in old.ids.tolist()], dtype=np.str_)
-        new = build_predictions("new", old.ids, old.labels, labels, None, self._classes)
+        new = build_predictions(
+            "new", old.ids, old.labels, labels, None, self._classes, id_kind=old.table.id_kind
+        )
         report = compare(old, new, ComparisonRequest(old_classes=self._old_classes, worst=0))
         self.history.append(report)
         if self._say is not None and rank() == 0:

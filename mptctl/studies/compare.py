@@ -236,9 +236,11 @@ def _build_row(
     counts = [update.counts for update in updates]
     rates = [flip_rates(count, 0) for count in counts]
     costs = [_relative_cost(update.run, plain.get(update.replicate)) for update in updates]
-    at_test_error = None
+    at_test_error, seeds_above = None, None
     if all_shifted and updates[0].part == "test":
-        at_test_error = [shift_to_test_error(update) for update in updates]
+        shifts = [shift_to_test_error(update) for update in updates]
+        at_test_error = [shift.update for shift in shifts]
+        seeds_above = sum(not shift.is_reached for shift in shifts)
     cost_parts = Cost(
         own=spread([cost.own for cost in costs]).mean,
         asked=spread([cost.asked for cost in costs]).mean,
@@ -269,6 +271,7 @@ def _build_row(
         bias=spread([u.bias for u in updates]) if all_shifted or group.method == BIAS_ROW else None,
         flips_at_test_error=None if at_test_error is None else _flips(at_test_error),
         errors_at_test_error=None if at_test_error is None else _errors(at_test_error),
+        seeds_above_test_error=seeds_above,
     )
 
 

@@ -97,6 +97,11 @@ class ComparisonRow(Model):
     errors_at_test_error: Counted | None = Field(
         None, description="wrong predictions and test samples, likewise"
     )
+    seeds_above_test_error: int | None = Field(
+        None,
+        description="seeds in which no shift brings it to that test error; there the shift with the lowest "
+        "test error is counted",
+    )
     differences: dict[Column, Difference] | None = Field(
         None,
         description="with --against, to that row; null for the row itself and where they have no seed in "

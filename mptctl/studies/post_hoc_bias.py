@@ -205,11 +205,20 @@ def at_equal_error(groups: Sequence[Group], name: str) -> ShiftedRows:
     return ShiftedRows(shifted_groups, notes)
 
 
-def shift_to_test_error(update: Update) -> Update:
-    """Return a shifted update with another bias, chosen on the test samples at the test error of its rival.
+class TestShift(NamedTuple):
+    """An update with a bias chosen on the test samples, and whether it errs no more than its rival."""
 
-    A check on the choice by validation, after which rows may differ in test error.
+    update: Update
+    is_reached: bool
+
+
+def shift_to_test_error(update: Update) -> TestShift:
+    """Choose another bias for a shifted update, on the test samples at the test error of its rival.
+
+    A check on the choice by validation, after which rows may differ in test error. Where no bias brings the
+    update to that error, the bias of its lowest error is chosen.
     """
     assert update.rival is not None
     error = float(np.mean(~update.rival.test.right()))
-    return replace(update, bias=bias_at_error(update.run.test, error, -np.inf)[0])
+    bias, is_reached = bias_at_error(update.run.test, error, -np.inf)
+    return TestShift(replace(update, bias=bias), is_reached)

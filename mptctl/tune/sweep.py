@@ -130,10 +130,10 @@ def _over_budget(report: TuneReport) -> str:
     }
     least = report.trial(min(rates, key=lambda name: rates[name].count))
     nfr = rates[least.name]
-    bound = least.nfr_at_most
+    bound, least_percent = least.nfr_at_most, 100 * (nfr.value or 0.0)
     return (
         f"--max-nfr {100 * (report.max_nfr or 0.0):g}: no trial is shown to keep it with "
-        f"{100 * report.budget.confidence:g} % confidence; the least NFR is {100 * (nfr.value or 0.0):.2f} % "
+        f"{100 * report.budget.confidence:.10g} % confidence; the least NFR is {least_percent:.2f} % "
         f"({nfr.count:g} of {nfr.of:,g} validation pictures of old classes), at most "
         f"{100 * (1.0 if bound is None else bound):.2f} %, of {least.name}; no recipe was written; raise the "
         "budget, search larger k, or hold out more pictures"

@@ -66,6 +66,24 @@ def test_a_gate_file_that_is_not_there(call: Call) -> None:
     assert call("evaluate", "old.npz", "--gate", "none.yaml").code == 2
 
 
+def test_of_many_waivers_the_last_are_counted_and_their_flips_which_may_be_the_same_are_not(
+    call: Call,
+) -> None:
+    one = "  - {id: test/00199, reason: r, owner: jo, expires: 2999-01-31}\n"
+    done = evaluate(call, "limits: {max_nfr: 3.5}\nwaivers:\n" + 12 * one)
+    assert done.code == 0, done.err
+    flat = " ".join(done.out.split())
+    assert flat.count("Waived: 1 flip of test/00199 (r; jo, until 2999-01-31).") == 10
+    assert "Waived: the flips of 2 more waivers; all of them are in the JSON." in flat
+    assert "7 of 200 counted, 1 waived" in flat
+
+
+def test_an_interval_has_its_level_in_full(call: Call) -> None:
+    done = evaluate(call, "confidence: 0.9999999\nlimits: {max_nfr: 99}\n")
+    assert "99.99999 % interval" in " ".join(done.out.split())
+    assert "100 % interval" not in done.out
+
+
 def test_waivers_are_shown_with_reason_and_owner_in_every_output(call: Call) -> None:
     text = (
         "limits: {max_nfr: 3.5}\nwaivers:\n"

@@ -73,10 +73,15 @@ def test_with_ids_in_any_order_and_padded() -> None:
     assert watch.finish().counts.negative_flips == 1
 
 
-def test_a_stored_file_of_the_old_model(tmp_path: Path) -> None:
-    np.savez(tmp_path / "old.npz", id=list("abcde"), label=LABELS, pred=OLD, classes=["cat", "dog"])
+@pytest.mark.parametrize("ids", [list("abcde"), [7, 8, 9, 10, 11]])
+@pytest.mark.parametrize("ignored", [[], [-100]])
+def test_a_stored_file_of_the_old_model(tmp_path: Path, ids: list[str | int], ignored: list[int]) -> None:
+    labels = [str(label) for label in [*LABELS, *ignored]]
+    answers, logits = [*OLD, *OLD[: len(ignored)]], np.concatenate([LOGITS, LOGITS[: len(ignored)]])
+    ids = ids + (["f"] if isinstance(ids[0], str) else [12])[: len(ignored)]
+    np.savez(tmp_path / "old.npz", id=ids, label=labels, pred=answers, classes=["cat", "dog"])
     watch = FlipMonitor.from_file(tmp_path / "old.npz", classes=CLASSES, say=None)
-    assert watch(LOGITS, ids=list("abcde")).nfr == 0.25
+    assert watch(logits, ids=ids).nfr == 0.25
     assert watch.history[-1].old.name == str(tmp_path / "old.npz")
 
 

@@ -56,6 +56,6 @@ def test_curves_choice_and_limit(budget: Budget, tmp_path: Path) -> None:
     assert any("validation pictures of old classes" in line for line in said)
     promise = (
         "promise    the choice of best.pt among 10 epochs counted; for this update alone: to choose among N, "
-        "adjust each with --confidence 1 - 0.05 / N (0.9833 for 3)"
+        "adjust each with --confidence 1 - 0.05 / N (0.984 for 3)"
     )
     assert (promise in said) == (budget.max_nfr is not None)

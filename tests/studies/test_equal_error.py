@@ -82,7 +82,9 @@ def test_the_plain_update_alone_is_shifted_to_the_row_that_is_named(
     ]
 
 
-def test_a_bias_may_be_put_on_and_where_no_bias_is_enough_that_is_said(tmp_path: Path) -> None:
+def test_a_bias_may_be_put_on_and_where_no_bias_is_enough_that_is_said(
+    tmp_path: Path, mptctl: CommandLine
+) -> None:
     by_hand(tmp_path)
     # An update with one error, a flip: no bias brings MPT there. Its fewest are two, of several biases at the smallest.
     made_update(tmp_path, "pct-kl", [1, -2, -2, -2, 4, 5, 6, 7])
@@ -96,6 +98,12 @@ def test_a_bias_may_be_put_on_and_where_no_bias_is_enough_that_is_said(tmp_path:
     assert note.startswith(
         "mpt-nodistill: in 1 of 1 seeds no shift brings it to the validation error of pct-kl"
     )
+    # The test part is the same samples: only MPT stays above its error there, too.
+    above = {name: row.seeds_above_test_error for name, row in rows.items()}
+    assert above == {"no-treatment": 0, "pct-kl": 0, "mpt-nodistill": 1}
+    said = " ".join(mptctl("compare", tmp_path, "--equal-error", "pct-kl").stdout.split())
+    # With 4 put on it, MPT loses two of the old classes and none of the new ones.
+    assert "no-treatment 0, pct-kl 0, mpt-nodistill 2 (at its lowest error, which is above)." in said
     # An update that answers old classes alone errs less once something is put on the new ones.
     made_update(tmp_path, "pct-lm", [-9, -9, -9, -9, -1, -2, -3, -4])
     row = {row.name: row for row in compare_runs([tmp_path], equal_error="pct-kl").rows}["pct-lm"]

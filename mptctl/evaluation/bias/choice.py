@@ -298,6 +298,6 @@ def _unmet_message(lines: Sequence[BiasLine], budget: Budget) -> str:
     return (
         f"--max-nfr {100 * budget.limit:g}: no shift keeps it; the least NFR that can be had is "
         f"{100 * flips / n:.2f} % ({flips} of {n:,} validation pictures of old classes), at most "
-        f"{100 * line.bounds[-1]:.2f} % with {100 * budget.confidence:g} % confidence; raise the budget, "
+        f"{100 * line.bounds[-1]:.2f} % with {100 * budget.confidence:.10g} % confidence; raise the budget, "
         f"hold out more pictures, or {FEWER_BETWEEN_OLD}"
     )

@@ -189,7 +189,7 @@ def _show_value(
         remarks.append(f"{flips:,} flips counted, {waived:,} waived")
     if interval is not None and level is not None:
         bounds = f"{100 * interval[0]:.2f} to {100 * interval[1]:.2f} {kind.unit()}"
-        remarks.append(f"{100 * level:g} % interval {bounds}")
+        remarks.append(f"{100 * level:.10g} % interval {bounds}")
     return f"{shown} ({'; '.join(remarks)})" if remarks else shown
 
 

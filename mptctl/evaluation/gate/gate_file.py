@@ -112,6 +112,7 @@ class GateFile(Typed):
     must_keep: MustKeep = Field(default=MustKeep(), description="no flip at all")
     waivers: list[Waiver] = Field(default_factory=list, description="flips that do not count")
     _name: str = PrivateAttr(default="the gate file")
+    _is_read: bool = PrivateAttr(default=False)
     _listed: ListedIds | None = PrivateAttr(default=None)
 
     @property
@@ -159,12 +160,15 @@ class GateFile(Typed):
     def merged(self, flags: Limits) -> Limits:
         """Merge the file's limits with those of flags; where both set a value, the stricter one is taken.
 
-        An undecided limit fails, whatever the flags say. Only so is a higher confidence always stricter.
+        An undecided limit fails under the rules of a file, whatever the flags say. Only so is a higher
+        confidence always stricter.
 
         Raises:
             UsageError: file and flags set no limit and the file has no rule, so every release would pass.
         """
-        content = flags.model_dump() | {"undecided": "fail"}
+        content = flags.model_dump()
+        if self._is_read:
+            content["undecided"] = "fail"
         for key, limit in self.limits.fractions().items():
             content[key] = limit if content[key] is None else min(content[key], limit)
         if self.confidence is not None:
@@ -190,7 +194,7 @@ class GateFile(Typed):
             for flag, value, own, stricter in settings
             if own is not None and not math.isclose(value, own)
         ]
-        if flags.undecided == "pass":
+        if flags.undecided == "pass" and self._is_read:
             warnings.append(
                 f"--undecided pass: has no effect beside --gate {self._name}; an undecided limit fails"
             )
@@ -225,7 +229,7 @@ def read_gate_file(path: Path) -> GateFile:
         rules = GateFile.model_validate(content)
     except ValidationError as error:
         raise UsageError(f"{path}: {explain(error, GateFile, forms=_FORMS)}") from error
-    rules._name = str(path)
+    rules._name, rules._is_read = str(path), True
     _check_ranges(path, rules)
     if rules.must_keep.file is None:
         return rules

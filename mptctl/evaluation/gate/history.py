@@ -41,7 +41,7 @@ class Release(Model):
     verdict: Verdict = Field(description="of the gate; ungated where no limit was set")
     fingerprint: str = Field(
         pattern="^[0-9a-f]{64}$",
-        description="digest of names, counts by class and prediction, flipped samples, and limits",
+        description="digest of names, counts by class and prediction, errors, flipped samples, and limits",
     )
 
 
@@ -61,7 +61,16 @@ def make_release(report: FlipReport, today: datetime.date, tag: str | None = Non
     """
     gate = report.gate
     verdict: Verdict = "passed" if gate.passed else "undecided" if gate.answer == "undecided" else "failed"
-    identifying = {"n", "counts", "per_class", "pairs", "gate"}
+    errors = {"errors"}
+    identifying = {
+        "n": ...,
+        "counts": ...,
+        "per_class": ...,
+        "pairs": ...,
+        "gate": ...,
+        "old": errors,
+        "new": errors,
+    }
     flips = sorted((flip.id, flip.answer) for flip in report.worst_flips)
     content = report.model_dump_json(include=identifying) + repr((report.old.name, report.new.name, flips))
     return Release(

@@ -226,8 +226,8 @@ def _fail_exceeded(row: WaiverRow) -> GateCheck:
     return failed_condition(
         "exceeded-waiver",
         f"the waiver of {shown(row.name)} ({shown(row.owner)}: {shown(row.reason)}) is for at most "
-        f"{row.max_flips:,} flips, and there are {row.flips:,}; none of them is waived; agree to more, or "
-        "mend the model",
+        f"{row.max_flips:,} flips, and there are {row.flips:,}; this waiver covers none of them; agree to "
+        "more, or mend the model",
     )
 
 
@@ -245,8 +245,14 @@ def _check_must_keep(
     keep = rules.must_keep
     counted = sorted(flips - waived)
     samples, right = source.count_samples(keep.ids, keep.by)
+    waived_here = flips & waived
     if counted:
         message = f"{len(counted):,} of the samples that must be kept flipped ({first(counted)})"
+    elif waived_here:
+        message = (
+            f"{len(waived_here):,} of the samples that must be kept flipped, which waivers allow "
+            f"({first(sorted(waived_here))}); all others are kept"
+        )
     elif not right:
         message = (
             f"OLD is wrong on all {samples:,} samples that must be kept, so that none can flip; correct the "
@@ -264,7 +270,7 @@ def _check_must_keep(
         tested=None,
         answer="pass" if passed else "fail",
         counted=len(counted),
-        waived=len(flips & waived),
+        waived=len(waived_here),
         passed=passed,
         message=message,
     )

@@ -18,7 +18,7 @@ from mptctl.errors import DataError, StorageError, UsageError
 from mptctl.evaluation.flip_report import MappedClass
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.name_pairs import pairs_relation, read_pairs
-from mptctl.evaluation.reading.predictions import Predictions, row_blocks
+from mptctl.evaluation.reading.predictions import Predictions, first_maximum, row_blocks
 from mptctl.evaluation.reading.table import ArrayTable, FileTable, Table
 from mptctl.evaluation.reading.workspace import current, free_memory, shown_size
 from mptctl.files.explained import shown
@@ -60,8 +60,8 @@ class ClassMap:
                 the map gives to another class.
             StorageError: logits of classes that become one do not fit into memory.
         """
-        for role, names in (("old", self.old), ("new", self.new)):
-            self._check_known(models[role], role, names)
+        for role, names, others in (("old", self.old, self.new), ("new", self.new, self.old)):
+            self._check_known(models[role], role, names, others)
         return {role: self.rename(role, model) for role, model in models.items()}
 
     def rename(self, role: str, model: Predictions) -> Predictions:
@@ -83,17 +83,20 @@ class ClassMap:
         either = self.new | self.old
         return list(dict.fromkeys(either.get(name, name) for name in names))
 
-    def _check_known(self, model: Predictions, role: str, names: Mapping[str, str]) -> None:
+    def _check_known(
+        self, model: Predictions, role: str, names: Mapping[str, str], others: Mapping[str, str]
+    ) -> None:
         """Raise DataError where a model and its side of the map do not fit.
 
         Args:
             model: OLD or NEW.
             role: ``old`` or ``new``.
             names: the common name of each of the model's names in the map.
+            others: the same of the other model's names.
 
         Raises:
             DataError: the model does not know one of these names, or it knows a class whose name the map
-                gives to another class.
+                gives to another class, or under which the other model knows another class.
         """
         answers = {*(model.classes or ()), *model.table.answers}
         known = answers | set(model.table.labels)
@@ -109,6 +112,12 @@ class ClassMap:
             raise DataError(
                 f"--class-map {self.name}: {model.name} also knows {first(clash)}, which the map gives to "
                 f"another class; say in it what becomes of {shown(clash[0])}"
+            )
+        # A label with this name could be either class.
+        if clash := sorted((answers & others.keys()) - names.keys()):
+            raise DataError(
+                f"--class-map {self.name}: {model.name} knows {first(clash)}, which in the map is the other "
+                f"model's name of another class; rename {shown(clash[0])} in one of the models' predictions"
             )
 
 
@@ -160,6 +169,9 @@ def _mapped_classes(name: str, pairs: Sequence[tuple[str, str]]) -> list[MappedC
 def _rename_model(model: Predictions, labels: Mapping[str, str], answers: Mapping[str, str]) -> Predictions:
     """Rename the labels and the answers of a model; logits of classes that become one become their maximum.
 
+    Where logits become one, the answer of a row is its first maximum afterwards, which is another one than
+    before only where several classes tie.
+
     Args:
         model: the predictions.
         labels: new names of labels, by name; other names stay.
@@ -174,10 +186,14 @@ def _rename_model(model: Predictions, labels: Mapping[str, str], answers: Mappin
     names = [answers.get(name, name) for name in model.classes]
     classes = tuple(dict.fromkeys(names))
     logits = model.logits
-    if logits is not None and len(classes) < len(names):
+    merged = logits is not None and len(classes) < len(names)
+    if logits is not None and merged:
         column = {name: i for i, name in enumerate(classes)}
         logits = _merge_columns(logits, [column[name] for name in names], len(classes), model.name)
-    return Predictions(model.name, table, logits, classes, model.origin)
+        if isinstance(table, ArrayTable):
+            answers_of_rows = np.array(classes, dtype=np.str_)[first_maximum(logits, model.name)]
+            table = ArrayTable(table.ids, table.truth, answers_of_rows, table.id_kind)
+    return Predictions(model.name, table, logits, classes, model.origin, merged=merged)
 
 
 def _merge_columns(logits: NDArray[Any], places: Sequence[int], width: int, name: str) -> NDArray[Any]:

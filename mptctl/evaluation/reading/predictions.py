@@ -41,6 +41,7 @@ class Predictions:
         classes: the labels that the model can predict, in the order of its logits; None where not known.
         origin: ``checkpoint`` for a model of ours, ``file`` for a predictions file.
         counted: True where nobody named the classes, and `classes` are the columns of the logits, from 0.
+        merged: True where a logit is the largest of several classes: their softmax is not the model's.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Predictions:
     classes: tuple[str, ...] | None = None
     origin: Literal["file", "checkpoint"] = "file"
     counted: bool = False
+    merged: bool = False
 
     def __len__(self) -> int:
         return self.table.rows
@@ -138,7 +140,7 @@ def build_predictions(
         _check_start(labels, answers, column, name)
     if preds is not None:
         _check_lengths(name, ids, pred=preds)
-        _check_pred_column(name, as_text(preds, "pred", name), answers, logits, classes)
+        _check_pred_column(name, as_text(preds, "pred", name), answers)
     return Predictions(name, ArrayTable(ids, labels, answers, kind), logits, classes, origin, counted)
 
 
@@ -338,29 +340,16 @@ def _check_lengths(name: str, ids: NDArray[np.str_], **parts: NDArray[Any]) -> N
             )
 
 
-def _check_pred_column(
-    name: str,
-    preds: NDArray[np.str_],
-    answers: NDArray[np.str_],
-    logits: NDArray[Any],
-    classes: tuple[str, ...],
-) -> None:
-    """Raise DataError where the column `pred` is not a class with the largest logit of its row.
+def _check_pred_column(name: str, preds: NDArray[np.str_], answers: NDArray[np.str_]) -> None:
+    """Raise DataError where the column `pred` is not the class with the first of a row's largest logits.
 
     Args:
         name: of the model, for messages.
         preds: (N,) the column.
-        answers: (N,) the class of the first maximum of each row; `pred` may name another one that ties.
-        logits: (N, C).
-        classes: the C classes.
+        answers: (N,) the class of the first maximum of each row.
     """
-    column = {label: i for i, label in enumerate(classes)}
-    wrong = [
-        i
-        for i in np.flatnonzero(preds != answers)
-        if preds[i] not in column or logits[i, column[preds[i]]] < logits[i, column[answers[i]]]
-    ]
+    wrong = int((preds != answers).sum())
     if wrong:
         raise DataError(
-            f"{name}: `pred` is not the largest of `logits` in {len(wrong)} rows; write only one of them"
+            f"{name}: `pred` is not the first of the largest `logits` in {wrong} rows; write only one of them"
         )

@@ -71,7 +71,9 @@ def rank(source: SliceSource, request: SliceRequest, whole: Counts) -> tuple[lis
     Returns:
         The ranked slices, and how many slices were too small to be ranked.
     """
-    slices = [each for key in dict.fromkeys(request.by) for each in source.slices[key]]
+    # The same columns in another order have the same slices, which are tested once.
+    keys = {frozenset(key): key for key in reversed(request.by)}
+    slices = [each for key in reversed(keys.values()) for each in source.slices[key]]
     large = [each for each in slices if each.counts.total >= request.min_slice]
     return rank_slices(large, whole, request.fdr), len(slices) - len(large)
 

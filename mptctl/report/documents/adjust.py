@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from mptctl.errors import some, visible
@@ -29,7 +30,7 @@ def describe_adjustment(report: AdjustReport, labels: Mapping[str, str] | None =
     if after.nfr is not None:
         bound = ""
         if report.max_nfr is not None:
-            bound = f" (at most {percent(after.bound)} with {100 * report.confidence:g} % confidence)"
+            bound = f" (at most {percent(after.bound)} with {100 * report.confidence:.10g} % confidence)"
         lines.append(
             f"NFR        {percent(before.nfr)} -> {percent(after.nfr)}, {after.flips:,} of "
             f"{after.samples_old:,} validation pictures of old classes{bound}"
@@ -46,10 +47,13 @@ def describe_adjustment(report: AdjustReport, labels: Mapping[str, str] | None =
 def _promise_words(report: AdjustReport) -> str:
     """The choices that the confidence covers, and the confidence to ask for when choosing among updates."""
     risk = 1 - report.confidence
+    # Rounded up, to two digits of the risk of each of three.
+    digits = 1 - math.floor(math.log10(risk / 3))
+    for_three = math.ceil(round((1 - risk / 3) * 10**digits, 6)) / 10**digits
     epochs = f"the choice of best.pt among {report.epochs:,} epochs counted; " if report.epochs > 1 else ""
     return (
         f"{epochs}for this update alone: to choose among N, adjust each with --confidence 1 - {risk:g} / N "
-        f"({1 - risk / 3:.4g} for 3)"
+        f"({for_three:.10g} for 3)"
     )
 
 

@@ -134,7 +134,8 @@ def _differences_table(comparison: Comparison, section: str | None, rows: list[C
         title="" if section is None else f"Differences: {section}",
         name="Differences",
         sentence=f"Differences to {comparison.against}, in points, over the seeds that both have, with their "
-        f"{100 * comparison.noise.level:g} % interval; of one seed it is the test draw's only.",
+        f"{100 * comparison.noise.level:.10g} % interval; of one seed it is of the draw of "
+        f"{PART_NAMES[comparison.part]} samples only.",
     )
 
 
@@ -257,7 +258,7 @@ def parameters_text(row: ComparisonRow) -> str:
 
 def marks_sentence(comparison: Comparison) -> str:
     """The meaning of marks and columns, in two lines of 80 characters, or three where rows lack seeds."""
-    level = f"{100 * comparison.noise.level:g} %"
+    level = f"{100 * comparison.noise.level:.10g} %"
     noise = f"noise ({level} interval contains zero)"
     rates = f"mean ± SD of {seeds_text(_most_seeds(comparison))}"
     if comparison.noise.over == "samples":
@@ -340,6 +341,16 @@ def _quoted_name(row: ComparisonRow) -> str:
     return f"“{row.name}”" if row.name == BIAS_ROW else row.name
 
 
+def _flips_at_test_error(row: ComparisonRow) -> str:
+    """The name and flips of a row at the test error of another, and where no shift brings it there."""
+    assert row.flips_at_test_error is not None
+    words = f"{_quoted_name(row)} {sum(count for count, _ in row.flips_at_test_error.values):,}"
+    if row.seeds_above_test_error:
+        seeds = f"in {row.seeds_above_test_error} of {len(row.seeds)} seeds " if len(row.seeds) > 1 else ""
+        words += f" ({seeds}at its lowest error, which is above)"
+    return words
+
+
 def remarks(comparison: Comparison) -> list[str]:
     """Sentences on the old models' errors, flips at equal test error and the shifted plain update; notes."""
     sentences = []
@@ -351,9 +362,7 @@ def remarks(comparison: Comparison) -> list[str]:
             f"{PART_NAMES[comparison.part]} samples of old classes."
         )
     at_test_error = [
-        f"{_quoted_name(row)} {sum(count for count, _ in row.flips_at_test_error.values):,}"
-        for row in comparison.rows
-        if row.flips_at_test_error is not None
+        _flips_at_test_error(row) for row in comparison.rows if row.flips_at_test_error is not None
     ]
     if comparison.equal_error is not None and at_test_error:
         sentences.append(

@@ -180,7 +180,7 @@ def _limit_sentence(report: TuneReport) -> str:
     if report.max_nfr is not None:
         # Trials that differ only in k are a series; the confidence is split over all series and epochs.
         series_count = len(series_of(report.trials))
-        confidence = f"{100 * report.budget.confidence:g} % confidence"
+        confidence = f"{100 * report.budget.confidence:.10g} % confidence"
         level = f"{100 * report.budget.level(series_count):.6g} %"
         share = f"{level} for each epoch of a series of k: {series_count} x {report.epochs}"
         return (

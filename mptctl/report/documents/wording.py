@@ -146,7 +146,7 @@ def further_sentences(report: FlipReport) -> list[str]:
     if equivalence is not None:
         sentences.append(
             f"NFR below {100 * equivalence.margin:g} %: {equivalence.below}, by the "
-            f"{100 * equivalence.confidence:g} % interval."
+            f"{100 * equivalence.confidence:.10g} % interval."
         )
     if floor is not None:
         sentences.append(
@@ -227,8 +227,8 @@ def waiver_sentences(waivers: list[WaiverRow]) -> list[str]:
     ]
     unnamed = used[WAIVERS:]
     if unnamed:
-        flips = sum(row.flips for row in unnamed)
-        sentences.append(f"Waived: {flips:,} more flips by {len(unnamed):,} waivers.")
+        # No sum of their flips: one flip may be covered by several waivers.
+        sentences.append(f"Waived: the flips of {len(unnamed):,} more waivers; all of them are in the JSON.")
     unneeded = [row.name for row in waivers if not row.flips]
     if unneeded:
         sentences.append(f"No longer needed, to be removed: the waiver of {first(unneeded)}.")
@@ -297,7 +297,7 @@ def _limit_in_full(report: FlipReport, check: GateCheck) -> str:
         return _limit_in_brief(report, check)
     # An interval of the limit has the level of the gate, an interval of the report 95 %.
     gate_level = report.gate.confidence if check.interval is not None else None
-    level = f"{100 * (gate_level or 0.95):g} %"
+    level = f"{100 * (gate_level or 0.95):.10g} %"
     if kind.rate:
         title, rate = report.rates.titled(kind.rate)
         # The report's interval counts waived flips too.

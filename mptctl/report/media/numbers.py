@@ -5,6 +5,8 @@ from __future__ import annotations
 from mptctl.evaluation.rates import Interval, Rate
 
 NOT_DEFINED = "n/a"
+# A p-value below it may be 0 in double precision.
+SMALLEST_P = "1e-300"
 
 
 def duration(seconds: float) -> str:
@@ -43,9 +45,8 @@ def format_interval(interval: Interval | None, digits: int = 2) -> str:
 
 
 def format_count(rate: Rate) -> str:
-    """Count and denominator of a rate, such as ``2 / 452``; an expected denominator has one decimal."""
-    denominator = f"{rate.of:,}" if isinstance(rate.of, int) else f"{rate.of:,.1f}"
-    return f"{rate.count:,} / {denominator}"
+    """Count and denominator of a rate, such as ``2 / 452``; see `_denominator`."""
+    return f"{rate.count:,} / {_denominator(rate.of)}"
 
 
 def of_count(rate: Rate, waived: int = 0) -> str:
@@ -55,9 +56,16 @@ def of_count(rate: Rate, waived: int = 0) -> str:
         rate: its count includes waived flips.
         waived: number of waived flips.
     """
-    denominator = f"{rate.of:,}" if isinstance(rate.of, int) else f"{rate.of:,.1f} expected by chance"
+    denominator = _denominator(rate.of) + ("" if isinstance(rate.of, int) else " expected by chance")
     waived_words = f" counted, {waived:,} waived" if waived else ""
     return f"{rate.count - waived:,} of {denominator}{waived_words}"
+
+
+def _denominator(of: float) -> str:
+    """A number of samples, or an expected number: with one decimal, or below one with two digits."""
+    if isinstance(of, int):
+        return f"{of:,}"
+    return f"{of:,.1f}" if of >= 1 or of == 0 else f"{of:.2g}"
 
 
 def points(fraction: float, *, sign: bool = True) -> str:
@@ -72,10 +80,14 @@ def points(fraction: float, *, sign: bool = True) -> str:
 
 
 def p_value(p: float) -> str:
-    """A p-value, such as ``p = 0.042``; below 0.001 as ``p = 4.2e-05``."""
+    """A p-value, such as ``p = 0.042``; below 0.001 as ``p = 4.2e-05``; one rounded to 0 as a bound."""
+    if p == 0:
+        return f"p < {SMALLEST_P}"
     return f"p = {p:.3f}" if p >= 0.001 else f"p = {p:.1e}"
 
 
 def q_value(q: float) -> str:
-    """A false discovery rate, such as ``0.042``; below 0.001 as ``4e-05``."""
+    """A false discovery rate, such as ``0.042``; below 0.001 as ``4e-05``; one rounded to 0 as a bound."""
+    if q == 0:
+        return f"< {SMALLEST_P}"
     return f"{q:.3f}" if q >= 0.001 else f"{q:.0e}"

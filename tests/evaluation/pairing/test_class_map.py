@@ -163,6 +163,45 @@ def test_what_is_no_map(tmp_path: Path, name: str, text: str, message: str) -> N
     assert "\n" not in str(caught.value)
 
 
+def test_answers_of_merged_logits_are_their_first_maximum(tmp_path: Path) -> None:
+    """couch and bird tie; merged with sofa, couch comes first, and so it does at shift 0 of the curve."""
+    logits = np.tile(np.float32([0, 0, 2, 1]), (8, 1))
+    logits[0] = [0, 1, 2, 2]
+    logits[1] = [0, 1, 2, 2]
+    classes = ["cat", "sofa", "bird", "couch"]
+    write(tmp_path / "old.npz", id=IDS, label=OLD_LABELS, logits=logits, classes=classes)
+    write(tmp_path / "new.npz", id=IDS, label=NEW_LABELS, pred=NEW, classes=NEW_CLASSES)
+    models = {role: read_predictions(tmp_path / f"{role}.npz") for role in ("old", "new")}
+    assert models["old"].preds.tolist() == ["bird"] * 8
+    old = mapped(tmp_path).apply(models)["old"]
+    assert old.preds.tolist() == ["sofa"] * 2 + ["bird"] * 6
+    assert old.logits is not None
+    assert old.classes is not None
+    assert np.array(old.classes)[old.logits.argmax(axis=1)].tolist() == old.preds.tolist()
+    report = compare(models["old"], models["new"], ComparisonRequest(class_map=mapped(tmp_path)))
+    # The largest logit of two classes is no logit of their sum: no calibration error of OLD follows from it.
+    assert (report.old.ece, report.old.aece, report.old.reliability) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("map_text", "old_classes", "new_classes", "name"),
+    [
+        ("cat: feline\n", ["cat", "dog"], ["feline", "dog", "cat"], "new.npz knows cat"),
+        ("bird: [owl, duck]\n", ["bird", "owl"], ["owl", "duck"], "old.npz knows owl"),
+    ],
+)
+def test_a_name_that_is_another_class_in_the_other_model_is_refused(
+    tmp_path: Path, map_text: str, old_classes: list[str], new_classes: list[str], name: str
+) -> None:
+    for role, classes in (("old", old_classes), ("new", new_classes)):
+        write(tmp_path / f"{role}.npz", id=["a", "b"], label=classes[:2], pred=classes[:2], classes=classes)
+    old, new = (read_predictions(tmp_path / f"{role}.npz") for role in ("old", "new"))
+    with pytest.raises(
+        DataError, match=f"{name}, which in the map is the other model's name of another class"
+    ):
+        compare(old, new, ComparisonRequest(class_map=mapped(tmp_path, map_text)))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

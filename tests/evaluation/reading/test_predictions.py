@@ -91,12 +91,13 @@ def test_the_first_maximum_wins_a_tie(dtype: type) -> None:
     assert first_maximum(logits, "x").tolist() == [1, 0, 0]
 
 
-def test_a_pred_beside_logits_may_break_a_tie_but_not_more() -> None:
+@pytest.mark.parametrize("pred", [[1, 0], [0, 1]])
+def test_a_pred_beside_logits_is_their_first_maximum_also_where_two_tie(pred: list[int]) -> None:
     logits = np.array([[1.0, 1.0], [2.0, 0.0]])
-    kept = build_predictions("x", np.arange(2), np.array([0, 0]), np.array([1, 0]), logits)
+    kept = build_predictions("x", np.arange(2), np.array([0, 0]), np.array([0, 0]), logits)
     assert kept.preds.tolist() == ["0", "0"]
-    with pytest.raises(DataError, match=r"x: `pred` is not the largest of `logits` in 1 rows"):
-        build_predictions("x", np.arange(2), np.array([0, 0]), np.array([1, 1]), logits)
+    with pytest.raises(DataError, match=r"x: `pred` is not the first of the largest `logits` in 1 rows"):
+        build_predictions("x", np.arange(2), np.array([0, 0]), np.array(pred), logits)
 
 
 def test_what_is_saved_reads_back(tmp_path: Path) -> None:

@@ -65,6 +65,14 @@ def test_class_confidence_and_crossings(twenty: Pair, path: Path) -> None:
     assert sum(n for key, (n, _) in found.items() if len(key) == 2) == 14
 
 
+def test_a_crossing_in_two_orders_is_tested_once(twenty: Pair, path: Path) -> None:
+    write(path, id=IDS, country=COUNTRY, device=DEVICE)
+    once = sliced(twenty, path, [("country",), ("country", "device")])
+    twice = sliced(twenty, path, [("country",), ("country", "device"), ("device", "country")])
+    assert twice.slices == once.slices
+    assert once.slices
+
+
 def test_columns_of_the_predictions_themselves(twenty: Pair, path: Path) -> None:
     old, _ = twenty
     write(path, id=IDS, label=old.labels.tolist(), pred=old.preds.tolist(), country=COUNTRY)
