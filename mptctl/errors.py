@@ -133,6 +133,11 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+def encodable(text: str) -> str:
+    """Escape what UTF-8 cannot hold, such as a byte of a file's name that is no UTF-8: ``\\udce9``."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def one_line(error: BaseException) -> str:
     """Return the message of an exception without line breaks; its type where the message is empty.
 

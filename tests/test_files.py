@@ -13,6 +13,7 @@ import pytest
 
 from mptctl.errors import StorageError, UsageError
 from mptctl.files import (
+    FilesTogether,
     Model,
     output_file,
     read_names,
@@ -169,3 +170,27 @@ def test_json_holds_no_character_that_a_terminal_obeys_or_hides(name: str) -> No
         assert text.replace("\n", "").isprintable()
         assert json.loads(text) == {"name": name}
     assert "猫 é" in Named(name="猫 é").model_dump_json()
+
+
+def test_files_of_one_command_stay_as_they_were_where_one_cannot_be_replaced(tmp_path: Path) -> None:
+    names = ("page.html", "page.md", "junit.xml")
+    for name in names[1:]:
+        (tmp_path / name).write_text(f"earlier {name}")
+
+    def write_all(*, blocked: bool) -> None:
+        with FilesTogether() as files:
+            for name in names:
+                with files.open(tmp_path / name) as stream:
+                    stream.write(b"new")
+            if blocked:
+                (tmp_path / names[0] / "in-the-way").mkdir(parents=True)
+
+    with pytest.raises(StorageError, match=r"page\.html: cannot be written"):
+        write_all(blocked=True)
+    assert [(tmp_path / name).read_text() for name in names[1:]] == ["earlier page.md", "earlier junit.xml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["junit.xml", "page.html", "page.md"]
+    (tmp_path / names[0] / "in-the-way").rmdir()
+    (tmp_path / names[0]).rmdir()
+    write_all(blocked=False)
+    assert [(tmp_path / name).read_text() for name in names] == ["new"] * 3
+    assert len(list(tmp_path.iterdir())) == 3

@@ -6,8 +6,6 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from mptctl.data.loading.choose import LOADERS
-
 if TYPE_CHECKING:
     from mptctl.bench.evaluate import EvaluateBench
     from mptctl.bench.kernel import KernelBench
@@ -28,6 +26,9 @@ def loader_sentence(bench: LoaderBench) -> str:
     if bench.fastest is None:
         return f"{bench.verdict[:1].upper()}{bench.verdict[1:]}."
     bound = "" if bench.parts is None else f" {bound_sentence(bench.parts, bench.image_size)}"
+    # Imports torch, which a bench of comparisons does without.
+    from mptctl.data.loading.choose import LOADERS
+
     recipe_names = {kind.name: kind.recipe_name for kind in LOADERS}
     tuned = {key: f"{value:g}" for key, value in (bench.tuned or {}).items()}
     keys = {"loader": recipe_names[bench.fastest], **tuned}

@@ -153,7 +153,13 @@ def main() -> None:
     except MptctlError as error:
         code = _print_error(str(error), error.exit_code, error)
     except (KeyboardInterrupt, typer.Abort) as error:
-        code = _print_error("stopped", 130, error)
+        # typer makes an Abort of an EOFError, too, which a damaged file may cause.
+        if isinstance(error.__cause__, EOFError):
+            from mptctl.cli.unforeseen import explain_unforeseen
+
+            code = _print_error(*explain_unforeseen(error.__cause__, sys.argv[1:]), error.__cause__)
+        else:
+            code = _print_error("stopped", 130, error)
     except typer.TyperException as error:  # wrong flags and values
         from mptctl.cli.wrong_usage import explain
 

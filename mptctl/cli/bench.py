@@ -40,7 +40,7 @@ def evaluate(
 
         mptctl bench evaluate --rows 100000000 --repeats 1 --json
     """
-    from mptctl.cli.runners.bench import measure_evaluate
+    from mptctl.cli.runners.bench_evaluate import measure_evaluate
 
     measure_evaluate(rows, repeats, memory_limit, as_json=as_json)
 
@@ -94,7 +94,7 @@ def loader(
 
         mptctl bench loader --recipe cifar10 --rows resident,dataloader-torchcodec
     """
-    from mptctl.cli.runners.bench_loader import measure_loader
+    from mptctl.cli.runners.bench import measure_loader
 
     measure_loader(
         data_root, source, recipe, overrides, rows, repeats, seconds, device, tune=tune, as_json=as_json

@@ -92,8 +92,10 @@ class Outputs:
                 ending of another kind.
         """
         read = {path: os.stat(path) for path in inputs if os.path.isfile(path)}
+        folders = {Path(os.path.realpath(path)): path for path in inputs if _holds_parts(path)}
         places: list[tuple[_Output, Path]] = []
         for output in self._files:
+            _refuse_shorthand(output)
             try:
                 target = output_file(output.path)
             except UsageError as error:
@@ -109,6 +111,11 @@ class Outputs:
             if status is not None and os.path.samestat(status, os.stat(os.devnull)):
                 continue
             place = target if is_stream else Path(os.path.realpath(target))
+            if place.parent in folders:
+                raise UsageError(
+                    f"{output}: would lie among the parts of {folders[place.parent]}, and be read with them; "
+                    "name another folder"
+                )
             for other, taken in places:
                 if place in (taken, *taken.parents) or taken in place.parents or _is_same_file(place, taken):
                     raise UsageError(f"{output}: is in the way of {other}; name another file")
@@ -159,6 +166,19 @@ def _refuse_standard_output(output: _Output, status: os.stat_result, *, prints: 
         raise UsageError(f"{output}: is where standard output goes; name /dev/stdout for it")
 
 
+def _holds_parts(path: Path) -> bool:
+    """Tell whether a path is a folder of parts of a predictions file."""
+    return path.is_dir() and is_predictions_file(path) and has_predictions(path)
+
+
+def _refuse_shorthand(output: _Output) -> None:
+    """Refuse ``~`` that no shell has replaced, and ``-``, of which a folder or a file would be made."""
+    if output.path.parts[:1] and output.path.parts[0].startswith("~"):
+        raise UsageError(f"{output}: the shell has not replaced {output.path.parts[0]}; write the whole path")
+    if str(output.path) == "-":
+        raise UsageError(f"{output}: name a file, or /dev/stdout for standard output")
+
+
 def _refuse_foreign(output: _Output, target: Path, status: os.stat_result | None) -> None:
     """Refuse a file that holds anything but an earlier output of this kind, or cannot be written.
 
@@ -179,17 +199,7 @@ def _refuse_foreign(output: _Output, target: Path, status: os.stat_result | None
         return
     if not os.access(target, os.W_OK) or not status.st_mode & 0o222:
         raise UsageError(f"{output}: is read-only; name another file, or make it writable")
-    if not status.st_size:
-        return
-    try:
-        earlier = output.kind.known(target)
-    except OSError as error:
-        raise UsageError(f"{output}: cannot be read ({error.strerror}); name another file") from error
-    if not earlier:
-        raise UsageError(
-            f"{output}: is there, and is no {output.kind.what} that mptctl wrote; name another file, or "
-            "delete or rename it"
-        )
+    output.kind.refuse_other(target, str(output))
 
 
 def _refuse_endings(outputs: Iterable[_Output]) -> None:

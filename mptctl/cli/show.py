@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
+import json
+import re
+import sys
 from collections.abc import Callable
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, TypeVar
@@ -27,11 +31,18 @@ def show(
         as_json: print the result as JSON instead.
     """
     if as_json:
-        typer.echo(result.model_dump_json())
+        typer.echo(_json_for(sys.stdout.encoding, result.model_dump_json()))
     elif isinstance(view, str):
         show_document(result, view, *context)
     else:
         view(result)
+
+
+def _json_for(encoding: str | None, text: str) -> str:
+    """JSON with all but ASCII escaped where the encoding is another than UTF-8, in which JSON is read."""
+    if codecs.lookup(encoding or "utf-8").name == "utf-8":
+        return text
+    return re.sub(r"[^\x00-\x7f]", lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def show_document(content: object, builder: str, *context: object) -> None:

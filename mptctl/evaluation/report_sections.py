@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mptctl.errors import encodable
 from mptctl.evaluation.bias.sweep import sweep_bias
 from mptctl.evaluation.calibration.bins import calibrate
 from mptctl.evaluation.flip_report import (
@@ -102,7 +103,7 @@ def summarise(answers: PairedAnswers, role: str) -> ModelSummary:
         if known.any():
             calibration = calibrate(answers.scores[role].confidence[known], answers.right[role][known])
     return ModelSummary(
-        name=model.name,
+        name=encodable(model.name),
         classes=None if model.classes is None else len(model.classes),
         er_old_classes=old_wrong / old_total,
         er_new_classes=errors.new_classes.value,

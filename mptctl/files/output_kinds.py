@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from mptctl.errors import UsageError
+
 WRITTEN_BY = "Written by mptctl"
 # One of the first lines of a file that mptctl writes, by format.
 HTML_MARK = f"<!-- {WRITTEN_BY} -->"
@@ -30,6 +32,23 @@ class OutputKind:
     what: str
     known: Callable[[Path], bool]
     endings: tuple[str, ...] = ()
+
+    def refuse_other(self, path: Path, named: str) -> None:
+        """Raise UsageError where a file holds anything but an earlier output of this kind; it may be empty.
+
+        Args:
+            path: of the file, which is there.
+            named: what the user wrote for it, for the message.
+        """
+        try:
+            may_be_replaced = not path.stat().st_size or self.known(path)
+        except OSError as error:
+            raise UsageError(f"{named}: cannot be read ({error.strerror}); name another file") from error
+        if not may_be_replaced:
+            raise UsageError(
+                f"{named}: is there, and is no {self.what} that mptctl wrote; name another file, or delete "
+                "or rename it"
+            )
 
 
 def has_mark(path: Path, mark: str, lines: int = 1) -> bool:

@@ -60,8 +60,9 @@ def replacing(path: Path, keep_previous: Path | None = None, needed: int | None 
 class FilesTogether:
     """The outputs of one command: all files get their names when the ``with`` block ends well, or none does.
 
-    If the disk fills while they are written, the former files stay, all of the same earlier command. If the
-    process is killed while files get their names, some files are missing, but none is of an earlier command.
+    If the disk fills while they are written, or one cannot be replaced, the former files stay, all of the
+    same earlier command. If the process is killed while files get their names, some files are missing, but
+    none is of an earlier command.
     """
 
     def __init__(self) -> None:
@@ -100,15 +101,38 @@ class FilesTogether:
         self._written.append((temporary, target))
 
     def _take_names(self) -> None:
-        """Remove the former files but the first, which is replaced, and rename all temporary files."""
-        for _temporary, target in self._written[1:]:
-            target.unlink(missing_ok=True)
-        for temporary, target in self._written:
-            try:
+        """Give the former files but the first other names, and rename all temporary files to their names.
+
+        If one of these steps fails, the former files get their names back.
+        """
+        former: list[tuple[Path, Path]] = []  # temporary name and name of each
+        taken: list[Path] = []
+        try:
+            for _temporary, target in self._written[1:]:
+                if target.exists():
+                    aside = _temporary_path(target)
+                    target.rename(aside)
+                    former.append((aside, target))
+            # The first one replaces its former file last, so that until then nothing is lost.
+            for temporary, target in reversed(self._written):
                 temporary.replace(target)
-                _flush_folder(target.parent)
+                taken.append(target)
+        except OSError as error:
+            for path in taken:
+                with suppress(OSError):
+                    path.unlink()
+            for aside, name in former:
+                with suppress(OSError):
+                    aside.rename(name)
+            raise storage_error(target, error) from error
+        for aside, _name in former:
+            with suppress(OSError):
+                aside.unlink()
+        for folder in {target.parent for target in taken}:
+            try:
+                _flush_folder(folder)
             except OSError as error:
-                raise storage_error(target, error) from error
+                raise storage_error(folder, error) from error
 
 
 def _temporary_path(path: Path) -> Path:

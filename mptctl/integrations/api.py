@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,10 +94,12 @@ def evaluate(  # noqa: PLR0913  # a published signature
     Warns:
         ComparisonWarning: something about the comparison is doubtful.
     """
-    if nfr_margin is not None and not 0 < nfr_margin < 1:
+    if nfr_margin is not None and not (isinstance(nfr_margin, Real) and 0 < nfr_margin < 1):
         raise UsageError(
-            f"nfr_margin={nfr_margin:g}: must lie between 0 and 1; rates are fractions, 2 % is 0.02"
+            f"nfr_margin={nfr_margin!r}: must lie between 0 and 1; rates are fractions, 2 % is 0.02"
         )
+    if must_keep is not None and not hasattr(must_keep, "__len__"):
+        raise UsageError(f"must_keep={must_keep!r}: is no list; give the ids of samples")
     frame = None
     if label is not None:
         _refuse_other_than_frame(labels)
@@ -111,7 +114,7 @@ def evaluate(  # noqa: PLR0913  # a published signature
     test = InMemory.of(labels, ids, classes, None if all_are_old else old_classes)
     validation_part = None if validation is None else _read_validation(validation, test)
     wants_causes = causes or validation is not None
-    kept = as_names(must_keep, "must_keep").tolist() if len(must_keep) else []
+    kept = as_names(must_keep, "must_keep").tolist() if must_keep is not None and len(must_keep) else []
     with options_as_arguments():
         retrained, plain_update = None, None
         if noise_floor is not None:
@@ -182,7 +185,7 @@ def _refuse_other_than_frame(value: Any) -> None:
 
 def _column_or_array(frame: Any, value: Any, argument: str) -> Any:
     """Return a frame's column if ``value`` is its name, else ``value``; ``argument`` is for messages."""
-    return column(frame, value, argument) if isinstance(value, str) else value
+    return column(frame, value, argument) if isinstance(value, str | int) else value
 
 
 @contextmanager
@@ -288,7 +291,7 @@ def _read_validation(validation: tuple[Any, Any], test: InMemory) -> Predictions
     """Read the argument `validation` of `evaluate` as predictions, with the classes of the test set.
 
     Raises:
-        UsageError: it is not a pair.
+        UsageError: it is not a pair, or has no logits.
         DataError, NonFiniteError: the arrays cannot be read.
     """
     if not isinstance(validation, tuple) or len(validation) != 2:
@@ -296,5 +299,7 @@ def _read_validation(validation: tuple[Any, Any], test: InMemory) -> Predictions
             "validation: is not a pair; give labels and the new model's logits: validation=(labels, logits)"
         )
     labels, logits = validation
-    part = InMemory.of(labels, None, test.classes, test.old_classes)
-    return part.predictions("validation", logits)
+    part = InMemory.of(labels, None, test.classes, test.old_classes).predictions("validation", logits)
+    if part.logits is None:
+        raise UsageError("validation: holds predictions; give the new model's logits, (M, C)")
+    return part

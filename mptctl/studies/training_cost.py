@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import Field
 
+from mptctl.errors import CheckpointError, one_line
 from mptctl.files import Model
 from mptctl.models.metrics_log import MetricsLine, parse_metrics, read_metrics
 
@@ -82,9 +84,17 @@ def count_steps(folder: Path) -> StepCounts:
 
 
 def metrics_of(folder: Path) -> list[MetricsLine]:
-    """Read the lines of ``metrics.jsonl``, else of ``metrics.jsonl.gz``; empty where there is neither."""
+    """Read the lines of ``metrics.jsonl``, else of ``metrics.jsonl.gz``; empty where there is neither.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
     packed = folder / "metrics.jsonl.gz"
     if (folder / "metrics.jsonl").exists() or not packed.is_file():
         return read_metrics(folder / "metrics.jsonl")
-    with gzip.open(packed, "rt", encoding="utf-8") as stream:
-        return parse_metrics(stream.read(), packed)
+    try:
+        with gzip.open(packed, "rt", encoding="utf-8") as stream:
+            content = stream.read()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise CheckpointError(f"{packed}: cannot be read ({one_line(error)}); restore it") from error
+    return parse_metrics(content, packed)

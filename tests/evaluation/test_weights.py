@@ -106,7 +106,7 @@ def test_the_interval_holds_the_true_rate(kind: str, n: int, rate: float) -> Non
     assert held / draws >= 0.95 - 2 * np.sqrt(0.05 * 0.95 / draws)
 
 
-@pytest.mark.parametrize("bad", ["-1", "nan", "inf", "1e400", "", "much", "1e-200"])
+@pytest.mark.parametrize("bad", ["-1", "nan", "inf", "1e400", "", "much", "1e-200", "1_000"])
 def test_what_is_no_weight_is_named(twenty: Pair, tmp_path: Path, bad: str) -> None:
     costs = ["1"] * 20
     costs[2], costs[16] = bad, bad  # of an old class, and of a new one

@@ -66,6 +66,8 @@ def contents(folder: Path) -> dict[str, bytes]:
         ("--report out --figures out", "is in the way of --report out"),
         # No file.
         ("--report folder", "--report folder: is a folder"),
+        ("--flips -", "--flips -: name a file, or /dev/stdout"),
+        ("--report ~/page.html", "--report ~/page.html: the shell has not replaced ~; write the whole path"),
         ("--figures labels.txt", "--figures labels.txt: is not a folder"),
         ("--save-predictions labels.txt", "--save-predictions labels.txt: is not a folder"),
         # A link out of the folder.
@@ -92,6 +94,21 @@ def test_row_37_an_output_that_would_destroy_something_is_refused_at_once(
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
+    assert contents(files) == before
+
+
+@pytest.mark.parametrize(
+    "options", ["--report parts/page.html", "--flips parts/f.csv", "--save-predictions parts"]
+)
+def test_row_37_nothing_is_written_among_the_parts_of_an_input(
+    mptctl: CommandLine, files: Path, options: str
+) -> None:
+    Path("parts").mkdir()
+    Path("old.npz").rename("parts/0.npz")
+    before = contents(files)
+    done = mptctl("evaluate", "parts", "new.npz", *options.split())
+    assert done.returncode == 2, done.stderr
+    assert "would lie among the parts of parts, and be read with them; name another folder" in done.stderr
     assert contents(files) == before
 
 

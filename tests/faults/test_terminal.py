@@ -91,6 +91,30 @@ def test_row_45_a_terminal_without_the_letters_of_a_class(tmp_path: Path, encodi
     assert (done.returncode, done.stderr.count("\n")) == (4, 1), done.stderr
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_row_45_json_is_json_in_every_encoding(tmp_path: Path, encoding: str) -> None:
+    names = write_pair(tmp_path, np.array(["caf\u00e9\U0001f600", "dog", "bird", "eel"]))
+    done = run_forked("evaluate", *names, "--json", encoding=encoding)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.isascii()
+    assert "caf\u00e9\U0001f600" in {row["label"] for row in json.loads(done.stdout)["per_class"]}
+
+
+def test_row_29_a_file_whose_name_is_no_utf_8_is_compared_in_every_form(
+    tmp_path: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    old, new = write_pair(tmp_path, CATS)
+    strange = os.fsdecode(b"caf\xe9.npz")
+    os.rename(old, strange)
+    forms = ("--report", "p.html", "--markdown", "p.md", "--junit", "p.xml", "--append-history", "h.jsonl")
+    done = mptctl("evaluate", strange, new, "--max-nfr", 1, "--json", *forms, "--tag", strange)
+    assert done.returncode == 3, done.stderr
+    assert json.loads(done.stdout)["old"]["name"] == "caf\\udce9.npz"
+    assert json.loads(Path("h.jsonl").read_text(encoding="utf-8"))["tag"] == "caf\\udce9.npz"
+    assert "caf\\udce9.npz" in Path("p.html").read_text(encoding="utf-8")
+
+
 def test_row_29_names_cannot_forge_a_verdict(tmp_path: Path, mptctl: CommandLine) -> None:
     pair = write_pair(tmp_path, FORGED)
     outputs = {kind: tmp_path / name for kind, name in (("--report", "r.html"), ("--markdown", "r.md"))}

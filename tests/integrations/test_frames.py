@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -117,3 +118,41 @@ def test_a_column_of_mixed_values_is_refused_only_where_slices_are_made_of_it() 
     with pytest.raises(DataError, match=r"column 'mixed': .*; make its values text"):
         compared(mixed, by="mixed")
     assert compared(mixed, by="country", metadata=mixed[["name", "mixed"]]).slices
+
+
+def test_columns_may_have_numbers_for_names() -> None:
+    frame = pd.DataFrame([["cat", "cat", "dog"], ["dog", "dog", "dog"]])
+    report = mptctl.evaluate(frame, label=0, old=1, new=2, old_classes=["cat", "dog"])
+    assert report.result.counts.negative_flips == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"must_keep": 1}, "must_keep=1: is no list"),
+        ({"by": [("a", "b")]}, "is no text; cross columns as in"),
+        ({"nfr_margin": "2"}, "nfr_margin='2': must lie between 0 and 1"),
+        ({"validation": (["cat"], ["dog"])}, "validation: holds predictions; give the new model's logits"),
+    ],
+)
+def test_an_argument_of_another_type_is_one_line(given: dict[str, Any], said: str) -> None:
+    labels = ["cat", "dog"]
+    with pytest.raises(UsageError) as caught:
+        mptctl.evaluate(labels, old=labels, new=labels, old_classes=labels, **given)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_of_somebody_else_is_not_replaced(tmp_path: Path) -> None:
+    report = mptctl.evaluate(
+        ["a", "b"], old=["a", "b"], new=["a", "a"], old_classes=["a", "b"], must_keep=None
+    )
+    for name, write in (("mine.html", report.to_html), ("mine.md", report.to_markdown)):
+        path = tmp_path / name
+        path.write_text("my work")
+        with pytest.raises(UsageError, match=f"{name}: is there, and is no .* that mptctl wrote"):
+            write(path)
+        assert path.read_text() == "my work"
+        path.unlink()
+        write(path)
+        write(path)  # an earlier one of its own is replaced

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from mptctl.models.metrics_log import MetricsLine
 from mptctl.studies.answers_file import PARTS, read_answers
 from mptctl.studies.study_plan import plan_study
 from mptctl.studies.study_results import MOST_STEPS, keep_results, thin_metrics
+from tests.common import CommandLine
 from tests.studies.made_runs import made_part, made_run
 from tests.studies.test_study_plan import study
 
@@ -71,3 +73,27 @@ def test_the_results_that_are_kept_here_name_no_folder() -> None:
     found = [read_answers(path.parent) for path in RESULTS.rglob("answers.npz")]
     assert len(found) > 100
     assert {each.head.request.data_root for each in found if each is not None} == {None}
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl.gz", "answers.npz"])
+def test_damaged_results_are_named_by_their_file(tmp_path: Path, mptctl: CommandLine, name: str) -> None:
+    """Cut short, of another kind, and with some bytes changed: each is 5, or is read where it changes nothing."""
+    kept = tmp_path / "kept"
+    shutil.copytree(RESULTS / "demo", kept)
+    path = kept / "0" / "mpt-kl" / name
+    sound = path.read_bytes()
+    rng, damaged = np.random.default_rng(0), [sound[:50], b"not gz"]
+    for _ in range(20):
+        changed = bytearray(sound)
+        for place in rng.integers(10, len(sound), 4):
+            changed[place] ^= int(rng.integers(1, 256))
+        damaged.append(bytes(changed))
+    codes = []
+    for content in damaged:
+        path.write_bytes(content)
+        done = mptctl("compare", kept)
+        codes.append(done.returncode)
+        assert done.returncode in (0, 5), done.stderr
+        assert done.returncode == 0 or name in done.stderr
+    assert codes[:2] == [5, 5]
+    assert codes.count(5) > 10

@@ -249,9 +249,9 @@ RUNS: dict[int, Guard] = {
     ),
     59: one(
         "what is there has to be an earlier output of the same kind",
-        "cli/outputs.py",
-        "    if not earlier:\n",
-        "    if False:\n",
+        "files/output_kinds.py",
+        "        if not may_be_replaced:\n",
+        "        if False:\n",
     ),
     60: one(
         "what is kept has to be of this very run",

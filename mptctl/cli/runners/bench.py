@@ -1,34 +1,54 @@
-"""The work of `mptctl bench evaluate`, `kernel` and `step`: measure, then print a table or JSON."""
+"""The work of `mptctl bench loader`, `kernel` and `step`: measure, then print a table or JSON."""
 
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Literal, get_args
 
 import typer
 
-from mptctl.bench.evaluate import bench_evaluate
 from mptctl.bench.kernel import bench_kernel
 from mptctl.bench.kernel_bounds import GPUS
+from mptctl.bench.loader import bench_loader
 from mptctl.bench.loss_timing import CLASSES, DTYPES, ROWS
+from mptctl.bench.runners import ROWS as LOADER_ROWS
+from mptctl.bench.sources import SOURCES
 from mptctl.bench.step import bench_step
 from mptctl.bench.ways_to_train import STEP_ROWS
-from mptctl.cli.runners.bench_tables import parse_names, print_evaluate, print_kernel, print_step
+from mptctl.cli.runners.bench_tables import parse_names, print_kernel, print_loader, print_step
 from mptctl.cli.show import show
-from mptctl.evaluation.reading.workspace import parse_size
 from mptctl.machine.device import Precision, choose_device
 from mptctl.recipe import load_recipe
 
 
-def measure_evaluate(rows: int, repeats: int, memory_limit: str, *, as_json: bool) -> None:
-    """Measure how fast two generated files are compared, and print the result; parameters are the flags."""
-    result = bench_evaluate(
-        rows,
+def measure_loader(
+    data_root: Path | None,
+    source: str,
+    recipe: str,
+    overrides: list[str] | None,
+    rows: str | None,
+    repeats: int,
+    seconds: float,
+    device: str | None,
+    *,
+    tune: bool,
+    as_json: bool,
+) -> None:
+    """Measure how fast pictures come and print the result; parameters are the flags."""
+    settings = load_recipe(recipe, overrides or [])
+    result = bench_loader(
+        settings,
+        data_root=data_root,
+        sources=parse_names("--source", source, SOURCES),
+        rows=parse_names("--rows", rows, LOADER_ROWS),
         repeats=repeats,
-        memory_limit=parse_size(memory_limit, "--memory-limit"),
+        seconds=seconds,
+        device=choose_device(device or settings.runtime.device),
+        tune=tune,
         say=partial(typer.echo, err=True),
     )
-    show(result, print_evaluate, as_json=as_json)
+    show(result, print_loader, as_json=as_json)
 
 
 def measure_kernel(

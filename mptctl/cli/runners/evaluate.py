@@ -17,7 +17,7 @@ from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.cli.runners.comparison import Question, files_named_by, read_question
 from mptctl.cli.show import show, show_document
 from mptctl.cli.streams import outputs_are_one, write_commands
-from mptctl.errors import GateFailed, MptctlError, Stopped, StorageError, UsageError, some
+from mptctl.errors import GateFailed, MptctlError, Stopped, StorageError, UsageError, encodable, some
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import FlipReport, FlipReports
 from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
@@ -289,7 +289,7 @@ def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing:
 def _release_tag(given: str | None) -> str | None:
     """The name of the release: the given one, or the git commit of this folder; None without either."""
     if given is not None:
-        return given
+        return encodable(given)
     try:
         return git_commit(Path.cwd())
     except OSError:

@@ -58,8 +58,8 @@ class Waiver(Typed):
 
     id: str | None = Field(default=None, description="the sample")
     by: dict[str, str] | None = Field(default=None, min_length=1, description="or the slice")
-    reason: str = Field(min_length=1, description="why")
-    owner: str = Field(min_length=1, description="who is responsible for it")
+    reason: str = Field(pattern=r"\S", description="why")
+    owner: str = Field(pattern=r"\S", description="who is responsible for it")
     expires: date = Field(description="the last day on which it is valid, in UTC")
     max_flips: int | None = Field(
         default=None,

@@ -24,7 +24,9 @@ BoolArray = NDArray[np.bool_]
 # flips that are wanted. If the ids hold too few after all, because flips are unevenly spread, all are read.
 AMPLE = 8
 # SQL of a sample's weight.
-WEIGHT = "try_cast(cost.s0 AS DOUBLE)"
+# By itself DuckDB would take 1_000, too.
+NUMBER = r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*"
+WEIGHT = f"CASE WHEN regexp_full_match(cost.s0, '{NUMBER}') THEN try_cast(cost.s0 AS DOUBLE) END"
 # SQL, true for valid weights: 0, or a number whose square a double holds. False for NaN and for other text.
 SOUND = f"coalesce({WEIGHT} = 0 OR {WEIGHT} BETWEEN 1e-100 AND 1e100, false)"
 # SQL of the columns of `Cells.weights`, and of the number of samples without a valid weight.

@@ -27,6 +27,8 @@ from mptctl.files.explained import shown
 
 # Bytes in files that DuckDB must not read: NULs, and blanks beside quotes, which it would drop.
 UNPLAIN = (b"\0", b' "', b'\t"', b'" ', b'"\t')
+# An empty cell at the end of a row, before the end of a line. DuckDB drops one that is a cell too many.
+EMPTY_LAST = tuple(comma + end for comma in (b",", b',""') for end in (b"\n", b"\r"))
 
 
 def read(path: Path) -> dict[str, NDArray[Any]]:
@@ -40,11 +42,17 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
             than the header, a cell of `logits` or `classes` is no list, or class lists differ.
         csv.Error: quotes do not match.
     """
+    return _read_columns(path, COLUMNS, lists=("logits", "classes"))
+
+
+def _read_columns(path: Path, columns: Sequence[str], lists: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Read some columns, of which `lists` hold lists; see `read`."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         # Python's reader allows 128 kB a field by default: too little for the logits of 10,000 classes.
         limit_before = csv.field_size_limit(sys.maxsize)
         try:
-            return _TableReader(path, csv.reader(_lines_without_nul(file, path), strict=True)).read()
+            rows = csv.reader(_lines_without_nul(file, path), strict=True)
+            return _TableReader(path, rows, columns, lists).read()
         except UnicodeDecodeError as error:
             raise DataError(f"{path}: not UTF-8 ({error.reason}); save it as UTF-8") from error
         finally:
@@ -71,12 +79,23 @@ def memory_needed(path: Path) -> int:
 
 
 def side_columns(path: Path, columns: Sequence[str]) -> SideColumns:
-    """Find the ids and further columns for DuckDB; cells of a list of flips lose what `as_cell` added."""
-    header = headers(path)
-    cells = [f"c{header.index(column)}" for column in ("id", *columns)]
+    """Find the ids and further columns for DuckDB; cells of a list of flips lose what `as_cell` added.
+
+    Raises:
+        DataError, csv.Error: as `read`, of a file that DuckDB must not read.
+    """
+    header, wanted, view = headers(path), ["id", *columns], ""
+    if _holds(path, UNPLAIN):
+        texts = _read_columns(path, wanted, lists=())
+        cells = [f"c{place}" for place in range(len(wanted))]
+        view = current().register(
+            {cell: texts[name].astype(np.str_) for cell, name in zip(cells, wanted, strict=True)}
+        )
+    else:
+        cells = [f"c{header.index(column)}" for column in wanted]
     if header[: len(FLIP_COLUMNS)] == [*FLIP_COLUMNS]:
         cells = [from_cell_sql(cell) for cell in cells]
-    return SideColumns(_in_sql(path, len(header)), cells)
+    return SideColumns(view or _in_sql(path, len(header)), cells, view)
 
 
 def scan(name: str, parts: Sequence[Path]) -> Scanned | None:
@@ -149,22 +168,43 @@ def _load(table: str, parts: Sequence[Path]) -> list[str]:
 
 
 def _in_sql(path: Path, width: int) -> str:
-    """SQL: a file as a table of text, with `width` columns named c0, c1 and so on."""
-    kinds = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(width))
-    return (
+    """SQL: a file as a table of text, with `width` columns named c0, c1 and so on; an empty cell is NULL.
+
+    Reading it raises duckdb.Error where a row has another number of cells.
+    """
+    may_hide_a_cell = _holds(path, EMPTY_LAST, ends=(b",", b',""'))
+    kinds = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(width + may_hide_a_cell))
+    plain = (
         f"read_csv({file_in_sql(path)}, columns={{{kinds}}}, auto_detect=false, header=true, delim=',', "
-        "quote='\"', escape='\"', strict_mode=true)"
+        "quote='\"', escape='\"', strict_mode=true"
     )
+    if not may_hide_a_cell:
+        return f"{plain})"
+    # With one column more, a cell too many is text there, and one too few is NULL in the last real column.
+    # DuckDB pads rows and reads line ends in quotes only without threads. SOH stands for NULL, so that an
+    # empty cell is none.
+    padded = f"{plain}, null_padding=true, nullstr='\x01', parallel=false)"
+    cells = ", ".join(f"nullif(c{i}, '') AS c{i}" for i in range(width))
+    wrong = f"c{width} IS NOT NULL OR c{width - 1} IS NULL"
+    message = f"rows have other than the {width} fields of the header; write one field per column"
+    return f"(SELECT {cells} FROM {padded} WHERE CASE WHEN {wrong} THEN error('{message}') ELSE true END)"
+
+
+def _holds(path: Path, marks: Sequence[bytes], ends: Sequence[bytes] = ()) -> bool:
+    """Tell whether a file holds one of some marks, or ends with one of `ends`; an empty file does not."""
+    with path.open("rb") as file:
+        if not file.seek(0, 2):
+            return False
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            if any(content[-len(end) :] == end for end in ends):
+                return True
+            return any(content.find(mark) >= 0 for mark in marks)
 
 
 def _plain_header(part: Path) -> list[str]:
     """Read the names of the columns; empty where DuckDB must not read the file, or the header is damaged."""
-    with part.open("rb") as file:
-        if not file.seek(0, 2):
-            return []
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            if any(content.find(mark) >= 0 for mark in UNPLAIN):
-                return []
+    if not part.stat().st_size or _holds(part, UNPLAIN):
+        return []
     try:
         return headers(part)
     except (UnicodeDecodeError, csv.Error):
@@ -183,22 +223,24 @@ def _id_kind(table: str) -> IdKind:
 
 
 class _TableReader:
-    """Reads the columns of predictions from a CSV file in one pass over its rows.
+    """Reads columns of a CSV file in one pass over its rows.
 
     Args:
         path: of the file, for messages.
         reader: of Python's csv, before the header.
+        columns: those that are read, where they are there.
+        lists: those of `logits` and `classes` whose cells are lists; other cells are text.
 
     Raises:
         DataError: the header has a column of predictions twice.
     """
 
-    def __init__(self, path: Path, reader: Any) -> None:
-        self.path, self.reader = path, reader
+    def __init__(self, path: Path, reader: Any, columns: Sequence[str], lists: Sequence[str]) -> None:
+        self.path, self.reader, self.lists = path, reader, lists
         header: list[str] = next(reader, [])
         check_headers(path, header)
         self.width = len(header)
-        self.place = {name: header.index(name) for name in COLUMNS if name in header}
+        self.place = {name: header.index(name) for name in columns if name in header}
         self.wrong_width: list[str] = []  # rows with another number of fields, in words
         self.wrong_classes: list[str] = []  # rows with another class list than the first, in words
         # The class list of the first row: its cell, and the names.
@@ -206,7 +248,10 @@ class _TableReader:
 
     def read(self) -> dict[str, NDArray[Any]]:
         """Read all rows; blank lines are skipped. Returns and raises as the function `read`."""
-        cells: dict[str, list[str]] = {name: [] for name in self.place if name not in ("logits", "classes")}
+        cells: dict[str, list[str]] = {name: [] for name in self.place if name not in self.lists}
+        has_logits, has_classes = (
+            name in self.place and name in self.lists for name in ("logits", "classes")
+        )
         logits: list[NDArray[np.float64]] = []
         rows = 0
         for row in self.reader:
@@ -219,9 +264,9 @@ class _TableReader:
             rows += 1
             for name, column in cells.items():
                 column.append(row[self.place[name]])
-            if "logits" in self.place:
+            if has_logits:
                 logits.append(self._read_logits(row[self.place["logits"]]))
-            if "classes" in self.place:
+            if has_classes:
                 self._check_classes(row[self.place["classes"]], rows == 1)
         if self.wrong_width:
             raise DataError(
@@ -236,9 +281,9 @@ class _TableReader:
         columns: dict[str, NDArray[Any]] = {
             name: np.array(column, dtype=object) for name, column in cells.items()
         }
-        if rows and "logits" in self.place:
+        if rows and has_logits:
             columns["logits"] = self._stack_logits(logits)
-        if rows and "classes" in self.place:
+        if rows and has_classes:
             columns["classes"] = np.array(self.class_list, dtype=object)
         return columns
 

@@ -29,18 +29,18 @@ def column_names(frame: Any) -> list[str]:
     return [str(name) for name in (frame.column_names if _is_arrow(frame) else frame.columns)]
 
 
-def column(frame: Any, name: str, argument: str) -> Any:
+def column(frame: Any, name: str | int, argument: str) -> Any:
     """Take a column of a frame by its name.
 
     Args:
         frame: of pandas, polars or Arrow.
-        name: of the column.
+        name: of the column; a number names the column of that name, as text does.
         argument: the Python argument that named the column, for messages.
 
     Raises:
         UsageError: the frame has no such column, or several.
     """
-    names = column_names(frame)
+    names, name = column_names(frame), str(name)
     if name not in names:
         raise no_column(name, names, argument)
     if names.count(name) > 1:

@@ -191,8 +191,9 @@ def _column(key: str, kind: pa.DataType) -> Column | None:
         return Column(key, f"{key}::BIGINT{cast}", _not_whole(key, kind), whole=True)
     if not _is_label(kind):
         return None
-    is_text = types.is_string(kind) or types.is_large_string(kind)
-    return Column(key if is_text else f"decode({key})", key, f"({key} = '' OR contains({key}, chr(0)))")
+    return Column(
+        key if _is_text(kind) else f"decode({key})", key, f"({key} = '' OR contains({key}, chr(0)))"
+    )
 
 
 def _not_whole(column: str, kind: pa.DataType) -> str:
@@ -239,14 +240,13 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(types.is_integer(kind) or types.is_floating(kind))
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
 def _is_label(kind: pa.DataType) -> bool:
     """Tell whether a type is one that labels may have: a number, text, or bytes."""
-    return _is_number(kind) or bool(
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_binary(kind)
-        or types.is_large_binary(kind)
-    )
+    return _is_number(kind) or bool(_is_text(kind) or types.is_binary(kind) or types.is_large_binary(kind))
 
 
 def _decode(column: pa.Array) -> pa.Array:

@@ -48,10 +48,12 @@ def slice_columns(by: Sequence[str] | None) -> list[tuple[str, ...]]:
     """Parse the values of --by: each names one column, or a crossing of columns such as ``country,device``.
 
     Raises:
-        UsageError: a name is empty, or a column is crossed with itself.
+        UsageError: a name is empty or no text, or a column is crossed with itself.
     """
-    keys = [tuple(name.strip() for name in each.split(",")) for each in by or []]
     flag = option("by")
+    if other := [each for each in by or [] if not isinstance(each, str)]:
+        raise UsageError(f"{flag} {other[0]!r}: is no text; cross columns as in {flag} country,device")
+    keys = [tuple(name.strip() for name in each.split(",")) for each in by or []]
     for key in keys:
         if not all(key) or len(set(key)) < len(key):
             raise UsageError(

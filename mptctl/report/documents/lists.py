@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import yaml
 from rich.console import Console
 
 from mptctl.errors import some
 from mptctl.machine.doctor import DoctorReport
-from mptctl.models.run_list import RunEntry, RunList
 from mptctl.report.media.document import TONES, Cell, Column, Document, Note, Row, Table, notes
 from mptctl.report.media.numbers import percent
 from mptctl.report.media.terminal import print_table
 from mptctl.studies.catalog import CatalogEntry
+
+if TYPE_CHECKING:  # imports torch, which the lists of other things do without
+    from mptctl.models.run_list import RunEntry, RunList
 
 
 def runs_document(run_list: RunList) -> Document:

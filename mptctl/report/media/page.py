@@ -14,6 +14,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from mptctl import __version__
+from mptctl.errors import encodable
 from mptctl.report.media.document import Document, Drawing, Note, Table
 from mptctl.report.media.numbers import percent
 from mptctl.report.media.provenance import Provenance
@@ -43,7 +44,7 @@ def render_page(template: str, *, provenance: Provenance | None = None, **parts:
     filters: tuple[Callable[..., str], ...] = (percent, anchor, script_json, drawn_inline, unbroken)
     environment.filters |= {each.__name__: each for each in filters}
     page = environment.get_template(f"{template}.html.j2")
-    return _allow_script(page.render(version=__version__, provenance=provenance, **parts))
+    return encodable(_allow_script(page.render(version=__version__, provenance=provenance, **parts)))
 
 
 def anchor(sample: str) -> str:

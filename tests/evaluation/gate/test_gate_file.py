@@ -303,6 +303,7 @@ class TestWhatCannotFlip:
         (waiver("by: {a: b}, max_flips: 0"), r"waivers\[0\].max_flips: must be greater than or equal to 1"),
         (waiver("id: a, max_flips: 2"), "is for one sample, which flips once"),
         (waiver("id: a", reason="''"), r"waivers\[0\].reason"),
+        (waiver("id: a", reason="' '"), r"waivers\[0\].reason"),
         ("waivers: [{id: a}]", r"waivers\[0\].reason: is missing"),
         ("limits: {max_nfr: 2}\nlimits: {max_nfr: 50}", "line 2: the key of line 1 once more; keep one"),
         ('limits: {max_nfr: 2}\nslices: ["\\uDC00"]', "line 2: half of a surrogate pair is no character"),

@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 
 from mptctl.errors import DataError
-from mptctl.evaluation.reading.predictions import (
-    read_predictions,
-)
+from mptctl.evaluation.reading.predictions import read_predictions
+from mptctl.evaluation.reading.table import FileTable
 from tests.evaluation.files import write
 
 
@@ -30,6 +29,21 @@ class TestDamagedCsv:
         (tmp_path / "p.csv").write_text(f"id,label,pred\na,0,0\n{row}\nc,0,1\n")
         with pytest.raises(DataError, match=rf"1 rows? .* 3 fields .*line 3 has {fields}"):
             read_predictions(tmp_path / "p.csv")
+
+    @pytest.mark.parametrize("more", ["", '""'])
+    @pytest.mark.parametrize("end", ["\n", "\r\n", ""])
+    def test_an_empty_field_too_many_is_none_to_be_dropped(self, tmp_path: Path, more: str, end: str) -> None:
+        """An id with a comma that nobody quoted shifts its row by a field, and the last one is empty."""
+        line = end or "\n"
+        rows = ["id,label,pred,note", "a,0,0,", '"b,c",0,1,', f"1,d,0,0,{more}"]
+        (tmp_path / "p.csv").write_text(line.join(rows) + end, newline="")
+        with pytest.raises(DataError, match=r"1 rows? .* 4 fields .*line 4 has 5"):
+            read_predictions(tmp_path / "p.csv")
+        (tmp_path / "p.csv").write_text(line.join([*rows[:3], "", "d,0,0,n"]) + end, newline="")
+        found = read_predictions(tmp_path / "p.csv")
+        assert isinstance(found.table, FileTable)  # as large files are, whose last fields are empty
+        assert found.ids.tolist() == ["a", "b,c", "d"]
+        assert found.preds.tolist() == ["0", "1", "0"]
 
     def test_a_field_more_in_every_row(self, tmp_path: Path) -> None:
         (tmp_path / "p.csv").write_text("id,label,pred\n0,a,0,0\n1,b,0,0\n2,c,1,1\n3,d,1,1\n")

@@ -60,3 +60,10 @@ class TestDamagedParquet:
         found = read_predictions(tmp_path / "p.parquet").logits
         assert found is not None
         np.testing.assert_array_equal(found, np.array(logits))
+
+
+def test_text_may_be_stored_as_views(tmp_path: Path) -> None:
+    columns = {name: pa.array(["a", "b"], pa.string_view()) for name in ("id", "label", "pred")}
+    parquet.write_table(pa.table(columns), tmp_path / "p.parquet")
+    found = read_predictions(tmp_path / "p.parquet")
+    assert (found.ids.tolist(), found.labels.tolist(), found.preds.tolist()) == (["a", "b"],) * 3

@@ -181,6 +181,23 @@ class TestFilesThatCannotBeSliced:
         with pytest.raises(DataError, match=path.name):
             sliced(twenty, path, [("country",)])
 
+    @pytest.mark.parametrize(
+        "row", ['s01,"de" ', "s01,d\0e", "s01,de,", 's01,de,""', "s01, de, x", 's01,"d"e'], ids=range(6)
+    )
+    def test_a_row_of_a_csv_is_read_as_strictly_as_predictions(
+        self, twenty: Pair, tmp_path: Path, row: str
+    ) -> None:
+        rows = [row, *(f"{name},de" for name in IDS[1:])]
+        (tmp_path / "m.csv").write_text("\n".join(["id,country", *rows]) + "\n")
+        with pytest.raises(DataError, match=r"m\.csv: "):
+            sliced(twenty, tmp_path / "m.csv", [("country",)])
+
+    def test_blanks_before_quotes_are_part_of_the_value(self, twenty: Pair, tmp_path: Path) -> None:
+        rows = [f'{name}, "de"' for name in IDS]
+        (tmp_path / "m.csv").write_text("\n".join(["id,country", *rows]) + "\n")
+        (found,) = sliced(twenty, tmp_path / "m.csv", [("country",)]).slices
+        assert found.by == {"country": ' "de"'}
+
     @pytest.mark.parametrize("value", [b"\xff", "\ud800"])
     def test_text_that_is_none(self, twenty: Pair, tmp_path: Path, value: str | bytes) -> None:
         np.savez(tmp_path / "m.npz", id=IDS, country=np.array([value] * 20))
