@@ -168,7 +168,7 @@ def _refuse_standard_output(output: _Output, status: os.stat_result, *, prints: 
 
 def _holds_parts(path: Path) -> bool:
     """Tell whether a path is a folder of parts of a predictions file."""
-    return path.is_dir() and is_predictions_file(path) and has_predictions(path)
+    return os.path.isdir(path) and is_predictions_file(path) and has_predictions(path)
 
 
 def _refuse_shorthand(output: _Output) -> None:
