@@ -216,6 +216,23 @@ def test_row_39_tables_that_can_be_read_in_two_ways(tmp_path: Path, mptctl: Comm
     refused(mptctl, 4, *damaged(kind, tmp_path), "--max-nfr", "100")
 
 
+def test_row_39_ids_with_commas_that_nobody_quoted_do_not_shift_the_columns_of_csv(
+    tmp_path: Path, mptctl: CommandLine
+) -> None:
+    """Every tenth row flips; the comma in its id makes its label the answer, and drops the empty note."""
+    rows: dict[str, list[str]] = {"old": ["id,label,pred,note"], "new": ["id,label,pred,note"]}
+    for i in range(100):
+        label, other = ("cat", "dog") if i % 3 else ("dog", "cat")
+        sample = f"{i},b" if i % 10 == 0 else f"{i}b"
+        rows["old"].append(f"{sample},{label},{label},")
+        rows["new"].append(f"{sample},{label},{label if i % 10 else other},")
+    paths = [tmp_path / f"{name}.csv" for name in rows]
+    for path, lines in zip(paths, rows.values(), strict=True):
+        path.write_text("\n".join(lines) + "\n")
+    said = refused(mptctl, 4, *paths, "--max-nfr", "2")
+    assert "10 rows have other than the 4 fields of the header (line 2 has 5" in said
+
+
 @pytest.mark.parametrize("kind", SPELLINGS)
 def test_row_40_answers_in_another_spelling(tmp_path: Path, mptctl: CommandLine, kind: str) -> None:
     refused(mptctl, 4, *damaged(kind, tmp_path), "--max-nfr", "100")

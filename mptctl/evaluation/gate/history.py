@@ -103,8 +103,9 @@ def read_history(path: Path) -> list[Release]:
     """
     try:
         if not path.is_file():
-            reason = "is neither a file nor a link to one" if path.exists() else "no such file"
-            raise DataError(f"{path}: {reason}; evaluate --append-history writes one")
+            if path.exists():
+                raise DataError(f"{path}: is neither a file nor a link to one; name a file")
+            raise DataError(f"{path}: no such file; evaluate --append-history writes one")
         if path.stat().st_size > MOST_BYTES:
             raise DataError(f"{path}: larger than {MOST_BYTES >> 20} MB; this is no history of releases")
         lines = path.read_bytes().split(b"\n")

@@ -115,6 +115,10 @@ def _error_of_no_file(path: Path) -> DataError:
         return DataError(f"{path}: a folder without parts; write {SUFFIXES} into it")
     if _is_pattern(path):
         return DataError(f"{path}: matches no file; correct the pattern, or write predictions there")
+    if path.exists():
+        return DataError(
+            f"{path}: is no plain file; predictions are read more than once; save them in a file"
+        )
     names = [name for name in _names_in(path.parent) if Path(name).suffix.lower() in FORMS]
     return DataError(
         f"{path}: no such file; write predictions there, or name a run folder or a .pt"

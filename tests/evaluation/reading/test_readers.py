@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +195,9 @@ def test_blanks_beside_quotes_of_a_csv_are_not_dropped(tmp_path: Path, content: 
     except DataError:
         return
     assert found != ["a"]
+
+
+def test_a_fifo_is_there_and_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "p.csv")
+    with pytest.raises(DataError, match=r"p\.csv: is no plain file; .* save them in a file"):
+        read_predictions(tmp_path / "p.csv")
