@@ -19,7 +19,15 @@ from mptctl.report.media.document import (
     notes,
 )
 from mptctl.report.media.numbers import NOT_DEFINED, number
-from mptctl.studies.comparison import BIAS_ROW, COLUMNS, CalibrationRow, Comparison, ComparisonRow, Spread
+from mptctl.studies.comparison import (
+    BIAS_ROW,
+    COLUMNS,
+    CalibrationRow,
+    Comparison,
+    ComparisonRow,
+    Counted,
+    Spread,
+)
 from mptctl.studies.comparison import Column as Rate
 from mptctl.studies.updates import PART_NAMES
 
@@ -341,10 +349,9 @@ def _quoted_name(row: ComparisonRow) -> str:
     return f"“{row.name}”" if row.name == BIAS_ROW else row.name
 
 
-def _flips_at_test_error(row: ComparisonRow) -> str:
+def _flips_at_test_error(row: ComparisonRow, flips: Counted) -> str:
     """The name and flips of a row at the test error of another, and where no shift brings it there."""
-    assert row.flips_at_test_error is not None
-    words = f"{_quoted_name(row)} {sum(count for count, _ in row.flips_at_test_error.values):,}"
+    words = f"{_quoted_name(row)} {sum(count for count, _ in flips.values):,}"
     if row.seeds_above_test_error:
         seeds = f"in {row.seeds_above_test_error} of {len(row.seeds)} seeds " if len(row.seeds) > 1 else ""
         words += f" ({seeds}at its lowest error, which is above)"
@@ -362,7 +369,9 @@ def remarks(comparison: Comparison) -> list[str]:
             f"{PART_NAMES[comparison.part]} samples of old classes."
         )
     at_test_error = [
-        _flips_at_test_error(row) for row in comparison.rows if row.flips_at_test_error is not None
+        _flips_at_test_error(row, flips)
+        for row in comparison.rows
+        if (flips := row.flips_at_test_error) is not None
     ]
     if comparison.equal_error is not None and at_test_error:
         sentences.append(
