@@ -154,7 +154,8 @@ PYTHON_312 = $(shell for it in python3.12 ~/.pyenv/versions/3.12*/bin/python; do
 .venv-gpu: .venv/.uv
 	$(UV) venv --clear --python $(or $(PYTHON_312),3.12) $@
 	$(UV) pip install --python $@ torch==2.11.0 torchvision==0.26.0 triton==3.6.0 'numpy<2.4' nvidia-dali-cuda130==2.4.0 \
-		pydantic pyyaml typer rich pillow scipy tensorboardX pytest pytest-xdist hypothesis torchmetrics matplotlib \
+		pydantic pyyaml typer rich pillow scipy duckdb pyarrow tensorboardX torchcodec pytest pytest-xdist hypothesis torchmetrics \
+		matplotlib \
 		|| { rm -rf $@; exit 1; }
 
 rehearse: .venv-gpu

@@ -21,7 +21,7 @@ from pathlib import Path
 PACKAGES: dict[str, tuple[str, ...]] = {
     "program": (
         "pydantic==2.14.4", "pydantic-core==2.50.5", "annotated-types", "typing-inspection", "pyyaml", "tensorboardX",
-        "duckdb>=2.0", "execnet", "pytest-xdist", "hypothesis", "sortedcontainers",
+        "duckdb>=2.0", "torchcodec>=0.16", "execnet", "pytest-xdist", "hypothesis", "sortedcontainers",
     ),
     "dali": (
         "nvidia-dali-cuda130==2.4.0", "nvidia-nvimgcodec-cu13==0.9.0.20", "nvidia-libnvcomp-cu13==5.3.0.16",

@@ -31,7 +31,7 @@ from tests.gpu.results import PIPE, Result  # noqa: E402
 
 PARTS = ("quick", "kernel", "training", "loader", "step", "full")
 # What the program imports beside torch and numpy, wherever a part of it is used.
-PROGRAM = ("torchvision", "pydantic", "yaml", "PIL", "tensorboardX", "typer", "rich")
+PROGRAM = ("torchvision", "pydantic", "yaml", "PIL", "tensorboardX", "typer", "rich", "duckdb", "pyarrow")
 PYTEST = ("pytest", "hypothesis", "xdist")
 # Of a rehearsal, whose kernels are interpreted on a few cores, limits are so many times as long.
 SLOWER = 4

@@ -153,6 +153,7 @@ def dali(settings: tuple[dict[str, object], bool]) -> str:
     """One batch of DALI's, decoded on the device, against Pillow's."""
     need("pydantic", "yaml", "torchvision", "nvidia.dali")
     from mptctl.data.loading.choose import make_loader
+    from mptctl.data.loading.dali_pipeline import choose_geometry
     from mptctl.data.loading.part import LoadPlan
     from mptctl.data.split import make_split
     from mptctl.names import Part
@@ -167,10 +168,14 @@ def dali(settings: tuple[dict[str, object], bool]) -> str:
         def first(kind: str, where: torch.device) -> tuple[torch.Tensor, str, str]:
             data = DataRecipe.model_validate({"loader": kind, "image_size": 64, "threads": 2, **changes})
             part: Part = "train" if train else "test"
-            loader = make_loader(LoadPlan(split, data, part, batch_size=8, seed=3, train=train, device=where))
-            shape = type(getattr(loader, "_shape", None)).__name__
+            plan = LoadPlan(split, data, part, batch_size=8, seed=3, train=train, device=where)
+            loader = make_loader(plan)
             try:
-                return next(iter(loader.epoch(0))).images.cpu(), loader.name, shape
+                return (
+                    next(iter(loader.epoch(0))).images.cpu(),
+                    loader.name,
+                    type(choose_geometry(plan)).__name__,
+                )
             finally:
                 loader.close()
 
