@@ -41,8 +41,9 @@ import triton.language as tl
 
 LOG2E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
 # The maximum of no logits. It is finite, also times log2(e) / tau for any sensible tau, so that a difference
-# with it is never inf - inf.
-LOWEST = tl.constexpr(-1.0e36)
+# with it is never inf - inf. It is a power of two, so that its products are exact: a compiler that makes one
+# multiply-add of m c - a, with a = m c rounded, would else leave the error of rounding, some 1e28, as exponent.
+LOWEST = tl.constexpr(-(2.0**119))
 
 
 @triton.jit

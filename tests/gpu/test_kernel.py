@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mpt_kernels import MPTLoss, backend_for, mpt_loss
+from mpt_kernels import MPTLoss, backend_for, mpt_loss, triton_backend
 from tests.gpu.card import DEVICE, needs_card, skip_without_card
 from tests.kernels.cases import Loss, random_case, relative_error
 from tests.kernels.conftest import loss, wide  # noqa: F401
@@ -18,6 +18,7 @@ from tests.kernels.test_sums import *  # noqa: F403
 
 skip_without_card()
 pytestmark = pytest.mark.gpu
+NARROW = triton_backend.NARROW
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +34,13 @@ def backend() -> str:
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _row_kernel_of_each_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let sizes choose their row kernel in tests without `loss`, which one of both was asked of before."""
+    if "loss" not in request.fixturenames:
+        monkeypatch.setattr(triton_backend, "NARROW", NARROW)
 
 
 @needs_card
