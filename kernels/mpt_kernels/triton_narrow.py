@@ -21,6 +21,7 @@ from mpt_kernels.triton_parts import (
     max8,
     not_a_number,
     own_gradient,
+    rounded_product,
     row_terms,
     sum8,
     weigh,
@@ -200,7 +201,7 @@ def narrow_rows(
     # 7. The terms of Eq. 1 to 6, and the factors f of the exponentials (KL) or differences (LM) in the
     #    gradient.
     ce, fd_old, fd_ref, f_bo, f_bn, f_zo, f_zn, w_ce, f_old, f_ref = row_terms(
-        z_y, y < C_OLD, bias * LOG2E, a_bo, a_bn, b_o, b_n, a_zo, a_zn, s_zo, s_zn,
+        z_y, y < C_OLD, rounded_product(bias, LOG2E), a_bo, a_bn, b_o, b_n, a_zo, a_zn, s_zo, s_zn,
         s_old, d_old, old_right, s_ro, s_rn, d_ref, ref_right, known,
         alpha, beta, ce_focal_weight, old_value, old_slope, ref_value, ref_slope, mult,
         old_ptr is not None, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF,

@@ -41,8 +41,8 @@ import triton.language as tl
 
 LOG2E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
 # The maximum of no logits. It is finite, also times log2(e) / tau for any sensible tau, so that a difference
-# with it is never inf - inf. It is a power of two, so that its products are exact: a compiler that makes one
-# multiply-add of m c - a, with a = m c rounded, would else leave the error of rounding, some 1e28, as exponent.
+# with it is never inf - inf. Products with a power of two are exact, so that no difference of two of them is
+# what rounding took from one, which at this size is 1e28.
 LOWEST = tl.constexpr(-(2.0**119))
 
 
@@ -260,7 +260,23 @@ def spread(lane, ALIGNED: tl.constexpr):
 @triton.jit
 def exponents(m, factor):
     """Compute a = m c, which is subtracted in all exponents; the maximum of no logits counts as LOWEST."""
-    return tl.maximum(m, LOWEST) * factor
+    return rounded_product(tl.maximum(m, LOWEST), factor)
+
+
+@triton.jit
+def rounded_product(x, factor):
+    """Compute x c, with the same bits wherever it is used.
+
+    The compiler merges a plain product into a subtraction after it, without rounding the product. Then a - a
+    would not be 0 but what rounding takes from a: 0.0005 at logits of 10,000. It does not merge this one.
+    """
+    return tl.fma(x, factor, 0.0)
+
+
+@triton.jit
+def rescaling(m, factor, a):
+    """Compute 2^(m c - a), which turns sums of exponentials at the maximum m into sums at the maximum a / c."""
+    return tl.exp2(rounded_product(m, factor) - a)
 
 
 @triton.jit

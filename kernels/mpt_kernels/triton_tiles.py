@@ -5,7 +5,16 @@
 import triton
 import triton.language as tl
 
-from mpt_kernels.triton_parts import LOG2E, difference_at, difference_of, load_tile, not_a_number, spread
+from mpt_kernels.triton_parts import (
+    LOG2E,
+    difference_at,
+    difference_of,
+    load_tile,
+    not_a_number,
+    rescaling,
+    rounded_product,
+    spread,
+)
 
 
 @triton.jit
@@ -44,11 +53,11 @@ def sum_tile(
     top = tl.max(z, 1 if ALIGNED else 0)
     z_before = tl.maximum(z_before, tl.where(all_before, top, -float("inf")))
     m = tl.maximum(m_z, top)
-    a = m * LOG2E
-    b_z = b_z * tl.exp2(m_z * LOG2E - a) + _total(tl.exp2(tl.fma(z, LOG2E, -spread(a, ALIGNED))), ALIGNED)
+    a = rounded_product(m, LOG2E)
+    b_z = b_z * rescaling(m_z, LOG2E, a) + _total(tl.exp2(tl.fma(z, LOG2E, -spread(a, ALIGNED))), ALIGNED)
     if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
-        a = m * per_tau
-        s_z = s_z * tl.exp2(m_z * per_tau - a) + _total(
+        a = rounded_product(m, per_tau)
+        s_z = s_z * rescaling(m_z, per_tau, a) + _total(
             tl.exp2(tl.fma(z, per_tau, -spread(a, ALIGNED))), ALIGNED
         )
     m_z = m
@@ -82,9 +91,9 @@ def _teacher(
     before = tl.maximum(before, tl.where(all_before, top, -float("inf")))
     m = tl.maximum(m_t, top)
     if DISTIL and DISTANCE == "kl":
-        a = m * per_tau
+        a = rounded_product(m, per_tau)
         e = tl.exp2(tl.fma(t, per_tau, -spread(a, ALIGNED)))
-        shrink = tl.exp2(m_t * per_tau - a)
+        shrink = rescaling(m_t, per_tau, a)
         s = s * shrink + _total(e, ALIGNED)
         d = shrink * d + _total(e * difference_at(e, t, z, MASKED), ALIGNED)
     else:

@@ -17,6 +17,8 @@ from mpt_kernels.triton_parts import (
     load_scale,
     max8,
     own_gradient,
+    rescaling,
+    rounded_product,
     row_terms,
     sum8,
     tile_columns,
@@ -130,13 +132,14 @@ def wide_rows(
     top_zo, top_zn, top_old, top_ref, z_before, old_before, ref_before, _ = max8(
         m_zo, m_zn, m_old, tl.maximum(m_ro, m_rn), z_before, old_before, ref_before, o, 0
     )
-    a_bo, a_bn, a_zo, a_zn = top_zo * LOG2E, top_zn * LOG2E, top_zo * per_tau, top_zn * per_tau
-    a_old, a_ref = top_old * per_tau, top_ref * per_tau
-    b_o, b_n = b_o * tl.exp2(m_zo * LOG2E - a_bo), b_n * tl.exp2(m_zn * LOG2E - a_bn)
-    s_zo, s_zn = s_zo * tl.exp2(m_zo * per_tau - a_zo), s_zn * tl.exp2(m_zn * per_tau - a_zn)
+    a_bo, a_bn = rounded_product(top_zo, LOG2E), rounded_product(top_zn, LOG2E)
+    a_zo, a_zn = rounded_product(top_zo, per_tau), rounded_product(top_zn, per_tau)
+    a_old, a_ref = rounded_product(top_old, per_tau), rounded_product(top_ref, per_tau)
+    b_o, b_n = b_o * rescaling(m_zo, LOG2E, a_bo), b_n * rescaling(m_zn, LOG2E, a_bn)
+    s_zo, s_zn = s_zo * rescaling(m_zo, per_tau, a_zo), s_zn * rescaling(m_zn, per_tau, a_zn)
     if DISTANCE == "kl":
-        part_old, part_ro = tl.exp2(m_old * per_tau - a_old), tl.exp2(m_ro * per_tau - a_ref)
-        part_rn = tl.exp2(m_rn * per_tau - a_ref)
+        part_old, part_ro = rescaling(m_old, per_tau, a_old), rescaling(m_ro, per_tau, a_ref)
+        part_rn = rescaling(m_rn, per_tau, a_ref)
         s_old, s_ro, s_rn = s_old * part_old, s_ro * part_ro, s_rn * part_rn
         d_old, d_ro, d_rn = d_old * part_old, d_ro * part_ro, d_rn * part_rn
     # 5. The sums of all lanes. d of KL becomes sum_j e_j (u_j - v_j): u - v = (t - z) c - (a_t - a_z).
@@ -153,7 +156,7 @@ def wide_rows(
     # 7. The terms of Eq. 1 to 6, and the factors f of the exponentials (KL) or differences (LM) in the
     #    gradient.
     ce, fd_old, fd_ref, f_bo, f_bn, f_zo, f_zn, w_ce, f_old, f_ref = row_terms(
-        z_y, is_old, bias * LOG2E, a_bo, a_bn, b_o, b_n, a_zo, a_zn, s_zo, s_zn,
+        z_y, is_old, rounded_product(bias, LOG2E), a_bo, a_bn, b_o, b_n, a_zo, a_zn, s_zo, s_zn,
         s_old, d_old, old_right, s_ro, s_rn, d_ref, ref_right, known,
         alpha, beta, ce_focal_weight, old_value, old_slope, ref_value, ref_slope, mult,
         old_ptr is not None, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF,
@@ -206,7 +209,7 @@ def wide_rows(
                 C, C_OLD, DISTIL_OLD, DISTIL_REF, Z, OLD, REF,
             )  # fmt: skip
             ce, fd_old, fd_ref, _, _, _, _, _, _, _ = row_terms(
-                z_y, is_old, bias * LOG2E, a_bo, a_bn, b_o, b_n, a_zo, a_zn, s_zo, s_zn,
+                z_y, is_old, rounded_product(bias, LOG2E), a_bo, a_bn, b_o, b_n, a_zo, a_zn, s_zo, s_zn,
                 s_old, tl.sum(old_again, 0), old_right, s_ro, s_rn, tl.sum(ref_again, 0), ref_right, known,
                 alpha, beta, ce_focal_weight, old_value, old_slope, ref_value, ref_slope, mult,
                 old_ptr is not None, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF,

@@ -3,11 +3,13 @@
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from mpt_kernels import mpt_loss
+from mpt_kernels.triton_parts import LOG2E, LOWEST
 from tests.kernels.cases import Case, Loss, random_case, relative_error
 
 INF = math.inf
@@ -327,3 +329,11 @@ def test_a_label_outside_the_classes(loss: Loss, device: str, backend: str) -> N
         assert math.isnan(float(out.loss))
         assert torch.isfinite(out.grad[0]).all()
         assert torch.isnan(out.grad[1]).all()
+
+
+@pytest.mark.parametrize("tau", [1.0, 1.5, 2.0, 3.0, 5.0, 20.0])
+def test_a_product_with_the_maximum_of_no_logits_is_exact(tau: float) -> None:
+    """On a GPU a rounded product less the exact one was some 1e28, and two to its power made the loss NaN."""
+    factor = np.float32(LOG2E.value / tau)
+    rounded = np.float32(LOWEST.value) * factor
+    assert float(rounded) == float(np.float32(LOWEST.value)) * float(factor)
