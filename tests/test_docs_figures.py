@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from mptctl.inference.embedding import Embedding
 from tests.common import ROOT
-from tools import draw_evidence, draw_flips
+from tools import draw_evidence, draw_flips, kept_embeddings
 from tools.draw_figures import PAGES, PICTURES, words_in
 
 DOCS = ROOT / "docs"
-# `test_house` and `test_site` hold the map and the screen; the method is a drawing without data. The features of
-# embedding.png were not kept: `mptctl figure embedding` needs the runs.
-OTHERS = {"house.svg", "evaluate.svg", "method.svg", "embedding.png"}
+# `test_house` and `test_site` hold the map and the screen; the method is a drawing without data.
+OTHERS = {"house.svg", "evaluate.svg", "method.svg"}
 DRAWN = {"flip.svg", "evidence-light.svg", "evidence-dark.svg", *PICTURES, *PAGES}
 
 
@@ -42,3 +44,27 @@ def test_the_bars_of_readme_are_those_of_the_comparison() -> None:
 
 def _evidence() -> list[Path]:
     return sorted(DOCS.glob("evidence-*.svg"))
+
+
+def test_kept_features_are_read_as_they_were_written(tmp_path: Path) -> None:
+    old = Embedding(
+        points=np.array([[1, 0], [0, 2]], np.float32),
+        labels=np.array([0, 1]),
+        weight=np.array([[3, 1], [2, 0]], np.float32),  # both pictures are taken for class 0
+        bias=np.zeros(2, np.float32),
+        columns=np.array([0, 1]),
+        class_names=("cat", "dog", "frog"),
+        num_old=2,
+    )
+    new = replace(old, bias=np.array([0, 3], np.float32))
+    path = tmp_path / "features.npz"
+    kept_embeddings.write_embeddings({"old": old, "mpt-kl": new}, path)
+    read = kept_embeddings.read_embeddings(path)
+    assert list(read) == ["old", "mpt-kl"]
+    for name, wanted in (("old", old), ("mpt-kl", new)):
+        np.testing.assert_equal(asdict(read[name]), asdict(wanted))
+    said = kept_embeddings.words(read)
+    assert said == kept_embeddings.words({"old": old, "mpt-kl": new})
+    assert said.startswith("old: 1 errors on 2 pictures, features ")
+    moved = replace(old, points=old.points + np.float32(1e-6))
+    assert kept_embeddings.words({"old": moved}) != kept_embeddings.words({"old": old})

@@ -29,6 +29,7 @@ from mptctl.report.documents.few_shot import discriminability_document
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.documents.tune import tune_document
 from mptctl.report.documents.wording import verdict
+from mptctl.report.figures.embedding import draw_embeddings
 from mptctl.report.figures.few_shot import draw_discriminability
 from mptctl.report.figures.tune import draw_both
 from mptctl.report.media.document import Document, Table
@@ -38,6 +39,8 @@ from mptctl.studies.chain import report_chains
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.run_folders import runs_of_chain
 from mptctl.tune.tune_report import TuneReport
+from tools.kept_embeddings import FEATURES, read_embeddings
+from tools.kept_embeddings import words as embedding_words
 
 ROOT = Path(__file__).parent.parent
 DOCS, KEPT = ROOT / "docs", ROOT / "results"
@@ -85,6 +88,12 @@ def margins() -> Picture:
     return Picture("; ".join(rows), lambda: draw_discriminability(report.runs))
 
 
+def embedding() -> Picture:
+    """The figure of `mptctl figure embedding`, from the features that `tools.kept_embeddings` kept."""
+    kept = read_embeddings(FEATURES)
+    return Picture(embedding_words(kept), lambda: draw_embeddings(kept))
+
+
 def flips() -> Page:
     """The page of `mptctl evaluate --report` on the demo's MPT update, over test samples of the old classes."""
     old, new = (_kept_answers(KEPT / "demo" / "0" / name) for name in ("old", "mpt-kl"))
@@ -110,6 +119,7 @@ PICTURES: dict[str, Callable[[], Picture]] = {
     "trade-off.png": trade_off,
     "tune.png": tune,
     "margins.png": margins,
+    "embedding.png": embedding,
 }
 PAGES: dict[str, Callable[[], Page]] = {"flips.png": flips}
 

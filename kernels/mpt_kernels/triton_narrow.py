@@ -6,6 +6,7 @@ import triton
 import triton.language as tl
 
 from mpt_kernels.triton_again import are_finite, sum_again
+from mpt_kernels.triton_eight import max8, sum8
 from mpt_kernels.triton_parts import (
     LOG2E,
     difference_at,
@@ -18,12 +19,10 @@ from mpt_kernels.triton_parts import (
     load_labels,
     load_scale,
     load_tile,
-    max8,
     not_a_number,
     own_gradient,
     rounded_product,
     row_terms,
-    sum8,
     weigh,
 )
 from mpt_kernels.triton_sums import store_terms, sum_rows_if_last

@@ -275,7 +275,7 @@ def rounded_product(x, factor):
 
 @triton.jit
 def rescaling(m, factor, a):
-    """Compute 2^(m c - a), which turns sums of exponentials at the maximum m into sums at the maximum a / c."""
+    """Compute 2^(m c - a), which turns sums of exponentials at the maximum m into those at the maximum a / c."""
     return tl.exp2(rounded_product(m, factor) - a)
 
 
@@ -298,32 +298,3 @@ def not_a_number(x):
 def difference_of(z, t, live):
     """Compute z - t where live, else 0; 0 for two equal infinities."""
     return tl.where(live & (z != t), z - t, 0.0)
-
-
-@triton.jit
-def max8(a, b, c, d, e, f, g, h, AXIS: tl.constexpr):
-    """Take eight maxima along AXIS in one reduction."""
-    return _split8(tl.max(_join8(a, b, c, d, e, f, g, h), AXIS))
-
-
-@triton.jit
-def sum8(a, b, c, d, e, f, g, h, AXIS: tl.constexpr):
-    """Take eight sums along AXIS in one reduction."""
-    return _split8(tl.sum(_join8(a, b, c, d, e, f, g, h), AXIS))
-
-
-@triton.jit
-def _join8(a, b, c, d, e, f, g, h):
-    return tl.join(tl.join(tl.join(a, b), tl.join(c, d)), tl.join(tl.join(e, f), tl.join(g, h)))
-
-
-@triton.jit
-def _split8(x):
-    abcd, efgh = tl.split(x)
-    ab, cd = tl.split(abcd)
-    ef, gh = tl.split(efgh)
-    a, b = tl.split(ab)
-    c, d = tl.split(cd)
-    e, f = tl.split(ef)
-    g, h = tl.split(gh)
-    return a, b, c, d, e, f, g, h

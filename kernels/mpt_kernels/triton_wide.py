@@ -6,6 +6,7 @@ import triton
 import triton.language as tl
 
 from mpt_kernels.triton_again import are_finite, sum_again
+from mpt_kernels.triton_eight import max8, sum8
 from mpt_kernels.triton_parts import (
     LOG2E,
     LOWEST,
@@ -15,12 +16,10 @@ from mpt_kernels.triton_parts import (
     load_inverse_normalizer,
     load_labels,
     load_scale,
-    max8,
     own_gradient,
     rescaling,
     rounded_product,
     row_terms,
-    sum8,
     tile_columns,
     weigh,
 )
