@@ -275,7 +275,7 @@ def rounded_product(x, factor):
 
 @triton.jit
 def rescaling(m, factor, a):
-    """Compute 2^(m c - a), which turns sums of exponentials at the maximum m into those at the maximum a / c."""
+    """Compute 2^(m c - a), which turns sums of exponentials at a maximum m into those at a maximum a / c."""
     return tl.exp2(rounded_product(m, factor) - a)
 
 
