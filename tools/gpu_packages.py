@@ -17,7 +17,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-# By archive. The machine has torch, torchvision, Triton and pytest already. DALI is for CUDA 13.0, as torch 2.11 is.
+# By archive. The machine has torch, torchvision, Triton, pyarrow and pytest already. DALI is for CUDA 13.0, as
+# torch 2.11 is. Ray is what `mptctl study` needs.
 PACKAGES: dict[str, tuple[str, ...]] = {
     "program": (
         "pydantic==2.14.4", "pydantic-core==2.50.5", "annotated-types", "typing-inspection", "pyyaml", "tensorboardX",
@@ -28,6 +29,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         "nvidia-nvjpeg", "nvidia-nvjpeg2k-cu13", "nvidia-nvtiff-cu13",
         "astunparse", "gast", "optree", "makefun", "libcst", "nvtx", "six",
     ),
+    "ray": ("ray==2.60.0", "attrs", "jsonschema", "jsonschema-specifications", "referencing", "rpds-py"),
 }  # fmt: skip
 PIECE = 48 * 2**20  # bytes: with the tree, less than 64 MiB a transfer
 # Tags of wheels; pip takes only wheels whose very tag is named, not those of older systems.
