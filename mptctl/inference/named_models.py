@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mptctl.errors import UsageError
+from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.reading.predictions import Predictions, read_predictions
 from mptctl.evaluation.reading.readers import SUFFIXES, count_notes, has_predictions, is_predictions_file
 from mptctl.names import READ_FORMATS, Part, Session
@@ -195,6 +195,7 @@ def _refuse_other_files(names: Iterable[str], run_root: Path) -> None:
 
     Raises:
         UsageError: a file is neither; the message names suffixes that can be read.
+        DataError: a device or a FIFO.
         CheckpointError: a file is a program of torch.export.
     """
     from mptctl.models.export_meta import refuse_torch_program
@@ -202,8 +203,12 @@ def _refuse_other_files(names: Iterable[str], run_root: Path) -> None:
     for name in names:
         places = (run_root / name, Path(name).expanduser())
         path = next((place for place in places if os.path.exists(place)), None)
-        if path is None or not os.path.isfile(path) or path.suffix.lower() in MODEL_SUFFIXES:
+        if path is None or os.path.isdir(path) or path.suffix.lower() in MODEL_SUFFIXES:
             continue
+        if not os.path.isfile(path):
+            raise DataError(
+                f"{path}: is no regular file, and may have no end; write it into a file ({SUFFIXES})"
+            )
         refuse_torch_program(path.suffix, str(path))
         try:
             with open(path, "rb") as file:

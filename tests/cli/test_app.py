@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -218,6 +219,15 @@ def test_a_process_ends_with_that_line_and_that_code(
     )
     assert (out.returncode, out.stdout, out.stderr.count("\n")) == (code, "", 1), out.stderr
     assert message in out.stderr
+
+
+def test_a_current_folder_that_was_deleted_is_named_as_the_cause(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f"rmdir {gone} && exec {shlex.join(command('split', 'digits'))}"
+    run = subprocess.run(["sh", "-c", script], cwd=gone, env=environment(), capture_output=True, text=True)
+    assert run.returncode == 2
+    assert run.stderr == "mptctl: the current folder has been deleted; change to one that exists\n"
 
 
 def test_what_can_be_said_at_once_is_said_without_importing_torch(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from mptctl.files import read_bounded
 from mptctl.machine.facts import has_package
 from mptctl.models.state_dict import read_state_dict
 from mptctl.studies.study_file import load_study
-from tests.common import CommandLine, environment
+from tests.common import CommandLine, command, environment
 from tests.evaluation.files import write
 from tests.faults.small_pairs import LABELS, good
 
@@ -46,6 +46,18 @@ def test_row_63_a_file_without_an_end(tmp_path: Path, mptctl: CommandLine, endle
     assert done.returncode == 4, done.stderr
     assert "list.csv" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_row_63_predictions_from_a_pipe(tmp_path: Path) -> None:
+    files = good(tmp_path / "a.npz"), good(tmp_path / "b.csv")
+    piped = command("evaluate", files[0], "/dev/stdin")
+    run = subprocess.run(
+        piped, input=files[1].read_bytes(), capture_output=True, env=environment(), cwd=tmp_path, check=False
+    )
+    assert run.returncode == 4
+    assert run.stderr.startswith(
+        b"mptctl: /dev/stdin: is no regular file, and may have no end; write it into"
+    )
 
 
 def test_row_63_a_list_that_a_gate_file_names(tmp_path: Path, mptctl: CommandLine, endless: Path) -> None:
