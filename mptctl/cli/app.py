@@ -38,7 +38,7 @@ from mptctl.cli.train_mpt import train_mpt
 from mptctl.cli.train_old import train_old
 from mptctl.cli.train_ref import train_ref
 from mptctl.cli.tune import tune
-from mptctl.errors import MptctlError, Stopped, StorageError, UsageError, visible
+from mptctl.errors import MptctlError, Stopped, StorageError, visible
 
 
 class _Root(CommandGroup):
@@ -78,17 +78,9 @@ def _handle_program_flags(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end."),
     ] = False,
 ) -> None:
-    """Keep `--debug` in the environment; print the program's help where no command is named.
-
-    Raises:
-        UsageError: the current folder was deleted, in which no file is found, and libraries do not load.
-    """
+    """Keep `--debug` in the environment; print the program's help where no command is named."""
     if debug:
         os.environ["MPTCTL_DEBUG"] = "1"
-    try:
-        os.getcwd()
-    except FileNotFoundError as error:
-        raise UsageError("the current folder has been deleted; change to one that exists") from error
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

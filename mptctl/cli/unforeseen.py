@@ -53,6 +53,8 @@ def explain_unforeseen(error: Exception, words: Sequence[str]) -> tuple[str, int
     if isinstance(error, OSError) and error.filename is not None and error.errno in (*NOT_READ, *NOT_WRITTEN):
         code = StorageError.exit_code if error.errno in NOT_WRITTEN else DataError.exit_code
         return f"{error.filename}: {error.strerror}; check its rights, and the disk that it is on", code
+    if isinstance(error, FileNotFoundError) and not _has_current_folder():
+        return "the current folder has been deleted; change to one that exists", UsageError.exit_code
     try:
         where = f"what happened is in {_write_bug_report(error, words)}; please report it with that file"
     except (OSError, StorageError) as problem:
@@ -60,6 +62,15 @@ def explain_unforeseen(error: Exception, words: Sequence[str]) -> tuple[str, int
             f"please report it with what --debug shows; it could not be written down ({one_line(problem)})"
         )
     return f"a bug of mptctl's: {type(error).__name__}: {said}; {where}", 1
+
+
+def _has_current_folder() -> bool:
+    """Tells whether the current folder still exists."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _write_bug_report(error: Exception, words: Sequence[str]) -> Path:

@@ -224,7 +224,7 @@ def test_a_process_ends_with_that_line_and_that_code(
 def test_a_current_folder_that_was_deleted_is_named_as_the_cause(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    script = f"rmdir {gone} && exec {shlex.join(command('split', 'digits'))}"
+    script = f"rmdir {gone} && exec {shlex.join(command('evaluate', 'a.npz', 'b.npz'))}"
     run = subprocess.run(["sh", "-c", script], cwd=gone, env=environment(), capture_output=True, text=True)
     assert run.returncode == 2
     assert run.stderr == "mptctl: the current folder has been deleted; change to one that exists\n"
