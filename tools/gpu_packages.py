@@ -29,7 +29,10 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         "nvidia-nvjpeg", "nvidia-nvjpeg2k-cu13", "nvidia-nvtiff-cu13",
         "astunparse", "gast", "optree", "makefun", "libcst", "nvtx", "six",
     ),
-    "ray": ("ray==2.60.0", "attrs", "jsonschema", "jsonschema-specifications", "referencing", "rpds-py"),
+    "ray": (
+        "ray==2.60.0", "attrs", "filelock", "msgpack", "jsonschema", "jsonschema-specifications", "referencing",
+        "rpds-py",
+    ),
 }  # fmt: skip
 PIECE = 48 * 2**20  # bytes: with the tree, less than 64 MiB a transfer
 # Tags of wheels; pip takes only wheels whose very tag is named, not those of older systems.

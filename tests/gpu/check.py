@@ -91,7 +91,7 @@ TINY_LOADER = ("loader", "--repeats", "1", "--seconds", "0.1", "--rows", "thread
 IMAGENET = ("step", "--recipe", "imagenet", "--classes", "1000")
 TASKS = (
     Task("quick", "quick", ("-m", "tests.gpu.quick"), 120, (), None, ("-m", "tests.gpu.quick")),
-    # Its kernels take 1.5 s each to compile: a core each. On an H200 with 14 cores 125 s.
+    # Its kernels take 1.5 s each to compile: a core each. 16 cores beside an H200 took 125 s.
     tests("kernel", "test_kernel.py", 300, (), max(2, len(os.sched_getaffinity(0)) - 2)),
     Task(
         "kernel", "gpu-kernel", ("-m", "tests.gpu.time_kernel", "--repeats", "7"), 240, (), "gpu-kernel.json"
