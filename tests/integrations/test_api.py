@@ -1,11 +1,8 @@
-"""Functions of `import mptctl`: comparisons of arrays, and the report that comes out."""
+"""Functions of `import mptctl`: what they take, what they refuse, and their numbers."""
 
 from __future__ import annotations
 
-import html
-import io
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,9 +13,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
-from matplotlib.figure import Figure
-from rich.console import Console
-from rich.text import Text
 
 import mptctl
 from mptctl.errors import (
@@ -33,29 +27,8 @@ from mptctl.evaluation.statistics import exact_interval
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.networks import build_model
 from mptctl.recipe import load_recipe
-from mptctl.report.documents.flips_page import render_html
 from tests.common import CommandLine, environment
-
-# By hand: of four samples of cat and dog, two are right in both, the second is lost, the fourth is won.
-LABELS = ["cat", "cat", "dog", "dog", "emu"]
-OLD = ["cat", "cat", "dog", "cat", "dog"]
-NEW = ["cat", "dog", "dog", "dog", "emu"]
-OLD_CLASSES = ["cat", "dog"]
-
-
-def by_hand() -> mptctl.Report:
-    return mptctl.evaluate(LABELS, old=OLD, new=NEW, old_classes=OLD_CLASSES)
-
-
-def large() -> dict[str, Any]:
-    """Logits of 300 samples, old ones of 4 classes and new ones of 6."""
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 6, 300)
-    old, new = rng.normal(size=(300, 4)), rng.normal(size=(300, 6))
-    known = np.flatnonzero(labels < 4)
-    old[known, labels[known]] += 2
-    new[np.arange(300), labels] += 2
-    return {"labels": labels, "old": old.astype(np.float32), "new": new.astype(np.float32)}
+from tests.integrations.small_arrays import LABELS, NEW, OLD, OLD_CLASSES, by_hand, evaluate_arrays, large
 
 
 def test_the_flip_table_by_hand() -> None:
@@ -121,14 +94,10 @@ def test_numbers_are_those_of_files_of_the_same_content(
     told = json.loads(
         out.stdout.replace(f"{tmp_path}/old{suffix}", "old").replace(f"{tmp_path}/new{suffix}", "new")
     )
-    found = _evaluate(ids=ids, **content).model_dump()
+    found = evaluate_arrays(ids=ids, **content).model_dump()
     assert found == told
     assert found["counts"]["negative_flips"] > 10
     assert found["margins"] is not None
-
-
-def _evaluate(**keys: Any) -> mptctl.Report:
-    return mptctl.evaluate(keys.pop("labels"), **keys)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +115,7 @@ def test_arrays_of_other_libraries_give_the_same(make: Any) -> None:
 
 
 def _counts(content: dict[str, Any]) -> Any:
-    return _evaluate(**content, old_classes=[0, 1, 2, 3]).counts
+    return evaluate_arrays(**content, old_classes=[0, 1, 2, 3]).counts
 
 
 def test_names_of_the_logits_columns() -> None:
@@ -164,7 +133,7 @@ def test_names_of_the_logits_columns() -> None:
 
 def test_a_noise_floor_and_a_baseline_as_the_command_line_takes_them() -> None:
     content = large()
-    report = _evaluate(**content, noise_floor=content["old"], baseline=content["new"], nfr_margin=0.5)
+    report = evaluate_arrays(**content, noise_floor=content["old"], baseline=content["new"], nfr_margin=0.5)
     assert report.noise_floor.nfr.count == 0
     assert [curve.role for curve in report.bias_sweep] == ["new", "baseline"]
     assert report.equivalence.below == "yes"
@@ -253,7 +222,7 @@ def test_what_cannot_be_compared_is_one_line(
 ) -> None:
     content = {"labels": LABELS, "old": OLD, "new": NEW, "old_classes": OLD_CLASSES} | change
     with pytest.raises(kind) as error:
-        _evaluate(**content)
+        evaluate_arrays(**content)
     assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)
     assert "--" not in str(error.value)
@@ -299,105 +268,6 @@ def test_a_warning_speaks_python() -> None:
     ]
 
 
-def test_it_prints_itself_in_a_terminal() -> None:
-    report = by_hand()
-    assert repr(report) == "<Report: NFR 25.00 % (1 / 4), old -> new>"
-    text = str(report)
-    assert "NFR 25.00 %" in text
-    assert re.search(r"old right +2 +1\b", text)
-    assert "\x1b" not in text
-    console = Console(width=80, force_terminal=True, file=io.StringIO(), color_system="standard")
-    console.print(report)
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "\x1b[1m" in shown
-    assert Text.from_ansi(shown).plain.count("NFR 25.00 %") == 1
-
-
-def test_it_shows_itself_in_a_notebook_as_the_page_does() -> None:
-    report = _evaluate(**large())
-    shown = report._repr_html_()
-    found = re.fullmatch(r'<iframe sandbox="allow-scripts" [^>]*srcdoc="([^"]*)"></iframe>', shown)
-    assert found is not None
-    page = html.unescape(found.group(1))
-    assert page == render_html(report.result)
-    assert "negative flips" in page
-    assert page.count("<svg") >= 4
-
-
-def test_files_and_json_are_those_of_the_command_line(
-    mptctl: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    report = by_hand()
-    np.savez(tmp_path / "old.npz", id=np.arange(5), label=LABELS, pred=OLD)
-    np.savez(tmp_path / "new.npz", id=np.arange(5), label=LABELS, pred=NEW)
-    (tmp_path / "names.txt").write_text("cat\ndog\n")
-    out = mptctl("evaluate", "old.npz", "new.npz", "--old-classes", "names.txt", "--markdown", "-")
-    assert report.to_markdown() == out.stdout.replace(".npz", "")
-    text = report.to_markdown(tmp_path / "report.md")
-    assert (tmp_path / "report.md").read_text() == text
-    assert text == f"<!-- Written by mptctl as Markdown -->\n{report.to_markdown()}"
-    report.to_html(tmp_path / "report.html")
-    assert (tmp_path / "report.html").read_text() == render_html(report.result)
-    assert json.loads(report.model_dump_json()) == report.model_dump()
-    assert json.loads(json.dumps(report.model_dump()))["nfr"] == 0.25
-
-
-def test_every_flip_is_a_row_of_an_arrow_table() -> None:
-    content = large()
-    report = _evaluate(**content)
-    flips = report.flips
-    assert isinstance(flips, pa.Table)
-    assert flips.column_names == [
-        "id",
-        "label",
-        "old",
-        "new",
-        "new_class",
-        "old_confidence",
-        "new_confidence",
-        "cause",
-    ]
-    assert flips["cause"].null_count == flips.num_rows
-    assert flips.num_rows == report.counts.negative_flips > len(report.worst_flips) == 24
-    rows = np.array(flips["id"].to_pylist()).astype(int)
-    labels, old, new = content["labels"][rows], content["old"][rows], content["new"][rows]
-    assert flips["label"].to_pylist() == flips["old"].to_pylist() == labels.astype(str).tolist()
-    assert flips["new"].to_pylist() == new.argmax(1).astype(str).tolist()
-    sure = np.exp(old.astype(float)).max(1) / np.exp(old.astype(float)).sum(1)
-    np.testing.assert_allclose(flips["old_confidence"].to_numpy(), sure, rtol=1e-12)
-    assert flips.to_pandas()["new_class"].dtype == bool
-    # Answers alone have no confidences; the columns are there all the same.
-    assert by_hand().flips.to_pylist() == [
-        {"id": "1", "label": "cat", "old": "cat", "new": "dog", "new_class": False}
-        | {"old_confidence": None, "new_confidence": None, "cause": None}
-    ]
-    nothing = mptctl.evaluate(LABELS, old=OLD, new=LABELS, old_classes=OLD_CLASSES)
-    assert nothing.flips.schema == flips.schema
-    assert nothing.flips.num_rows == 0
-
-
-def test_every_flip_has_its_cause_where_that_is_asked_for() -> None:
-    """By hand, old classes a and b, new class c: one new class, one old class, both lie above the right one."""
-    labels, names = ["a", "a", "a"], {"classes": ["a", "b", "c"], "old_classes": ["a", "b"]}
-    old = [[1.0, 0.0]] * 3
-    new = [[1.0, 0.0, 2.0], [1.0, 2.0, 0.0], [0.0, 1.0, 2.0]]
-    report = mptctl.evaluate(labels, old=old, new=new, causes=True, **names)
-    assert _cause_by_id(report) == {"0": "new class", "1": "old classes", "2": "old classes"}
-    assert report.causes.not_tried[-1] == "bias: needs a validation part"
-    # On the validation part one answer in three is right; off by more than 1 the new class leaves all three right.
-    validation = (["a", "a", "c"], [[1.0, 0.0, 2.0], [1.0, 0.0, 2.0], [0.0, 0.0, 4.0]])
-    report = mptctl.evaluate(labels, old=old, new=new, validation=validation, **names)
-    assert _cause_by_id(report) == {"0": "bias", "1": "old classes", "2": "old classes"}
-    assert 1 < report.causes.bias < 4
-    with pytest.raises(UsageError, match=r"validation: is not a pair; give .* validation=\(labels, logits\)"):
-        mptctl.evaluate(labels, old=old, new=new, validation=new, **names)  # type: ignore[arg-type]
-
-
-def _cause_by_id(report: mptctl.Report) -> dict[str, str]:
-    return {flip["id"]: flip["cause"] for flip in report.flips.to_pylist()}
-
-
 @pytest.mark.parametrize("library", ["jax.numpy", "polars"])
 def test_arrays_of_libraries_that_may_be_there(library: str) -> None:
     module = pytest.importorskip(library, reason=f"{library} is not installed (make test-integrations)")
@@ -409,30 +279,6 @@ def test_arrays_of_libraries_that_may_be_there(library: str) -> None:
     if library == "polars":
         given["labels"] = given["labels"].to_series()  # a column, and frames of logits
     assert _counts(given) == _counts(content)
-
-
-def test_it_is_drawn() -> None:
-    report = _evaluate(**large())
-    assert isinstance(report.plot(), Figure)
-    figure = report.plot("reliability")
-    assert isinstance(figure, Figure)
-    assert figure._repr_png_().startswith(b"\x89PNG")  # what a notebook asks for
-    with pytest.raises(UsageError, match="plot: no figure 'margin'; there are margins, reliability"):
-        report.plot("margin")
-    nothing = mptctl.evaluate(LABELS, old=OLD, new=LABELS, old_classes=OLD_CLASSES)
-    with pytest.raises(UsageError, match="plot: there is nothing to draw"):
-        nothing.plot()
-
-
-def test_every_number_is_an_attribute_and_is_named() -> None:
-    report = by_hand()
-    for name, value in report.model_dump().items():
-        if name != "gate":
-            assert name in dir(report)
-            found = getattr(report, name)
-            assert not isinstance(value, int | float) or found == value
-    with pytest.raises(AttributeError, match="'Report' has no number 'nrf'"):
-        _ = report.nrf
 
 
 def test_the_runs_of_a_folder(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from mptctl.machine.facts import has_package
 from tests.common import environment
 from tests.forked import process_of
 
-# By hand, as in tests/integrations/test_api.py: four samples of old classes, one of them lost, one won.
+# By hand, as in tests/integrations/small_arrays.py: four samples of old classes, one of them lost, one won.
 LABELS = ["cat", "cat", "dog", "dog", "emu"]
 OLD = ["cat", "cat", "dog", "cat", "dog"]
 NEW = ["cat", "dog", "dog", "dog", "emu"]
