@@ -10,18 +10,19 @@ import itertools
 import torch
 from torch import Tensor
 
-# Number of counters of a device; each stream takes one, and each captured launch.
-COUNTERS = 4096
-# Counters lie 4 ints, 16 bytes, apart: Triton compiles one kernel for addresses that are multiples of 16 and
-# another one for the rest, and a kernel must be compiled before its launch can be captured.
-_INTS = 4
+# Launches of a device that can have counters at once; each stream takes those of one, and each captured launch.
+COUNTERS = 1024
+# A launch has a counter of its own, and one for each group of its programs. They lie a line of the cache
+# apart, 32 ints, so that arrivals at one do not wait for those at another.
+GROUPS = 32
+COUNTER_INTS = 32
 
 
 class _Pool:
     """The counters of one device, and by stream the counters that are taken."""
 
     def __init__(self, device: torch.device) -> None:
-        self.counters = torch.zeros(COUNTERS, _INTS, dtype=torch.int32, device=device)
+        self.counters = torch.zeros(COUNTERS, (1 + GROUPS) * COUNTER_INTS, dtype=torch.int32, device=device)
         self.of_stream: dict[int, Tensor | None] = {}
         self._free = itertools.count()
         if device.type == "cuda":
@@ -29,23 +30,23 @@ class _Pool:
             torch.cuda.current_stream(device).synchronize()
 
     def take(self) -> Tensor | None:
-        """Take a free counter, (1,) int32, for good; None if all are taken."""
+        """Take the free counters of one launch, int32, for good; None if all are taken."""
         i = next(self._free)
-        return self.counters[i, :1] if i < COUNTERS else None
+        return self.counters[i] if i < COUNTERS else None
 
 
 _POOLS: dict[torch.device, _Pool] = {}
 
 
 def arrival_counter(device: torch.device) -> Tensor | None:
-    """Return a counter, (1,) int32, that is 0 whenever the next launch on the current stream begins.
+    """Return counters, int32, that are 0 whenever the next launch on the current stream begins.
 
     Args:
         device: the current device.
 
     Returns:
-        The counter; None if all are taken. Also None if a graph is captured before the device has counters:
-        zeros written during a capture are there only when the graph is replayed.
+        The counters of one launch; None if all are taken. Also None if a graph is captured before the device
+        has counters: zeros written during a capture are there only when the graph is replayed.
     """
     capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
     if device not in _POOLS and not capturing:

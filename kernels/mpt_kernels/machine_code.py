@@ -16,6 +16,7 @@ from triton.compiler import ASTSource
 
 from mpt_kernels import triton_backend
 from mpt_kernels.triton_backend import Launch, Loop
+from mpt_kernels.tuned import NarrowLayout, WideLayout
 from mpt_kernels.types import LossSettings
 
 # Part of Triton's wheel for NVIDIA.
@@ -83,12 +84,13 @@ def compile_launch(
     capability: int,
     k_rows: Tensor | None = None,
     row_weight: Tensor | None = None,
+    layout: NarrowLayout | WideLayout | None = None,
 ) -> tuple[Launch, MachineCode]:
     """Compile the row kernel that `mpt_loss` would launch on these tensors.
 
     Args:
-        logits, old_logits, ref_logits, settings, k_rows, row_weight: as for `triton_backend.plan`; meta
-            tensors will do.
+        logits, old_logits, ref_logits, settings, k_rows, row_weight, layout: as for `triton_backend.plan`;
+            meta tensors will do.
         capability: compute capability of the GPU, 90 for 9.0.
 
     Raises:
@@ -97,7 +99,9 @@ def compile_launch(
     """
     target = torch.empty(logits.shape[0], dtype=torch.int64, device="meta")
     values, grad, counts = triton_backend.empty_outputs(logits)
-    launch = triton_backend.plan(logits, target, old_logits, ref_logits, k_rows, grad, settings, row_weight)
+    launch = triton_backend.plan(
+        logits, target, old_logits, ref_logits, k_rows, grad, settings, row_weight, layout, capability
+    )
     tensors = {
         "z_ptr": logits,
         "y_ptr": target,
@@ -108,8 +112,8 @@ def compile_launch(
         "normalizer_ptr": torch.empty((), device="meta"),
         "scale_ptr": torch.empty((), device="meta"),
         "grad_ptr": grad,
-        "rows_ptr": torch.empty((4, 1), device="meta"),
-        "arrived_ptr": torch.empty(1, dtype=torch.int32, device="meta") if launch.sums_rows else None,
+        "sums_ptr": torch.empty((2, 1, 4), device="meta"),
+        "arrived_ptr": torch.empty(1, dtype=torch.int32, device="meta"),
         "values_ptr": values,
         "counts_ptr": counts,
     }

@@ -1,15 +1,16 @@
-"""The Triton backend: registers the operator `mpt_kernels::fused`, and launches its one or two kernels.
+"""The Triton backend: registers the operator `mpt_kernels::fused`, and launches its kernel.
 
 A row kernel computes the gradient, and the loss of each row. A row must move 2 C s + C s_ref + C_old s_old +
 24 bytes, for element sizes s of the student's logits and s_ref, s_old of the teachers'; 24 bytes are the
 label and the row's results. Rows of up to NARROW classes are held in registers, so every logit is read once.
 Wider rows are read twice, the second time mostly from cache.
 
-Rows are summed up in a fixed order, so results are bitwise reproducible. In a small batch the row kernel's
-last program sums up, in a larger one a second kernel.
+Rows are added up in a fixed order, so results are bitwise reproducible: each program adds up its own, and
+the last program those of all. Where no counter tells which is the last, a second kernel adds them up.
 """
 
 import math
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -19,21 +20,17 @@ from torch import Tensor
 from mpt_kernels.arrivals import arrival_counter
 from mpt_kernels.reference import loss_by_reference
 from mpt_kernels.triton_narrow import narrow_rows
-from mpt_kernels.triton_sums import sum_rows
+from mpt_kernels.triton_sums import add_programs_alone
 from mpt_kernels.triton_wide import wide_rows
+from mpt_kernels.tuned import NarrowLayout, WideLayout, narrow_layout, wide_layout
 from mpt_kernels.types import LossSettings, MptLossOutput
 
 # Most classes of a row that is held in registers: 8 logits of each model a thread, up to 16 warps.
 NARROW = 4096
-# Classes of a narrow row that one lane of a warp holds.
-HELD = 32
-# A wide row is computed by 4 warps, in tiles of 8 classes a lane if rows are not aligned.
-LANES = 128
-WIDE_EACH = 8
-# Most rows that the row kernel's last program sums up, all at once, 16 a lane of one warp. Not measured.
-FEW_ROWS = 512
-# Rows that the second kernel sums up at once, by eight warps.
-SUMMED = 1024
+# Programs that the last one adds up at once, for each of its warps: eight a lane.
+SUMMED = 256
+# Programs that are counted in at one counter; more are counted in groups.
+ALONE = 64
 # Bytes of the longest load or store of one thread.
 VECTOR_BYTES = 16
 
@@ -61,7 +58,6 @@ class Launch(NamedTuple):
         programs: number of programs.
         options: of Triton's compiler.
         constants: compile-time arguments by name.
-        sums_rows: whether the last program sums up the rows.
         loops: of the kernel, in the order of its code.
     """
 
@@ -69,7 +65,6 @@ class Launch(NamedTuple):
     programs: int
     options: dict[str, Any]
     constants: dict[str, Any]
-    sums_rows: bool
     loops: tuple[Loop, ...] = ()
 
 
@@ -150,7 +145,7 @@ def _fused(
     grad_scale: float,
     *settings: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Launch the row kernel and, for a larger batch, the kernel that sums up rows.
+    """Launch the row kernel and, where it has no counter, the kernel that adds up programs.
 
     Args:
         logits, target, old_logits, ref_logits, row_weight: as for `mpt_kernels.mpt_loss`.
@@ -166,26 +161,24 @@ def _fused(
     s = LossSettings(*settings)
     n = logits.shape[0]
     values, grad, counts = empty_outputs(logits)
-    rows = torch.empty((4, n), dtype=torch.float32, device=logits.device)
+    if n == 0:
+        return values.zero_(), grad, counts.zero_()
     # An old model without classes is never right, and its distance is 0, as without an old model.
     old_logits = old_logits if s.num_old else None
     launch = plan(logits, target, old_logits, ref_logits, k_rows, grad, s, row_weight)
-    old_value, old_slope = _factors(s.lam_old, s.num_old, s)
-    ref_value, ref_slope = _factors(s.lam_ref, logits.shape[1], s)
+    sums = torch.empty((2, launch.programs, 4), dtype=torch.float32, device=logits.device)
     with torch.cuda.device_of(logits):
-        arrived = arrival_counter(logits.device) if launch.sums_rows else None
-        if n:
-            launch.kernel[(launch.programs,)](
-                logits, target, old_logits, ref_logits, k_rows, row_weight, normalizer_at, grad_scale_at,
-                grad, rows, arrived, values, counts, n, k, inverse_normalizer, grad_scale,
-                s.alpha, s.beta, s.ce_focal_weight, 1.0 / s.tau if s.distance == "kl" else 1.0,
-                old_value, old_slope, ref_value, ref_slope, s.ignore_index,
-                **launch.constants, **launch.options,
-            )  # fmt: skip
+        arrived = arrival_counter(logits.device)
+        launch.kernel[(launch.programs,)](
+            logits, target, old_logits, ref_logits, k_rows, row_weight, normalizer_at, grad_scale_at,
+            grad, sums, arrived, values, counts, n, k, inverse_normalizer, grad_scale,
+            *kernel_settings(s, logits.shape[1]), **launch.constants, **launch.options,
+        )  # fmt: skip
         if arrived is None:
-            sum_rows[(1,)](
-                rows, normalizer_at, inverse_normalizer, values, counts, n, BLOCK=SUMMED, **_options(8)
-            )
+            add_programs_alone[(1,)](
+                sums, launch.programs, normalizer_at, inverse_normalizer, values, counts,
+                BLOCK=4 * SUMMED, **_options(4),
+            )  # fmt: skip
     return values, grad, counts
 
 
@@ -218,6 +211,8 @@ def plan(
     grad: Tensor,
     s: LossSettings,
     row_weight: Tensor | None = None,
+    layout: NarrowLayout | WideLayout | None = None,
+    capability: int | None = None,
 ) -> Launch:
     """Choose the row kernel, its compile-time arguments and its number of programs.
 
@@ -227,6 +222,8 @@ def plan(
         logits, target, old_logits, ref_logits, s, row_weight: as for `mpt_kernels.mpt_loss`.
         k_rows: (N,) the bias of each row, or None.
         grad: of `empty_outputs`.
+        layout: of the kernel; None: that of the table in `mpt_kernels.tuned`.
+        capability: compute capability of the GPU, 90 for 9.0; None: of the logits' device.
     """
     n, c = logits.shape
     distance = s.distance if s.distance in ("kl", "lm") else "none"
@@ -243,19 +240,37 @@ def plan(
         "Y_STRIDE": target.stride(0),
         "K_STRIDE": 0 if k_rows is None else k_rows.stride(0),
         "WEIGHT_STRIDE": 0 if row_weight is None else row_weight.stride(0),
-        "FEW_ROWS": FEW_ROWS,
     }
     models = [x for x in (logits, old_logits, ref_logits) if x is not None]
     # Bytes of a logit of each model, and of each model that is read twice: student and distilling teachers.
     once = [0 if x is None else x.element_size() for x in (logits, old_logits, ref_logits)]
     again = [once[0], once[1] * constants["DISTIL_OLD"], once[2] * constants["DISTIL_REF"]]
+    if capability is None and logits.is_cuda:
+        major, minor = torch.cuda.get_device_capability(logits.device)
+        capability = 10 * major + minor
+    size = (capability, c, logits.element_size(), n)
     if c <= NARROW:
-        return _plan_narrow(n, c, models, sum(again), constants)
+        if not isinstance(layout, NarrowLayout):
+            layout = narrow_layout(*size)
+        return _plan_narrow(n, c, models, sum(again), constants, layout, _multiprocessors(logits.device))
+    if not isinstance(layout, WideLayout):
+        layout = wide_layout(*size)
     vector = min(_vector(x) for x in models)
     aligned = vector > 1
-    each = vector if aligned else WIDE_EACH
-    step = each * LANES
-    shape = {"LANES": LANES, "EACH": each, "ALIGNED": aligned}
+    lanes, each = 32 * layout.warps, max(vector, layout.each if not aligned else 0)
+    step = each * lanes
+    shape = {
+        "LANES": lanes,
+        "EACH": each,
+        "ALIGNED": aligned,
+        "UNROLL": layout.unroll,
+        "KEEP": "evict_last" if layout.caching else "",
+        "DROP": "evict_first" if layout.caching else "",
+        "PAST": ".cs" if layout.caching else "",
+        "SUMMED": SUMMED * layout.warps,
+        "POWER": _power(s.tau, constants) if layout.power else 0,
+        "GROUPED": n > ALONE,
+    }
     old_tiles, new_tiles = s.num_old // step, max(0, c // step - triton.cdiv(s.num_old, step))
     loops = (
         Loop(old_tiles, each * sum(once), 0),
@@ -263,12 +278,21 @@ def plan(
         Loop(new_tiles, each * (again[0] + again[2]), each * once[0]),
         Loop(old_tiles, each * sum(again), each * once[0]),
         Loop(triton.cdiv(grad.stride(0), step), 0, each * once[0], rare=True),
-        Loop(triton.cdiv(c, LANES), sum(again), 0, rare=True),
+        Loop(triton.cdiv(c, lanes), sum(again), 0, rare=True),
+        _added(n, SUMMED * layout.warps),
     )
-    return Launch(wide_rows, n, _options(LANES // 32), constants | shape, 0 < n <= FEW_ROWS, loops)
+    return Launch(wide_rows, n, _options(layout.warps), constants | shape, loops)
 
 
-def _plan_narrow(n: int, c: int, models: list[Tensor], bytes_again: int, constants: dict[str, Any]) -> Launch:
+def _plan_narrow(
+    n: int,
+    c: int,
+    models: list[Tensor],
+    bytes_again: int,
+    constants: dict[str, Any],
+    layout: NarrowLayout,
+    multiprocessors: int,
+) -> Launch:
     """Plan the launch for rows that registers hold.
 
     Args:
@@ -276,21 +300,51 @@ def _plan_narrow(n: int, c: int, models: list[Tensor], bytes_again: int, constan
         models: logits of the student and of the teachers that are given.
         bytes_again: bytes of one class in all models that `sum_again` reads.
         constants: compile-time arguments that wide rows have too.
+        layout: of the kernel.
+        multiprocessors: of the GPU.
     """
-    # As many lanes as hold a row with HELD classes a lane, and as many rows as fill a warp.
-    lanes = triton.next_power_of_2(triton.cdiv(c, HELD))
-    rows = max(1, 32 // lanes)
+    lanes = triton.next_power_of_2(triton.cdiv(c, layout.held))
+    warps = max(layout.warps, triton.cdiv(lanes, 32))
+    rows = 32 * warps // lanes
     # The widest load of any model, since the compiler gives all of them the layout of the widest.
-    vector = max(_vector(x) for x in models)
-    shape = {"ROWS": rows, "LANES": lanes, "VECTOR": vector}
-    options = _options(max(1, lanes // 32))
-    few = 0 < n <= FEW_ROWS
-    if few:
-        # So few warps leave room for all registers. By itself the compiler takes fewer, and spills an
-        # address.
-        options["maxnreg"] = 255
-    summed_again = Loop(triton.cdiv(c, lanes), bytes_again, 0, rare=True)
-    return Launch(narrow_rows, triton.cdiv(n, rows), options, constants | shape, few, (summed_again,))
+    vector = layout.vector or max(_vector(x) for x in models)
+    shape = {
+        "ROWS": rows,
+        "LANES": lanes,
+        "VECTOR": vector,
+        "SUMMED": SUMMED * warps,
+        "STAGES": layout.stages,
+    }
+    options = _options(warps)
+    if layout.registers:
+        options["maxnreg"] = layout.registers
+    blocks = programs = triton.cdiv(n, rows)
+    if layout.stages:
+        # As many programs as run at once, but no more than share the blocks evenly.
+        at_once = layout.resident * multiprocessors
+        programs = triton.cdiv(blocks, triton.cdiv(blocks, at_once))
+    constants["GROUPED"] = programs > ALONE
+    loops = (Loop(triton.cdiv(c, lanes), bytes_again, 0, rare=True), _added(programs, SUMMED * warps))
+    return Launch(narrow_rows, programs, options, constants | shape, loops)
+
+
+def _added(programs: int, block: int) -> Loop:
+    """The loop in which the last program adds up all; other programs do not run it."""
+    return Loop(triton.cdiv(programs, block), SUMMED // 32 * 32, 0, rare=True)
+
+
+@cache
+def _multiprocessors(device: torch.device) -> int:
+    """Number of multiprocessors of a GPU; of an H200 where there is none."""
+    if device.type != "cuda":
+        return 132
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def _power(tau: float, constants: dict[str, Any]) -> int:
+    """Return tau if an exponential at temperature 1 is that at tau to a power from 2 to 8, else 0."""
+    distils = constants["DISTIL_OLD"] or constants["DISTIL_REF"]
+    return int(tau) if constants["DISTANCE"] == "kl" and distils and tau in range(2, 9) else 0
 
 
 def _options(warps: int) -> dict[str, Any]:
@@ -323,6 +377,21 @@ def _vector(x: Tensor) -> int:
 def _rows_aligned(x: Tensor) -> bool:
     """Tell whether rows are contiguous and a multiple of 16 bytes apart."""
     return x.stride(1) == 1 and x.stride(0) * x.element_size() % VECTOR_BYTES == 0
+
+
+def kernel_settings(s: LossSettings, classes: int) -> tuple[float, ...]:
+    """Return the arguments of a row kernel that settings decide, in order.
+
+    Args:
+        s: the settings.
+        classes: number of classes.
+    """
+    old_value, old_slope = _factors(s.lam_old, s.num_old, s)
+    ref_value, ref_slope = _factors(s.lam_ref, classes, s)
+    per_tau = 1.0 / s.tau if s.distance == "kl" else 1.0
+    return (
+        s.alpha, s.beta, s.ce_focal_weight, per_tau, old_value, old_slope, ref_value, ref_slope, s.ignore_index,
+    )  # fmt: skip
 
 
 def _factors(lam: float, width: int, s: LossSettings) -> tuple[float, float]:

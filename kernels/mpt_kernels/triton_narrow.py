@@ -25,7 +25,7 @@ from mpt_kernels.triton_parts import (
     row_terms,
     weigh,
 )
-from mpt_kernels.triton_sums import store_terms, sum_rows_if_last
+from mpt_kernels.triton_sums import add_programs, add_rows, arrive, store_sums
 
 
 @triton.jit(do_not_specialize=["n_rows"])
@@ -33,9 +33,9 @@ def narrow_rows(
     # Read: logits of the student, labels, logits of both teachers; and where not None, k and weight of each
     # row, normaliser, scale of the gradient.
     z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, weight_ptr, normalizer_ptr, scale_ptr,
-    # Written: gradient, results of rows; in a small batch, by the last program: counter, loss and terms,
+    # Written: gradient, sums of each program, counter of programs; by the last program: loss and terms,
     # counts.
-    grad_ptr, rows_ptr, arrived_ptr, values_ptr, counts_ptr,
+    grad_ptr, sums_ptr, arrived_ptr, values_ptr, counts_ptr,
     # The number of rows, and numbers in place of tensors that are None.
     n_rows, k, inverse_normalizer, scale,
     # The settings; factors of each teacher's distance (value) and of its derivative (slope).
@@ -45,91 +45,151 @@ def narrow_rows(
     # `row_layout` of the logits of each model and of the gradient.
     Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
     Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr,
-    # Rows a program; lanes a row; columns a lane and tile.
-    ROWS: tl.constexpr, LANES: tl.constexpr, VECTOR: tl.constexpr, FEW_ROWS: tl.constexpr,
+    # Rows a program; lanes a row; columns a lane and tile; programs that the last one adds up at once, and
+    # whether they are counted in groups.
+    ROWS: tl.constexpr, LANES: tl.constexpr, VECTOR: tl.constexpr, SUMMED: tl.constexpr,
+    GROUPED: tl.constexpr,
+    # Stages of a pipeline over the blocks of a program; 0: a program has one block.
+    STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Compute terms, counts and gradient of ROWS rows in each program; all tiles of a row stay in registers.
+    """Compute terms, counts and gradient of blocks of ROWS rows, and add them up over all rows.
+
+    With a pipeline, a program loads the rows of its next block while it computes one.
+    """
+    if STAGES == 0:
+        ce, fd_old, fd_ref, z_right, old_right, ref_right = compute_block(
+            tl.program_id(0), z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, weight_ptr, normalizer_ptr, scale_ptr,
+            grad_ptr, n_rows, k, inverse_normalizer, scale,
+            alpha, beta, ce_focal_weight, inv_tau, old_value, old_slope, ref_value, ref_slope, ignore_index,
+            C, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF, Z, OLD, REF, GRAD, Y_STRIDE, K_STRIDE, WEIGHT_STRIDE,
+            ROWS, LANES, VECTOR, False,
+        )  # fmt: skip
+    else:
+        ce, fd_old, fd_ref, z_right, old_right, ref_right = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        blocks = (n_rows + ROWS - 1) // ROWS
+        for block in tl.range(tl.program_id(0), blocks, tl.num_programs(0), num_stages=STAGES):
+            of_ce, of_old, of_ref, right, right_old, right_ref = compute_block(
+                block, z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, weight_ptr, normalizer_ptr, scale_ptr,
+                grad_ptr, n_rows, k, inverse_normalizer, scale,
+                alpha, beta, ce_focal_weight, inv_tau, old_value, old_slope, ref_value, ref_slope, ignore_index,
+                C, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF, Z, OLD, REF, GRAD, Y_STRIDE, K_STRIDE, WEIGHT_STRIDE,
+                ROWS, LANES, VECTOR, True,
+            )  # fmt: skip
+            ce, fd_old, fd_ref = ce + of_ce, fd_old + of_old, fd_ref + of_ref
+            z_right, old_right, ref_right = z_right + right, old_right + right_old, ref_right + right_ref
+    store_sums(sums_ptr, ce, fd_old, fd_ref, z_right, old_right, ref_right)
+    if arrived_ptr is not None and arrive(arrived_ptr, GROUPED):
+        add_programs(
+            sums_ptr, tl.num_programs(0), normalizer_ptr, inverse_normalizer, values_ptr, counts_ptr, SUMMED
+        )
+
+
+@triton.jit
+def compute_block(
+    block, z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, weight_ptr, normalizer_ptr, scale_ptr,
+    grad_ptr, n_rows, k, inverse_normalizer, scale,
+    alpha, beta, ce_focal_weight, inv_tau, old_value, old_slope, ref_value, ref_slope, ignore_index,
+    C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
+    DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
+    Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr,
+    ROWS: tl.constexpr, LANES: tl.constexpr, VECTOR: tl.constexpr, LOOPED: tl.constexpr,
+):  # fmt: skip
+    """Compute terms, counts and gradient of a block of ROWS rows; all tiles of a row stay in registers.
 
     A tile has LANES x VECTOR columns. At compile time it is known whether a tile is old, new, both, or the
-    end of a row. Only tiles that are both, or the end, are masked. `triton_parts` explains the names.
+    end of a row. Only tiles that are both, or the end, are masked. `triton_parts` explains the names, and
+    `narrow_rows` the arguments; LOOPED says that the program has other blocks.
+
+    Returns:
+        The sums and counts of `add_rows`.
     """
     TILE: tl.constexpr = LANES * VECTOR
     TILES: tl.constexpr = (C + TILE - 1) // TILE
     OLD_TILES: tl.constexpr = (C_OLD + TILE - 1) // TILE
     # 1. The rows: label y, bias k, and mult = weight * scale / normaliser. If the last program has too few
     #    rows, it computes the last row again, and writes the same results again.
-    row = tl.minimum(tl.program_id(0) * ROWS + tl.arange(0, ROWS), n_rows - 1).to(tl.int64)
+    place = block * ROWS + tl.arange(0, ROWS)
+    row = tl.minimum(place, n_rows - 1).to(tl.int64)
     y, valid, known = load_labels(y_ptr + row * Y_STRIDE, ignore_index, C)
     bias = load_bias(k_ptr, row * K_STRIDE, k)
     mult = load_inverse_normalizer(normalizer_ptr, inverse_normalizer) * load_scale(scale_ptr, scale)
     mult = weigh(mult, weight_ptr, row * WEIGHT_STRIDE)
 
-    # 2. The label's own logits; and among the columns that one lane loads with it, the maxima before the
-    # label.
+    # 2. Every logit is loaded, once, into z, old and ref, before anything waits for a label.
     col = tl.arange(0, TILE)[None, :]
-    label = y[:, None]
     z_at = z_ptr + (row * Z[0])[:, None]
+    old_at, ref_at = z_at, z_at
+    if old_ptr is not None:
+        old_at = old_ptr + (row * OLD[0])[:, None]
+    if ref_ptr is not None:
+        ref_at = ref_ptr + (row * REF[0])[:, None]
+    z, old, ref = (), (), ()
+    for i in tl.static_range(TILES):
+        z += (load_tile(z_at, col, 0, i * TILE, Z, C, (i + 1) * TILE <= C, ""),)
+        if old_ptr is not None and i < OLD_TILES:
+            old += (load_tile(old_at, col, 0, i * TILE, OLD, C_OLD, (i + 1) * TILE <= C_OLD, ""),)
+        if ref_ptr is not None:
+            ref += (load_tile(ref_at, col, 0, i * TILE, REF, C, (i + 1) * TILE <= C, ""),)
+
+    # 3. The label's own logits, which the cache holds by now; and among the columns that one lane loads with
+    #    it, the maxima before the label.
+    label = y[:, None]
     z_y = tl.load(z_ptr + row * Z[0] + element(y, Z[1])).to(tl.float32)
     none = tl.full((ROWS, LANES), -float("inf"), tl.float32)
     m_zo, m_zn, m_old, m_ref = none, none, none, none
     z_before = _max_before_label(z_at, label, Z, LANES, VECTOR)
-    old_at, ref_at, old_before, ref_before, old_y, ref_y = z_at, z_at, none, none, z_y, z_y
+    old_before, ref_before, old_y, ref_y = none, none, z_y, z_y
     if old_ptr is not None:
-        old_at = old_ptr + (row * OLD[0])[:, None]
         old_y = tl.load(old_ptr + row * OLD[0] + element(tl.minimum(y, C_OLD - 1), OLD[1])).to(tl.float32)
         old_before = _max_before_label(old_at, tl.minimum(label, C_OLD), OLD, LANES, VECTOR)
     if ref_ptr is not None:
-        ref_at = ref_ptr + (row * REF[0])[:, None]
         ref_y = tl.load(ref_ptr + row * REF[0] + element(y, REF[1])).to(tl.float32)
         ref_before = _max_before_label(ref_at, label, REF, LANES, VECTOR)
-    # 3. Every logit is loaded, once, into z, old and ref; m_x = max x_j of each part, for each lane by
-    # itself. A lane's columns of tile i all lie before the label if i * TILE is at most `whole`.
+    # m_x = max x_j of each part, for each lane by itself. A lane's columns of tile i all lie before the label
+    # if i * TILE is at most `whole`.
     whole = label - VECTOR - tl.arange(0, LANES)[None, :] * VECTOR
     # The maxima over the tiles whose columns all lie before the label.
     until_zo, until_zn, until_old, until_ref = none, none, none, none
-    z, old, ref = (), (), ()
     for i in tl.static_range(TILES):
         before = i * TILE <= whole
-        x = load_tile(z_at, col, 0, i * TILE, Z, C, (i + 1) * TILE <= C)
-        z += (x,)
-        top = _max(x, LANES, VECTOR)
+        top = _max(z[i], LANES, VECTOR)
         if (i + 1) * TILE <= C_OLD:
             m_zo = tl.maximum(m_zo, top)
         elif i * TILE >= C_OLD:
             m_zn = tl.maximum(m_zn, top)
         else:
-            m_zo = tl.maximum(m_zo, _max(tl.where(col < C_OLD - i * TILE, x, -float("inf")), LANES, VECTOR))
-            m_zn = tl.maximum(m_zn, _max(tl.where(col < C_OLD - i * TILE, -float("inf"), x), LANES, VECTOR))
+            is_old = col < C_OLD - i * TILE
+            m_zo = tl.maximum(m_zo, _max(tl.where(is_old, z[i], -float("inf")), LANES, VECTOR))
+            m_zn = tl.maximum(m_zn, _max(tl.where(is_old, -float("inf"), z[i]), LANES, VECTOR))
         if i < OLD_TILES:
             until_zo = tl.where(before, m_zo, until_zo)
         if (i + 1) * TILE > C_OLD:
             until_zn = tl.where(before, m_zn, until_zn)
         if old_ptr is not None and i < OLD_TILES:
-            x = load_tile(old_at, col, 0, i * TILE, OLD, C_OLD, (i + 1) * TILE <= C_OLD)
-            old += (x,)
-            m_old = tl.maximum(m_old, _max(x, LANES, VECTOR))
+            m_old = tl.maximum(m_old, _max(old[i], LANES, VECTOR))
             until_old = tl.where(before, m_old, until_old)
         if ref_ptr is not None:
-            x = load_tile(ref_at, col, 0, i * TILE, REF, C, (i + 1) * TILE <= C)
-            ref += (x,)
-            m_ref = tl.maximum(m_ref, _max(x, LANES, VECTOR))
+            m_ref = tl.maximum(m_ref, _max(ref[i], LANES, VECTOR))
             until_ref = tl.where(before, m_ref, until_ref)
 
-    # 4. The maxima of all lanes, and a = m c with c = log2(e), for the biased softmax, or log2(e) / tau.
+    # 4. The maxima of all lanes, and a = m c with c = log2(e) / tau; at temperature 1 with the bias, one scale
+    #    of both parts, which is less for new classes, since their exponents are greater by the bias.
     z_before = tl.maximum(z_before, tl.maximum(until_zo, until_zn))
     old_before, ref_before = tl.maximum(old_before, until_old), tl.maximum(ref_before, until_ref)
     m_zo, m_zn, m_old, m_ref, z_before, old_before, ref_before, _ = max8(
         m_zo, m_zn, m_old, m_ref, z_before, old_before, ref_before, none, 1
     )  # fmt: skip
     per_tau = inv_tau * LOG2E
-    a_bo, a_bn = exponents(m_zo, LOG2E), exponents(m_zn, LOG2E)
+    bias = rounded_product(bias, LOG2E)
+    a_b = tl.maximum(exponents(m_zo, LOG2E), exponents(m_zn, LOG2E) + bias)
+    a_bn = a_b - bias
     a_zo, a_zn = exponents(m_zo, per_tau), exponents(m_zn, per_tau)
     a_old, a_ref = exponents(m_old, per_tau), exponents(m_ref, per_tau)
     # 5. Sums over columns: b = sum_j e_j at temperature 1, s = sum_j e_j at tau with e_j = 2^(x_j c - a), and
     #    d = sum_j e_j (u_j - v_j), u of the teacher, v of the student (KL), or d = sum_j (z_j - t_j)^2 (LM).
     #    The exponentials stay in registers for the gradient.
     zero = tl.zeros((ROWS, LANES), tl.float32)
-    b_o, b_n, s_zo, s_zn, s_old, s_ro, s_rn = zero, zero, zero, zero, zero, zero, zero
+    b, s_zo, s_zn, s_old, s_ro, s_rn = zero, zero, zero, zero, zero, zero
     # With a sum for each class of a lane's tile, a product and its addition are one instruction. For 8
     # classes these sums would take so many registers that fewer warps fit.
     d_old = tl.zeros((ROWS, TILE), tl.float32) if VECTOR < 8 else zero
@@ -138,17 +198,17 @@ def narrow_rows(
     for i in tl.static_range(TILES):
         is_old = col < C_OLD - i * TILE
         if (i + 1) * TILE <= C_OLD:
-            a_b, a_z = a_bo[:, None], a_zo[:, None]
+            of_b, of_z = a_b[:, None], a_zo[:, None]
         elif i * TILE >= C_OLD:
-            a_b, a_z = a_bn[:, None], a_zn[:, None]
+            of_b, of_z = a_bn[:, None], a_zn[:, None]
         else:
-            a_b = tl.where(is_old, a_bo[:, None], a_bn[:, None])
-            a_z = tl.where(is_old, a_zo[:, None], a_zn[:, None])
-        b = tl.exp2(tl.fma(z[i], LOG2E, -a_b))
-        e_b += (b,)
-        b_o, b_n = _add(b_o, b_n, b, is_old, i * TILE, TILE, C_OLD, LANES, VECTOR)
+            of_b = tl.where(is_old, a_b[:, None], a_bn[:, None])
+            of_z = tl.where(is_old, a_zo[:, None], a_zn[:, None])
+        e = tl.exp2(tl.fma(z[i], LOG2E, -of_b))
+        e_b += (e,)
+        b += _sum(e, LANES, VECTOR)
         if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
-            v = tl.fma(z[i], per_tau, -a_z)
+            v = tl.fma(z[i], per_tau, -of_z)
             e = tl.exp2(v)
             e_z += (e,)
             s_zo, s_zn = _add(s_zo, s_zn, e, is_old, i * TILE, TILE, C_OLD, LANES, VECTOR)
@@ -182,67 +242,65 @@ def narrow_rows(
             s_rn += _sum(not_a_number(ref[i]), LANES, VECTOR)
     if VECTOR < 8:
         d_old, d_ref = _sum(d_old, LANES, VECTOR), _sum(d_ref, LANES, VECTOR)
-    b_o, b_n, s_zo, s_zn, s_old, s_ro, s_rn, d_old = sum8(b_o, b_n, s_zo, s_zn, s_old, s_ro, s_rn, d_old, 1)
-    d_ref = tl.sum(d_ref, 1)
+    b, s_zo, s_zn, s_old, s_ro, s_rn, d_old, d_ref = sum8(b, s_zo, s_zn, s_old, s_ro, s_rn, d_old, d_ref, 1)
     if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
         finite = are_finite(d_old, d_ref)
         if tl.min(finite.to(tl.int32), 0) == 0:
             old_again, ref_again = sum_again(
                 z_at, old_at, ref_at, a_zo[:, None], a_zn[:, None], a_old[:, None], a_ref[:, None], per_tau,
-                ROWS, LANES, C, C_OLD, DISTIL_OLD, DISTIL_REF, Z, OLD, REF,
+                ROWS, LANES, C, C_OLD, DISTIL_OLD, DISTIL_REF, Z, OLD, REF, LOOPED,
             )  # fmt: skip
             d_old, d_ref = tl.where(finite, d_old, old_again), tl.where(finite, d_ref, ref_again)
     # 6. Right predictions: argmax_j x_j = y.
-    z_right = known & is_right(z_y, tl.maximum(m_zo, m_zn), z_before, b_o + b_n)
-    old_right = known & (y < C_OLD) & is_right(old_y, m_old, old_before, s_old)
+    is_old_label = y < C_OLD
+    z_right = known & is_right(z_y, tl.maximum(m_zo, m_zn), z_before, b)
+    old_right = known & is_old_label & is_right(old_y, m_old, old_before, s_old)
     ref_right = known & is_right(ref_y, m_ref, ref_before, s_ro + s_rn)
 
     # 7. The terms of Eq. 1 to 6, and the factors f of the exponentials (KL) or differences (LM) in the
     #    gradient.
-    ce, fd_old, fd_ref, f_bo, f_bn, f_zo, f_zn, w_ce, f_old, f_ref = row_terms(
-        z_y, y < C_OLD, rounded_product(bias, LOG2E), a_bo, a_bn, b_o, b_n, a_zo, a_zn, s_zo, s_zn,
-        s_old, d_old, old_right, s_ro, s_rn, d_ref, ref_right, known,
+    own = tl.fma(z_y, LOG2E, -tl.where(is_old_label, a_b, a_bn))
+    ce, fd_old, fd_ref, f_b, f_zo, f_zn, w_ce, f_old, f_ref = row_terms(
+        own, b, a_zo, a_zn, s_zo, s_zn, s_old, d_old, old_right, s_ro, s_rn, d_ref, ref_right, known,
         alpha, beta, ce_focal_weight, old_value, old_slope, ref_value, ref_slope, mult,
         old_ptr is not None, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF,
     )  # fmt: skip
     ce = weigh(ce, weight_ptr, row * WEIGHT_STRIDE)
     fd_old = weigh(fd_old, weight_ptr, row * WEIGHT_STRIDE)
     fd_ref = weigh(fd_ref, weight_ptr, row * WEIGHT_STRIDE)
-    store_terms(rows_ptr, row, n_rows, valid, ce, fd_old, fd_ref, z_right, old_right, ref_right)
-
-    # 8. The gradient of each logit, without the label's -w_ce: e_b f_b + e_z f_z + e_old f_old + e_ref f_ref.
+    # 8. The gradient of the label's own logit, with -w_ce.
+    own = own_gradient(
+        own, z_y, old_y, ref_y, is_old_label, known, a_zo, a_zn, a_old, a_ref,
+        f_b, f_zo, f_zn, w_ce, f_old, f_ref, per_tau, DISTANCE, DISTIL_OLD, DISTIL_REF,
+    )  # fmt: skip
+    # 9. The gradient of each logit, without the label's -w_ce: e_b f_b + e_z f_z + e_old f_old + e_ref f_ref.
     grad_at = grad_ptr + (row * GRAD[0])[:, None] + col
     for i in tl.static_range(TILES):
-        is_old = col < C_OLD - i * TILE
         if (i + 1) * TILE <= C_OLD:
-            f_b, f_z = f_bo[:, None], f_zo[:, None]
+            f_z = f_zo[:, None]
         elif i * TILE >= C_OLD:
-            f_b, f_z = f_bn[:, None], f_zn[:, None]
+            f_z = f_zn[:, None]
         else:
-            f_b = tl.where(is_old, f_bo[:, None], f_bn[:, None])
-            f_z = tl.where(is_old, f_zo[:, None], f_zn[:, None])
-        grad = e_b[i] * f_b
+            f_z = tl.where(col < C_OLD - i * TILE, f_zo[:, None], f_zn[:, None])
+        grad = e_b[i] * f_b[:, None]
         if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
             grad += e_z[i] * f_z
         if DISTIL_OLD and i < OLD_TILES:
             grad += e_old[i] * f_old[:, None]
         if DISTIL_REF:
             grad += e_ref[i] * f_ref[:, None]
+        if LOOPED:
+            grad = tl.where(i * TILE + col == label, own[:, None], grad)
         grad = grad.to(grad_ptr.dtype.element_ty)
         within = i * TILE + col < GRAD[2]
         tl.store(grad_at + i * TILE, grad, mask=within & valid[:, None])
         tl.store(grad_at + i * TILE, tl.zeros_like(grad), mask=within & (valid[:, None] == 0))
-    # 9. The gradient of the label's own logit, with -w_ce, written over that of step 8.
-    own = own_gradient(
-        z_y, old_y, ref_y, y < C_OLD, known, a_bo, a_bn, a_zo, a_zn, a_old, a_ref,
-        f_bo, f_bn, f_zo, f_zn, w_ce, f_old, f_ref, per_tau, DISTANCE, DISTIL_OLD, DISTIL_REF,
-    )  # fmt: skip
-    tl.debug_barrier()
-    tl.store(grad_ptr + row * GRAD[0] + y, own.to(grad_ptr.dtype.element_ty), mask=valid)
-    # 10. The sums over all rows.
-    sum_rows_if_last(
-        rows_ptr, arrived_ptr, normalizer_ptr, inverse_normalizer, values_ptr, counts_ptr, n_rows, FEW_ROWS
-    )
+    # The label's own is written over what step 9 has written. A loop with a barrier has no pipeline, so there
+    # each class is compared with the label instead.
+    if not LOOPED:
+        tl.debug_barrier()
+        tl.store(grad_ptr + row * GRAD[0] + y, own.to(grad_ptr.dtype.element_ty), mask=valid)
+    return add_rows(ce, fd_old, fd_ref, z_right, old_right, ref_right, valid & (place < n_rows))
 
 
 @triton.jit

@@ -48,10 +48,10 @@ LOWEST = tl.constexpr(-(2.0**119))
 
 @triton.jit
 def row_terms(
-    # The label's logit, whether the label is an old class, and k times log2(e).
-    z_y, y_is_old, bias,
-    # The student: exponents and sums at temperature 1 and at tau, of the old and of the new part.
-    a_bo, a_bn, b_o, b_n, a_zo, a_zn, s_zo, s_zn,
+    # The label's exponent at temperature 1, biased, z_y c + Delta_y c - a_b; the sum at this scale.
+    own, s_b,
+    # The student at tau: scales and sums of the old and of the new part.
+    a_zo, a_zn, s_zo, s_zn,
     # The teachers: sums, distances, and whether they are right; whether the label is within 0..C-1.
     s_old, d_old, old_right, s_ro, s_rn, d_ref, ref_right, known,
     # The settings, and scale / normaliser.
@@ -63,7 +63,7 @@ def row_terms(
 
     Returns:
         ce, fd_old, fd_ref: the terms, each weighted, not divided by the normaliser.
-        f_bo, f_bn: factors of the biased exponentials of the old and of the new part.
+        f_b: factor of the biased exponentials.
         f_zo, f_zn: factors of the student's exponentials at tau.
         w_ce: to be subtracted from the gradient of the label's own logit.
         f_old, f_ref: factors of the teachers' exponentials (KL), or of the differences to the teachers (LM).
@@ -75,21 +75,15 @@ def row_terms(
         w_ce *= 1.0 + tl.where(old_right, ce_focal_weight, 0.0)
     w_old = alpha + tl.where(old_right, beta, 0.0)
     w_ref = alpha + tl.where(ref_right, beta, 0.0)
-    # 2. Biased softmax over both parts, at the larger of their maxima: a_b = max(a_bo, a_bn + k c),
-    #    S_b = sum_j 2^((z_j + Delta_j) c - a_b) (Eq. 2).
-    a_b = tl.maximum(a_bo, a_bn + bias)
-    part_o, part_n = tl.exp2(a_bo - a_b), tl.exp2(a_bn + bias - a_b)
-    s_b = b_o * part_o + b_n * part_n
-    # 3. ce = w_ce ln 2 (log2 S_b - ((z_y + Delta_y) c - a_b)) (Eq. 1); its gradient is w_ce (p_j - 1(j = y)).
-    own = tl.fma(z_y, LOG2E, -tl.where(y_is_old, a_bo, a_bn)) + (tl.where(y_is_old, a_bo, a_bn + bias) - a_b)
+    # 2. ce = w_ce ln 2 (log2 S_b - ((z_y + Delta_y) c - a_b)) (Eq. 1, 2); its gradient is
+    #    w_ce (p_j - 1(j = y)).
     ce = w_ce * LN2 * (tl.log2(s_b) - own)
     w_ce *= mult
     f_b = w_ce * (1.0 / s_b)
-    f_bo, f_bn = f_b * part_o, f_b * part_n
     fd_old, fd_ref, f_zo, f_zn = w_old * 0.0, w_ref * 0.0, w_old * 0.0, w_ref * 0.0
     f_old, f_ref = w_old * old_slope * mult, w_ref * ref_slope * mult
     if DISTANCE == "kl":
-        # 4. KL = ln 2 (d / S_t + log2(S_s / S_t)) (Eq. 5); its gradient is (q_s,j - q_t,j) / tau, q = e / S.
+        # 3. KL = ln 2 (d / S_t + log2(S_s / S_t)) (Eq. 5); its gradient is (q_s,j - q_t,j) / tau, q = e / S.
         if DISTIL_OLD:
             per_s = 1.0 / s_old
             kl = d_old * per_s + tl.log2(s_zo * per_s)
@@ -98,7 +92,7 @@ def row_terms(
             fd_old = old_value * w_old * LN2 * kl
             f_zo, f_old = f_old * (1.0 / s_zo), -f_old * per_s
         if DISTIL_REF:
-            # v of a part was taken at that part's maximum: v_j = z_j c - a_z at the larger of both.
+            # v of a part was taken at that part's scale: v_j = z_j c - a_z at the larger of both.
             a_z = tl.maximum(a_zo, a_zn)
             part_o, part_n = tl.exp2(a_zo - a_z), tl.exp2(a_zn - a_z)
             s_z, s_ref = s_zo * part_o + s_zn * part_n, s_ro + s_rn
@@ -108,35 +102,34 @@ def row_terms(
             f_z = f_ref * (1.0 / s_z)
             f_zo, f_zn, f_ref = f_zo + f_z * part_o, f_z * part_n, -f_ref * per_s
     if DISTANCE == "lm":
-        # 5. LM = d / 2, over C by the mean (Eq. 6); its gradient is z_j - t_j, which `value` and `slope`
+        # 4. LM = d / 2, over C by the mean (Eq. 6); its gradient is z_j - t_j, which `value` and `slope`
         #    multiply.
         fd_old, fd_ref = old_value * w_old * d_old, ref_value * w_ref * d_ref
-    return ce, fd_old, fd_ref, f_bo, f_bn, f_zo, f_zn, w_ce, f_old, f_ref
+    return ce, fd_old, fd_ref, f_b, f_zo, f_zn, w_ce, f_old, f_ref
 
 
 @triton.jit
 def own_gradient(
-    z_y, old_y, ref_y, y_is_old, known, a_bo, a_bn, a_zo, a_zn, a_old, a_ref,
-    f_bo, f_bn, f_zo, f_zn, w_ce, f_old, f_ref, per_tau,
-    DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr, DISTIL_REF: tl.constexpr,
+    own, z_y, old_y, ref_y, y_is_old, known, a_zo, a_zn, a_old, a_ref, f_b, f_zo, f_zn, w_ce, f_old, f_ref,
+    per_tau, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr, DISTIL_REF: tl.constexpr,
 ):  # fmt: skip
     """Compute the gradient of the label's own logit, the only one with -w_ce."""
-    own = tl.exp2(tl.fma(z_y, LOG2E, -tl.where(y_is_old, a_bo, a_bn))) * tl.where(y_is_old, f_bo, f_bn) - w_ce
+    grad = tl.exp2(own) * f_b - w_ce
     if DISTANCE == "kl":
         if DISTIL_OLD or DISTIL_REF:
-            own += tl.exp2(tl.fma(z_y, per_tau, -tl.where(y_is_old, a_zo, a_zn))) * tl.where(
+            grad += tl.exp2(tl.fma(z_y, per_tau, -tl.where(y_is_old, a_zo, a_zn))) * tl.where(
                 y_is_old, f_zo, f_zn
             )
         if DISTIL_OLD:
-            own += tl.where(y_is_old, tl.exp2(tl.fma(old_y, per_tau, -a_old)) * f_old, 0.0)
+            grad += tl.where(y_is_old, tl.exp2(tl.fma(old_y, per_tau, -a_old)) * f_old, 0.0)
         if DISTIL_REF:
-            own += tl.exp2(tl.fma(ref_y, per_tau, -a_ref)) * f_ref
+            grad += tl.exp2(tl.fma(ref_y, per_tau, -a_ref)) * f_ref
     if DISTANCE == "lm":
         if DISTIL_OLD:
-            own += difference_of(z_y, old_y, y_is_old) * f_old
+            grad += difference_of(z_y, old_y, y_is_old) * f_old
         if DISTIL_REF:
-            own += difference_of(z_y, ref_y, known) * f_ref
-    return own
+            grad += difference_of(z_y, ref_y, known) * f_ref
+    return grad
 
 
 @triton.jit
@@ -196,7 +189,10 @@ def weigh(x, weight_ptr, offset):
 
 
 @triton.jit
-def load_tile(row_ptr, lane, each, start, LAYOUT: tl.constexpr, WIDTH: tl.constexpr, FULL: tl.constexpr):
+def load_tile(
+    row_ptr, lane, each, start, LAYOUT: tl.constexpr, WIDTH: tl.constexpr, FULL: tl.constexpr,
+    EVICT: tl.constexpr,
+):  # fmt: skip
     """Load columns start + lane + each in float32, with -inf from column WIDTH on.
 
     LAYOUT is that of `row_layout`: row stride, column stride, padded width. Loading up to the padded width
@@ -207,9 +203,9 @@ def load_tile(row_ptr, lane, each, start, LAYOUT: tl.constexpr, WIDTH: tl.conste
     if LAYOUT[1] != 1:
         place = row_ptr + element(start + lane + each, LAYOUT[1])
     if FULL:
-        return as_float32(tl.load(place))
+        return as_float32(tl.load(place, eviction_policy=EVICT))
     col = start + lane + each
-    x = as_float32(tl.load(place, mask=col < LAYOUT[2], other=-float("inf")))
+    x = as_float32(tl.load(place, mask=col < LAYOUT[2], other=-float("inf"), eviction_policy=EVICT))
     if LAYOUT[2] != WIDTH:
         x = tl.where(col < WIDTH, x, -float("inf"))
     return x
@@ -271,6 +267,24 @@ def rounded_product(x, factor):
     would not be 0 but what rounding takes from a: 0.0005 at logits of 10,000. It does not merge this one.
     """
     return tl.fma(x, factor, 0.0)
+
+
+@triton.jit
+def power(x, N: tl.constexpr):
+    """Compute x^N for a whole number from 1 to 8, in the fewest products."""
+    tl.static_assert(N >= 1 and N <= 8)
+    x2 = x * x
+    x4 = x2 * x2
+    if N == 8:
+        return x4 * x4
+    y = x4 if N >= 4 else x
+    if N == 6 or N == 7:
+        y = x4 * x2
+    if N == 2 or N == 3:
+        y = x2
+    if N == 3 or N == 5 or N == 7:
+        y = y * x
+    return y
 
 
 @triton.jit

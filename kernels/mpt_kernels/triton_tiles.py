@@ -11,6 +11,7 @@ from mpt_kernels.triton_parts import (
     difference_of,
     load_tile,
     not_a_number,
+    power,
     rescaling,
     rounded_product,
     spread,
@@ -23,7 +24,7 @@ def max_before_label(
 ):
     """Compute each lane's maximum, (LANES,), over those columns of the label's own tile before the label."""
     start = y // STEP * STEP
-    x = load_tile(x_ptr, lane, each, start, LAYOUT, WIDTH, False)
+    x = load_tile(x_ptr, lane, each, start, LAYOUT, WIDTH, False, "")
     x = tl.where(start + lane + each < y, x, -float("inf"))
     return tl.max(x, 1 if ALIGNED else 0)
 
@@ -36,7 +37,8 @@ def sum_tile(
     z_ptr, old_ptr, ref_ptr, lane, each, start, y, per_tau, LOW: tl.constexpr, HIGH: tl.constexpr,
     MASKED: tl.constexpr, C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr,
     DISTIL_OLD: tl.constexpr, DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr,
-    REF: tl.constexpr, STEP: tl.constexpr, ALIGNED: tl.constexpr,
+    REF: tl.constexpr, STEP: tl.constexpr, ALIGNED: tl.constexpr, EVICT: tl.constexpr,
+    POWER: tl.constexpr,
 ):  # fmt: skip
     """Add the columns LOW..HIGH-1 of a tile to each lane's maxima and sums, and return these.
 
@@ -47,28 +49,31 @@ def sum_tile(
     col = start + lane + each
     live = (col >= LOW) & (col < HIGH)
     all_before = start + STEP <= y
-    z = load_tile(z_ptr, lane, each, start, Z, C, not MASKED)
+    z = load_tile(z_ptr, lane, each, start, Z, C, not MASKED, EVICT)
     if MASKED:
         z = tl.where(live, z, -float("inf"))
     top = tl.max(z, 1 if ALIGNED else 0)
     z_before = tl.maximum(z_before, tl.where(all_before, top, -float("inf")))
     m = tl.maximum(m_z, top)
-    a = rounded_product(m, LOG2E)
-    b_z = b_z * rescaling(m_z, LOG2E, a) + _total(tl.exp2(tl.fma(z, LOG2E, -spread(a, ALIGNED))), ALIGNED)
     if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
         a = rounded_product(m, per_tau)
-        s_z = s_z * rescaling(m_z, per_tau, a) + _total(
-            tl.exp2(tl.fma(z, per_tau, -spread(a, ALIGNED))), ALIGNED
-        )
+        shrink = rescaling(m_z, per_tau, a)
+        e = tl.exp2(tl.fma(z, per_tau, -spread(a, ALIGNED)))
+        s_z = s_z * shrink + _total(e, ALIGNED)
+        if POWER:
+            b_z = b_z * power(shrink, POWER) + _total(power(e, POWER), ALIGNED)
+    if not POWER:
+        a = rounded_product(m, LOG2E)
+        b_z = b_z * rescaling(m_z, LOG2E, a) + _total(tl.exp2(tl.fma(z, LOG2E, -spread(a, ALIGNED))), ALIGNED)
     m_z = m
     if old_ptr is not None:
-        old = load_tile(old_ptr, lane, each, start, OLD, C_OLD, not MASKED)
+        old = load_tile(old_ptr, lane, each, start, OLD, C_OLD, not MASKED, EVICT)
         m_old, s_old, d_old, old_before = _teacher(
             z, old, live, all_before, m_old, s_old, d_old, old_before, per_tau,
             MASKED, DISTANCE, DISTIL_OLD, ALIGNED,
         )  # fmt: skip
     if ref_ptr is not None:
-        ref = load_tile(ref_ptr, lane, each, start, REF, C, not MASKED)
+        ref = load_tile(ref_ptr, lane, each, start, REF, C, not MASKED, EVICT)
         if MASKED:
             ref = tl.where(live, ref, -float("inf"))
         m_ref, s_ref, d_ref, ref_before = _teacher(
@@ -114,11 +119,12 @@ def _total(x, ALIGNED: tl.constexpr):
 def store_gradient(
     z_ptr, old_ptr, ref_ptr, grad_ptr, lane, each, start,
     # Exponents and factors: of the student at temperature 1 and at tau, old and new part; of both teachers.
-    a_bo, a_bn, f_bo, f_bn, a_zo, a_zn, f_zo, f_zn, a_old, f_old, a_ref, f_ref, per_tau,
+    a_b, a_bn, f_bo, f_bn, a_zo, a_zn, f_zo, f_zn, a_old, f_old, a_ref, f_ref, per_tau,
     # The tile may have old columns, new columns, and columns to be masked.
     HAS_OLD: tl.constexpr, HAS_NEW: tl.constexpr, MASKED: tl.constexpr,
     C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
     DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
+    EVICT: tl.constexpr, PAST: tl.constexpr, POWER: tl.constexpr,
 ):  # fmt: skip
     """Store the gradient of a tile, e_b f_b + e_z f_z + e_old f_old + e_ref f_ref, without the label's -w_ce.
 
@@ -126,33 +132,37 @@ def store_gradient(
     """
     col = start + lane + each
     is_old = col < C_OLD
-    a_b, f_b, a_z, f_z = a_bn, f_bn, a_zn, f_zn
+    of_b, f_b, a_z, f_z = a_bn, f_bn, a_zn, f_zn
     if HAS_OLD:
-        a_b, f_b, a_z, f_z = a_bo, f_bo, a_zo, f_zo
+        of_b, f_b, a_z, f_z = a_b, f_bo, a_zo, f_zo
         if HAS_NEW:
-            a_b, f_b = tl.where(is_old, a_bo, a_bn), tl.where(is_old, f_bo, f_bn)
+            of_b, f_b = tl.where(is_old, a_b, a_bn), tl.where(is_old, f_bo, f_bn)
             a_z, f_z = tl.where(is_old, a_zo, a_zn), tl.where(is_old, f_zo, f_zn)
-    z = load_tile(z_ptr, lane, each, start, Z, C, not MASKED)
-    grad = tl.exp2(tl.fma(z, LOG2E, -a_b)) * f_b
-    if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
-        grad += tl.exp2(tl.fma(z, per_tau, -a_z)) * f_z
+    z = load_tile(z_ptr, lane, each, start, Z, C, not MASKED, EVICT)
+    if POWER:
+        e = tl.exp2(tl.fma(z, per_tau, -a_z))
+        grad = power(e, POWER) * f_b + e * f_z
+    else:
+        grad = tl.exp2(tl.fma(z, LOG2E, -of_b)) * f_b
+        if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
+            grad += tl.exp2(tl.fma(z, per_tau, -a_z)) * f_z
     if DISTIL_OLD:
-        old = load_tile(old_ptr, lane, each, start, OLD, C_OLD, not MASKED)
+        old = load_tile(old_ptr, lane, each, start, OLD, C_OLD, not MASKED, EVICT)
         if DISTANCE == "kl":
             grad += tl.exp2(tl.fma(old, per_tau, -a_old)) * f_old
         else:
             grad += difference_of(z, old, is_old) * f_old
     if DISTIL_REF:
-        ref = load_tile(ref_ptr, lane, each, start, REF, C, not MASKED)
+        ref = load_tile(ref_ptr, lane, each, start, REF, C, not MASKED, EVICT)
         if DISTANCE == "kl":
             grad += tl.exp2(tl.fma(ref, per_tau, -a_ref)) * f_ref
         else:
             grad += difference_of(z, ref, col < C) * f_ref
     grad = grad.to(grad_ptr.dtype.element_ty)
     if MASKED:
-        tl.store((grad_ptr + start) + lane + each, grad, mask=col < GRAD[2])
+        tl.store((grad_ptr + start) + lane + each, grad, mask=col < GRAD[2], cache_modifier=PAST)
     else:
-        tl.store((grad_ptr + start) + lane + each, grad)
+        tl.store((grad_ptr + start) + lane + each, grad, cache_modifier=PAST)
 
 
 @triton.jit
