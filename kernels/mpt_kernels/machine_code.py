@@ -15,8 +15,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from mpt_kernels import triton_backend
+from mpt_kernels.layouts import NarrowLayout, WideLayout
 from mpt_kernels.triton_backend import Launch, Loop
-from mpt_kernels.tuned import NarrowLayout, WideLayout
 from mpt_kernels.types import LossSettings
 
 # Part of Triton's wheel for NVIDIA.

@@ -17,12 +17,19 @@ import torch
 import triton
 from torch import Tensor
 
+from mpt_kernels import tuned
 from mpt_kernels.arrivals import arrival_counter
+from mpt_kernels.layouts import (
+    NARROW_BY_DEFAULT,
+    WIDE_BY_DEFAULT,
+    NarrowLayout,
+    WideLayout,
+    find_layout,
+)
 from mpt_kernels.reference import loss_by_reference
 from mpt_kernels.triton_narrow import narrow_rows
 from mpt_kernels.triton_sums import add_programs_alone
 from mpt_kernels.triton_wide import wide_rows
-from mpt_kernels.tuned import NarrowLayout, WideLayout, narrow_layout, wide_layout
 from mpt_kernels.types import LossSettings, MptLossOutput
 
 # Most classes of a row that is held in registers: 8 logits of each model a thread, up to 16 warps.
@@ -251,10 +258,10 @@ def plan(
     size = (capability, c, logits.element_size(), n)
     if c <= NARROW:
         if not isinstance(layout, NarrowLayout):
-            layout = narrow_layout(*size)
+            layout = find_layout(tuned.NARROW, NARROW_BY_DEFAULT, *size)
         return _plan_narrow(n, c, models, sum(again), constants, layout, _multiprocessors(logits.device))
     if not isinstance(layout, WideLayout):
-        layout = wide_layout(*size)
+        layout = find_layout(tuned.WIDE, WIDE_BY_DEFAULT, *size)
     vector = min(_vector(x) for x in models)
     aligned = vector > 1
     lanes, each = 32 * layout.warps, max(vector, layout.each if not aligned else 0)

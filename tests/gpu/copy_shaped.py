@@ -10,7 +10,7 @@ import triton.language as tl
 from torch import Tensor
 
 from mpt_kernels import triton_backend
-from mpt_kernels.tuned import NarrowLayout, WideLayout
+from mpt_kernels.layouts import NarrowLayout, WideLayout
 from mptctl.bench.loss_timing import Inputs
 
 
@@ -42,7 +42,9 @@ def copy_shaped(layout: NarrowLayout | WideLayout, given: Inputs) -> Tensor:
     """Launch the kernel in the programs and tiles that a layout gives the fused loss; return what it stores, (N, C)."""
     logits, _, old, ref = given
     n, c = logits.shape
-    grad = torch.empty(n, triton_backend.gradient_stride(logits), dtype=logits.dtype, device=logits.device)[:, :c]
+    grad = torch.empty(n, triton_backend.gradient_stride(logits), dtype=logits.dtype, device=logits.device)[
+        :, :c
+    ]
     if isinstance(layout, NarrowLayout):
         lanes = triton.next_power_of_2(triton.cdiv(c, layout.held))
         warps = max(layout.warps, triton.cdiv(lanes, 32))

@@ -1,7 +1,7 @@
 """Finds the fastest layout of the fused loss for each size on this GPU, and says what bounds it.
 
-    python -m tests.gpu.tune_kernel --compile     without a card: compiles every layout for sm_90 into Triton's cache
-    python -m tests.gpu.tune_kernel --out FOLDER  on the card: tuned.json, written anew after each size
+python -m tests.gpu.tune_kernel --compile     without a card: compiles every layout for sm_90 into Triton's cache
+python -m tests.gpu.tune_kernel --out FOLDER  on the card: tuned.json and tuned.py, written anew after each size
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+import triton
 from torch import Tensor
 
 from mpt_kernels import mpt_loss, triton_backend, tuned
-from mpt_kernels.tuned import NarrowLayout, Size, WideLayout
+from mpt_kernels.layouts import FEW_ROWS, NARROW_BY_DEFAULT, WIDE_BY_DEFAULT, NarrowLayout, Size, WideLayout
 from mpt_kernels.types import LossSettings
-from mptctl.bench.loss_timing import DTYPES, K, Inputs, least_bytes
+from mptctl.bench.loss_timing import DTYPES, Inputs, K, least_bytes
 from tests.gpu.copy_shaped import copy_shaped
 from tests.gpu.graph_clock import GraphClock
 
@@ -36,6 +37,8 @@ GRADIENT = {torch.float32: 5e-6, torch.bfloat16: 4e-3}
 LOSS = 5e-6
 # Layouts that are timed again, in turns with the default one and a copy.
 FINALISTS, TURNS = 3, 25
+# Classes of a row up to which the layout that was measured at a width is taken.
+MOST_CLASSES = {100: 128, 1000: 1024, 21_841: 2**20}
 # A graph has as many calls as their inputs take this many bytes, but at most so many calls.
 INPUT_BYTES, MOST_CALLS = 2**30, 20
 
@@ -98,21 +101,21 @@ class Found:
 def layouts(shape: Shape) -> list[Layout]:
     """The layouts that are tried at a size, the default one first."""
     if shape.c > triton_backend.NARROW:
-        default: Layout = tuned.WideLayout()
+        default: Layout = WIDE_BY_DEFAULT[shape.n <= FEW_ROWS]
         sizes = [(4, 8, 2), (8, 8, 2), (16, 8, 2), (16, 8, 1)]
         if shape.pad == 1:
             sizes = [(4, 8, 2), (8, 4, 2), (8, 8, 2), (16, 4, 1), (16, 4, 2), (16, 8, 2)]
         wide = {WideLayout(*size, caching) for size in sizes for caching in (False, True)}
         wide |= {WideLayout(*size, power=False) for size in (sizes[0], sizes[-1])}
         return [default, *sorted(wide - {default})]
-    default = tuned.narrow_layout(None, shape.c, shape.item_bytes, shape.n)
+    default = NARROW_BY_DEFAULT[shape.n <= FEW_ROWS]
     vectors = (0, 4) if shape.item_bytes == 2 and shape.c > 100 else (0,)
     narrow = {
         NarrowLayout(held, warps, vector)
         for held, warps, vector in itertools.product((4, 8, 16, 32), (1, 2, 4, 8), vectors)
         if warps * 32 * held >= shape.c and warps * 32 * held <= max(4 * shape.c, 3200)
     }
-    if shape.c > 100 and shape.n > tuned.FEW_ROWS:
+    if shape.c > 100 and shape.n > FEW_ROWS:
         pipelines = [(32, 1, 0, 2, 8), (16, 2, 0, 2, 4)]
         if shape.item_bytes == 2:
             pipelines = [(32, 1, 0, 2, 8), (16, 2, 0, 2, 6), (16, 2, 128, 2, 8)]
@@ -128,7 +131,9 @@ def inputs(shape: Shape, device: torch.device, seed: int, spread: float = 3.0) -
     generator = torch.Generator(device).manual_seed(seed)
 
     def logits(width: int) -> Tensor:
-        room = torch.empty(shape.n, -(-width // shape.pad) * shape.pad, dtype=DTYPES[shape.dtype], device=device)
+        room = torch.empty(
+            shape.n, -(-width // shape.pad) * shape.pad, dtype=DTYPES[shape.dtype], device=device
+        )
         room.normal_(0.0, spread, generator=generator)
         return room[:, :width]
 
@@ -147,7 +152,7 @@ def choose(shape: Shape, layout: Layout, capability: int) -> None:
     """Let the fused loss take a layout for a size."""
     tuned.NARROW.clear()
     tuned.WIDE.clear()
-    size = Size(capability, shape.c, shape.item_bytes, shape.n <= tuned.FEW_ROWS)
+    size = Size(capability, shape.c, shape.item_bytes, shape.n <= FEW_ROWS)
     if isinstance(layout, NarrowLayout):
         tuned.NARROW[size] = layout
     else:
@@ -155,7 +160,7 @@ def choose(shape: Shape, layout: Layout, capability: int) -> None:
 
 
 def why_wrong(shape: Shape, device: torch.device) -> str:
-    """Compare the fused loss with double precision, and a second call with the first; the reason to refuse it, or ''."""
+    """Compare the fused loss with double precision and a second call with the first; why to refuse it, or ''."""
     few = Shape(min(shape.n, 256), *shape[1:])
     logits, target, old, ref = inputs(few, device, 99)
     for x in (logits, old, ref):  # classes that are ruled out, one of them by the student alone
@@ -210,10 +215,12 @@ def tune(shape: Shape, device: torch.device, capability: int, seconds: float) ->
                 found.wrong.append((layout, reason))
                 continue
             found.sweep.append((layout, time_of(layout, 5)()))
-        except Exception as error:  # noqa: BLE001  what does not compile or launch is listed, never chosen
+        except Exception as error:  # what does not compile or launch is listed, never chosen
             found.wrong.append((layout, f"{type(error).__name__}: {str(error).splitlines()[0][:100]}"))
     found.sweep.sort(key=lambda pair: pair[1])
-    turns = {layout: time_of(layout, 1) for layout in [default, *(layout for layout, _ in found.sweep[:FINALISTS])]}
+    turns = {
+        layout: time_of(layout, 1) for layout in [default, *(layout for layout, _ in found.sweep[:FINALISTS])]
+    }
     sources = [torch.empty(moved // 8, device=device).normal_() for _ in sets]
     copy = clock.capture(lambda source: torch.mul(source, 1.0), sources, 1)
     times: dict[Layout | None, list[float]] = {key: [] for key in [None, *turns]}
@@ -264,7 +271,7 @@ def compile_one(task: tuple[Shape, Layout]) -> str:
             torch.empty(1, dtype=torch.int32), values, counts, shape.n, K, 1.0 / shape.n, 1.0,
             *triton_backend.kernel_settings(settings, shape.c), **launch.constants, **launch.options, grid=(1,),
         )  # fmt: skip
-    except Exception as error:  # noqa: BLE001  listed, and tried again on the card
+    except Exception as error:  # listed, and tried again on the card
         return f"{shape} {layout}: {type(error).__name__}: {str(error)[-200:]}"
     return ""
 
@@ -293,8 +300,28 @@ def _records(found: list[Found]) -> Iterator[dict[str, Any]]:
         yield record
 
 
+def table(found: list[Found], capability: int, about: str) -> str:
+    """The text of `mpt_kernels/tuned.py` with what was fastest; rows that are padded are not in it."""
+    chosen: dict[str, list[str]] = {"NARROW": [], "WIDE": []}
+    for one in found:
+        if one.shape.pad > 1 or one.layout is None:
+            continue
+        size = Size(capability, MOST_CLASSES[one.shape.c], one.shape.item_bytes, one.shape.n <= FEW_ROWS)
+        name = "NARROW" if isinstance(one.layout, NarrowLayout) else "WIDE"
+        chosen[name].append(f"    {size!r}: {one.layout!r},\n")
+    return (
+        '"""Layouts of the row kernels that were fastest on a GPU, by size; written by `tests.gpu.tune_kernel`."""\n\n'
+        "from mpt_kernels.layouts import NarrowLayout, Size, WideLayout\n\n"
+        f"# {about}\n"
+        f"NARROW: dict[Size, NarrowLayout] = {{\n{''.join(chosen['NARROW'])}}}\n"
+        f"WIDE: dict[Size, WideLayout] = {{\n{''.join(chosen['WIDE'])}}}\n"
+    )
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("results"))
     parser.add_argument("--seconds", type=float, default=150.0, help="of the whole sweep")
@@ -307,14 +334,18 @@ def main() -> int:
         return 0
     device = torch.device("cuda:0")
     major, minor = torch.cuda.get_device_capability(device)
+    about = f"{torch.cuda.get_device_name(device)}, torch {torch.__version__}, Triton {triton.__version__}."
+    choose(shapes[0], layouts(shapes[0])[0], 10 * major + minor)
+    why_wrong(shapes[0], device)  # loads what all sizes need
     end, found = time.monotonic() + given.seconds, []
+    given.out.mkdir(parents=True, exist_ok=True)
     for i, shape in enumerate(shapes):
         found.append(tune(shape, device, 10 * major + minor, (end - time.monotonic()) / (len(shapes) - i)))
         sys.stdout.write(found[-1].line() + "\n")
         sys.stdout.flush()
-        given.out.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"gpu": torch.cuda.get_device_name(device), "sizes": list(_records(found))}, indent=1)
+        text = json.dumps({"about": about, "sizes": list(_records(found))}, indent=1)
         (given.out / "tuned.json").write_text(text + "\n", encoding="utf-8")
+        (given.out / "tuned.py").write_text(table(found, 10 * major + minor, about), encoding="utf-8")
     return 0
 
 

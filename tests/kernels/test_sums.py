@@ -1,10 +1,12 @@
 """The last program of a launch adds up all programs, as a launch of its own does; layouts change no result."""
 
+from functools import partial
+
 import pytest
 import torch
 
 from mpt_kernels import arrivals, mpt_loss
-from mpt_kernels.tuned import NarrowLayout, Size, WideLayout, narrow_layout
+from mpt_kernels.layouts import NarrowLayout, Size, WideLayout, find_layout
 from tests.kernels.cases import Loss, beside, random_case, relative_error
 
 
@@ -93,8 +95,7 @@ def check_layout(layout: NarrowLayout | WideLayout, classes: int, device: str) -
     plan = triton_backend.plan
     # On one multiprocessor a program of a pipeline has several blocks.
 
-    def planned(*arguments: object) -> triton_backend.Launch:
-        return plan(*arguments, layout=layout)  # type: ignore[arg-type]
+    planned = partial(plan, layout=layout)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(triton_backend, "plan", planned)
@@ -105,17 +106,19 @@ def check_layout(layout: NarrowLayout | WideLayout, classes: int, device: str) -
     assert out.correct == truth.correct
 
 
-def test_a_size_takes_the_layout_that_was_measured_for_the_next_larger_rows(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    small, large = NarrowLayout(held=4), NarrowLayout(held=16)
-    table = {Size(90, 128, 4, True): small, Size(90, 1024, 4, True): large}
-    monkeypatch.setattr("mpt_kernels.tuned.NARROW", table)
-    assert narrow_layout(90, 100, 4, 512) == small
-    assert narrow_layout(90, 129, 4, 512) == large
-    # Another GPU, another type, more rows than few, and wider rows than were measured: the default layout.
-    for size in [(80, 100, 4, 9), (90, 100, 2, 9), (90, 100, 4, 513), (90, 2000, 4, 9)]:
-        assert narrow_layout(*size).held == NarrowLayout().held
+def test_a_size_takes_the_layout_that_was_measured_for_the_next_larger_rows() -> None:
+    small, large, few, many = (NarrowLayout(held=held) for held in (4, 16, 1, 2))
+    table, by_default = (
+        {Size(90, 128, 4, True): small, Size(90, 1024, 4, True): large},
+        {True: few, False: many},
+    )
+    assert find_layout(table, by_default, 90, 100, 4, 512) == small
+    assert find_layout(table, by_default, 90, 129, 4, 512) == large
+    # Another GPU, another type, wider rows than were measured, and more rows than few: the default layouts.
+    assert find_layout(table, by_default, 80, 100, 4, 9) == few
+    assert find_layout(table, by_default, 90, 100, 2, 9) == few
+    assert find_layout(table, by_default, 90, 2000, 4, 9) == few
+    assert find_layout(table, by_default, 90, 100, 4, 513) == many
 
 
 def test_a_counter_is_handed_out_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
-"""Layouts of the row kernels, and which of them a size takes: a table that measurements on a GPU fill."""
+"""Layouts of the row kernels: what a program holds and how many warps it has."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 
 class NarrowLayout(NamedTuple):
@@ -63,37 +63,33 @@ class Size(NamedTuple):
 
 # Rows of a batch that does not fill a GPU.
 FEW_ROWS = 512
-NARROW: dict[Size, NarrowLayout] = {}
-WIDE: dict[Size, WideLayout] = {}
+# Of sizes that were not measured. So few programs leave room for all registers; by itself the compiler takes
+# fewer, and spills an address.
+NARROW_BY_DEFAULT = {True: NarrowLayout(registers=255), False: NarrowLayout()}
+WIDE_BY_DEFAULT = {True: WideLayout(), False: WideLayout()}
 
 
-def narrow_layout(capability: int | None, classes: int, item_bytes: int, rows: int) -> NarrowLayout:
-    """Return the layout of rows of so many classes; the default where nothing was measured.
+Layout = TypeVar("Layout")
+
+
+def find_layout(
+    table: dict[Size, Layout],
+    by_default: dict[bool, Layout],
+    capability: int | None,
+    classes: int,
+    item_bytes: int,
+    rows: int,
+) -> Layout:
+    """Return the layout that a table has for a size; the default one where it has none.
 
     Args:
+        table: layouts by size.
+        by_default: layouts of a batch of few and of many rows.
         capability: compute capability of the GPU, 90 for 9.0; None where there is none.
         classes: of a row.
         item_bytes: bytes of one logit of the student.
         rows: of the batch.
     """
-    # So few programs leave room for all registers. By itself the compiler takes fewer, and spills an address.
-    default = NarrowLayout(registers=255 if rows <= FEW_ROWS else 0)
-    return NARROW.get(_size(NARROW, capability, classes, item_bytes, rows), default)
-
-
-def wide_layout(capability: int | None, classes: int, item_bytes: int, rows: int) -> WideLayout:
-    """Return the layout of rows of so many classes, as `narrow_layout` does."""
-    return WIDE.get(_size(WIDE, capability, classes, item_bytes, rows), WideLayout())
-
-
-def _size(
-    table: dict[Size, NarrowLayout] | dict[Size, WideLayout],
-    capability: int | None,
-    classes: int,
-    item_bytes: int,
-    rows: int,
-) -> Size | None:
-    """Return the table's key for a size; None where it has none."""
     few = rows <= FEW_ROWS
     fits = [
         size
@@ -101,4 +97,4 @@ def _size(
         if (size.capability, size.bytes, size.few) == (capability, item_bytes, few)
         and size.most_classes >= classes
     ]
-    return min(fits, key=lambda size: size.most_classes, default=None)
+    return table[min(fits, key=lambda size: size.most_classes)] if fits else by_default[few]
