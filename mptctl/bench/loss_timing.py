@@ -1,8 +1,7 @@
 """Times the loss on a GPU, forward and backward together: in eager PyTorch, through torch.compile, and fused.
 
-A time is that of the device alone. Calls are captured in a CUDA graph, each on its own inputs, and the cache
-is emptied before every replay. This file imports torch and mpt_kernels alone, so that it runs on a bare GPU
-machine.
+A time is that of the device alone, by `graph_clock`. This file imports torch and mpt_kernels alone, so that it
+runs on a bare GPU machine.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from mpt_kernels import mpt_loss
 from mpt_kernels.types import LossSettings
+from mptctl.bench.graph_clock import GraphClock
 
 # The sizes for which docs/kernel.md makes claims.
 ROWS = (128, 4096)
@@ -29,10 +30,8 @@ _DEFAULT = LossSettings(num_old=0)
 K, TAU, ALPHA, BETA = 4.0, _DEFAULT.tau, _DEFAULT.alpha, _DEFAULT.beta
 
 # A graph has as many calls as their inputs take this many bytes, but at most so many calls.
-_INPUT_BYTES = 2**30
-_MOST_CALLS = 20
-_SLEEP_CYCLES = 4_000_000  # some 2 ms, in which the host enqueues the replay
-_WARM_SECONDS = 0.2  # an H200 idles at 345 MHz, and computes at 1,980 a moment after work has begun
+INPUT_BYTES = 2**30
+MOST_CALLS = 20
 
 # logits (N, C), labels (N,), logits of the old model (N, C_old), logits of the reference (N, C)
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -75,22 +74,17 @@ def copy_bandwidth(device: torch.device) -> float:
     sink = torch.empty_like(source)
 
     # By a kernel: `copy_` in a graph is a transfer, which on an H200 has two thirds of a kernel's speed.
-    def copy(*_: Tensor) -> Tensor:
+    def copy() -> Tensor:
         return torch.mul(source, 1.0, out=sink)
 
     # By the device's clock, as the losses are timed: by the host's the copy would seem slower.
-    return 2 * size / (1e-6 * _graph_us(copy, [(source, source, source, source)], device, 10))
+    return 2 * size / (1e-6 * GraphClock(device).capture(lambda _: copy(), [None], 10)())
 
 
 def two_launches(device: torch.device) -> float:
     """Time two launches that do next to nothing within a captured graph; return microseconds of both."""
     x = torch.zeros(1, device=device)
-
-    def launch_twice(*_: Tensor) -> Tensor:
-        return x.add_(1).add_(1)
-
-    nothing = (x, x, x, x)
-    return _graph_us(launch_twice, [nothing] * _MOST_CALLS, device, 25)
+    return GraphClock(device).capture(lambda _: x.add_(1).add_(1), [None] * MOST_CALLS, 25)()
 
 
 def time_losses(
@@ -117,14 +111,14 @@ def time_losses(
     }
     size = DTYPES[dtype].itemsize
     moved = least_bytes(n, c, c // 2, size)
-    count = max(1, min(_MOST_CALLS, _INPUT_BYTES // moved))
+    count = max(1, min(MOST_CALLS, INPUT_BYTES // moved))
     sets = [_random_inputs(n, c, DTYPES[dtype], device, seed) for seed in range(count)]
     _refuse_wrong_gradient(sets[0])
     floor = moved / bandwidth * 1e6
     times = []
     for name, call in ways.items():
         call_us = _call_us(call, sets[0], device, repeats)
-        us = _graph_us(call, sets, device, repeats)
+        us = GraphClock(device).capture(partial(_called, call), sets, repeats)()
         times.append(LossTime(name, n, c, dtype, us, call_us, moved, floor))
     return times
 
@@ -141,6 +135,10 @@ def eager_loss(logits: Tensor, target: Tensor, old: Tensor, ref: Tensor) -> Tens
         q_teacher = F.softmax(teacher / TAU, dim=1)
         loss = loss + (weight * F.kl_div(log_q, q_teacher, reduction="none").sum(dim=1)).mean()
     return loss
+
+
+def _called(call: Call, given: Inputs) -> Tensor:
+    return call(*given)
 
 
 def _by_autograd(loss: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> Call:
@@ -198,49 +196,3 @@ def _seconds(work: Callable[[], object], device: torch.device) -> float:
     work()
     torch.cuda.synchronize(device)
     return time.perf_counter() - begin
-
-
-def _raise_clocks(device: torch.device) -> None:
-    """Keep the GPU busy until its clocks are those of a GPU at work."""
-    x = torch.randn(4096, 4096, device=device)
-    end = time.perf_counter() + _WARM_SECONDS
-    while time.perf_counter() < end:
-        x.mm(x)
-        torch.cuda.synchronize(device)
-
-
-def _graph_us(call: Call, sets: list[Inputs], device: torch.device, repeats: int) -> float:
-    """Time a graph of calls on the device, each replay on a cold cache; return microseconds of one call.
-
-    Args:
-        call: to be timed.
-        sets: inputs of each call of the graph.
-        device: a GPU.
-        repeats: number of replays, of which the median counts.
-    """
-    _raise_clocks(device)
-    with torch.cuda.device(device):
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                call(*sets[0])
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            # Kept, so that no call writes to memory which an earlier call has left in the cache.
-            kept = [call(*inputs) for inputs in sets]
-        cache = torch.zeros(torch.cuda.get_device_properties(device).L2_cache_size, device=device)
-        graph.replay()
-        times: list[float] = []
-        for _ in range(repeats):
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            cache.sum()  # read, not written, so that nothing is written back while the clock runs
-            torch.cuda._sleep(_SLEEP_CYCLES)
-            start.record()
-            graph.replay()
-            end.record()
-            end.synchronize()
-            times.append(start.elapsed_time(end))
-        del kept
-    return 1e3 * statistics.median(times) / len(sets)

@@ -27,9 +27,9 @@ from torch import Tensor
 from mpt_kernels import mpt_loss, triton_backend, tuned
 from mpt_kernels.layouts import FEW_ROWS, NARROW_BY_DEFAULT, WIDE_BY_DEFAULT, NarrowLayout, Size, WideLayout
 from mpt_kernels.types import LossSettings
-from mptctl.bench.loss_timing import DTYPES, Inputs, K, least_bytes
+from mptctl.bench.graph_clock import GraphClock
+from mptctl.bench.loss_timing import DTYPES, INPUT_BYTES, MOST_CALLS, Inputs, K, least_bytes
 from tests.gpu.copy_shaped import copy_shaped
-from tests.gpu.graph_clock import GraphClock
 
 Layout = NarrowLayout | WideLayout
 # Largest error of the gradient, by the type's rounding, and of the loss, against double precision.
@@ -39,8 +39,6 @@ LOSS = 5e-6
 FINALISTS, TURNS = 3, 25
 # Classes of a row up to which the layout that was measured at a width is taken.
 MOST_CLASSES = {100: 128, 1000: 1024, 21_841: 2**20}
-# A graph has as many calls as their inputs take this many bytes, but at most so many calls.
-INPUT_BYTES, MOST_CALLS = 2**30, 20
 
 
 class Shape(NamedTuple):

@@ -58,7 +58,7 @@ class GraphClock:
         self._kept = [*self._kept[-8:], outputs]
 
         def timed() -> float:
-            times = []
+            times: list[float] = []
             for _ in range(repeats):
                 start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
                 self._cache.sum()  # read, not written, so that nothing is written back while the clock runs
