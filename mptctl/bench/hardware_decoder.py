@@ -26,8 +26,8 @@ class HardwareDecoder(Model):
     cores_per_engine: int | None = Field(description="JPEGs that an engine decodes at once; null: not known")
     asked: int = Field(description="pictures that nvJPEG was asked about")
     taken: dict[str, int] = Field(
-        description="pictures of these that the hardware takes whole, and of which it takes the training crop, with "
-        "fancy and with plain upsampling; a missing entry is not known"
+        description="pictures of these that the hardware takes whole, and of which it takes the training "
+        "crop, with fancy and with plain upsampling; a missing entry is not known"
     )
     problem: str | None = Field(None, description="why the rest is not known; null where all is known")
 

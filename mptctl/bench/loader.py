@@ -83,7 +83,8 @@ def bench_loader(  # noqa: PLR0913  # one for each flag of `bench loader`
 
     Args:
         recipe: picture size, augmentation, batch size, loader settings and model.
-        data_root: folder with ``train/CLASS/*``, or a tar file of one; None: generated JPEGs of 500 x 375 pixels.
+        data_root: folder with ``train/CLASS/*``, or a tar file of one; None: generated JPEGs of 500 x 375
+            pixels.
         sources: forms in which our loaders read the same pictures; some of `SOURCES`.
         rows: some of `ROWS`.
         repeats: number of runs of each row.

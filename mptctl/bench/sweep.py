@@ -1,4 +1,4 @@
-"""Searches for DALI's fastest settings on this machine: threads, depth, and on a GPU the hardware decoder's load."""
+"""Searches for DALI's fastest settings here: threads, depth, and on a GPU the hardware decoder's load."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mptctl.files import Model
 from mptctl.machine.facts import usable_cores
 from mptctl.recipe import Recipe
 
-# On a GPU. Both loads at which one decoder works alone come first, since another load follows from their speeds;
+# On a GPU. Loads 0 and 1, at which one decoder works alone, come first: a third follows from their speeds.
 # 408 is the batch of NVIDIA's own test (DALI, qa/TL1_decoder_perf).
 _BATCHES = (256, 128, 408)
 _LOADS = (0.65, 0.4, 0.2)
@@ -250,7 +250,7 @@ class Sweep:
         return sorted(measured, key=lambda setting: -measured[setting])[:count]
 
     def _run(self, setting: Setting) -> float | None:
-        """Run DALI with some settings once, and record it; return the row's images/s, None where it failed."""
+        """Run DALI with some settings once, and record it; return the row's images/s, None if it failed."""
         row = self._rows.get(
             setting,
             SweepRow(

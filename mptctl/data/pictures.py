@@ -101,7 +101,8 @@ def resize_picture(
 ) -> Tensor:
     """Resize a picture, antialiased, to the pixels of torchvision's ``resize``.
 
-    Calls torch directly: torchvision's functions take Python's lock so often that threads wait for each other.
+    Calls torch directly: torchvision's functions take Python's lock so often that threads wait for each
+    other.
 
     Args:
         picture: (H, W, 3) uint8, or a window of a picture.
@@ -116,7 +117,7 @@ def resize_picture(
         return picture
     old_height, old_width, channels = picture.shape
     row = channels * old_width
-    # Torch is faster with the channels last in memory. It takes one picture for that only by this first stride.
+    # Torch is faster with the channels last in memory, which this first stride shows it of a single picture.
     image = picture.contiguous().as_strided(
         (1, channels, old_height, old_width), (row * old_height, 1, row, channels)
     )

@@ -96,8 +96,8 @@ class LoadPlan:
         num_classes: only samples of the first ``num_classes`` classes; None: of all.
         rank, world_size: number of this worker, from 0, and how many there are.
         dtype: type of the pictures in a batch.
-        fancy_upsampling: False only in the bench: DALI on a GPU repeats colours of neighbouring pixels instead of
-            interpolating them as libjpeg does.
+        fancy_upsampling: False only in the bench: DALI on a GPU repeats colours of neighbouring pixels
+            instead of interpolating them as libjpeg does.
 
     Raises:
         UsageError: the worker does not exist; in training, the batch is larger than the part, leaves a worker
