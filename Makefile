@@ -11,7 +11,7 @@ INSTALL := $(UV) pip install --python $(BIN)/python --constraint constraints.txt
 # Where the environment says that Python keeps no bytecode, each process would compile all that it imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test tests test-integrations test-browser lint style types imports repeats gpu-check gpu-wheels rehearse docs site clean \
+.PHONY: demo test tests test-integrations test-browser lint style types imports repeats gpu-check rehearse docs site clean \
 	break-guards fuzz soak load test-lowest test-latest test-slow nightly constraints audit
 
 # Twice quiet: pip's warnings about indices of a machine's own are nothing to act on, and errors are still said.
@@ -139,15 +139,12 @@ test-integrations: .venv/.integrations
 test-browser: .venv/.browser
 	$(BIN)/pytest -rs tests/report/test_browser.py
 
-# What only a card can show, in parts: GPU_CHECK='--parts quick,kernel'. docs/gpu.md has the plan of a first half hour.
+# What only a card can show (docs/gpu.md), in parts: GPU_CHECK='--parts quick,kernel'. Where there is no environment of
+# `make test`, the system's Python runs it, and what it lacks is named.
 gpu-check:
-	$(PYTHON) tests/gpu/check.py --out $(or $(OUT),results) $(GPU_CHECK)
+	$(firstword $(wildcard $(BIN)/python) $(PYTHON)) tests/gpu/check.py --out $(or $(OUT),results) $(GPU_CHECK)
 
-# What the program needs beside torch, and DALI, for a GPU machine with CPython 3.12 and no network: pieces for transfers.
-gpu-wheels: .venv/.uv
-	$(BIN)/python -m tools.gpu_packages pack .gpu-wheels
-
-# The same check without a card, in the versions of such a machine; the environment takes 6 GB and is removed afterwards.
+# The same check without a card, in the versions of the card's tests; the environment takes 6 GB and is removed afterwards.
 # Its NumPy is newer: the interpreter of Triton 3.6, which only a rehearsal needs, goes up to 2.3.
 PYTHON_312 = $(shell for it in python3.12 ~/.pyenv/versions/3.12*/bin/python; do \
 	$$it --version > /dev/null 2>&1 && echo $$it && break; done)
@@ -179,4 +176,4 @@ site: .venv/.site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean:
-	rm -rf .venv .venv-lowest .venv-latest .venv-gpu site .gpu-wheels .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-latest .venv-gpu site .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -30,8 +30,8 @@ def loader_sentence(bench: LoaderBench) -> str:
     from mptctl.data.loading.choose import LOADERS
 
     recipe_names = {kind.name: kind.recipe_name for kind in LOADERS}
-    tuned = {key: f"{value:g}" for key, value in (bench.tuned or {}).items()}
-    keys = {"loader": recipe_names[bench.fastest], **tuned}
+    swept = {} if bench.sweep is None else bench.sweep.settings
+    keys = {"loader": recipe_names[bench.fastest], **{key: f"{value:g}" for key, value in swept.items()}}
     settings = " ".join(f"--set data.{key}={value}" for key, value in keys.items())
     return f"Fastest here: {bench.verdict}. To take it: {settings}.{bound}"
 

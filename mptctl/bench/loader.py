@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import statistics
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -21,21 +20,17 @@ from mptctl.bench.runners import (
     LoaderRunner,
     Say,
     make_runners,
-    our_stream,
 )
-from mptctl.bench.sources import generate_pictures, repeat_pictures, write_sources
+from mptctl.bench.sources import find_pictures, repeat_pictures, write_sources
+from mptctl.bench.sweep import LoaderSweep, sweep_dali
 from mptctl.data.loading.choose import LOADERS
-from mptctl.data.loading.part import LoadPlan
 from mptctl.data.manifest import TRAIN
-from mptctl.data.split import Split
 from mptctl.files import Model, scratch_folder
-from mptctl.machine.facts import Machine, this_machine, usable_cores
+from mptctl.machine.facts import Machine, this_machine
 from mptctl.names import Source
 from mptctl.recipe import Recipe
 
 IN_MEMORY = {kind.name for kind in LOADERS if kind.in_memory}
-# Fractions of pictures for the hardware decoder. The best lies between 0.1 and 0.75, depending on threads.
-_HW_LOADS = (0.1, 0.3, 0.5, 0.65, 0.75)
 
 
 class LoaderRow(Model):
@@ -66,7 +61,7 @@ class LoaderBench(Model):
         description="the fastest of our loaders that does the work of the others; null where none was "
         "measured",
     )
-    tuned: dict[str, float] | None = Field(description="with --tune: the fastest settings of data.*")
+    sweep: LoaderSweep | None = Field(description="with --sweep: the speed of DALI with many settings")
     parts: LoaderParts | None = Field(
         None, description="what bounds the threaded loader; null where that was not measured"
     )
@@ -81,20 +76,21 @@ def bench_loader(  # noqa: PLR0913  # one for each flag of `bench loader`
     repeats: int = 5,
     seconds: float = 5.0,
     device: torch.device | None = None,
-    tune: bool = False,
+    sweep: bool = False,
     say: Say = lambda line: None,
 ) -> LoaderBench:
     """Measure the speed of loaders in turns.
 
     Args:
         recipe: picture size, augmentation, batch size, loader settings and model.
-        data_root: folder with ``train/CLASS/*``; None: generated JPEGs of 500 x 375 pixels.
+        data_root: folder with ``train/CLASS/*``, or a tar file of one; None: generated JPEGs of 500 x 375
+            pixels.
         sources: forms in which our loaders read the same pictures; some of `SOURCES`.
         rows: some of `ROWS`.
         repeats: number of runs of each row.
         seconds: length of a run.
         device: where batches go; None: the first GPU, or the CPU without one.
-        tune: also search for DALI's fastest settings on this machine.
+        sweep: also search for DALI's fastest settings on this machine.
         say: told what is under way.
 
     Raises:
@@ -103,11 +99,9 @@ def bench_loader(  # noqa: PLR0913  # one for each flag of `bench loader`
     device = device or torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     machine = this_machine()
     with scratch_folder() as scratch:
-        if data_root is None:
-            say("generating JPEGs of 500 x 375")
-            generate_pictures(scratch / "data")
+        folder = find_pictures(data_root, scratch / "data", say)
         say("checking the files' headers")
-        manifests = write_sources(data_root or scratch / "data", sources, scratch)
+        manifests = write_sources(folder, sources, scratch)
         manifest, batch = manifests["imagefolder"], recipe.optim.batch_size
         least, least_in_memory = LEAST_BATCHES * batch, LEAST_RESIDENT_BATCHES * batch
         splits = {name: repeat_pictures(each, least, scratch) for name, each in manifests.items()}
@@ -116,7 +110,11 @@ def bench_loader(  # noqa: PLR0913  # one for each flag of `bench loader`
         parts = PartsRunner(manifest, recipe.data, batch, device) if "threaded" in rows else None
         try:
             measured = _run_in_turns(runners, parts, repeats, seconds, device, say, len(sources) > 1)
-            tuned = _tune(recipe, splits["imagefolder"], device, scratch, seconds, say) if tune else None
+            swept = (
+                sweep_dali(recipe, splits["imagefolder"], device, scratch, repeats, seconds, say)
+                if sweep
+                else None
+            )
         finally:
             for runner in runners:
                 runner.stop()
@@ -146,7 +144,7 @@ def bench_loader(  # noqa: PLR0913  # one for each flag of `bench loader`
         verdict=write_verdict(rates, same_work)
         + compare_sources([row for row in results if row.name == best]),
         fastest=best,
-        tuned=tuned,
+        sweep=swept,
         parts=None if parts is None else parts.medians(),
     )
 
@@ -170,31 +168,6 @@ def _run_in_turns(
         if parts is not None:
             parts.run(seconds)
     return measured
-
-
-def _tune(
-    recipe: Recipe, split: Split, device: torch.device, scratch: Path, seconds: float, say: Say
-) -> dict[str, float]:
-    """Time DALI with every combination of threads, depth and, on a GPU, load of the hardware decoder.
-
-    Returns:
-        The settings with most images/s, by their keys below ``data``.
-    """
-    cores = usable_cores()
-    counts = sorted({max(1, cores // 2), cores, cores + cores // 2})
-    loads = _HW_LOADS if device.type == "cuda" else (recipe.data.hw_decoder_load,)
-    rates: dict[tuple[int, int, float], float] = {}
-    for threads, prefetch, load in itertools.product(counts, (2, 3), loads):
-        changes: dict[str, Any] = {"threads": threads, "prefetch": prefetch, "hw_decoder_load": load}
-        data = recipe.data.model_copy(update={"loader": "dali", **changes})
-        plan = LoadPlan(split, data, "train", recipe.optim.batch_size, 0, True, device)
-        runner = LoaderRunner("dali", our_stream(plan, scratch))
-        rates[threads, prefetch, load] = runner.run(seconds, device)
-        runner.stop()
-        say(f"tune: {changes} {rates[threads, prefetch, load]:,.0f} images/s")
-    threads, prefetch, load = max(rates, key=lambda key: rates[key])
-    tuned: dict[str, float] = {"threads": threads, "prefetch": prefetch}
-    return tuned | ({"hw_decoder_load": load} if device.type == "cuda" else {})
 
 
 def choose_fastest(rates: dict[str, float], same_work: bool) -> str | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
+from mptctl.bench.runners import Say
 from mptctl.data.listing.image_folder import scan_folder
 from mptctl.data.listing.listed_source import scan_shards, scan_table
 from mptctl.data.manifest import TRAIN, Manifest, pack_paths
@@ -16,6 +18,7 @@ from mptctl.data.packing.pack import QUALITY, pack_pictures
 from mptctl.data.packing.records import PackRequest
 from mptctl.data.split import Split, build_split
 from mptctl.data.split_file import SplitRequest
+from mptctl.errors import DataError, first_line
 from mptctl.names import Source
 
 # In the order in which they are measured.
@@ -24,6 +27,34 @@ SOURCES: tuple[Source, ...] = ("imagefolder", "table", "webdataset")
 MOST_COPIED = 2_000
 # Number of generated pictures.
 _GENERATED = 200
+
+
+def find_pictures(root: Path | None, folder: Path, say: Say) -> Path:
+    """Return the folder of the pictures; those of a tar file, and generated ones, are first written.
+
+    Args:
+        root: folder with ``train/CLASS/*``, a tar file of one, or None: pictures are generated.
+        folder: where pictures are written; does not exist yet.
+        say: told what is under way.
+
+    Raises:
+        DataError: a file that is no tar file.
+    """
+    if root is None:
+        say("generating JPEGs of 500 x 375")
+        generate_pictures(folder)
+        return folder
+    if not root.is_file():
+        return root
+    say(f"unpacking {root.name}")
+    try:
+        with tarfile.open(root) as archive:
+            archive.extractall(folder, filter="data")
+    except tarfile.TarError as error:
+        raise DataError(
+            f"{root}: {first_line(error)}; give a folder with train/CLASS/*, or a tar of one"
+        ) from error
+    return next((train.parent for train in folder.rglob("train")), folder)
 
 
 def write_sources(root: Path, sources: tuple[Source, ...], scratch: Path) -> dict[Source, Manifest]:

@@ -51,7 +51,9 @@ def loader(
     data_root: Annotated[
         Path | None,
         typer.Option(
-            "--data-root", metavar="DIR", help="Folder with train/CLASS/*. (default: generated JPEGs)"
+            "--data-root",
+            metavar="DIR",
+            help="Folder with train/CLASS/*, or a tar file of one. (default: generated JPEGs)",
         ),
     ] = None,
     source: Annotated[
@@ -75,9 +77,9 @@ def loader(
     ] = 5,
     seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0.1, help="Length of a run.")] = 5.0,
     device: opt.Device = None,
-    tune: Annotated[
+    sweep: Annotated[
         bool,
-        typer.Option("--tune", help="Find the fastest settings of DALI here, and print the recipe's lines."),
+        typer.Option("--sweep", help="Find the fastest settings of DALI here, and print the recipe's lines."),
     ] = False,
     as_json: opt.Json = False,
 ) -> None:
@@ -88,7 +90,7 @@ def loader(
 
     Examples:
 
-        mptctl bench loader --data-root ~/imagenet --tune
+        mptctl bench loader --data-root ~/imagenet --sweep
 
         mptctl bench loader --data-root ~/imagenet --source table,webdataset
 
@@ -97,7 +99,7 @@ def loader(
     from mptctl.cli.runners.bench import measure_loader
 
     measure_loader(
-        data_root, source, recipe, overrides, rows, repeats, seconds, device, tune=tune, as_json=as_json
+        data_root, source, recipe, overrides, rows, repeats, seconds, device, sweep=sweep, as_json=as_json
     )
 
 

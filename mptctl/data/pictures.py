@@ -1,7 +1,7 @@
 """Decodes one picture as RGB, and resizes, crops and normalises it; all loaders give the same pixels.
 
 Pictures are (H, W, 3) everywhere; only torchvision's functions and the model get channels first. torchvision
-takes about as long to import as torch, so it is imported inside the functions that need it.
+takes about as long to import as torch, so it is imported inside the function that needs it.
 """
 
 from __future__ import annotations
@@ -74,39 +74,57 @@ def resize_and_crop(
     Returns:
         (S, S, 3) uint8.
     """
-    from torchvision.transforms.v2 import functional as vision
-
-    image = picture.permute(2, 0, 1)
-    if min(image.shape[-2:]) != resize:
-        image = resize_picture(picture, [resize], interpolation).permute(2, 0, 1)
-    if tuple(image.shape[-2:]) != (size, size):
-        image = vision.center_crop(image, [size, size])
-    return image.permute(1, 2, 0)
+    picture = resize_shorter_side(picture, resize, interpolation)
+    # As torchvision: a place that ends in .5 goes to the even number.
+    top, left = (round((side - size) / 2) for side in picture.shape[:2])
+    return picture[top : top + size, left : left + size]
 
 
-def resize_picture(picture: Tensor, size: list[int], interpolation: Interpolation = "bilinear") -> Tensor:
-    """Resize a picture by torchvision, antialiased, with the channels last in memory.
-
-    Torch is faster on that layout, and gives the same bytes as with the channels first.
+def resize_shorter_side(picture: Tensor, resize: int, interpolation: Interpolation = "bilinear") -> Tensor:
+    """Resize a picture so that its shorter side has ``resize`` pixels; the longer side is rounded down.
 
     Args:
-        picture: (H, W, 3) uint8, or a window of a picture.
-        size: height and width, or the shorter side alone, in pixels.
-        interpolation: ``bilinear`` or ``bicubic``.
+        picture: (H, W, 3) uint8.
+        resize: shorter side, in pixels.
+        interpolation: as of `resize_picture`.
 
     Returns:
         (h, w, 3) uint8.
     """
-    from torchvision.transforms.v2 import InterpolationMode
-    from torchvision.transforms.v2 import functional as vision
+    short = min(picture.shape[:2])
+    height, width = (resize if side == short else resize * side // short for side in picture.shape[:2])
+    return resize_picture(picture, height, width, interpolation)
 
-    image: Tensor = vision.resize(
-        picture.contiguous().permute(2, 0, 1).unsqueeze(0),
-        size,
-        interpolation=InterpolationMode(interpolation),
-        antialias=True,
+
+def resize_picture(
+    picture: Tensor, height: int, width: int, interpolation: Interpolation = "bilinear"
+) -> Tensor:
+    """Resize a picture, antialiased, to the pixels of torchvision's ``resize``.
+
+    Calls torch directly: torchvision's functions take Python's lock so often that threads wait for each
+    other.
+
+    Args:
+        picture: (H, W, 3) uint8, or a window of a picture.
+        height: height after resizing, in pixels.
+        width: width after resizing, in pixels.
+        interpolation: ``bilinear`` or ``bicubic``.
+
+    Returns:
+        (height, width, 3) uint8; the picture itself if it has that size.
+    """
+    if tuple(picture.shape[:2]) == (height, width):
+        return picture
+    old_height, old_width, channels = picture.shape
+    row = channels * old_width
+    # Torch is faster with the channels last in memory, which this first stride shows it of a single picture.
+    image = picture.contiguous().as_strided(
+        (1, channels, old_height, old_width), (row * old_height, 1, row, channels)
     )
-    return image.squeeze(0).permute(1, 2, 0)
+    resized = torch.nn.functional.interpolate(
+        image, (height, width), mode=interpolation, align_corners=False, antialias=True
+    )
+    return resized[0].permute(1, 2, 0)
 
 
 class Normalisation:
@@ -140,20 +158,18 @@ def crop_and_flip(picture: Tensor, data: DataRecipe, views: Views, row: int) -> 
     Returns:
         (S, S, 3) uint8.
     """
-    from torchvision.transforms.v2 import functional as vision
-
     size = data.image_size
     top, left = int(views.top[row]), int(views.left[row])
     height, width = int(views.height[row]), int(views.width[row])
     if data.augment == "random-resized-crop":
         window = picture[top : top + height, left : left + width]
-        image: Tensor = resize_picture(window, [size, size], data.interpolation).permute(2, 0, 1)
+        picture = resize_picture(window, size, size, data.interpolation)
     else:
+        from torchvision.transforms.v2 import functional as vision
+
         fitted = resize_and_crop(picture, size, size, data.interpolation).permute(2, 0, 1)
-        image = vision.crop(fitted, top, left, height, width)  # zeros beyond the edge
-    if views.flip[row]:
-        image = image.flip(-1)
-    return image.permute(1, 2, 0)
+        picture = vision.crop(fitted, top, left, height, width).permute(1, 2, 0)  # zeros beyond the edge
+    return picture.flip(1) if views.flip[row] else picture
 
 
 def all_windows(pictures: Tensor, size: int) -> Tensor:

@@ -16,6 +16,9 @@ from mptctl.recipe.transforms import GaussianBlur, Step, read_steps
 SPEED: dict[str, Any] = {"changes": "speed"}
 # The key changes speed, and the last bits of results.
 ROUNDING: dict[str, Any] = {"changes": "rounding"}
+# DALI's own default (NVIDIA/DALI, pull request 6366), until `mptctl bench loader --sweep` on a GPU has found
+# another.
+HW_DECODER_LOAD = 0.65
 # The key changes pictures in training only, not in evaluation.
 TRAINING: dict[str, Any] = {"changes": "training pictures"}
 
@@ -110,7 +113,7 @@ class DataRecipe(Group):
     )
     prefetch: PositiveInt = Field(2, description="batches that are prepared ahead", json_schema_extra=SPEED)
     hw_decoder_load: float = Field(
-        0.65,
+        HW_DECODER_LOAD,
         ge=0.0,
         le=1.0,
         description="part of the JPEGs for the GPU's hardware decoder (dali on a GPU)",

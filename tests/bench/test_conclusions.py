@@ -16,19 +16,23 @@ from mptctl.bench.kernel import KernelBench, KernelRow
 from mptctl.bench.loader import LoaderBench, LoaderRow, choose_fastest, write_verdict
 from mptctl.bench.loader_parts import LoaderParts
 from mptctl.bench.step import Ratio, StepBench, StepRatios, StepRow
+from mptctl.bench.sweep import LoaderSweep
 from mptctl.machine.facts import this_machine
 
 MACHINE = this_machine()
 
 
-def loaders(rates: dict[str, float], tuned: dict[str, float] | None = None) -> LoaderBench:
+def loaders(rates: dict[str, float], settings: dict[str, float] | None = None) -> LoaderBench:
     rows = [
         LoaderRow(name=name, source="imagefolder", images_per_s=rate, runs=[rate], workers=None, augment="x")
         for name, rate in rates.items()
     ]
     return LoaderBench(
         machine=MACHINE, data="generated", pictures=10, image_size=32, batch_size=8, rows=rows, skipped={},
-        verdict=write_verdict(rates, True), fastest=choose_fastest(rates, True), tuned=tuned,
+        verdict=write_verdict(rates, True), fastest=choose_fastest(rates, True),
+        sweep=None if settings is None else LoaderSweep(
+            rows=[], decoder=None, hardware=None, others=None, settings=settings, verdict=""
+        ),
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from PIL import Image
 from mptctl.bench.loader import LoaderBench, LoaderRow, bench_loader, compare_sources, write_verdict
 from mptctl.bench.opponents import PictureFiles, PicturesInMemory
 from mptctl.bench.runners import ROWS
-from mptctl.bench.sources import SOURCES, repeat_pictures, write_sources
+from mptctl.bench.sources import SOURCES, find_pictures, repeat_pictures, write_sources
 from mptctl.cli.app import main
 from mptctl.data.loading.choose import LOADERS
 from mptctl.errors import DataError
@@ -195,11 +196,11 @@ def test_large_files_are_bound_by_decoding(tmp_path: Path) -> None:
     assert (found.parts.bound, found.parts.short_side) == ("decode", 900)
 
 
-def test_json_is_one_object_and_tuning_gives_lines_to_paste(
+def test_json_is_one_object_and_a_sweep_gives_lines_to_paste(
     pictures: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["bench", "loader", "--data-root", str(pictures), "--rows", "dali-cpu", "--repeats", "1"]
-    arguments += ["--seconds", "0.1", "--tune", *(part for key in SMALL for part in ("--set", key))]
+    arguments += ["--seconds", "0.1", "--sweep", *(part for key in SMALL for part in ("--set", key))]
     for extra in ([], ["--json"]):
         monkeypatch.setattr(sys, "argv", ["mptctl", *arguments, *extra])
         with pytest.raises(SystemExit) as ended:
@@ -209,7 +210,7 @@ def test_json_is_one_object_and_tuning_gives_lines_to_paste(
     found = json.loads('{"bench"' + rest)
     assert found["bench"] == "loader"
     assert [row["name"] for row in found["rows"]] == ["dali-cpu"]
-    assert set(found["tuned"]) == {"threads", "prefetch"}
+    assert set(found["sweep"]["settings"]) == {"threads", "prefetch"}
     assert "data:\n  threads: " in text
 
 
@@ -222,6 +223,22 @@ def test_a_wrong_row_and_a_folder_without_pictures_are_refused(tmp_path: Path, m
     assert done.stderr.startswith("mptctl: --source parquet: unknown; valid: imagefolder, table, webdataset")
     with pytest.raises(DataError, match="train/"):
         bench_loader(load_recipe("imagenet"), data_root=tmp_path)
+
+
+def test_pictures_come_from_a_folder_or_a_tar_file_of_one(pictures: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "pictures.tar.gz"
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(pictures, "some-name")
+    said: list[str] = []
+    found = find_pictures(archive, tmp_path / "data", said.append)
+    assert sorted(path.relative_to(found) for path in found.glob("train/*/*")) == sorted(
+        path.relative_to(pictures) for path in pictures.glob("train/*/*")
+    )
+    assert said == ["unpacking pictures.tar.gz"]
+    assert find_pictures(pictures, tmp_path / "other", said.append) == pictures
+    archive.write_bytes(b"no archive")
+    with pytest.raises(DataError, match=r"pictures\.tar\.gz: .*; give a folder with train/CLASS"):
+        find_pictures(archive, tmp_path / "third", said.append)
 
 
 def test_both_readers_of_the_opponent_see_the_same_picture(pictures: Path) -> None:

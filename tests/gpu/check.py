@@ -86,6 +86,13 @@ def bench(name: str, limit: int, rehearsal: tuple[str, ...] | None, *words: str,
     return Task(part, name, (*command, *words, "--json"), limit, PROGRAM, f"{name}.json", tried)
 
 
+def times(name: str, limit: int, *words: str, needs: tuple[str, ...]) -> Task:
+    """A task that times loaders by tests.gpu.time_loader, which tells of each row at once."""
+    command = ("-m", "tests.gpu.time_loader", *words)
+    tried = (*command, "--seconds", "0.1", "--repeats", "1")
+    return Task("loader", name, command, limit, needs, f"{name}.json", tried)
+
+
 TINY_STEP = ("step", "--recipe", "digits", "--classes", "4", "--steps", "1", "--repeats", "1")
 TINY_LOADER = ("loader", "--repeats", "1", "--seconds", "0.1", "--rows", "threaded,dali-cpu")
 IMAGENET = ("step", "--recipe", "imagenet", "--classes", "1000")
@@ -97,12 +104,14 @@ TASKS = (
         "kernel", "gpu-kernel", ("-m", "tests.gpu.time_kernel", "--repeats", "7"), 240, (), "gpu-kernel.json"
     ),
     tests("training", "test_training.py", 300, PROGRAM, 1),
+    # About 110 s: 24 settings of 2 s and what starts them, then the three fastest twice more.
+    times("gpu-loader-sweep", 150, "sweep", "--seconds", "2", needs=(*PROGRAM, "nvidia.dali")),
+    times("gpu-loader-threads", 60, "threads", "--seconds", "1", needs=PROGRAM),
     tests("loader", "test_dali_mixed.py", 200, (*PROGRAM, "nvidia.dali"), 1),
     bench("gpu-loader", 150, TINY_LOADER, "loader", "--repeats", "2", "--seconds", "2", part="loader"),
     bench("gpu-step", 120, TINY_STEP, "step", "--recipe", "cifar100", part="step"),
     bench("gpu-step-imagenet", 150, None, *IMAGENET, part="step"),
     Task("full", "gpu-kernel-full", ("-m", "tests.gpu.time_kernel"), 400, (), "gpu-kernel.json"),
-    bench("gpu-loader-full", 500, None, "loader", "--tune", "--seconds", "3", part="full"),
     bench(
         "gpu-step-full", 300, None, "step", "--recipe", "cifar100", "--precision", "fp32,bf16", part="full"
     ),
@@ -127,7 +136,7 @@ def main(words: list[str] | None = None) -> int:
         if reason:
             record.add(task.part, Result(task.name, "not run", 0.0, reason))
         else:
-            run(task, record, given.rehearse)
+            run(task, record, given.rehearse, given.pictures)
     return record.end(given.rehearse)
 
 
@@ -138,9 +147,15 @@ def _arguments(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--seconds", type=int, default=570, help="within which all of it ends; a rehearsal takes longer"
     )
+    parser.add_argument(
+        "--pictures",
+        type=Path,
+        help="folder with train/CLASS/*, or a tar of one, for loaders; else generated",
+    )
     parser.add_argument("--rehearse", action="store_true", help="without a GPU: try all that needs none")
     given = parser.parse_args(words)
     given.parts = tuple(part.strip() for part in given.parts.split(","))
+    given.pictures = given.pictures and given.pictures.resolve()  # tasks run in another folder
     unknown = [part for part in given.parts if part not in PARTS]
     if unknown:
         parser.error(f"--parts {unknown[0]}: unknown; use some of {','.join(PARTS)}")
@@ -157,10 +172,12 @@ def why_not(task: Task, has_gpu: bool, rehearse: bool) -> str:
     return f"{', '.join(missing)} missing" if missing else ""
 
 
-def run(task: Task, record: Record, rehearse: bool) -> None:
+def run(task: Task, record: Record, rehearse: bool, pictures: Path | None = None) -> None:
     """Run a task within its limit and what is left, and record what it tells, line by line."""
     limit = min(task.limit * (SLOWER if rehearse else 1), record.left)
     words = task.rehearsal if rehearse and task.rehearsal is not None else task.words
+    if pictures is not None and ("loader" in words or "tests.gpu.time_loader" in words):
+        words += ("--data-root", str(pictures))
     reading, writing = os.pipe()
     environment = os.environ | {"PYTHONPATH": _path(), "PYTHONUNBUFFERED": "1", PIPE: str(writing)}
     if rehearse:

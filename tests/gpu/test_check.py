@@ -109,6 +109,16 @@ def test_without_a_gpu_nothing_is_run_and_the_exit_code_says_so(tmp_path: Path) 
     assert "torch" in json.loads((tmp_path / "check.json").read_text())["checked_on"]["versions"]
 
 
+def test_tasks_that_time_loaders_get_the_pictures_that_are_named(tmp_path: Path) -> None:
+    tell = ("-c", TELL + "import sys; attempt(sys.argv[-1], lambda: None)")
+    found = record(tmp_path)
+    for words in (tell, (*tell, "loader")):
+        check.run(
+            Task("loader", "told", words, 60), found, rehearse=False, pictures=Path("/some/pictures.tar")
+        )
+    assert set(outcomes(tmp_path, "loader")) == {"-c", "/some/pictures.tar", "told"}
+
+
 def test_an_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         check.main(["--parts", "quick,slow"])

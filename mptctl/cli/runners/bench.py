@@ -32,7 +32,7 @@ def measure_loader(
     seconds: float,
     device: str | None,
     *,
-    tune: bool,
+    sweep: bool,
     as_json: bool,
 ) -> None:
     """Measure how fast pictures come and print the result; parameters are the flags."""
@@ -45,7 +45,7 @@ def measure_loader(
         repeats=repeats,
         seconds=seconds,
         device=choose_device(device or settings.runtime.device),
-        tune=tune,
+        sweep=sweep,
         say=partial(typer.echo, err=True),
     )
     show(result, print_loader, as_json=as_json)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # each of these imports libraries that the others do without
     from mptctl.bench.kernel import KernelBench
     from mptctl.bench.loader import LoaderBench
     from mptctl.bench.step import StepBench
+    from mptctl.bench.sweep import LoaderSweep
 
 Name = TypeVar("Name", bound=str)
 
@@ -74,11 +75,19 @@ def print_loader(bench: LoaderBench) -> None:
     )
     for name, reason in bench.skipped.items():
         typer.echo(f"{name}: not measured, {reason}")
-    if bench.tuned is not None:
-        typer.echo("data:")
-        for key, value in bench.tuned.items():
-            typer.echo(f"  {key}: {value:g}")
+    if bench.sweep is not None:
+        _print_sweep(bench.sweep)
     _conclude(loader_sentence(bench))
+
+
+def _print_sweep(sweep: LoaderSweep) -> None:
+    """Print what the hardware decoder is, and the fastest settings as lines of a recipe."""
+    for line in ([] if sweep.decoder is None else [sweep.decoder.describe()]) + [sweep.verdict]:
+        typer.echo(line)
+    if sweep.settings:
+        typer.echo("data:")
+    for key, value in sweep.settings.items():
+        typer.echo(f"  {key}: {value:g}")
 
 
 def print_evaluate(bench: EvaluateBench) -> None:

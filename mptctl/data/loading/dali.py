@@ -200,7 +200,7 @@ class DaliCpuLoader(DaliLoader):
     """Decodes with DALI on the CPU, for a model on the CPU."""
 
     name = "dali-cpu"
-    advice = "raise data.threads or data.prefetch; mptctl bench loader --tune finds the best"
+    advice = "raise data.threads or data.prefetch; mptctl bench loader --sweep finds the best"
     devices = frozenset({"cpu"})
 
 
@@ -208,7 +208,9 @@ class DaliMixedLoader(DaliLoader):
     """Decodes with DALI on the GPU, JPEG files partly in its hardware decoder, for a model on the GPU."""
 
     name = "dali-mixed"
-    advice = "set data.threads, data.prefetch and data.hw_decoder_load; mptctl bench loader --tune finds them"
+    advice = (
+        "set data.threads, data.prefetch and data.hw_decoder_load; mptctl bench loader --sweep finds them"
+    )
     devices = frozenset({"cuda"})
 
 

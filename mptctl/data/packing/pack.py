@@ -36,7 +36,7 @@ from mptctl.data.packing.remote import Store, digest_objects, is_remote, list_re
 from mptctl.data.packing.shard_copy import ShardCopy
 from mptctl.data.packing.source import PackSource, Reading
 from mptctl.data.picture_structure import START_OF_JPEG
-from mptctl.data.pictures import decode, resize_picture, use_one_thread
+from mptctl.data.pictures import decode, resize_shorter_side, use_one_thread
 from mptctl.data.verify import check_stream, without_warnings
 from mptctl.errors import DataError, UsageError, first_line
 from mptctl.files import locked_folder
@@ -255,7 +255,7 @@ def _convert(content: bytes, name: str, short_side: int | None) -> tuple[bytes, 
     except DataError as error:
         raise DataError(f"cannot be decoded ({first_line(error.__cause__ or error)[:120]})") from error
     if not is_small:
-        picture = resize_picture(picture, [short_side])
+        picture = resize_shorter_side(picture, short_side)
     image = Image.fromarray(picture.contiguous().numpy())
     with _open_memory_file() as stream:
         if content.startswith((START_OF_JPEG, START_OF_WEBP)):
