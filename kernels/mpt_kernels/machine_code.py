@@ -85,12 +85,14 @@ def compile_launch(
     k_rows: Tensor | None = None,
     row_weight: Tensor | None = None,
     layout: NarrowLayout | WideLayout | None = None,
+    arrives: bool = True,
 ) -> tuple[Launch, MachineCode]:
     """Compile the row kernel that `mpt_loss` would launch on these tensors.
 
     Args:
         logits, old_logits, ref_logits, settings, k_rows, row_weight, layout: as for `triton_backend.plan`;
             meta tensors will do.
+        arrives: whether programs count themselves in, and the last one adds up all.
         capability: compute capability of the GPU, 90 for 9.0.
 
     Raises:
@@ -113,7 +115,7 @@ def compile_launch(
         "scale_ptr": torch.empty((), device="meta"),
         "grad_ptr": grad,
         "sums_ptr": torch.empty((2, 1, 4), device="meta"),
-        "arrived_ptr": torch.empty(1, dtype=torch.int32, device="meta"),
+        "arrived_ptr": torch.empty(1, dtype=torch.int32, device="meta") if arrives else None,
         "values_ptr": values,
         "counts_ptr": counts,
     }
