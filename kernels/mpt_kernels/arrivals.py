@@ -2,15 +2,17 @@
 
 A launch needs a counter that is 0 and that no other launch uses at the same time. The launch's last program
 sets the counter back to 0. The launches of a stream follow each other, so they share a counter. A captured
-launch may be replayed on any stream, so it keeps a counter of its own.
+launch may be replayed on any stream, so it keeps a counter of its own, until its graph is dropped.
 """
 
-import itertools
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
-# Number of counters of a device; each stream takes one, and each captured launch.
+# Number of counters of a device; each stream takes one, and each captured launch of a graph that is there.
 COUNTERS = 4096
 # Counters lie 4 ints, 16 bytes, apart: Triton compiles one kernel for addresses that are multiples of 16 and
 # another one for the rest, and a kernel must be compiled before its launch can be captured.
@@ -23,18 +25,40 @@ class _Pool:
     def __init__(self, device: torch.device) -> None:
         self.counters = torch.zeros(COUNTERS, _INTS, dtype=torch.int32, device=device)
         self.of_stream: dict[int, Tensor | None] = {}
-        self._free = itertools.count()
+        self.free = deque(range(COUNTERS))
         if device.type == "cuda":
             # So that other streams find zeros; done once for a device.
             torch.cuda.current_stream(device).synchronize()
 
     def take(self) -> Tensor | None:
-        """Take a free counter, (1,) int32, for good; None if all are taken."""
-        i = next(self._free)
-        return self.counters[i, :1] if i < COUNTERS else None
+        """Take a free counter, (1,) int32; None if all are taken."""
+        return self.counters[self.free.popleft(), :1] if self.free else None
 
 
 _POOLS: dict[torch.device, _Pool] = {}
+# Counters that captured launches took, for the innermost `captured_counters` block.
+_captured: list[list[Tensor]] = []
+
+
+@contextmanager
+def captured_counters() -> Iterator[list[Tensor]]:
+    """Collect the counters that launches take while a graph is captured in the block.
+
+    Yields:
+        The counters, to be handed to `give_back_counters` when the graph is dropped.
+    """
+    _captured.append([])
+    try:
+        yield _captured[-1]
+    finally:
+        _captured.pop()
+
+
+def give_back_counters(counters: list[Tensor]) -> None:
+    """Make counters of a dropped graph free for others, and empty the list; no replay may still run."""
+    for counter in counters:
+        _POOLS[counter.device].free.append(int(counter.storage_offset()) // _INTS)
+    counters.clear()
 
 
 def arrival_counter(device: torch.device) -> Tensor | None:
@@ -54,7 +78,10 @@ def arrival_counter(device: torch.device) -> Tensor | None:
     if pool is None:
         return None
     if capturing:
-        return pool.take()
+        counter = pool.take()
+        if counter is not None and _captured:
+            _captured[-1].append(counter)
+        return counter
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
     if stream not in pool.of_stream:
         pool.of_stream[stream] = pool.take()

@@ -1,0 +1,149 @@
+"""The step as a graph, without a GPU: what a graph would freeze is found, and a tape of a step trains as eager steps do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from mptctl.errors import UsageError
+from mptctl.training.graphed import WARM_STEPS, GraphedStep
+from mptctl.training.optimizer.optim import set_learning_rate
+from mptctl.training.run import Student
+from mptctl.training.step import begin_step, compute_step, train_step
+from tests.common import CPU, short_recipe
+from tests.graphed_steps import SMALL, STEPS, make_batches, make_student, rate, revive, take_steps, unequal
+from tests.imagined_gpu import GPU, imagined_gpu
+from tests.tape import Tape, TapeRecorder, differences
+
+ALL = ("optim.ema=0.9", "optim.name=adamw", "optim.clip_grad_norm=1.0", "optim.accumulate=2")
+LATE = ("method.elodi_start_epoch=1", "optim.name=adam")
+MOVING_K = "method.k_schedule=linear-to-zero"
+CASES = {
+    "plain": ("no-treatment", ()),
+    "moving k": ("mpt-kl", (MOVING_K,)),
+    "average, clipping, accumulation, adamw": ("mpt-kl", (*ALL, MOVING_K)),
+    "average, clipping, accumulation, sgd": ("mpt-lm", (*ALL, "optim.name=sgd")),
+    "mixed": ("mpt-lm", ("data.mixup=1",)),
+    "another method halfway": ("elodi-topk", LATE),
+}
+
+
+def recipe_of(case: str, *more: str):
+    method, keys = CASES[case]
+    return short_recipe("optim.batch_size=12", "optim.lr=0.05", *keys, *more, method=method)
+
+
+def record_two_steps(student: Student, recipe, device: torch.device) -> tuple[Tape, Tape]:
+    """A step with one rate, k and batch, and one with others, which lie in the same memory."""
+    batches = make_batches(recipe, device)
+    train_step(student, batches[0], 0.1, 12)
+    static, tapes = batches[1], []
+    k = torch.zeros((), device=device)
+    method = replace(student.method, settings=student.method.settings._replace(k=k))
+    student = replace(student, method=method)
+    for step in (1, 2):
+        k.fill_(step)
+        static.images.copy_(batches[step].images)
+        static.labels.copy_(batches[step].labels)
+        begin_step(student, rate(recipe, step))
+        with Tape() as tape:
+            compute_step(student, static.split_into(student.accumulate), 12)
+        tapes.append(tape)
+    return tapes[0], tapes[1]
+
+
+@pytest.mark.parametrize("device", [CPU, GPU], ids=["cpu", "imagined"])
+@pytest.mark.parametrize("case", [case for case in CASES if case != "mixed"])
+def test_a_graph_would_freeze_nothing(case: str, device: torch.device) -> None:
+    with imagined_gpu() if device == GPU else torch.enable_grad():
+        recipe = recipe_of(case, "method.elodi_start_epoch=0")
+        one, other = record_two_steps(make_student(recipe, device), recipe, device)
+    assert len(one.ops) > 50
+    assert differences(one, other) == []
+
+
+def freeze_rate(student: Student) -> None:
+    for group in student.optimizer.param_groups:
+        group["lr"] = 0.1
+
+
+def freeze_guard(student: Student) -> None:
+    student.guard.can_look = True
+
+
+@pytest.mark.parametrize(
+    ("freeze", "found"),
+    [(freeze_rate, r"_fused_sgd_.*0\.0497.* is 0\.048"), (freeze_guard, "guard.py")],
+)
+def test_what_a_graph_would_freeze_is_found(freeze, found: str) -> None:
+    recipe = recipe_of("moving k")
+    student = make_student(recipe, CPU)
+    freeze(student)
+    said = differences(*record_two_steps(student, recipe, CPU))
+    assert said
+    assert pytest.match is None or any(__import__("re").search(found, line) for line in said), said
+
+
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("case", CASES)
+def test_twenty_steps_from_a_tape_are_twenty_eager_ones(case: str, inside: bool) -> None:
+    recipe = recipe_of(case)
+    eager, batches = make_student(recipe, CPU), make_batches(recipe, CPU)
+    wanted = take_steps(eager, recipe, batches, range(STEPS), train_step)
+    recorder, student = TapeRecorder(), make_student(recipe, CPU)
+    step = GraphedStep(recorder, teachers_inside=inside)
+    found = take_steps(student, recipe, batches, range(STEPS), step)
+    assert unequal(student, eager) == []
+    assert found == wanted
+    changes = case == "another method halfway"
+    assert recorder.recorded == 1 + changes
+    assert recorder.taken == WARM_STEPS * (1 + changes) + 1  # and the small batch
+    step.close()
+
+
+def test_a_run_that_goes_on_from_a_checkpoint_takes_the_same_steps() -> None:
+    recipe = recipe_of("average, clipping, accumulation, adamw")
+    eager, batches = make_student(recipe, CPU), make_batches(recipe, CPU)
+    take_steps(eager, recipe, batches, range(STEPS), train_step)
+    student = make_student(recipe, CPU)
+    take_steps(student, recipe, batches, range(9), GraphedStep(TapeRecorder(), teachers_inside=True))
+    student = revive(student, recipe, CPU)
+    recorder = TapeRecorder()
+    take_steps(student, recipe, batches, range(9, STEPS), GraphedStep(recorder, teachers_inside=True))
+    assert (recorder.recorded, recorder.taken) == (1, WARM_STEPS + 1)
+    assert unequal(student, eager) == []
+
+
+@pytest.mark.parametrize("case", ["moving k", "average, clipping, accumulation, adamw"])
+def test_no_weight_moves_from_a_step_on_that_is_not_finite(case: str) -> None:
+    recipe = recipe_of(case)
+    batches = make_batches(recipe, CPU, bad=9)
+    students = make_student(recipe, CPU), make_student(recipe, CPU)
+    steps = train_step, GraphedStep(TapeRecorder(), teachers_inside=True)
+    for student, step in zip(students, steps, strict=True):
+        take_steps(student, recipe, batches, range(9), step)
+        before = [p.detach().clone() for p in student.model.parameters()]
+        take_steps(student, recipe, batches, range(9, STEPS), step)
+        assert all(torch.equal(p, q) for p, q in zip(student.model.parameters(), before, strict=True))
+    eager, taped = (student.guard.failed() for student in students)
+    assert taped is not None
+    assert str(taped) == str(eager)
+    assert taped.step == 9
+    for student in students:
+        student.guard.restore()
+    assert unequal(*students) == []
+
+
+def test_a_tape_with_a_frozen_rate_trains_otherwise() -> None:
+    recipe = recipe_of("plain")
+    batches = make_batches(recipe, CPU)
+    ended = []
+    for step in (train_step, GraphedStep(TapeRecorder(), teachers_inside=True)):
+        student = make_student(recipe, CPU)
+        freeze_rate(student)
+        set_learning_rate(student.optimizer, 0.1)
+        take_steps(student, recipe, batches, range(STEPS), step)
+        ended.append(student)
+    assert unequal(*ended)
