@@ -7,7 +7,7 @@ as they were when it was recorded. Streams, other threads and the choice of algo
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,17 +46,20 @@ class Tape(TorchDispatchMode):
         self.ops: list[Op] = []
         # By storage: the operation of the block that made it.
         self._born: dict[int, int] = {}
-        # All bytes of each storage that is older than the block and that the block has written to, and a copy
-        # of them from before.
+        # All bytes of each storage that is older than the block, and a copy of them from before.
         self._before: dict[int, tuple[Tensor, Tensor]] = {}
         self._random = torch.get_rng_state()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func.namespace == "profiler":  # marks of an optimizer's step, which compute nothing
+            return func(*args, **kwargs)
         leaves = tree_leaves((args, kwargs))
         reads = [self._describe(leaf) for leaf in leaves]
-        for tensor in _written(func, args, kwargs):
-            self._keep_before(tensor)
+        # All of them, since not every operation declares what it writes to: batch normalisation does not.
+        for leaf in leaves:
+            if isinstance(leaf, Tensor):
+                self._keep_before(leaf)
         # As views, since weights are permuted between operations.
         seen = tree_map(lambda x: x.detach() if isinstance(x, Tensor) else x, (args, kwargs))
         out = func(*args, **kwargs)
@@ -156,14 +159,6 @@ class TapeRecorder:
 def _storage(tensor: Tensor) -> int:
     """Identifies the memory of a tensor for as long as any tensor is there that uses it."""
     return int(tensor.untyped_storage()._cdata)
-
-
-def _written(func: Any, args: Any, kwargs: Any) -> Iterator[Tensor]:
-    """The tensors that an operation writes to."""
-    for place, argument in enumerate(func._schema.arguments):
-        value = args[place] if place < len(args) else kwargs.get(argument.name)
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            yield from (x for x in tree_leaves(value) if isinstance(x, Tensor))
 
 
 def _our_line() -> str:

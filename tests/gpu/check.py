@@ -29,7 +29,7 @@ from tests.gpu.machine import installed, machine  # noqa: E402
 from tests.gpu.record import Record  # noqa: E402
 from tests.gpu.results import PIPE, Result  # noqa: E402
 
-PARTS = ("quick", "kernel", "training", "loader", "step", "full")
+PARTS = ("quick", "kernel", "training", "graph", "loader", "step", "full")
 # What the program imports beside torch and numpy, wherever a part of it is used.
 PROGRAM = ("torchvision", "pydantic", "yaml", "PIL", "tensorboardX", "typer", "rich", "duckdb", "pyarrow")
 PYTEST = ("pytest", "hypothesis", "xdist")
@@ -97,6 +97,7 @@ TASKS = (
         "kernel", "gpu-kernel", ("-m", "tests.gpu.time_kernel", "--repeats", "7"), 240, (), "gpu-kernel.json"
     ),
     tests("training", "test_training.py", 300, PROGRAM, 1),
+    tests("graph", "test_graph.py", 90, PROGRAM, 1),
     tests("loader", "test_dali_mixed.py", 200, (*PROGRAM, "nvidia.dali"), 1),
     bench("gpu-loader", 150, TINY_LOADER, "loader", "--repeats", "2", "--seconds", "2", part="loader"),
     bench("gpu-step", 120, TINY_STEP, "step", "--recipe", "cifar100", part="step"),
