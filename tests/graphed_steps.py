@@ -17,7 +17,7 @@ from mptctl.methods.table import method_from_recipe
 from mptctl.recipe import Recipe
 from mptctl.training.optimizer.average import WeightAverage
 from mptctl.training.optimizer.guard import NonFiniteGuard
-from mptctl.training.optimizer.optim import build_optimizer, make_capturable, restore_optimizer
+from mptctl.training.optimizer.optim import build_optimizer, keep_rates_on, restore_optimizer
 from mptctl.training.run import Student
 
 STEPS = 20
@@ -46,7 +46,7 @@ def make_student(recipe: Recipe, device: torch.device) -> Student:
         average=WeightAverage(model, recipe.optim.ema) if recipe.optim.ema else None,
     )
     if device.type == "cpu":
-        make_capturable(student.optimizer, device)
+        keep_rates_on(device, student.optimizer)
         student.guard.can_look = False
     return student
 

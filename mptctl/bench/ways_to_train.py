@@ -31,7 +31,7 @@ from mptctl.training.graphed import WARM_STEPS, CudaRecorder, GraphedStep
 from mptctl.training.lockstep_sharing import SharedLogits, SharedTeachers
 from mptctl.training.optimizer.average import WeightAverage
 from mptctl.training.optimizer.guard import NonFiniteGuard
-from mptctl.training.optimizer.optim import build_optimizer, in_memory_order
+from mptctl.training.optimizer.optim import build_optimizer, capturable, in_memory_order
 from mptctl.training.run import Student
 from mptctl.training.step import train_step
 
@@ -216,7 +216,8 @@ def _build_floor_graph(
     recorder = CudaRecorder(batch.images.device)
     for _ in range(WARM_STEPS):
         recorder.warm_up(step)
-    return recorder.record(step).replay
+    with capturable(optimizer):
+        return recorder.record(step).replay
 
 
 def _build_lockstep(

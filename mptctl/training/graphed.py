@@ -15,6 +15,7 @@ from mptctl.data.loading.part import Batch
 from mptctl.errors import UsageError
 from mptctl.methods.method import Method
 from mptctl.names import Role
+from mptctl.training.optimizer.optim import capturable
 from mptctl.training.run import Student
 from mptctl.training.step import ask_teachers, begin_step, compute_step
 
@@ -210,13 +211,16 @@ class GraphedStep:
         student = replace(student, method=self._with_k_in_memory(student))
         if self._recorded is None or self._recorded[0] != kind:
             if not self._is_warm(kind):
-                return self._recorder.warm_up(lambda: _compute(student, inputs, normalizer))
+                # On a copy, as aligned in memory as the recorded one: Triton compiles a kernel for each alignment.
+                own = inputs.copied()
+                return self._recorder.warm_up(lambda: _compute(student, own, normalizer))
             self._record(student, kind, inputs, normalizer)
         assert self._recorded is not None
         _, static, recording = self._recorded
-        for own, given in zip(static.tensors(), inputs.tensors(), strict=True):
-            own.copy_(given)
+        for kept, given in zip(static.tensors(), inputs.tensors(), strict=True):
+            kept.copy_(given)
         recording.replay()
+        self._warm_steps = 0
         return recording.terms
 
     def close(self) -> None:
@@ -244,7 +248,8 @@ class GraphedStep:
         """Record the step in place of what was recorded before."""
         self.close()
         static = inputs.copied()
-        recording = self._recorder.record(lambda: _compute(student, static, normalizer))
+        with capturable(student.optimizer):
+            recording = self._recorder.record(lambda: _compute(student, static, normalizer))
         self._recorded = (kind, static, recording)
 
 

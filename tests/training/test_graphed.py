@@ -21,7 +21,7 @@ from mptctl.training.request import RunRequest
 from mptctl.training.run import Student
 from mptctl.training.step import begin_step, compute_step, train_step
 from tests.common import CPU, short_recipe
-from tests.graphed_steps import STEPS, make_batches, make_student, rate, revive, take_steps, unequal
+from tests.graphed_steps import SMALL, STEPS, make_batches, make_student, rate, revive, take_steps, unequal
 from tests.imagined_gpu import GPU, imagined_gpu
 from tests.tape import Tape, TapeRecorder, differences
 
@@ -108,6 +108,15 @@ def test_twenty_steps_from_a_tape_are_twenty_eager_ones(case: str, inside: bool)
     assert recorder.recorded == 1 + changes
     assert recorder.taken == WARM_STEPS * (1 + changes) + 1  # and the small batch
     step.close()
+
+
+def test_a_small_batch_now_and_then_does_not_replace_the_recording() -> None:
+    recipe = recipe_of("plain")
+    batches, recorder, student = make_batches(recipe, CPU), TapeRecorder(), make_student(recipe, CPU)
+    for step in range(4, STEPS, 3):
+        batches[step] = batches[SMALL]
+    take_steps(student, recipe, batches, range(STEPS), GraphedStep(recorder, teachers_inside=True))
+    assert (recorder.recorded, recorder.taken) == (1, WARM_STEPS + len(range(4, STEPS, 3)))
 
 
 def test_a_run_that_goes_on_from_a_checkpoint_takes_the_same_steps() -> None:

@@ -44,16 +44,27 @@ def build_optimizer(recipe: OptimRecipe, model: nn.Module, arch: str) -> torch.o
         optimizer = kind(parameters, lr=recipe.scaled_lr, weight_decay=recipe.weight_decay, fused=True)
     device = next(model.parameters()).device
     if device.type != "cpu":
-        make_capturable(optimizer, device)
+        keep_rates_on(device, optimizer)
     return optimizer
 
 
-def make_capturable(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
+def keep_rates_on(device: torch.device, optimizer: torch.optim.Optimizer) -> None:
     """Keep learning rates as tensors on a device, so that a captured step reads the rate of its replay."""
     for group in optimizer.param_groups:
         group["lr"] = torch.full((), group["lr"], dtype=torch.float32, device=device)
-        if "capturable" in group:  # Adam; SGD keeps no counter on the host
-            group["capturable"] = True
+
+
+@contextlib.contextmanager
+def capturable(optimizer: torch.optim.Optimizer) -> Iterator[None]:
+    """Let Adam's step be captured in the block; fused, it computes the same, but warns of the flag outside."""
+    groups = [group for group in optimizer.param_groups if "capturable" in group]
+    for group in groups:
+        group["capturable"] = True
+    try:
+        yield
+    finally:
+        for group in groups:
+            group["capturable"] = False
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
@@ -67,12 +78,14 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-    """Load what a checkpoint holds of an optimizer; the kind of learning rate stays that of this device."""
-    kept_keys: tuple[str, ...] = ("lr", "capturable")
-    own = [{key: group[key] for key in kept_keys if key in group} for group in optimizer.param_groups]
+    """Load what a checkpoint holds of an optimizer, but for learning rates: each step sets them anew.
+
+    The checkpoint may be of another device, where rates are of another kind.
+    """
+    rates = [group["lr"] for group in optimizer.param_groups]
     optimizer.load_state_dict(state)
-    for group, kept in zip(optimizer.param_groups, own, strict=True):
-        group.update(kept)
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
 
 
 @contextlib.contextmanager
