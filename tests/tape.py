@@ -42,7 +42,7 @@ class Tape(TorchDispatchMode):
     """Records the operations that are called in a ``with`` block; see `replay`, `restore` and `differences`."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.ops: list[Op] = []
         # By storage: the operation of the block that made it.
         self._born: dict[int, int] = {}

@@ -28,7 +28,7 @@ from mptctl.training.train import train
 from tests.common import Log, assert_same_run, digits_with_teachers, short_recipe
 from tests.gpu.card import DEVICE, REHEARSED, needs_card, skip_without_card
 from tests.gpu.test_training import SAME_BITS, _train_until_killed, request_of
-from tests.graphed_steps import STEPS, make_batches, make_student, revive, take_steps, unequal
+from tests.graphed_steps import STEPS, TakeStep, make_batches, make_student, revive, take_steps, unequal
 from tests.tape import TapeRecorder
 
 skip_without_card()
@@ -111,7 +111,8 @@ def test_steps_after_a_checkpoint_are_those_of_a_run_without_one() -> None:
 def test_a_step_that_is_not_finite_stops_all_weights(case: str) -> None:
     recipe = recipe_of(case)
     batches = make_batches(recipe, DEVICE, bad=9)
-    students, steps = (make_student(recipe, DEVICE), make_student(recipe, DEVICE)), (train_step, graphed())
+    students = make_student(recipe, DEVICE), make_student(recipe, DEVICE)
+    steps: tuple[TakeStep, TakeStep] = train_step, graphed()
     for student, step in zip(students, steps, strict=True):
         take_steps(student, recipe, batches, range(9), step)
         before = [p.detach().clone() for p in student.model.parameters()]

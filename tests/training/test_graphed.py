@@ -20,7 +20,17 @@ from mptctl.training.request import RunRequest
 from mptctl.training.run import Student
 from mptctl.training.step import begin_step, compute_step, train_step
 from tests.common import CPU, short_recipe
-from tests.graphed_steps import SMALL, STEPS, make_batches, make_student, rate, revive, take_steps, unequal
+from tests.graphed_steps import (
+    SMALL,
+    STEPS,
+    TakeStep,
+    make_batches,
+    make_student,
+    rate,
+    revive,
+    take_steps,
+    unequal,
+)
 from tests.imagined_gpu import GPU, imagined_gpu
 from tests.tape import Tape, TapeRecorder, differences
 
@@ -136,7 +146,7 @@ def test_no_weight_moves_from_a_step_on_that_is_not_finite(case: str) -> None:
     recipe = recipe_of(case)
     batches = make_batches(recipe, CPU, bad=9)
     students = make_student(recipe, CPU), make_student(recipe, CPU)
-    steps = train_step, GraphedStep(TapeRecorder(), teachers_inside=True)
+    steps: tuple[TakeStep, TakeStep] = train_step, GraphedStep(TapeRecorder(), teachers_inside=True)
     for student, step in zip(students, steps, strict=True):
         take_steps(student, recipe, batches, range(9), step)
         before = [p.detach().clone() for p in student.model.parameters()]
