@@ -22,7 +22,7 @@ from mptctl.training.graphed import WARM_STEPS, GraphedStep
 from mptctl.training.step import train_step
 from tests.common import CPU, Train, assert_same_run, short_recipe
 from tests.forked import Forked, mptctl_process
-from tests.graphed_steps import STEPS, make_batches, make_student, take_steps, unequal
+from tests.graphed_steps import STEPS, TakeStep, make_batches, make_student, take_steps, unequal
 from tests.tape import TapeRecorder
 
 # Long enough to be killed in the middle, and saving so often that kills hit the saving too.
@@ -123,9 +123,8 @@ def test_row_90_a_replayed_step_takes_each_steps_own_rate_k_and_batch() -> None:
     recipe = short_recipe("optim.batch_size=12", "method.k_schedule=linear-to-zero", method="mpt-kl")
     batches, recorder = make_batches(recipe, CPU), TapeRecorder()
     students = make_student(recipe, CPU), make_student(recipe, CPU)
-    for student, step in zip(
-        students, (train_step, GraphedStep(recorder, teachers_inside=True)), strict=True
-    ):
+    steps: tuple[TakeStep, TakeStep] = train_step, GraphedStep(recorder, teachers_inside=True)
+    for student, step in zip(students, steps, strict=True):
         take_steps(student, recipe, batches, range(STEPS), step)
     assert unequal(*students) == []
     # Those that warm up, and the one on a smaller batch, are taken without the recording.
