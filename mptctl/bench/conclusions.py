@@ -89,23 +89,24 @@ def kernel_sentence(bench: KernelBench) -> str:
 
 def step_sentence(bench: StepBench) -> str:
     """Write the ratios of each precision, and whether each is within the bench's limit."""
-    phrases = [phrase for ratios in bench.ratios if (phrase := _ratios_phrase(ratios, bench.limit))]
+    phrases = [phrase for ratios in bench.ratios if (phrase := _ratios_phrase(ratios, bench))]
     if not phrases:
         return (
-            "No ratio was measured. A ratio needs a pair of rows: ours + floor, ours-cached + student, or "
-            "ours + published."
+            "No ratio was measured. A ratio needs a pair of rows: ours + floor, ours-cached + student, "
+            "ours + published, or ours-graph + floor-graph."
         )
     return f"A step takes {'; '.join(phrases)}."
 
 
-def _ratios_phrase(ratios: StepRatios, limit: float) -> str:
-    """Write the ratios of one precision, each with whether it is at most ``limit``; empty without ratios."""
+def _ratios_phrase(ratios: StepRatios, bench: StepBench) -> str:
+    """Write the ratios of one precision, each with whether it is within its limit; empty without ratios."""
     phrases = [
         f"{ratio.median:.2f} times {other} ({'at most' if ratio.within else 'above'} {limit:g})"
-        for other, ratio in (
-            ("its floor", ratios.ours_to_floor),
-            ("the student alone with cached teachers", ratios.cached_to_student),
-            ("the published loop", ratios.ours_to_published),
+        for other, ratio, limit in (
+            ("its floor", ratios.ours_to_floor, bench.limit),
+            ("the student alone with cached teachers", ratios.cached_to_student, bench.limit),
+            ("the published loop", ratios.ours_to_published, bench.limit),
+            ("its floor as a graph", ratios.graph_to_floor_graph, bench.graph_limit),
         )
         if ratio is not None
     ]

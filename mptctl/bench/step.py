@@ -22,7 +22,10 @@ from mptctl.training.torch_settings import torch_settings
 
 # Limit on each ratio of times, in the median over the repeats.
 LIMIT = 1.05
-_WARM_STEPS = 3
+# Limit on ours-graph over floor-graph.
+GRAPH_LIMIT = 1.03
+# After the third, ours-graph captures its graph.
+_WARM_STEPS = 4
 Clock = Literal["wall", "cpu"]
 
 
@@ -35,7 +38,8 @@ class StepRow(Model):
         "published code, with teachers in it, autograd through the loss, torch's default optimizer and "
         "memory format, one look at the loss a step; ours: the training loop's own step; ours-cached: the "
         "same with teachers' logits read from disk, as with runtime.cache_teachers; ours-lockstep: one of "
-        f"{LOCKSTEP} students that take turns on the batch and ask their teachers once, as with --lockstep"
+        f"{LOCKSTEP} students that take turns on the batch and ask their teachers once, as with --lockstep; "
+        "floor-graph and ours-graph: floor and ours replayed as one CUDA graph, as with runtime.graph"
     )
     precision: Precision = Field(description="of student and teachers: fp32, or bf16 under autocast")
     images_per_s: float = Field(description="median over the repeats")
@@ -50,7 +54,9 @@ class Ratio(Model):
     median: float = Field(description="over the repeats")
     smallest: float = Field(description="of any repeat")
     largest: float = Field(description="of any repeat")
-    within: bool = Field(description="whether the median is at most `limit`")
+    within: bool = Field(
+        description="whether the median is at most `limit`; of graph_to_floor_graph, `graph_limit`"
+    )
 
 
 class StepRatios(Model):
@@ -61,6 +67,8 @@ class StepRatios(Model):
     cached_to_student: Ratio | None = Field(description="ours-cached over student")
     ours_to_published: Ratio | None = Field(description="ours over published")
     lockstep_to_ours: Ratio | None = Field(None, description="ours-lockstep over ours")
+    graph_to_floor_graph: Ratio | None = Field(None, description="ours-graph over floor-graph")
+    graph_to_ours: Ratio | None = Field(None, description="ours-graph over ours")
     ours_to_fp32: Ratio | None = Field(description="ours over ours in fp32; null for fp32 itself")
 
 
@@ -89,6 +97,7 @@ class StepBench(Model):
     rows: list[StepRow] = Field(description="one for each way to train and precision")
     skipped: dict[str, str] = Field(description="rows that cannot be measured with this recipe, and why")
     limit: float = Field(LIMIT, description="what each ratio shall at most be")
+    graph_limit: float = Field(GRAPH_LIMIT, description="what graph_to_floor_graph shall at most be")
     ratios: list[StepRatios] = Field(description="one for each precision")
 
 
@@ -184,14 +193,16 @@ def _convolutions_in_tf32() -> bool:
 def step_ratios(seconds: Seconds) -> list[StepRatios]:
     """Compute the ratios between rows, for each precision that was measured."""
 
-    def ratio(above: tuple[Precision, str], below: tuple[Precision, str]) -> Ratio | None:
+    def ratio(
+        above: tuple[Precision, str], below: tuple[Precision, str], limit: float = LIMIT
+    ) -> Ratio | None:
         """Divide the seconds of two rows; None if one was not measured, or both are the same row."""
         if above not in seconds or below not in seconds or above == below:
             return None
         # For each repeat by itself, since the machine's speed drifts from repeat to repeat.
         of_each = [a / b for a, b in zip(seconds[above], seconds[below], strict=True)]
         median, smallest, largest = (round(f(of_each), 4) for f in (statistics.median, min, max))
-        return Ratio(median=median, smallest=smallest, largest=largest, within=median <= LIMIT)
+        return Ratio(median=median, smallest=smallest, largest=largest, within=median <= limit)
 
     return [
         StepRatios(
@@ -200,6 +211,8 @@ def step_ratios(seconds: Seconds) -> list[StepRatios]:
             cached_to_student=ratio((precision, "ours-cached"), (precision, "student")),
             ours_to_published=ratio((precision, "ours"), (precision, "published")),
             lockstep_to_ours=ratio((precision, "ours-lockstep"), (precision, "ours")),
+            graph_to_floor_graph=ratio((precision, "ours-graph"), (precision, "floor-graph"), GRAPH_LIMIT),
+            graph_to_ours=ratio((precision, "ours-graph"), (precision, "ours")),
             ours_to_fp32=ratio((precision, "ours"), ("fp32", "ours")),
         )
         for precision in dict.fromkeys(precision for precision, _ in seconds)

@@ -27,15 +27,27 @@ from mptctl.teachers.cache import CACHE_TYPES, to_loop_tensor
 from mptctl.teachers.cache_files import LogitFiles, round_logits
 from mptctl.teachers.ensemble import Teacher
 from mptctl.teachers.source import TeacherSource
+from mptctl.training.graphed import WARM_STEPS, CudaRecorder, GraphedStep
 from mptctl.training.lockstep_sharing import SharedLogits, SharedTeachers
 from mptctl.training.optimizer.average import WeightAverage
 from mptctl.training.optimizer.guard import NonFiniteGuard
-from mptctl.training.optimizer.optim import build_optimizer, in_memory_order
+from mptctl.training.optimizer.optim import build_optimizer, capturable, in_memory_order
 from mptctl.training.run import Student
 from mptctl.training.step import train_step
 
 # In the order of turns; `StepRow` describes each.
-STEP_ROWS = ("student", "floor", "published", "ours", "ours-cached", "ours-lockstep")
+STEP_ROWS = (
+    "student",
+    "floor",
+    "floor-graph",
+    "published",
+    "ours",
+    "ours-cached",
+    "ours-lockstep",
+    "ours-graph",
+)
+# Rows that replay a captured graph.
+GRAPH_ROWS = ("floor-graph", "ours-graph")
 # Number of students of ours-lockstep.
 LOCKSTEP = 4
 # Takes one step.
@@ -86,6 +98,10 @@ def ways_to_train(
             ways["published"] = PublishedLoop(recipe, method, num_classes, batch.images, batch.labels).step
         else:
             skipped["published"] = reason
+    graphs = [name for name in GRAPH_ROWS if name in rows]
+    if graphs and device.type != "cuda":
+        skipped |= dict.fromkeys(graphs, "a graph is captured on a GPU")
+        rows = [name for name in rows if name not in graphs]
     if set(rows) - {"published"}:
         ways |= _build_own_ways(recipe, method, num_classes, batch, scratch, rows)
     return {name: ways[name] for name in STEP_ROWS if name in rows and name in ways}, skipped
@@ -132,21 +148,14 @@ def _build_own_ways(
 ) -> dict[str, Way]:
     """Make the ways that use a run's own parts: student, floor and ours, and the others that are in ``rows``.
 
-    All ways but ours-lockstep share one student.
+    All ways but ours-lockstep and those that replay a graph share one student.
     """
     device = batch.images.device
     teachers = _UntrainedTeachers(recipe, method, num_classes, device)
     student = _build_student(recipe, num_classes, device)
     optimizer = build_optimizer(recipe.optim, student, recipe.model.arch)
 
-    def step_alone() -> None:
-        with autocast(device, recipe.runtime.precision):
-            logits = student(batch.images)
-        loss = nn.functional.cross_entropy(logits.float(), batch.labels)
-        loss.backward()
-        with in_memory_order(optimizer):
-            optimizer.step()
-        optimizer.zero_grad()
+    step_alone = _build_plain_step(recipe, student, optimizer, batch)
 
     def step_with_teachers() -> None:
         teachers.logits(batch, method.teachers)
@@ -160,11 +169,55 @@ def _build_own_ways(
         "floor": step_with_teachers,
         "ours": build_ours(teachers),
     }
+    if "floor-graph" in rows:
+        ways["floor-graph"] = _build_floor_graph(recipe, method, num_classes, teachers, batch)
+    if "ours-graph" in rows:
+        model = _build_student(recipe, num_classes, device)
+        own = build_optimizer(recipe.optim, model, recipe.model.arch)
+        graphed = GraphedStep(CudaRecorder(device), teachers_inside=True)
+        ways["ours-graph"] = _build_our_step(recipe, model, own, method, teachers, batch, graphed)
     if "ours-cached" in rows:
         ways["ours-cached"] = build_ours(_CachedLogits(recipe, method, batch, teachers, scratch))
     if "ours-lockstep" in rows:
         ways["ours-lockstep"] = _build_lockstep(recipe, method, num_classes, teachers, batch)
     return ways
+
+
+def _build_plain_step(
+    recipe: Recipe, student: nn.Module, optimizer: torch.optim.Optimizer, batch: Batch
+) -> Way:
+    """Make a function that takes a step of the student alone: forward, cross-entropy, backward, update."""
+
+    def step_alone() -> None:
+        with autocast(batch.images.device, recipe.runtime.precision):
+            logits = student(batch.images)
+        loss = nn.functional.cross_entropy(logits.float(), batch.labels)
+        loss.backward()
+        with in_memory_order(optimizer):
+            optimizer.step()
+        optimizer.zero_grad()
+
+    return step_alone
+
+
+def _build_floor_graph(
+    recipe: Recipe, method: Method, num_classes: int, teachers: TeacherSource, batch: Batch
+) -> Way:
+    """Make a function that replays a graph of the floor's step."""
+    model = _build_student(recipe, num_classes, batch.images.device)
+    optimizer = build_optimizer(recipe.optim, model, recipe.model.arch)
+    step_alone = _build_plain_step(recipe, model, optimizer, batch)
+
+    def step() -> dict[str, Tensor]:
+        teachers.logits(batch, method.teachers)
+        step_alone()
+        return {}
+
+    recorder = CudaRecorder(batch.images.device)
+    for _ in range(WARM_STEPS):
+        recorder.warm_up(step)
+    with capturable(optimizer):
+        return recorder.record(step).replay
 
 
 def _build_lockstep(
@@ -194,8 +247,9 @@ def _build_our_step(
     method: Method,
     teachers: TeacherSource,
     batch: Batch,
+    take_step: Callable[[Student, Batch, float, float], dict[str, Tensor]] | None = None,
 ) -> Way:
-    """Make a function that takes the training loop's step on a batch.
+    """Make a function that takes the training loop's step on a batch, with ``take_step``, or else eagerly.
 
     Where the recipe mixes pairs, each step mixes the batch anew, and its time includes that.
     """
@@ -215,7 +269,8 @@ def _build_our_step(
     )
 
     def step() -> None:
-        train_step(learner, _mix(batch, pairs), recipe.optim.lr, len(batch.labels))
+        take = take_step or train_step
+        take(learner, _mix(batch, pairs), recipe.optim.lr, len(batch.labels))
         if device.type == "cpu":
             # The training loop asks after each step on a CPU, so the time to answer belongs to the step.
             learner.guard.failed()

@@ -179,6 +179,11 @@ class RuntimeRecipe(Group):
     )
     channels_last: bool = Field(True, description="memory format of convolutions")
     compile: bool = Field(False, description="compile the student with torch.compile")
+    graph: bool = Field(
+        False,
+        description="on a GPU with one worker: from the fourth step on, replay the whole step as one CUDA graph",
+        json_schema_extra=ROUNDING,
+    )
     sync_batchnorm: bool = Field(
         False,
         description="with several workers: batch normalisation by the statistics of the global batch, as "
@@ -241,6 +246,15 @@ class Recipe(Group):
             raise ValueError(
                 "optim.layer_decay: with model.train head only the classifier is trained; set it to null, or "
                 "model.train to all"
+            )
+        if self.runtime.graph and self.runtime.compile:
+            raise ValueError(
+                "runtime.graph: cannot hold a compiled student; set it or runtime.compile to false"
+            )
+        if self.runtime.graph and self.model.dropblock:
+            raise ValueError(
+                "runtime.graph: would keep the rate of DropBlock, which rises step by step; set it to false, "
+                "or model.dropblock to 0"
             )
         weights = self.criterion.class_weights
         if self.data.sampling != "none" and isinstance(weights, str):

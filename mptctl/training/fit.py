@@ -20,7 +20,9 @@ from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.metrics_log import best_epoch, epochs_without_gain, read_metrics
 from mptctl.models.networks import set_training_mode
 from mptctl.models.records import NOT_VALIDATED, Validation
+from mptctl.teachers.ensemble import Teachers
 from mptctl.training.ahead import TeachersAhead, has_spare_core
+from mptctl.training.graphed import CudaRecorder, GraphedStep
 from mptctl.training.metrics_logger import MetricsLogger
 from mptctl.training.observer import FitResult, Observer
 from mptctl.training.optimizer.optim import learning_rate
@@ -63,6 +65,10 @@ class Trainer:
         if spare_core and run.student.teachers is not None:
             self._ahead = TeachersAhead(run.student.teachers, run.student.accumulate)
             self._student = replace(run.student, teachers=self._ahead)
+        self._graphed: GraphedStep | None = None
+        if context.recipe.runtime.graph:
+            inside = isinstance(run.student.teachers, Teachers)
+            self._graphed = GraphedStep(CudaRecorder(context.device), teachers_inside=inside)
         observer.started(context.folder.path.name, context.total_steps, state.global_step, context.notes)
         self._logger = MetricsLogger(context, state, observer)
         self._batches = self._begin_epoch()
@@ -73,6 +79,8 @@ class Trainer:
     def __exit__(self, *error: object) -> None:
         if self._ahead is not None:
             self._ahead.close()
+        if self._graphed is not None:
+            self._graphed.close()
         self._logger.close()
 
     @property
@@ -144,7 +152,8 @@ class Trainer:
         """Take one optimizer step, then report, save and stop where that is due."""
         context, state = self._context, self._state
         rows, lr = context.recipe.optim.batch_size, self._learning_rate(state.global_step)
-        terms = train_step(self._student, batch, lr, rows / context.group.size)
+        take_step = self._graphed or train_step
+        terms = take_step(self._student, batch, lr, rows / context.group.size)
         state.step_in_epoch += 1
         state.global_step += 1
         report, stop = self._logger.step(terms, lr, rows, waited), bool(self._stop)

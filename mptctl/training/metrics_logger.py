@@ -82,7 +82,8 @@ class MetricsLogger:
             waited: seconds spent waiting for the batch.
         """
         taken = self._taken
-        taken.sums = {n: taken.sums[n] + t for n, t in terms.items()} if taken.sums else dict(terms)
+        # The first are copied: the next step of a captured graph overwrites them.
+        taken.sums = {n: taken.sums[n] + t if taken.sums else t.clone() for n, t in terms.items()}
         taken.count += 1
         taken.rows += rows
         taken.rate = rate

@@ -87,7 +87,8 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
         UsageError: the run cannot be trained as requested, for one of these reasons:
             a teacher is missing that the method needs or begins with; the run ends before the method begins;
             the training part has no whole batch; a piece of a worker's batch has too few pictures; a budget
-            of flips cannot be kept; `optim.patience` is set without a validation part.
+            of flips cannot be kept; `optim.patience` is set without a validation part; `runtime.graph` is set
+            without a GPU or with several workers.
     """
     recipe, split = request.recipe, request.split
     refuse_too_short(recipe, split, request.num_classes)
@@ -104,6 +105,7 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     _refuse_missing_teachers(request, method)
     group = group or ProcessGroup()
     _refuse_batch_size(recipe, group.size)
+    _refuse_graph(recipe, device, group.size)
     data = recipe.data
     if recipe.runtime.deterministic:
         # The hardware decoder rounds differently, and gets other pictures in each run.
@@ -167,6 +169,16 @@ def _refuse_batch_size(recipe: Recipe, workers: int) -> None:
             f"workers with {pieces} pieces each (optim.accumulate) would part; take a multiple of "
             f"{2 * workers * pieces}"
         )
+
+
+def _refuse_graph(recipe: Recipe, device: torch.device, workers: int) -> None:
+    """Raise UsageError if ``runtime.graph`` is set where a step cannot be captured."""
+    if recipe.runtime.graph and device.type != "cuda":
+        raise UsageError(
+            f"runtime.graph: captures steps on a GPU, and this run computes on the {device.type}; set it to false"
+        )
+    if recipe.runtime.graph and workers > 1:
+        raise UsageError(f"runtime.graph: takes one worker, and this run has {workers}; set it to false")
 
 
 def _note_patience(patience: int | None, val: UnreadLoader | None) -> list[str]:

@@ -15,6 +15,7 @@ from mptctl.models.metrics_log import read_metrics, steps_logged_after
 from mptctl.models.records import NOT_VALIDATED, Validation
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe, differences, list_changeable_keys
+from mptctl.training.optimizer.optim import restore_optimizer
 from mptctl.training.run import RunState, Student
 
 # Keys of a run's length. They may grow when it is resumed, unless steps that it has done depend on them.
@@ -61,7 +62,7 @@ def resume(
     before = checkpoint.meta
     refuse_differences(before, meta, checkpoint.path)
     student.model.load_state_dict(checkpoint.model)
-    student.optimizer.load_state_dict(training["optimizer"])
+    restore_optimizer(student.optimizer, training["optimizer"])
     if student.average is not None:
         student.average.restore(training["average"])
     torch.set_rng_state(training["rng"])

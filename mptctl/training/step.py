@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import Tensor, nn
 
 from mptctl.data.loading.part import Batch
@@ -28,14 +30,43 @@ def train_step(student: Student, batch: Batch, lr: float, normalizer: float) -> 
         The terms of the loss and the counts of right predictions, summed over the parts; scalars on the
         device.
     """
+    begin_step(student, lr)
+    return compute_step(student, batch.split_into(student.accumulate), normalizer)
+
+
+def begin_step(student: Student, lr: float) -> None:
+    """Do what the host does in a step besides launching, and what a graph of the step would leave out.
+
+    It sets the learning rate, and counts the step for DropBlock and the average of the weights.
+    """
     set_learning_rate(student.optimizer, lr)
-    student.guard.before_forward()
     count_drop_block_step(student.drop_blocks)
+    if student.average is not None:
+        student.average.count_step()
+
+
+def compute_step(
+    student: Student,
+    parts: Sequence[Batch],
+    normalizer: float,
+    logits_of_teachers: Sequence[dict[Role, Tensor]] | None = None,
+) -> dict[str, Tensor]:
+    """Compute the step that `begin_step` has begun: the host only launches work here.
+
+    Args:
+        student, normalizer: as for `train_step`.
+        parts: of the batch.
+        logits_of_teachers: of each part; None: the student's teachers are asked.
+
+    Returns:
+        As `train_step`.
+    """
+    student.guard.before_forward()
     totals: dict[str, Tensor] = {}
-    parts = batch.split_into(student.accumulate)
     for number, part in enumerate(parts, start=1):
-        source = student.teachers if student.method.teachers else None
-        teachers = {} if source is None else source.logits(part, student.method.teachers)
+        teachers = (
+            ask_teachers(student, part) if logits_of_teachers is None else logits_of_teachers[number - 1]
+        )
         with student.group.sync_gradients(student.wrapped, now=number == len(parts)):
             with autocast(part.images.device, student.precision):
                 logits = student.wrapped(part.images)
@@ -50,8 +81,14 @@ def train_step(student: Student, batch: Batch, lr: float, normalizer: float) -> 
         totals = {name: totals[name] + term for name, term in terms.items()} if totals else terms
     _update(student, totals)
     if student.average is not None:
-        student.average.update(student.model)
+        student.average.follow(student.model)
     return totals
+
+
+def ask_teachers(student: Student, part: Batch) -> dict[Role, Tensor]:
+    """Get the logits of the teachers that the student's method needs, for a part of a batch."""
+    source, roles = student.teachers, student.method.teachers
+    return {} if source is None or not roles else source.logits(part, roles)
 
 
 def _update(student: Student, terms: dict[str, Tensor]) -> None:

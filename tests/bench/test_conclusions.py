@@ -132,8 +132,13 @@ def test_a_step_is_held_against_its_floor_and_the_published_loop() -> None:
         "(above 1.05), 0.90 times the published loop (at most 1.05); in bf16 1.05 times its floor (at most 1.05)."
     )
     assert step_sentence(steps([StepRatios.model_validate({"precision": "fp32", **none})])) == (
-        "No ratio was measured. A ratio needs a pair of rows: ours + floor, ours-cached + student, or "
-        "ours + published."
+        "No ratio was measured. A ratio needs a pair of rows: ours + floor, ours-cached + student, ours + published, "
+        "or ours-graph + floor-graph."
+    )
+    graph = StepRatios.model_validate({"precision": "fp32", **none, "graph_to_floor_graph": ratio(1.02)})
+    assert (
+        step_sentence(steps([graph]))
+        == "A step takes in fp32 1.02 times its floor as a graph (at most 1.03)."
     )
 
 

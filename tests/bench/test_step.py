@@ -14,7 +14,7 @@ from torch import Tensor
 from mptctl.bench import ways_to_train as ways_module
 from mptctl.bench.published_loop import PublishedLoop, published_loss
 from mptctl.bench.step import Seconds, StepBench, _time, bench_step, step_ratios
-from mptctl.bench.ways_to_train import LOCKSTEP, STEP_ROWS, ways_to_train
+from mptctl.bench.ways_to_train import GRAPH_ROWS, LOCKSTEP, STEP_ROWS, ways_to_train
 from mptctl.cli.runners.bench_tables import print_step
 from mptctl.data.loading.part import Batch
 from mptctl.errors import UsageError
@@ -54,15 +54,27 @@ def test_a_ratio_of_just_the_limit_is_within_it() -> None:
         assert found.ours_to_floor.within == within
 
 
+def test_a_graph_has_a_limit_of_its_own() -> None:
+    for ours, within in ((1.03, True), (1.04, False)):
+        (found,) = step_ratios(
+            {("fp32", "floor-graph"): [1.0], ("fp32", "ours-graph"): [ours], ("fp32", "ours"): [2.0]}
+        )
+        assert found.graph_to_floor_graph is not None
+        assert found.graph_to_floor_graph.within == within
+        assert found.graph_to_ours is not None
+        assert found.graph_to_ours.median == ours / 2
+
+
 def test_each_way_is_timed_in_both_precisions() -> None:
     recipe = short_recipe("optim.batch_size=8", method="mpt-kl")
     found = bench_step(recipe, num_classes=10, steps=2, repeats=3, device=CPU, precisions=("fp32", "bf16"))
     assert [(row.precision, row.name) for row in found.rows] == [
-        (precision, name) for precision in ("fp32", "bf16") for name in STEP_ROWS
+        (precision, name) for precision in ("fp32", "bf16") for name in STEP_ROWS if name not in GRAPH_ROWS
     ]
     for row in found.rows:
         assert 0 < row.slowest <= row.images_per_s <= row.fastest
-    assert (found.loss_backend, found.threads, found.skipped) == ("reference", 1, {})
+    assert (found.loss_backend, found.threads) == ("reference", 1)
+    assert found.skipped == dict.fromkeys(GRAPH_ROWS, "a graph is captured on a GPU")
     for ratios in found.ratios:
         ratio = ratios.ours_to_floor
         assert ratio is not None
@@ -138,8 +150,9 @@ def test_the_clock_of_the_process_does_not_run_while_it_sleeps() -> None:
 def test_a_loss_that_no_published_loop_has_is_said_to_be_left_out() -> None:
     recipe = short_recipe("optim.batch_size=4", "method.elodi_start_epoch=0", method="elodi-topk")
     found = bench_step(recipe, num_classes=12, steps=1, repeats=1, device=CPU)
-    assert [row.name for row in found.rows] == [name for name in STEP_ROWS if name != "published"]
-    assert list(found.skipped) == ["published"]
+    left_out = ["published", *GRAPH_ROWS]
+    assert [row.name for row in found.rows] == [name for name in STEP_ROWS if name not in left_out]
+    assert list(found.skipped) == left_out
     assert PublishedLoop.refuses(build_method("mpt-lm", num_old=2)) is None
 
 
@@ -196,7 +209,7 @@ def test_a_method_without_teachers_is_refused() -> None:
     ("words", "said"),
     [
         (("--rows", "ours,studnet"), "--rows studnet: unknown; did you mean student?"),
-        (("--rows", "ours,"), "--rows '': unknown; valid: student, floor, published, ours, ours-cached"),
+        (("--rows", "ours,"), "--rows '': unknown; valid: student, floor, floor-graph, published, ours"),
         (("--precision", "fp16"), "--precision fp16: unknown; did you mean bf16?"),
         (("--clock", "wal"), "--clock: no such value: 'wal'; did you mean wall?"),
         (("--set", "method.name=mpt-nodistill"), "method.name mpt-nodistill: has no teachers"),
@@ -227,7 +240,7 @@ def test_the_screen_has_rows_ratios_and_a_sentence(
     found = json.loads(mptctl("bench", "step", *words, *some, "--json").stdout)
     assert set(found["ratios"][0]) == {
         "precision", "ours_to_floor", "cached_to_student", "ours_to_published", "lockstep_to_ours",
-        "ours_to_fp32",
+        "graph_to_floor_graph", "graph_to_ours", "ours_to_fp32",
     }  # fmt: skip
     assert found["limit"] == 1.05
     # Convolutions in TF32 are on a GPU alone, and are said there.

@@ -1,4 +1,4 @@
-"""Rows 7, 8, 11 and 23: training that is killed, stopped, diverges, or is begun twice."""
+"""Rows 7, 8, 11, 23 and 90: training that is killed, stopped, diverges, is begun twice, or is replayed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ from mptctl.errors import NonFiniteError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
-from tests.common import Train, assert_same_run, short_recipe
+from mptctl.training.graphed import WARM_STEPS, GraphedStep
+from mptctl.training.step import train_step
+from tests.common import CPU, Train, assert_same_run, short_recipe
 from tests.forked import Forked, mptctl_process
+from tests.graphed_steps import STEPS, TakeStep, make_batches, make_student, take_steps, unequal
+from tests.tape import TapeRecorder
 
 # Long enough to be killed in the middle, and saving so often that kills hit the saving too.
 LONG = ("optim.epochs=8", "runtime.checkpoint_every_steps=2")
@@ -113,3 +117,15 @@ def test_row_11_a_diverging_run_stops_at_the_step_and_keeps_the_weights_before_i
     folder = Path(run(short_recipe(), "good")[0].run.path).parent / "bad"
     kept = load_checkpoint(folder / "nonfinite.pt")
     assert all(torch.isfinite(v.float()).all() for v in kept.model.values())
+
+
+def test_row_90_a_replayed_step_takes_each_steps_own_rate_k_and_batch() -> None:
+    recipe = short_recipe("optim.batch_size=12", "method.k_schedule=linear-to-zero", method="mpt-kl")
+    batches, recorder = make_batches(recipe, CPU), TapeRecorder()
+    students = make_student(recipe, CPU), make_student(recipe, CPU)
+    steps: tuple[TakeStep, TakeStep] = train_step, GraphedStep(recorder, teachers_inside=True)
+    for student, step in zip(students, steps, strict=True):
+        take_steps(student, recipe, batches, range(STEPS), step)
+    assert unequal(*students) == []
+    # Those that warm up, and the one on a smaller batch, are taken without the recording.
+    assert (recorder.recorded, recorder.taken) == (1, WARM_STEPS + 1)

@@ -29,7 +29,7 @@ from tests.gpu.machine import installed, machine  # noqa: E402
 from tests.gpu.record import Record  # noqa: E402
 from tests.gpu.results import PIPE, Result  # noqa: E402
 
-PARTS = ("quick", "kernel", "training", "loader", "step", "full")
+PARTS = ("quick", "kernel", "training", "graph", "loader", "step", "full")
 # What the program imports beside torch and numpy, wherever a part of it is used.
 PROGRAM = ("torchvision", "pydantic", "yaml", "PIL", "tensorboardX", "typer", "rich", "duckdb", "pyarrow")
 PYTEST = ("pytest", "hypothesis", "xdist")
@@ -104,6 +104,7 @@ TASKS = (
         "kernel", "gpu-kernel", ("-m", "tests.gpu.time_kernel", "--repeats", "7"), 240, (), "gpu-kernel.json"
     ),
     tests("training", "test_training.py", 300, PROGRAM, 1),
+    tests("graph", "test_graph.py", 90, PROGRAM, 1),
     # About 110 s: 24 settings of 2 s and what starts them, then the three fastest twice more.
     times("gpu-loader-sweep", 150, "sweep", "--seconds", "2", needs=(*PROGRAM, "nvidia.dali")),
     times("gpu-loader-threads", 60, "threads", "--seconds", "1", needs=PROGRAM),

@@ -128,3 +128,20 @@ def test_a_counter_is_handed_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one is None for one in taken] == [False, False, False, True, True]
     assert len({one.data_ptr() for one in taken if one is not None}) == 3
     assert all(one is None or one.data_ptr() % 16 == 0 for one in taken)  # one compiled kernel serves all
+
+
+def test_a_dropped_graph_gives_its_counters_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, card = torch.device("cpu"), torch.device("cuda", 0)
+    monkeypatch.setattr(arrivals, "COUNTERS", 2)
+    pool = arrivals._Pool(here)
+    monkeypatch.setattr(arrivals, "_POOLS", {here: pool, card: pool})
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    for _ in range(3):  # graphs, one after the other, of two launches each
+        with arrivals.captured_counters() as counters:
+            taken = [arrivals.arrival_counter(card) for _ in range(3)]
+        assert [one is None for one in taken] == [False, False, True]
+        assert {one.storage_offset() for one in counters} == {0, arrivals._INTS}
+        arrivals.give_back_counters(counters)
+        assert counters == []
+    assert arrivals.arrival_counter(card) is not None  # outside of such a block it is kept for good
+    assert len(pool.free) == 1

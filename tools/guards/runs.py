@@ -364,4 +364,10 @@ RUNS: dict[int, Guard] = {
             ),
         ),
     ),
+    90: one(
+        "a rate is filled into its tensor",
+        "training/optimizer/optim.py",
+        'group["lr"].fill_(rate)',
+        'group["lr"] = rate',
+    ),
 }

@@ -30,13 +30,22 @@ class WeightAverage:
         self._decay = decay
         self._steps = 0
 
-    @torch.no_grad()
     def update(self, model: nn.Module) -> None:
         """Update the average with the student after a step; never waits for the device."""
+        self.count_step()
+        self.follow(model)
+
+    def count_step(self) -> None:
+        """Count the step that `follow` computes: apart from it, since a graph counts nothing when replayed."""
+        self._steps += 1
+
+    @torch.no_grad()
+    def follow(self, model: nn.Module) -> None:
+        """Compute the average after the step that was counted last; the host only launches."""
         own, student = _tensors(self.model), _tensors(model)
         averaged = [i for i, tensor in enumerate(own) if tensor.is_floating_point()]
         copied = [i for i, tensor in enumerate(own) if not tensor.is_floating_point()]
-        if self._steps == 0:
+        if self._steps == 1:
             copied += averaged
         else:
             torch._foreach_lerp_(
@@ -44,7 +53,6 @@ class WeightAverage:
             )
         if copied:
             torch._foreach_copy_([own[i] for i in copied], [student[i] for i in copied])
-        self._steps += 1
 
     def state(self) -> dict[str, Any]:
         """Return the average and its number of steps, to be saved in a checkpoint and given to `restore`."""

@@ -24,29 +24,12 @@ class Failure:
     terms: dict[str, float]
 
 
-@dataclass(frozen=True)
-class _CheckedStep:
-    """A step that was checked, with what a message needs if it turns out to be the first bad one.
-
-    Attributes:
-        step: number of the step, counted from 0.
-        terms: scalar terms of the step's loss by name, on the device.
-        norms: (number of trained weights,) norms of their gradients.
-        skip: scalar on the device: 1 where this step or an earlier one was not finite, else 0.
-    """
-
-    step: int
-    terms: dict[str, Tensor]
-    norms: Tensor
-    skip: Tensor
-
-
 class NonFiniteGuard:
     """Checks each step for numbers that are not finite; from the first such step on, no weight moves.
 
-    Only `failed` waits for the device, so it is called now and then, and not in each step. The terms of all
-    steps since the last such call are kept, because selecting those of the first bad step on the device would
-    take a launch for each.
+    Only `failed` waits for the device, so it is called now and then, and not in each step. Until then the
+    device keeps number, terms and norms of the last step before which all were finite. All tensors stay where
+    they are, so that a captured graph of a step can be replayed.
 
     Args:
         model: the student. Its buffers (batch statistics) are copied before each step, since the forward pass
@@ -55,6 +38,8 @@ class NonFiniteGuard:
 
     Attributes:
         skip: scalar on the device: 1 if updates are skipped, else 0.
+        can_look: whether the host may read numbers in each step. So it may on a CPU, where reading waits for
+            nothing.
     """
 
     def __init__(self, model: nn.Module, device: torch.device) -> None:
@@ -62,22 +47,25 @@ class NonFiniteGuard:
         types = {buffer.dtype for buffer in model.buffers()}
         self._groups = [[b for b in model.buffers() if b.dtype == one] for one in types]
         self.skip = torch.zeros((), device=device)  # the type that fused optimizers expect of found_inf
-        self._can_look = device.type == "cpu"  # reading a number waits for nothing there
+        self.can_look = device.type == "cpu"
         self._copies = self._copy_buffers()
-        self._seen: list[_CheckedStep] = []
+        # Of the last step before which all were finite: its number, counted from 0, the terms of its loss, and
+        # the norms of its gradients.
+        self._step = torch.full((), -1, dtype=torch.int64, device=device)
+        self._terms: dict[str, Tensor] = {}
+        self._values = self._norms = torch.empty(0, device=device)  # `_terms` are parts of the former
         self._names: list[str] = []
-        self._steps = 0
 
     def before_forward(self) -> None:
         """Copy the buffers for `restore`, unless a step has failed already."""
-        if self._can_look:
+        if self.can_look:
             if self.skip.item() == 0:
                 self._copies = self._copy_buffers()
             return
         # On joined buffers: a launch for each buffer of a deep network would cost more than all other checks.
         failed = self.skip > 0
-        pairs = zip(self._copies, self._copy_buffers(), strict=True)
-        self._copies = [torch.where(failed, copy, now) for copy, now in pairs]
+        for kept, now in zip(self._copies, self._copy_buffers(), strict=True):
+            torch.where(failed, kept, now, out=kept)
 
     def check(self, terms: dict[str, Tensor], gradients: dict[str, Tensor]) -> None:
         """Set `skip` if the loss or the gradients of a step are not finite.
@@ -89,28 +77,35 @@ class NonFiniteGuard:
             gradients: of all trained weights, by name; the same names in every step.
         """
         self._names = list(gradients)
-        norms = _norms(list(gradients.values()))
+        norms = _norms(list(gradients.values()), can_look=self.can_look)
         # In single precision, as clipping sums squares: gradients beyond its range end the run too.
         square = norms.square().sum().float()
-        if self._can_look:
+        if self.can_look:
             if self.skip.item() == 0:
-                self._seen.clear()
-            if not (math.isfinite(terms["loss"]) and math.isfinite(square)):
-                self.skip = torch.ones_like(self.skip)
-        else:
-            finite = torch.isfinite(terms["loss"]) & torch.isfinite(square)
-            self.skip = torch.maximum(self.skip, (~finite).to(self.skip.dtype))
-        self._seen.append(_CheckedStep(self._steps, terms, norms, self.skip))
-        self._steps += 1
+                self._step += 1
+                self._terms, self._norms = terms, norms
+                if not (math.isfinite(terms["loss"]) and math.isfinite(square)):
+                    self.skip.fill_(1.0)
+            return
+        # Without the counts, which are always finite and of another type.
+        floats = {name: term for name, term in terms.items() if term.is_floating_point()}
+        values = torch.stack(list(floats.values()))
+        if self._terms.keys() != floats.keys():  # in the first step, and in the first one of another method
+            self._values, self._norms = torch.zeros_like(values), torch.zeros_like(norms)
+            self._terms = dict(zip(floats, self._values, strict=True))
+        all_finite = self.skip == 0
+        self._step.add_(all_finite)
+        torch.where(all_finite, values, self._values, out=self._values)
+        torch.where(all_finite, norms, self._norms, out=self._norms)
+        # 0, or NaN if one of both is not finite; NaN counts as true.
+        self.skip.logical_or_((terms["loss"] * 0).add_(square, alpha=0))
 
     def failed(self) -> Failure | None:
         """Return the first step that was not finite, or None, after waiting for the device."""
         if self.skip.item() == 0:
-            self._seen.clear()
             return None
-        first = next(step for step in self._seen if step.skip.item() > 0)
-        terms = {name: float(value) for name, value in first.terms.items()}
-        return Failure(first.step, self._describe_cause(terms, first.norms.tolist()), terms)
+        terms = {name: float(value) for name, value in self._terms.items()}
+        return Failure(int(self._step), self._describe_cause(terms, self._norms.tolist()), terms)
 
     def _describe_cause(self, terms: dict[str, float], norms: list[float]) -> str:
         """Name what was not finite first: a bad term spoils the loss, and a bad loss the gradients.
@@ -145,9 +140,9 @@ class NonFiniteGuard:
         return [torch.cat([b.detach().reshape(-1) for b in group]) for group in self._groups]
 
 
-def _norms(gradients: list[Tensor]) -> Tensor:
+def _norms(gradients: list[Tensor], *, can_look: bool) -> Tensor:
     """Return (len(gradients),) 2-norms in double precision; a norm is finite if all its elements are."""
-    if gradients[0].device.type != "cpu":
+    if not can_look:
         return torch.stack(torch._foreach_norm(gradients, 2, dtype=torch.float64))
     # On a CPU double precision takes many times as long, so it is used only after an overflow.
     norms = torch.stack(torch._foreach_norm(gradients))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +17,8 @@ from mptctl.training.optimizer.parameter_groups import parameter_groups
 def build_optimizer(recipe: OptimRecipe, model: nn.Module, arch: str) -> torch.optim.Optimizer:
     """Make the optimizer of a model's trained weights.
 
-    It is fused, because a fused optimizer can skip an update by a flag on the device (`found_inf`).
+    It is fused, because a fused optimizer can skip an update by a flag on the device (`found_inf`). On a GPU
+    its steps can be captured in a graph: learning rates are tensors there.
 
     Args:
         recipe: the optimizer's name and settings.
@@ -27,26 +29,63 @@ def build_optimizer(recipe: OptimRecipe, model: nn.Module, arch: str) -> torch.o
         UsageError: ``optim.layer_decay`` is set, and the order of the network's layers is not known.
     """
     parameters = parameter_groups(recipe, model, arch)
-    if recipe.name == "adamw":
-        return torch.optim.AdamW(
-            parameters, lr=recipe.scaled_lr, weight_decay=recipe.weight_decay, fused=True
+    optimizer: torch.optim.Optimizer
+    if recipe.name == "sgd":
+        optimizer = torch.optim.SGD(
+            parameters,
+            lr=recipe.scaled_lr,
+            momentum=recipe.momentum,
+            weight_decay=recipe.weight_decay,
+            nesterov=recipe.nesterov,
+            fused=True,
         )
-    if recipe.name == "adam":
-        return torch.optim.Adam(parameters, lr=recipe.scaled_lr, weight_decay=recipe.weight_decay, fused=True)
-    return torch.optim.SGD(
-        parameters,
-        lr=recipe.scaled_lr,
-        momentum=recipe.momentum,
-        weight_decay=recipe.weight_decay,
-        nesterov=recipe.nesterov,
-        fused=True,
-    )
+    else:
+        kind = torch.optim.AdamW if recipe.name == "adamw" else torch.optim.Adam
+        optimizer = kind(parameters, lr=recipe.scaled_lr, weight_decay=recipe.weight_decay, fused=True)
+    device = next(model.parameters()).device
+    if device.type != "cpu":
+        keep_rates_on(device, optimizer)
+    return optimizer
+
+
+def keep_rates_on(device: torch.device, optimizer: torch.optim.Optimizer) -> None:
+    """Keep learning rates as tensors on a device, so that a captured step reads the rate of its replay."""
+    for group in optimizer.param_groups:
+        group["lr"] = torch.full((), group["lr"], dtype=torch.float32, device=device)
+
+
+@contextlib.contextmanager
+def capturable(optimizer: torch.optim.Optimizer) -> Iterator[None]:
+    """Let Adam's step be captured in the block; fused, it computes the same, but warns of the flag outside."""
+    groups = [group for group in optimizer.param_groups if "capturable" in group]
+    for group in groups:
+        group["capturable"] = True
+    try:
+        yield
+    finally:
+        for group in groups:
+            group["capturable"] = False
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
     """Set each group's learning rate to ``lr`` times the group's own factor."""
     for group in optimizer.param_groups:
-        group["lr"] = lr * group.get("lr_scale", 1.0)
+        rate = lr * group.get("lr_scale", 1.0)
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """Load what a checkpoint holds of an optimizer, but for learning rates: each step sets them anew.
+
+    The checkpoint may be of another device, where rates are of another kind.
+    """
+    rates = [group["lr"] for group in optimizer.param_groups]
+    optimizer.load_state_dict(state)
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
 
 
 @contextlib.contextmanager

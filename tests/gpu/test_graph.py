@@ -1,0 +1,192 @@
+"""The step as a CUDA graph: twenty steps from a graph leave the bits of twenty eager ones, also after a kill.
+
+With algorithms that repeat themselves, so that no bit may differ. In a rehearsal the steps are recorded on a tape.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from mpt_kernels import arrivals
+from mptctl.data.split import Split
+from mptctl.errors import UsageError
+from mptctl.machine.device import choose_device
+from mptctl.models.run_folder import RunDir
+from mptctl.recipe import Recipe, load_recipe
+from mptctl.training.graphed import WARM_STEPS, CudaRecorder, GraphedStep
+from mptctl.training.step import train_step
+from mptctl.training.torch_settings import torch_settings
+from mptctl.training.train import train
+from tests.common import Log, assert_same_run, digits_with_teachers, short_recipe
+from tests.gpu.card import DEVICE, REHEARSED, needs_card, skip_without_card
+from tests.gpu.test_training import SAME_BITS, _train_until_killed, request_of
+from tests.graphed_steps import STEPS, TakeStep, make_batches, make_student, revive, take_steps, unequal
+from tests.tape import TapeRecorder
+
+skip_without_card()
+pytestmark = pytest.mark.gpu
+
+ALL = ("optim.ema=0.9", "optim.name=adamw", "optim.clip_grad_norm=1.0", "optim.accumulate=2")
+CASES = {
+    "no-treatment": ("no-treatment", ()),
+    "mpt-kl, moving k": ("mpt-kl", ("method.k_schedule=linear-to-zero",)),
+    "mpt-lm, all": ("mpt-lm", ALL),
+    "mpt-lm, mixed": ("mpt-lm", ("data.mixup=1",)),
+    "mpt-kl, bf16": ("mpt-kl", ("runtime.precision=bf16", "runtime.teacher_precision=bf16")),
+    "elodi-topk, begins late": ("elodi-topk", ("method.elodi_start_epoch=1", "optim.name=adam")),
+}
+BIT_EQUAL = (f"runtime.device={DEVICE}", "runtime.deterministic=true", "optim.batch_size=32", "optim.lr=0.05")
+
+
+def recipe_of(case: str) -> Recipe:
+    method, keys = CASES[case]
+    return short_recipe(*BIT_EQUAL, *keys, method=method)
+
+
+def resnet18() -> Recipe:
+    """At 32 pixels, with the stem that has no pooling, whose backward pass may sum in any order."""
+    keys = ("model.stem=small", "optim.clip_grad_norm=1.0", *BIT_EQUAL)
+    return load_recipe("cifar100", keys, {"method.name": "mpt-kl"})
+
+
+@pytest.fixture(autouse=True)
+def same_bits() -> Iterator[None]:
+    choose_device(str(DEVICE))
+    with torch_settings(recipe_of("no-treatment"), DEVICE):
+        yield
+
+
+def graphed(inside: bool = True) -> GraphedStep:
+    return GraphedStep(TapeRecorder() if REHEARSED else CudaRecorder(DEVICE), teachers_inside=inside)
+
+
+def compare(recipe: Recipe, inside: bool = True) -> None:
+    batches = make_batches(recipe, DEVICE)
+    eager, student, step = make_student(recipe, DEVICE), make_student(recipe, DEVICE), graphed(inside)
+    wanted = take_steps(eager, recipe, batches, range(STEPS), train_step)
+    found = take_steps(student, recipe, batches, range(STEPS), step)
+    step.close()
+    assert unequal(student, eager) == []
+    assert [{name: float(term) for name, term in terms.items()} for terms in found] == [
+        {name: float(term) for name, term in terms.items()} for terms in wanted
+    ]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_steps_from_a_graph_leave_the_bits_of_eager_ones(case: str) -> None:
+    compare(recipe_of(case))
+
+
+@needs_card
+def test_so_do_those_of_a_resnet18() -> None:
+    compare(resnet18())
+
+
+def test_logits_from_outside_of_the_graph_give_the_same_bits() -> None:
+    compare(recipe_of("mpt-kl, moving k"), inside=False)
+
+
+def test_steps_after_a_checkpoint_are_those_of_a_run_without_one() -> None:
+    recipe = recipe_of("mpt-lm, all")
+    batches, eager = make_batches(recipe, DEVICE), make_student(recipe, DEVICE)
+    take_steps(eager, recipe, batches, range(STEPS), train_step)
+    student, first, second = make_student(recipe, DEVICE), graphed(), graphed()
+    take_steps(student, recipe, batches, range(9), first)
+    first.close()
+    student = revive(student, recipe, DEVICE)
+    take_steps(student, recipe, batches, range(9, STEPS), second)
+    second.close()
+    assert unequal(student, eager) == []
+
+
+@pytest.mark.parametrize("case", ["mpt-kl, moving k", "mpt-lm, all"])
+def test_a_step_that_is_not_finite_stops_all_weights(case: str) -> None:
+    recipe = recipe_of(case)
+    batches = make_batches(recipe, DEVICE, bad=9)
+    students = make_student(recipe, DEVICE), make_student(recipe, DEVICE)
+    steps: tuple[TakeStep, TakeStep] = train_step, graphed()
+    for student, step in zip(students, steps, strict=True):
+        take_steps(student, recipe, batches, range(9), step)
+        before = [p.detach().clone() for p in student.model.parameters()]
+        take_steps(student, recipe, batches, range(9, STEPS), step)
+        assert all(torch.equal(p, q) for p, q in zip(student.model.parameters(), before, strict=True))
+    eager, replayed = (student.guard.failed() for student in students)
+    assert replayed is not None
+    assert (replayed.step, str(replayed)) == (9, str(eager))
+    for student in students:
+        student.guard.restore()
+    assert unequal(*students) == []
+
+
+@needs_card
+def test_dropped_graphs_give_their_counters_back() -> None:
+    recipe = recipe_of("mpt-kl, moving k")
+    batches, student = make_batches(recipe, DEVICE), make_student(recipe, DEVICE)
+    take_steps(student, recipe, batches, range(2), train_step)
+    free = []
+    for _ in range(3):
+        step = graphed()
+        take_steps(student, recipe, batches, range(WARM_STEPS + 2), step)
+        step.close()
+        free.append(len(next(iter(arrivals._POOLS.values())).free))
+    # The stream of each recorder keeps one for good; a graph none.
+    assert [a - b for a, b in itertools.pairwise(free)] in ([0, 0], [0, 1], [1, 0], [1, 1])
+
+
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory: pytest.TempPathFactory) -> Split:
+    """Embedded digits with an old model and a reference, of an epoch each on the CPU."""
+    return digits_with_teachers(tmp_path_factory.mktemp("taught") / "runs", val_fraction=0.1, epochs=1)
+
+
+@needs_card
+def test_a_killed_run_resumes_with_the_bits_of_a_run_without_a_graph(taught: Split, tmp_path: Path) -> None:
+    keys = (*SAME_BITS, "optim.ema=0.9", "method.k_schedule=linear-to-zero")
+    eager = short_recipe(*keys, method="mpt-kl")
+    recipe = short_recipe(*keys, "runtime.graph=true", method="mpt-kl")
+    train(request_of(taught, tmp_path / "eager", eager), Log())
+    train(request_of(taught, tmp_path / "whole", recipe), Log())
+    assert_same_run(RunDir(tmp_path / "whole"), RunDir(tmp_path / "eager"))
+    # A process of its own, and no fork: CUDA does not survive one.
+    killed = multiprocessing.get_context("spawn").Process(
+        target=_train_until_killed, args=(request_of(taught, tmp_path / "killed", recipe),)
+    )
+    killed.start()
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL
+    resumed = train(request_of(taught, tmp_path / "killed", recipe, resume=True), Log())
+    assert resumed.trained == 24 - 15
+    assert_same_run(RunDir(tmp_path / "killed"), RunDir(tmp_path / "eager"))
+
+
+class _Looks(nn.Module):
+    """Has the host look at a number in each forward pass, which no graph can hold."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.model(images)
+        return logits * logits.new_ones(()).item()
+
+
+# The last test: after a capture that has failed, torch keeps memory back.
+@needs_card
+def test_what_cannot_be_captured_is_said_in_one_line() -> None:
+    recipe = recipe_of("no-treatment")
+    batches, student = make_batches(recipe, DEVICE), make_student(recipe, DEVICE)
+    object.__setattr__(student, "wrapped", _Looks(student.model))
+    stream = torch.cuda.current_stream()
+    with pytest.raises(UsageError, match=r"^runtime.graph: a step of this run cannot be captured") as caught:
+        take_steps(student, recipe, batches, range(STEPS), graphed())
+    assert "\n" not in str(caught.value)
+    assert torch.cuda.current_stream() == stream

@@ -1,0 +1,203 @@
+"""The step as a graph, without a GPU: what it would freeze is found, and a tape of a step trains as eager steps do."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from mptctl.data.split import Split
+from mptctl.errors import UsageError
+from mptctl.recipe import Recipe, load_recipe
+from mptctl.training.distributed import ProcessGroup
+from mptctl.training.graphed import WARM_STEPS, GraphedStep
+from mptctl.training.optimizer.optim import set_learning_rate
+from mptctl.training.plan import plan_run
+from mptctl.training.request import RunRequest
+from mptctl.training.run import Student
+from mptctl.training.step import begin_step, compute_step, train_step
+from tests.common import CPU, short_recipe
+from tests.graphed_steps import (
+    SMALL,
+    STEPS,
+    TakeStep,
+    make_batches,
+    make_student,
+    rate,
+    revive,
+    take_steps,
+    unequal,
+)
+from tests.imagined_gpu import GPU, imagined_gpu
+from tests.tape import Tape, TapeRecorder, differences
+
+ALL = ("optim.ema=0.9", "optim.name=adamw", "optim.clip_grad_norm=1.0", "optim.accumulate=2")
+LATE = ("method.elodi_start_epoch=1", "optim.name=adam")
+MOVING_K = "method.k_schedule=linear-to-zero"
+CASES = {
+    "plain": ("no-treatment", ()),
+    "moving k": ("mpt-kl", (MOVING_K,)),
+    "average, clipping, accumulation, adamw": ("mpt-kl", (*ALL, MOVING_K)),
+    "average, clipping, accumulation, sgd": ("mpt-lm", (*ALL, "optim.name=sgd")),
+    "mixed": ("mpt-lm", ("data.mixup=1",)),
+    "another method halfway": ("elodi-topk", LATE),
+}
+
+
+def recipe_of(case: str, *more: str) -> Recipe:
+    method, keys = CASES[case]
+    return short_recipe("optim.batch_size=12", "optim.lr=0.05", *keys, *more, method=method)
+
+
+def record_two_steps(
+    student: Student, recipe: Recipe, device: torch.device, *, freeze_k: bool = False
+) -> tuple[Tape, Tape]:
+    """A step with one rate, k and batch, and one with others, which lie in the same memory."""
+    batches = make_batches(recipe, device)
+    train_step(student, batches[0], 0.1, 12)
+    static, tapes = batches[1], []
+    k = torch.zeros((), device=device)
+    for step in (1, 2):
+        k.fill_(step)
+        settings = student.method.settings._replace(k=float(step) if freeze_k else k)
+        student = replace(student, method=replace(student.method, settings=settings))
+        static.images.copy_(batches[step].images)
+        static.labels.copy_(batches[step].labels)
+        begin_step(student, rate(recipe, step))
+        with Tape() as tape:
+            compute_step(student, static.split_into(student.accumulate), 12)
+        tapes.append(tape)
+    return tapes[0], tapes[1]
+
+
+@pytest.mark.parametrize("device", [CPU, GPU], ids=["cpu", "imagined"])
+@pytest.mark.parametrize("case", [case for case in CASES if case != "mixed"])
+def test_a_graph_would_freeze_nothing(case: str, device: torch.device) -> None:
+    with imagined_gpu() if device == GPU else torch.enable_grad():
+        recipe = recipe_of(case, "method.elodi_start_epoch=0")
+        one, other = record_two_steps(make_student(recipe, device), recipe, device)
+    assert len(one.ops) > 50
+    assert differences(one, other) == []
+
+
+def freeze_rate(student: Student) -> None:
+    for group in student.optimizer.param_groups:
+        group["lr"] = 0.1
+
+
+def test_a_frozen_rate_is_found() -> None:
+    recipe = recipe_of("moving k")
+    student = make_student(recipe, CPU)
+    freeze_rate(student)
+    said = differences(*record_two_steps(student, recipe, CPU))
+    assert any(re.search(r"_fused_sgd_.*0\.0497.* is 0\.048", line) for line in said), said
+
+
+def test_a_frozen_k_is_found() -> None:
+    recipe = recipe_of("moving k")
+    said = differences(*record_two_steps(make_student(recipe, CPU), recipe, CPU, freeze_k=True))
+    assert any(re.search(r"full.*: 1\.0 is 2\.0", line) for line in said), said
+
+
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("case", CASES)
+def test_twenty_steps_from_a_tape_are_twenty_eager_ones(case: str, inside: bool) -> None:
+    recipe = recipe_of(case)
+    eager, batches = make_student(recipe, CPU), make_batches(recipe, CPU)
+    wanted = take_steps(eager, recipe, batches, range(STEPS), train_step)
+    recorder, student = TapeRecorder(), make_student(recipe, CPU)
+    step = GraphedStep(recorder, teachers_inside=inside)
+    found = take_steps(student, recipe, batches, range(STEPS), step)
+    assert unequal(student, eager) == []
+    assert found == wanted
+    changes = case == "another method halfway"
+    assert recorder.recorded == 1 + changes
+    assert recorder.taken == WARM_STEPS * (1 + changes) + 1  # and the small batch
+    step.close()
+
+
+def test_a_small_batch_now_and_then_does_not_replace_the_recording() -> None:
+    recipe = recipe_of("plain")
+    batches, recorder, student = make_batches(recipe, CPU), TapeRecorder(), make_student(recipe, CPU)
+    for step in range(4, STEPS, 3):
+        batches[step] = batches[SMALL]
+    take_steps(student, recipe, batches, range(STEPS), GraphedStep(recorder, teachers_inside=True))
+    assert (recorder.recorded, recorder.taken) == (1, WARM_STEPS + len(range(4, STEPS, 3)))
+
+
+def test_a_run_that_goes_on_from_a_checkpoint_takes_the_same_steps() -> None:
+    recipe = recipe_of("average, clipping, accumulation, adamw")
+    eager, batches = make_student(recipe, CPU), make_batches(recipe, CPU)
+    take_steps(eager, recipe, batches, range(STEPS), train_step)
+    student = make_student(recipe, CPU)
+    take_steps(student, recipe, batches, range(9), GraphedStep(TapeRecorder(), teachers_inside=True))
+    student = revive(student, recipe, CPU)
+    recorder = TapeRecorder()
+    take_steps(student, recipe, batches, range(9, STEPS), GraphedStep(recorder, teachers_inside=True))
+    assert (recorder.recorded, recorder.taken) == (1, WARM_STEPS + 1)
+    assert unequal(student, eager) == []
+
+
+@pytest.mark.parametrize("case", ["moving k", "average, clipping, accumulation, adamw"])
+def test_no_weight_moves_from_a_step_on_that_is_not_finite(case: str) -> None:
+    recipe = recipe_of(case)
+    batches = make_batches(recipe, CPU, bad=9)
+    students = make_student(recipe, CPU), make_student(recipe, CPU)
+    steps: tuple[TakeStep, TakeStep] = train_step, GraphedStep(TapeRecorder(), teachers_inside=True)
+    for student, step in zip(students, steps, strict=True):
+        take_steps(student, recipe, batches, range(9), step)
+        before = [p.detach().clone() for p in student.model.parameters()]
+        take_steps(student, recipe, batches, range(9, STEPS), step)
+        assert all(torch.equal(p, q) for p, q in zip(student.model.parameters(), before, strict=True))
+    eager, taped = (student.guard.failed() for student in students)
+    assert taped is not None
+    assert str(taped) == str(eager)
+    assert taped.step == 9
+    for student in students:
+        student.guard.restore()
+    assert unequal(*students) == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("runtime.compile=true", "cannot hold a compiled student; set it or runtime.compile to false"),
+        (
+            "model.dropblock=0.1",
+            "would keep the rate of DropBlock, which rises step by step; set it to false",
+        ),
+    ],
+)
+def test_what_no_graph_can_hold_is_refused_with_the_recipe(keys: str, said: str) -> None:
+    with pytest.raises(UsageError, match=f"runtime.graph: {said}"):
+        load_recipe("digits", ("runtime.graph=true", keys), {})
+
+
+def test_a_run_without_a_gpu_or_with_several_workers_is_refused_a_graph(
+    digits: Split, tmp_path: Path
+) -> None:
+    request = RunRequest(short_recipe("runtime.graph=true"), digits, tmp_path / "run")
+    with pytest.raises(
+        UsageError, match=r"^runtime.graph: captures steps on a GPU, and this run computes on the cpu"
+    ):
+        plan_run(request, CPU)
+    with pytest.raises(
+        UsageError, match=r"^runtime.graph: takes one worker, and this run has 2; set it to false$"
+    ):
+        plan_run(request, torch.device("cuda", 0), ProcessGroup(0, 2))
+
+
+def test_a_tape_with_a_frozen_rate_trains_otherwise() -> None:
+    recipe = recipe_of("plain")
+    batches = make_batches(recipe, CPU)
+    ended = []
+    for step in (train_step, GraphedStep(TapeRecorder(), teachers_inside=True)):
+        student = make_student(recipe, CPU)
+        freeze_rate(student)
+        set_learning_rate(student.optimizer, 0.1)
+        take_steps(student, recipe, batches, range(STEPS), step)
+        ended.append(student)
+    assert unequal(*ended)
