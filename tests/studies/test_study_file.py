@@ -8,7 +8,7 @@ import pytest
 
 from mptctl.errors import UsageError
 from mptctl.names import METHOD_NAMES
-from mptctl.recipe import preset_names
+from mptctl.recipe import load_recipe, preset_names
 from mptctl.studies.quickstart import STUDY
 from mptctl.studies.study_file import load_study, study_names
 from mptctl.studies.study_plan import plan_study
@@ -186,6 +186,21 @@ def test_old_models_differ_in_what_is_set_for_them_alone(tmp_path: Path) -> None
         "old-ls": "ls",
     }
     assert {study.new.criterion.name, study.updates["mpt-kl"].criterion.name} == {"ce"}
+
+
+def test_kept_results_are_runs_of_the_studies_as_they_are_now() -> None:
+    compared = 0
+    for name in set(study_names()) & {path.name for path in (ROOT / "results").iterdir()}:
+        study = load_study(name)
+        for run in plan_study(study, study.file.seeds):
+            kept = ROOT / "results" / name / run.key / "recipe.yaml"
+            if kept.is_file():
+                recipe = load_recipe(str(kept), of_run=True)
+                assert (recipe.optim, recipe.method) == (run.recipe.optim, run.recipe.method), run.key
+                assert (recipe.model, recipe.criterion) == (run.recipe.model, run.recipe.criterion), run.key
+                assert recipe.runtime.seed == run.recipe.runtime.seed, run.key
+                compared += 1
+    assert compared > 200
 
 
 def test_an_unknown_study_is_refused_with_the_nearest_name() -> None:
