@@ -31,10 +31,10 @@ def test_settings_part_rows_and_names_part_runs_of_one_setting(tmp_path: Path) -
 def test_a_plain_update_from_the_old_weights_is_named_so(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     label = made_seed(tmp_path / "a", 1, {"no-treatment": 2.0, "mpt-kl": 2.0})["old"].test.label
-    warm = {"method.init": "old"}
+    warm: dict[str, object] = {"method.init": "old"}
     for folder in ("b/no-treatment", "a/plain-old"):
         part = random_part(rng, label, 2.5)
-        epochs = {"optim.epochs": 7} if folder.startswith("a") else {}
+        epochs: dict[str, object] = {"optim.epochs": 7} if folder.startswith("a") else {}
         made_run(
             tmp_path / folder, "no-treatment", 1, part, part, settings=warm | epochs, digest=folder,
             old_digest="old-1",
