@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.studies.made_runs import CLASSES, NUM_OLD, made_run, random_part
+from tests.studies.made_runs import CLASSES, NUM_OLD, made_part, made_run, random_part
 from tools.recommended_update import CANDIDATES, DATA_SETS, Flips, add_up, main, recommend
 
 COST = np.array([1.0, 1.0, *[2.67] * 7])
@@ -55,9 +55,11 @@ def test_seeds_without_a_row_do_not_count_and_k_is_chosen_on_validation(
                 if (seed, name) == (3, "pct-kl-200-old"):
                     continue
                 method = "mpt-kl" if candidate.startswith("mpt") else "no-treatment"
-                # With k = 4 the fewest flips and too many errors: as if every sample were of an old class.
-                strength = 0.1 if name.endswith("k4") else 3.0
-                part = random_part(rng, label, strength)
+                # With k = 4 only old classes are predicted: the fewest flips, and too many errors.
+                logits = rng.normal(size=(len(label), CLASSES))
+                logits[np.arange(len(label)), label] += 4.0
+                logits[:, NUM_OLD:] -= 20.0 if name.endswith("k4") else 0.0
+                part = made_part(label, logits)
                 settings = {"method.naive_weight": float(names_of_all.index(name))}
                 made_run(root / name, method, seed, part, part, refs=method == "mpt-kl", settings=settings)
     monkeypatch.setattr("sys.argv", ["recommended_update", str(tmp_path)])
