@@ -188,6 +188,7 @@ def test_old_models_differ_in_what_is_set_for_them_alone(tmp_path: Path) -> None
     assert {study.new.criterion.name, study.updates["mpt-kl"].criterion.name} == {"ce"}
 
 
+@pytest.mark.nightly  # it reads two hundred recipes
 def test_kept_results_are_runs_of_the_studies_as_they_are_now() -> None:
     compared = 0
     for name in set(study_names()) & {path.name for path in (ROOT / "results").iterdir()}:
