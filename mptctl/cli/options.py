@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mptctl.errors import UsageError
-from mptctl.names import TrackerName
+from mptctl.names import Init, TrackerName
 
 # The panel of help on where trainings run.
 WHERE = "Where it runs"
@@ -152,6 +152,13 @@ PrintRecipe = Annotated[
     bool, typer.Option("--print-recipe", help="Print the complete recipe as YAML and end.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+InitWeights = Annotated[
+    Init | None,
+    typer.Option(
+        "--init",
+        help="Begin with fresh weights, the old model's, or the reference's. (default: the recipe's)",
+    ),
+]
 CacheTeachers = Annotated[
     bool, typer.Option("--cache-teachers", help="Keep teacher logits on disk and share them between runs.")
 ]

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from mptctl.cli import options as opt
 from mptctl.cli.flag_records import with_flags
 from mptctl.cli.training_flags import TrainingFlags, UpdateFlags, prints_run
 from mptctl.names import METHOD_NAMES
@@ -29,21 +30,24 @@ def train_baseline(
             "mpt-nodistill. (default: the recipe's)",
         ),
     ] = None,
+    init: opt.InitWeights = None,
     *,
     update: UpdateFlags,
     flags: TrainingFlags,
 ) -> None:
     """Train the update with a rival method, or plainly.
 
-    Writes the run folder METHOD. ELODI needs an ensemble of references: give `--ref` the folder of its
-    members, or repeat it.
+    Writes the run folder METHOD. With `--init old` it begins with the old model's weights. ELODI needs an
+    ensemble of references: give `--ref` the folder of its members, or repeat it.
 
     Examples:
 
         mptctl train-baseline no-treatment
 
+        mptctl train-baseline no-treatment --init old --name plain-from-old
+
         mptctl train-baseline elodi --ref ensemble --cache-teachers
     """
     from mptctl.cli.runners.train import train_rival
 
-    train_rival(flags, update, method, k)
+    train_rival(flags, update, method, k, init)

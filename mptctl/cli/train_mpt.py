@@ -9,7 +9,7 @@ import typer
 from mptctl.cli import options as opt
 from mptctl.cli.flag_records import with_flags
 from mptctl.cli.training_flags import TrainingFlags, UpdateFlags, prints_run
-from mptctl.names import Distance, Init
+from mptctl.names import Distance
 
 
 @prints_run
@@ -37,13 +37,7 @@ def train_mpt(
         bool,
         typer.Option("--no-ref", help="Distil from the old model alone; no reference is trained before."),
     ] = False,
-    init: Annotated[
-        Init | None,
-        typer.Option(
-            "--init",
-            help="Begin with fresh weights, the old model's, or the reference's. (default: the recipe's)",
-        ),
-    ] = None,
+    init: opt.InitWeights = None,
     noise_floor: opt.NoiseFloor = None,
     *,
     update: UpdateFlags,

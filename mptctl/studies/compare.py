@@ -250,6 +250,7 @@ def _build_row(
     return ComparisonRow(
         name=group.name,
         method=group.method,
+        init=group.init,
         split=None if by == "old" else group.section,
         old=group.section if by == "old" else None,
         seeds=[update.run.recipe.runtime.seed for update in updates],

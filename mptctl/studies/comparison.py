@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from mptctl.files import Model
-from mptctl.names import Part
+from mptctl.names import Init, Part
 
 By = Literal["seed", "split", "old"]
 # The rates among which a best one is looked for; the less the better.
@@ -59,6 +59,7 @@ class ComparisonRow(Model):
 
     name: str = Field(description="of its runs where all have one name, else of the method")
     method: str = Field(description="of its recipe; or that the plain update was shifted")
+    init: Init = Field("fresh", description="the weights that it began with")
     split: str | None = Field(description="which split it is of, with --by split")
     old: str | None = Field(None, description="run of the old model that it is held against, with --by old")
     seeds: list[int] = Field(description="of its runs, in the order of all values")

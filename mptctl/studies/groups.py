@@ -9,12 +9,14 @@ from typing import NamedTuple
 from mptctl.data.split_file import SplitRequest
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.files.explained import nearest
-from mptctl.names import METHOD_NAMES
+from mptctl.names import METHOD_NAMES, Init
 from mptctl.studies.answers_file import RunAnswers, answers_digest, settings_of
 from mptctl.studies.comparison import By
 from mptctl.studies.updates import Update
 
 PLAIN = "no-treatment"
+# Names of weights to begin with, in names of rows.
+INIT_NAMES: dict[Init, str] = {"fresh": "fresh", "old": "old", "ref": "reference's"}
 
 
 class Group(NamedTuple):
@@ -35,7 +37,19 @@ class Group(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Tells whether this is plain training from fresh weights, in whose work costs are counted."""
-        return self.method == PLAIN and self.updates[0].run.recipe.method.init == "fresh"
+        return self.method == PLAIN and self.init == "fresh"
+
+    @property
+    def init(self) -> Init:
+        """The weights that the updates began with."""
+        return self.updates[0].run.recipe.method.init
+
+
+def name_of_training(method: str, init: Init) -> str:
+    """The name of a method that begins with given weights, such as ``plain from the old weights``."""
+    if init == "fresh":
+        return method
+    return f"{'plain' if method == PLAIN else method} from the {INIT_NAMES[init]} weights"
 
 
 def refuse_other_splits(updates: Sequence[Update]) -> None:
@@ -189,10 +203,11 @@ def _name_apart(groups: Sequence[Group]) -> list[Group]:
 
 
 def _name_of_row(updates: Sequence[Update]) -> str:
-    """The name that all runs share, or else the name of their method."""
-    name = updates[0].run.folder.name
+    """The name that all runs share, or else that of their training; it is never taken for a fresh plain one."""
+    name, method = updates[0].run.folder.name, updates[0].run.recipe.method
     all_have_it = all(update.run.folder.name == name for update in updates)
-    return name if all_have_it else updates[0].run.recipe.method.name
+    is_ambiguous = name == PLAIN and method.init != "fresh"
+    return name if all_have_it and not is_ambiguous else name_of_training(method.name, method.init)
 
 
 def _with_endings(titles: Sequence[str], endings: Sequence[str]) -> list[str]:

@@ -17,7 +17,7 @@ from mptctl.files.explained import explain, nearest
 from mptctl.files.model import Typed
 from mptctl.methods.rows import ROWS
 from mptctl.models.ownership import NOT_RUNS
-from mptctl.names import MethodName, Role
+from mptctl.names import Init, MethodName, Role
 from mptctl.recipe import Recipe, load_recipe
 from mptctl.recipe.reading import LIST_COMMAND, preset_folder, read_mapping
 from mptctl.studies.study_split import StudySplit
@@ -69,6 +69,10 @@ class UpdateRow(Typed):
 
     method: MethodName = Field(description="method")
     name: str = Field("", description="of its runs; default: the method's")
+    init: Init | None = Field(
+        None,
+        description="begin with fresh weights, the old model's, or the reference's; default: the recipe's",
+    )
     set: dict[str, Any] = Field({}, description="recipe keys and their values, such as method.k")
     ref: Literal["ref", "ensemble"] = Field("ref", description="the reference, where the method has one")
     old: str = Field("", description="the old model that it learns from, of several; default: the first")
@@ -311,6 +315,13 @@ def with_recipes(name: str, file: StudyFile, where: str, beside: Path = Path()) 
         except UsageError as error:
             raise UsageError(f"{where}: {part}: {error}") from error
 
+    def settings_of(update: UpdateRow) -> dict[str, Any]:
+        if update.init is None:
+            return update.set
+        if "method.init" in dict(_dotted(update.set)):
+            raise UsageError(f"{where}: {update.name}: set: method.init: stands there as init: too; keep one")
+        return update.set | {"method.init": update.init}
+
     plain, new = "no-treatment", file.new.recipe or file.recipe
     if file.old_models:
         old = {
@@ -325,7 +336,7 @@ def with_recipes(name: str, file: StudyFile, where: str, beside: Path = Path()) 
         old=old,
         new=read("new", new, plain, file.set, file.new.set),
         updates={
-            update.name: read(update.name, new, update.method, file.set, file.new.set, update.set)
+            update.name: read(update.name, new, update.method, file.set, file.new.set, settings_of(update))
             for update in file.updates
         },
     )

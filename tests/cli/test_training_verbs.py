@@ -255,6 +255,28 @@ def test_an_update_without_a_reference_may_begin_with_the_old_model(distance: st
     assert found["method"]["init"] == "old"
 
 
+@pytest.mark.parametrize("init", ["fresh", "old"])
+def test_a_plain_update_may_begin_with_the_old_model(init: str, recipe: Any) -> None:
+    assert recipe("train-baseline no-treatment", "--init", init)["method"]["init"] == init
+    assert recipe("train-baseline no-treatment", "--set", "method.init=old")["method"]["init"] == "old"
+    both = ("--set", "method.init=old", "--init", "fresh")
+    assert recipe("train-baseline no-treatment", *both)["method"]["init"] == "fresh"
+
+
+def test_a_plain_update_begins_with_the_reference_without_being_told_its_name(
+    mptctl: CommandLine, digits: Split
+) -> None:
+    root = ("--run-root", digits.run_root, "--set", "runtime.threads=1", "--device", "cpu")
+    update = ("train-baseline", "no-treatment", *root, "--init", "ref", "--set", "optim.epochs=0")
+    refused = mptctl(*update)
+    assert (refused.returncode, "train-ref" in refused.stderr) == (5, True)
+    assert mptctl("train-ref", *root, "--set", "optim.max_steps=1").returncode == 0
+    done = mptctl(*update)
+    assert done.returncode == 0, done.stderr
+    ref, new = (load_checkpoint(digits.run_root / run / "best.pt").model for run in ("ref", "no-treatment"))
+    assert all(torch.equal(tensor, new[key]) for key, tensor in ref.items())
+
+
 def test_an_update_without_a_reference_goes_on_without_a_flag(mptctl: CommandLine, digits: Split) -> None:
     root = ("--run-root", digits.run_root)
     keys = ("--set", "optim.max_steps=1", "--set", "runtime.threads=1", "--device", "cpu")

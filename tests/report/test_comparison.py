@@ -15,9 +15,10 @@ from pylatexenc.latex2text import LatexNodes2Text
 from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMacroNode, LatexWalker
 from rich.console import Console
 
-from mptctl.report.documents.comparison import conclusion, marks_sentence, spread_text
+from mptctl.report.documents.comparison import comparison_document, conclusion, marks_sentence, spread_text
 from mptctl.report.documents.comparison_files import render_csv, write_comparison
 from mptctl.report.figures.trade_off import LETTERS, draw_trade_off
+from mptctl.report.media.document import Cell, Table
 from mptctl.report.media.svg import shorten
 from mptctl.studies.compare import compare_runs, spread
 from mptctl.studies.comparison import BIAS_ROW, COLUMNS, Comparison, ComparisonRow, Spread
@@ -46,6 +47,26 @@ def printed(comparison: Comparison, terminal: bool = False) -> str:
     )
     print_comparison(comparison, console)
     return out.getvalue()
+
+
+def test_below_the_name_of_a_row_stand_its_method_and_the_weights_that_it_began_with(
+    comparison: Comparison,
+) -> None:
+    def named(row: ComparisonRow, name: str) -> ComparisonRow:
+        return row.model_copy(update={"name": name, "init": "old"})
+
+    by_method = {row.method: row for row in comparison.rows}
+    plain, kl = by_method["no-treatment"], by_method["mpt-kl"]
+    rows = [plain, named(plain, "longer"), named(plain, "plain from the old weights"), named(kl, "mpt-kl")]
+    table = comparison_document(comparison.model_copy(update={"rows": rows})).parts[0]
+    assert isinstance(table, Table)
+    cells = [cell for cell, *_ in table.rows if isinstance(cell, Cell)]
+    assert [(cell.text, cell.notes) for cell in cells] == [
+        ("no-treatment", ()),
+        ("longer", ("plain from the old weights",)),
+        ("plain from the old weights", ()),
+        ("mpt-kl", ("mpt-kl from the old weights",)),
+    ]
 
 
 def test_at_40_columns_rows_are_stacked_and_results_stand_before_the_meaning_of_marks(

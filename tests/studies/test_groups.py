@@ -28,6 +28,30 @@ def test_settings_part_rows_and_names_part_runs_of_one_setting(tmp_path: Path) -
     assert {each.method for each in comparison.rows[2:]} == {"mpt-kl"}
 
 
+def test_a_plain_update_from_the_old_weights_is_named_so(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    label = made_seed(tmp_path / "a", 1, {"no-treatment": 2.0, "mpt-kl": 2.0})["old"].test.label
+    warm: dict[str, object] = {"method.init": "old"}
+    for folder in ("b/no-treatment", "a/plain-old"):
+        part = random_part(rng, label, 2.5)
+        epochs: dict[str, object] = {"optim.epochs": 7} if folder.startswith("a") else {}
+        made_run(
+            tmp_path / folder, "no-treatment", 1, part, part, settings=warm | epochs, digest=folder,
+            old_digest="old-1",
+        )  # fmt: skip
+    part = random_part(rng, label, 2.5)
+    made_run(tmp_path / "a" / "kl-old", "mpt-kl", 1, part, part, refs=1, settings=warm)
+    made = compare_runs([tmp_path / "a", tmp_path / "b/no-treatment"], old=tmp_path / "a" / "old")
+    assert [(row.name, row.method, row.init) for row in made.rows] == [
+        ("no-treatment", "no-treatment", "fresh"),
+        (BIAS_ROW, BIAS_ROW, "fresh"),
+        ("plain from the old weights", "no-treatment", "old"),
+        ("plain-old", "no-treatment", "old"),
+        ("kl-old", "mpt-kl", "old"),
+        ("mpt-kl", "mpt-kl", "fresh"),
+    ]
+
+
 def test_rows_of_other_settings_have_other_names(tmp_path: Path) -> None:
     names_of_k = {1: {1.0: "k1", 2.0: "k2", 3.0: "k3"}, 2: {1.0: "k2", 2.0: "k1", 3.0: "k3"}}
     rng = np.random.default_rng(0)

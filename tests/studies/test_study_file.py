@@ -8,7 +8,7 @@ import pytest
 
 from mptctl.errors import UsageError
 from mptctl.names import METHOD_NAMES
-from mptctl.recipe import preset_names
+from mptctl.recipe import load_recipe, preset_names
 from mptctl.studies.quickstart import STUDY
 from mptctl.studies.study_file import load_study, study_names
 from mptctl.studies.study_plan import plan_study
@@ -108,6 +108,11 @@ def test_a_recipe_lies_beside_its_study(tmp_path: Path) -> None:
         (HEAD + "updates: [{name: wandb, method: mpt-kl}]", "'wandb' names no update"),
         (HEAD + "updates: [{name: mlflow-files, method: mpt-kl}]", "'mlflow-files' names no update"),
         (HEAD + "updates: [{name: split.json, method: mpt-kl}]", "'split.json' names no update"),
+        (HEAD + "updates: [{method: mpt-kl, init: new}]", "init"),
+        (
+            HEAD + "updates: [{method: mpt-kl, init: old, set: {method: {init: ref}}}]",
+            "mpt-kl: set: method.init: stands there as init: too",
+        ),
         (HEAD + "updates: [{method: elodi, ref: ensemble}]", "say ensemble: 8"),
         (HEAD + "updates: [elodi]\nensemble: 2", "no update has ref: ensemble"),
         (HEAD + "updates: [mpt-kl]\nseeds: [1, 1]", "seeds: 1"),
@@ -152,6 +157,28 @@ def test_what_is_not_valid_is_named(tmp_path: Path, text: str, message: str) -> 
         load_study(write(tmp_path, text))
 
 
+def test_an_update_begins_with_the_weights_that_its_row_names(tmp_path: Path) -> None:
+    text = HEAD + (
+        "updates:\n"
+        "  - {name: plain-old, method: no-treatment, init: old, set: {method.k: 2}}\n"
+        "  - {name: plain-ref, method: no-treatment, init: ref}\n"
+        "  - {name: set-old, method: pct-kl, set: {method.init: old}}\n"
+        "  - no-treatment\n"
+    )
+    study = load_study(write(tmp_path, text))
+    found = {name: (recipe.method.name, recipe.method.init) for name, recipe in study.updates.items()}
+    assert found == {
+        "plain-old": ("no-treatment", "old"),
+        "plain-ref": ("no-treatment", "ref"),
+        "set-old": ("pct-kl", "old"),
+        "no-treatment": ("no-treatment", "fresh"),
+    }
+    assert study.updates["plain-old"].method.k == 2
+    teachers = {run.name: run.teachers for run in plan_study(study, [1]) if run.is_update}
+    assert teachers["plain-old"] == ("1/old",)
+    assert teachers["plain-ref"] == ("1/old", "1/ref")
+
+
 def test_old_models_differ_in_what_is_set_for_them_alone(tmp_path: Path) -> None:
     study = load_study(write(tmp_path, HEAD + OLDS + "updates: [mpt-kl]\n"))
     assert {name: recipe.criterion.name for name, recipe in study.old.items()} == {
@@ -159,6 +186,22 @@ def test_old_models_differ_in_what_is_set_for_them_alone(tmp_path: Path) -> None
         "old-ls": "ls",
     }
     assert {study.new.criterion.name, study.updates["mpt-kl"].criterion.name} == {"ce"}
+
+
+@pytest.mark.nightly  # it reads two hundred recipes
+def test_kept_results_are_runs_of_the_studies_as_they_are_now() -> None:
+    compared = 0
+    for name in set(study_names()) & {path.name for path in (ROOT / "results").iterdir()}:
+        study = load_study(name)
+        for run in plan_study(study, study.file.seeds):
+            kept = ROOT / "results" / name / run.key / "recipe.yaml"
+            if kept.is_file():
+                recipe = load_recipe(str(kept), of_run=True)
+                assert (recipe.optim, recipe.method) == (run.recipe.optim, run.recipe.method), run.key
+                assert (recipe.model, recipe.criterion) == (run.recipe.model, run.recipe.criterion), run.key
+                assert recipe.runtime.seed == run.recipe.runtime.seed, run.key
+                compared += 1
+    assert compared > 200
 
 
 def test_an_unknown_study_is_refused_with_the_nearest_name() -> None:

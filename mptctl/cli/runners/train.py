@@ -214,17 +214,13 @@ def train_mpt_update(flags: TrainingFlags, update: UpdateFlags, variant: MptVari
         raise UsageError("--max-nfr and --k: the budget moves k; give one of them")
     budget = inputs.recipe.method.max_nfr if bias.max_nfr is None else bias.max_nfr
     refuse_without_budget(budget, bias.confidence)
-    values: dict[str, Any] = {
-        "method.max_nfr": bias.max_nfr,
-        "method.confidence": bias.confidence,
-        "method.init": variant.init,
-    }
+    values: dict[str, Any] = {"method.max_nfr": bias.max_nfr, "method.confidence": bias.confidence}
     keys = {key: value for key, value in values.items() if value is not None}
     _run_training(
         inputs,
         Training(
             name=method,
-            keys=method_keys(method, bias.k, update.cache_teachers) | keys,
+            keys=method_keys(method, bias.k, update.cache_teachers, variant.init) | keys,
             old=update.old,
             refs=refs,
             noise_floor=bias.noise_floor,
@@ -233,18 +229,21 @@ def train_mpt_update(flags: TrainingFlags, update: UpdateFlags, variant: MptVari
     )
 
 
-def train_rival(flags: TrainingFlags, update: UpdateFlags, method: str, k: float | None) -> None:
-    """Train the update with a rival method, or plainly; a k of None is the recipe's."""
+def train_rival(
+    flags: TrainingFlags, update: UpdateFlags, method: str, k: float | None, init: Init | None
+) -> None:
+    """Train the update with a rival method, or plainly; a k or an init of None is the recipe's."""
     inputs = read_inputs(flags, method, teachers=[update.old, *(update.ref or [])])
     row = ROWS[validate_method({"name": method}).name]
     if k is not None and not row.bias:
         raise UsageError(f"--k {k:g}: {method} has no k; leave it out, or use train-mpt or mpt-nodistill")
-    default_refs = [DEFAULT_REF] if Role.REF in row.teachers else []
+    begins_with_ref = (init or inputs.recipe.method.init) == "ref"
+    default_refs = [DEFAULT_REF] if Role.REF in row.teachers or begins_with_ref else []
     _run_training(
         inputs,
         Training(
             name=method,
-            keys=method_keys(method, k, update.cache_teachers),
+            keys=method_keys(method, k, update.cache_teachers, init),
             old=update.old,
             refs=update.ref or default_refs,
             needs_old=Role.OLD in row.teachers,
@@ -253,14 +252,12 @@ def train_rival(flags: TrainingFlags, update: UpdateFlags, method: str, k: float
     )
 
 
-def method_keys(method: str, k: float | None = None, cache_teachers: bool = False) -> dict[str, Any]:
-    """The recipe keys that commands for updates set: the method, and k and the cache if flags name them."""
-    keys: dict[str, Any] = {"method.name": method}
-    if k is not None:
-        keys["method.k"] = k
-    if cache_teachers:
-        keys["runtime.cache_teachers"] = True
-    return keys
+def method_keys(
+    method: str, k: float | None = None, cache_teachers: bool = False, init: Init | None = None
+) -> dict[str, Any]:
+    """The recipe keys that commands for updates set: the method, and k, cache and init if flags name them."""
+    given = {"method.k": k, "method.init": init, "runtime.cache_teachers": cache_teachers or None}
+    return {"method.name": method} | {key: value for key, value in given.items() if value is not None}
 
 
 def _run_training(inputs: Inputs, training: Training) -> None:

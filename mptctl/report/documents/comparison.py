@@ -29,6 +29,7 @@ from mptctl.studies.comparison import (
     Spread,
 )
 from mptctl.studies.comparison import Column as Rate
+from mptctl.studies.groups import name_of_training
 from mptctl.studies.updates import PART_NAMES
 
 # Titles of the columns of rates, which are in percent.
@@ -222,8 +223,9 @@ def spread_text(spread: Spread, digits: int = 2) -> str:
 
 
 def _row_notes(comparison: Comparison, row: ComparisonRow) -> tuple[str, ...]:
-    """The notes below a row's name: its method if it has another name, its seeds if other rows have more."""
-    row_notes = [] if row.name == row.method else [row.method]
+    """The notes below a row's name: its method and first weights if it has another name, fewer seeds."""
+    training = name_of_training(row.method, row.init)
+    row_notes = [] if row.name == training else [training]
     if len(row.seeds) < _most_seeds(comparison):
         row_notes.append(seeds_text(len(row.seeds)))
     return tuple(row_notes)

@@ -1,0 +1,266 @@
+"""Applies the rule of docs/research/old-weights.md: which update to recommend, from kept results of long trainings.
+
+    python -m tools.recommended_update RESULTS [--error-of mpt-kl]
+
+Prints, for each data set, the flips of each candidate at one error, then their sums, what is within noise (~), and the
+two recommendations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm, t
+
+from mptctl.evaluation.paired_bootstrap import LEVEL, redraw_rates
+from mptctl.studies.groups import Group, group_updates, row_of_name
+from mptctl.studies.post_hoc_bias import at_equal_error
+from mptctl.studies.updates import Update, find_updates
+
+FloatArray = NDArray[np.float64]
+# Candidates in the order of the protocol, with their training costs: 1, or that of MPT.
+COST_ONE = ("plain", "plain-old")
+AT_MPT_COST = (
+    "plain-longer",
+    "plain-longer-old",
+    "mpt-kl",
+    "mpt-kl-old",
+    "mpt-lm",
+    "pct-kl-longer-old",
+    "noref-longer-old",
+)
+CANDIDATES = (*COST_ONE, *AT_MPT_COST)
+# Costs within this share are one cost.
+MOST_COST, SAME_COST = 2.7, 0.02
+MOST_ERROR_ABOVE_PLAIN = 0.005
+# One seed says nothing of what another training would change.
+LEAST_SEEDS = 2
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """One study at convergence: its seeds, and each candidate's row; of two rows, validation chooses the k."""
+
+    study: str
+    seeds: tuple[int, ...]
+    rows: Mapping[str, tuple[str, ...]]
+
+
+def data_set(study: str, seeds: tuple[int, ...], *names: str) -> DataSet:
+    """A data set whose rows are named in the order of the candidates; several names of a row with commas between."""
+    return DataSet(study, seeds, {c: tuple(n.split(",")) for c, n in zip(CANDIDATES, names, strict=True)})
+
+
+DATA_SETS = (
+    data_set(
+        "convergence", (1, 2, 4, 5), "no-treatment", "no-treatment-old", "no-treatment-400", "no-treatment-400-old",
+        "mpt-kl", "mpt-kl-old", "mpt-lm", "pct-kl-300-old", "mpt-kl-noref-300",
+    ),
+    data_set(
+        "cifar10-small", (3, 4, 5), "no-treatment", "no-treatment-old", "no-treatment-267", "no-treatment-267-old",
+        "mpt-kl-k1.5", "mpt-kl-old", "mpt-lm-k1.5", "pct-kl-200-old", "mpt-kl-noref-200",
+    ),
+    data_set(
+        "finetune", (4, 5, 6), "no-treatment", "no-treatment-old", "no-treatment-53", "no-treatment-53-old",
+        "mpt-kl", "mpt-kl-old", "mpt-lm", "pct-kl-40-old", "mpt-kl-noref-40-old",
+    ),
+    data_set(
+        "tiny-imagenet-100-convergence", (1, 2), "no-treatment", "no-treatment-old", "no-treatment-267",
+        "no-treatment-267-old", "mpt-kl-k1.5,mpt-kl-k4", "mpt-kl-old-k1.5,mpt-kl-old-k4", "mpt-lm-k1.5,mpt-lm-k4",
+        "pct-kl-200-old", "mpt-kl-noref-200-k1.5,mpt-kl-noref-200-k4",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Flips:
+    """Flips of the candidates on one data set, shifted to one error.
+
+    Attributes:
+        study: name of the study.
+        by_seed: (R, S) flips of R candidates in S seeds.
+        draws: (R, D) mean flips over seeds in D draws of the paired bootstrap.
+        cost: (R,) training costs.
+        notes: on rows that could not be shifted so far.
+    """
+
+    study: str
+    by_seed: FloatArray
+    draws: FloatArray
+    cost: FloatArray
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over data sets: (R,) flips, differences to the fewest, their largest differences by noise, and costs."""
+
+    flips: FloatArray
+    above_fewest: FloatArray
+    noise: FloatArray
+    cost: FloatArray
+
+
+def whole_seeds(data: DataSet, root: Path) -> list[int]:
+    """The seeds of which every row is there."""
+    return [
+        seed
+        for seed in data.seeds
+        if all((root / data.study / str(seed) / name / "answers.npz").is_file() for name in _names(data))
+    ]
+
+
+def candidates_of(data: DataSet, root: Path, seeds: Sequence[int]) -> tuple[list[Group], FloatArray]:
+    """The row of each candidate, and its training cost; of rows with two k, the one that validation chooses."""
+    folders = [root / data.study / str(seed) / name for seed in seeds for name in _names(data)]
+    groups = group_updates(find_updates(folders, None).updates, "seed")
+    plain = _row(groups, data.rows["plain"][0])
+    chosen = [_choose_k([_row(groups, name) for name in data.rows[each]], plain) for each in CANDIDATES]
+    return chosen, np.array(
+        [_work(group, "own", "asked", "taught") / _work(plain, "own") for group in chosen]
+    )
+
+
+def _work(group: Group, *parts: str) -> float:
+    """Some parts of the counted work of a row, as a mean over seeds; see `RunWork`."""
+    return float(
+        np.mean([sum(getattr(each.run.head.work, part) for part in parts) for each in group.updates])
+    )
+
+
+def _names(data: DataSet) -> list[str]:
+    """The names of all rows."""
+    return [name for alternatives in data.rows.values() for name in alternatives]
+
+
+def _row(groups: Sequence[Group], name: str) -> Group:
+    found = row_of_name(groups, name)
+    assert found is not None, name
+    return found
+
+
+def val_error(group: Group) -> float:
+    """Validation error over all classes, as trained, as a mean over seeds."""
+    return float(np.mean([np.mean(~update.run.val.right()) for update in group.updates]))
+
+
+def _choose_k(rows: Sequence[Group], plain: Group) -> Group:
+    """Of rows that differ in k, the one with fewest validation flips at an error that is allowed; else the first."""
+    allowed = [row for row in rows if val_error(row) <= val_error(plain) + MOST_ERROR_ABOVE_PLAIN]
+    return min(allowed, key=_val_flips) if allowed else rows[0]
+
+
+def _val_flips(group: Group) -> int:
+    return sum(
+        int(
+            (update.old.val.right() & ~update.run.val.right())[
+                update.run.val.label < update.run.head.num_old
+            ].sum()
+        )
+        for update in group.updates
+    )
+
+
+def flips_at_one_error(data: DataSet, root: Path, seeds: Sequence[int], error_of: str | None) -> Flips:
+    """Shift the candidates of a data set to one validation error, and count their flips on the test part.
+
+    Args:
+        data: the data set.
+        root: folder of all results.
+        seeds: those to count.
+        error_of: the candidate whose error it is; None: the one that errs most on validation.
+    """
+    rows, cost = candidates_of(data, root, seeds)
+    target = max(rows, key=val_error) if error_of is None else rows[CANDIDATES.index(error_of)]
+    shifted = at_equal_error(rows, target.name)
+    by_seed = np.array(
+        [[update.counts.negative_flips for update in group.updates] for group in shifted.groups], float
+    )
+    draws = np.array([_mean_draws(group.updates) for group in shifted.groups])
+    return Flips(
+        data.study, by_seed, draws, cost, [f"at the validation error of {target.name}", *shifted.notes]
+    )
+
+
+def _mean_draws(updates: Sequence[Update]) -> FloatArray:
+    """(D,) flips of a row in each draw of the paired bootstrap, as a mean over its seeds."""
+    rates = redraw_rates([update.counted for update in updates])
+    flips = [rate["nfr"] * update.counts.total for rate, update in zip(rates, updates, strict=True)]
+    mean: FloatArray = np.mean(flips, axis=0)
+    return mean
+
+
+def add_up(sets: Sequence[Flips]) -> Sums:
+    """Add the flips of the data sets, with simultaneous intervals of the differences to the fewest."""
+    flips = np.sum([each.by_seed.mean(axis=1) for each in sets], axis=0)
+    best = int(flips.argmin())
+    draws = np.sum([each.draws - each.draws[best] for each in sets], axis=0)
+    seed_variance = np.zeros(len(flips))
+    for each in sets:
+        differences = each.by_seed - each.by_seed[best]
+        seed_variance += differences.var(axis=1, ddof=1) / differences.shape[1]
+    others = np.arange(len(flips)) != best
+    spread = draws.std(axis=1, ddof=1)
+    standardised = np.abs(draws - draws.mean(axis=1, keepdims=True))[others] / spread[others, None]
+    quantile = float(np.quantile(standardised.max(axis=0), LEVEL))
+    freedom = sum(each.by_seed.shape[1] - 1 for each in sets)
+    two_sided = (1 + LEVEL) / 2
+    factor = quantile * t.ppf(two_sided, freedom) / norm.ppf(two_sided)
+    noise = factor * np.sqrt(spread**2 + seed_variance)
+    return Sums(flips, flips - flips[best], noise, np.max([each.cost for each in sets], axis=0))
+
+
+def recommend(sets: Sequence[Flips], most_cost: float) -> str:
+    """The cheapest candidate that is within noise of the fewest flips, among those of at most a cost."""
+    affordable = [i for i, cost in enumerate(add_up(sets).cost) if cost <= most_cost * (1 + SAME_COST)]
+    sums = add_up(of_candidates(sets, affordable))
+    within = [i for i in range(len(affordable)) if sums.above_fewest[i] <= sums.noise[i]]
+    least = min(sums.cost[within])
+    cheapest = [i for i in within if sums.cost[i] <= least * (1 + SAME_COST)]
+    return CANDIDATES[affordable[min(cheapest, key=lambda i: sums.flips[i])]]
+
+
+def of_candidates(sets: Sequence[Flips], chosen: Sequence[int]) -> list[Flips]:
+    """The data sets with some of the candidates only."""
+    rows = list(chosen)
+    return [Flips(s.study, s.by_seed[rows], s.draws[rows], s.cost[rows], s.notes) for s in sets]
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("results", type=Path)
+    arguments.add_argument(
+        "--error-of", choices=CANDIDATES, help="at this candidate's error; decides nothing"
+    )
+    given = arguments.parse_args()
+    sets = []
+    for data in DATA_SETS:
+        seeds = whole_seeds(data, given.results)
+        if len(seeds) < LEAST_SEEDS:
+            sys.stdout.write(f"{data.study}: {len(seeds)} seeds with all rows; missing in the sum\n")
+            continue
+        found = flips_at_one_error(data, given.results, seeds, given.error_of)
+        sys.stdout.write(f"{data.study}, seeds {', '.join(map(str, seeds))}: {'; '.join(found.notes)}\n")
+        sets.append(found)
+    if not sets:
+        return 1
+    sums = add_up(sets)
+    for i, name in enumerate(CANDIDATES):
+        parts = "  ".join(f"{each.by_seed[i].mean():8.1f}" for each in sets)
+        mark = "~" if sums.above_fewest[i] <= sums.noise[i] else " "
+        sys.stdout.write(f"{name:18} {sums.cost[i]:5.2f}  {parts}  {sums.flips[i]:8.1f}{mark}\n")
+    for most_cost in (1.0, MOST_COST):
+        sys.stdout.write(f"recommended at a cost of at most {most_cost:g}: {recommend(sets, most_cost)}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
