@@ -38,8 +38,14 @@ def _sum_models(
             tl.store(grad_ptr + row * GRAD + at, loaded[i - first].to(grad_ptr.dtype.element_ty), mask=at < C)
 
 
-def copy_shaped(layout: NarrowLayout | WideLayout, given: Inputs) -> Tensor:
-    """Launch the kernel in the programs and tiles that a layout gives the fused loss; return what it stores, (N, C)."""
+def copy_shaped(layout: NarrowLayout | WideLayout, given: Inputs, *, warm_up: bool = False) -> Tensor:
+    """Launch the kernel in the programs and tiles that a layout gives the fused loss; return what it stores, (N, C).
+
+    Args:
+        layout: of the fused loss.
+        given: its inputs.
+        warm_up: compile the kernel alone.
+    """
     logits, _, old, ref = given
     n, c = logits.shape
     grad = torch.empty(n, triton_backend.gradient_stride(logits), dtype=logits.dtype, device=logits.device)[
@@ -52,8 +58,12 @@ def copy_shaped(layout: NarrowLayout | WideLayout, given: Inputs) -> Tensor:
         at_once = triton.cdiv(c, tile)
     else:
         warps, rows, tile, at_once = layout.warps, 1, 32 * layout.warps * layout.each, layout.unroll
-    _sum_models[(triton.cdiv(n, rows),)](
+    arguments = (
         logits, old, ref, grad, n, logits.stride(0), old.stride(0), ref.stride(0), grad.stride(0), c,
-        old.shape[1], rows, tile, at_once, num_warps=warps,
+        old.shape[1], rows, tile, at_once,
     )  # fmt: skip
+    if warm_up:
+        _sum_models.warmup(*arguments, num_warps=warps, grid=(1,))
+    else:
+        _sum_models[(triton.cdiv(n, rows),)](*arguments, num_warps=warps)
     return grad

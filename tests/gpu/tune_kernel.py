@@ -249,35 +249,50 @@ class _Sm90:
         return device
 
 
-def compile_one(task: tuple[Shape, Layout]) -> str:
-    """Compile a layout as a call of `mpt_loss` on the card would; the reason why not, or ''."""
+def compile_one(task: tuple[Shape, Layout, bool]) -> str:
+    """Compile a layout as a call of `mpt_loss` on the card would; the reason why not, or ''.
+
+    Args:
+        task: size, layout, and whether the diagnostics of this layout are compiled too.
+    """
     from triton.runtime.driver import driver
 
-    shape, layout = task
+    shape, layout, diagnosed = task
     if not torch.cuda.is_available():
         driver.set_active(_Sm90())
-    logits, old, ref = (
+    models = tuple(
         torch.empty(shape.n, -(-w // shape.pad) * shape.pad, dtype=DTYPES[shape.dtype])[:, :w]
         for w in (shape.c, shape.c // 2, shape.c)
     )
-    target, settings = torch.empty(shape.n, dtype=torch.int64), LossSettings(num_old=shape.c // 2, k=K)
-    values, grad, counts = triton_backend.empty_outputs(logits)
     try:
-        launch = triton_backend.plan(logits, target, old, ref, None, grad, settings, None, layout, 90)
-        launch.kernel.warmup(
-            logits, target, old, ref, None, None, None, None, grad, torch.empty(2, 1, 4),
-            torch.empty(1, dtype=torch.int32), values, counts, shape.n, K, 1.0 / shape.n, 1.0,
-            *triton_backend.kernel_settings(settings, shape.c), **launch.constants, **launch.options, grid=(1,),
-        )  # fmt: skip
+        _compile_launch(shape, layout, *models)
+        if diagnosed:
+            _compile_launch(shape, layout, *(x[:1].expand(x.shape) for x in models))
+            logits, old, ref = models
+            copy_shaped(layout, (logits, torch.empty(0), old, ref), warm_up=True)
     except Exception as error:  # listed, and tried again on the card
         return f"{shape} {layout}: {type(error).__name__}: {str(error)[-200:]}"
     return ""
 
 
+def _compile_launch(shape: Shape, layout: Layout, logits: Tensor, old: Tensor, ref: Tensor) -> None:
+    """Compile the launch of a layout into Triton's cache."""
+    target, settings = torch.empty(shape.n, dtype=torch.int64), LossSettings(num_old=shape.c // 2, k=K)
+    values, grad, counts = triton_backend.empty_outputs(logits)
+    launch = triton_backend.plan(logits, target, old, ref, None, grad, settings, None, layout, 90)
+    launch.kernel.warmup(
+        logits, target, old, ref, None, None, None, None, grad, torch.empty(2, 1, 4),
+        torch.empty(1, dtype=torch.int32), values, counts, shape.n, K, 1.0 / shape.n, 1.0,
+        *triton_backend.kernel_settings(settings, shape.c), **launch.constants, **launch.options, grid=(1,),
+    )  # fmt: skip
+
+
 def compile_all(shapes: list[Shape], processes: int) -> None:
     """Compile every layout of every size, in so many processes."""
     tasks = {
-        (shape[1:], layout): (shape, layout) for shape in shapes for layout in layouts(shape)
+        (shape[1:], layout): (shape, layout, layout == layouts(shape)[0])
+        for shape in shapes
+        for layout in layouts(shape)
     }  # rows of one width share a kernel, however many there are
     begin = time.monotonic()
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
@@ -327,8 +342,8 @@ def main() -> int:
     parser.add_argument("--sizes", default="", help="only sizes whose name contains this")
     given = parser.parse_args()
     shapes = [shape for shape in SHAPES if given.sizes in str(shape)]
-    compile_all(shapes, given.processes)
     if given.compile:
+        compile_all(shapes, given.processes)
         return 0
     device = torch.device("cuda:0")
     major, minor = torch.cuda.get_device_capability(device)
