@@ -37,7 +37,7 @@ RUNS: dict[int, Guard] = {
     7: one(
         "the optimizer's state comes back",
         "training/resume.py",
-        '    student.optimizer.load_state_dict(training["optimizer"])\n',
+        '    restore_optimizer(student.optimizer, training["optimizer"])\n',
         "",
     ),
     8: one(
