@@ -1,6 +1,10 @@
 """Layouts of the row kernels: what a program holds and how many warps it has."""
 
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
+
+# Who adds up the sums of all programs: the last program, a launch of its own, or a launch that is made ready while
+# the row kernel runs, and waits for its end (from sm_90 on).
+AddedBy = Literal["last", "launch", "ready launch"]
 
 
 class NarrowLayout(NamedTuple):
@@ -15,6 +19,7 @@ class NarrowLayout(NamedTuple):
         stages: of a pipeline in which a program loads its next rows while it computes; 0: none, and a program
             for each block of rows.
         resident: programs of a multiprocessor, where there is a pipeline.
+        added_by: who adds up the sums of all programs.
     """
 
     held: int = 32
@@ -23,6 +28,7 @@ class NarrowLayout(NamedTuple):
     registers: int = 0
     stages: int = 0
     resident: int = 8
+    added_by: AddedBy = "last"
 
 
 class WideLayout(NamedTuple):
@@ -36,6 +42,7 @@ class WideLayout(NamedTuple):
             stores to pass it by.
         power: whether an exponential at temperature 1 is computed as that at tau to the power of tau, where
             tau is a small whole number: three products in place of a special function, which are few.
+        added_by: who adds up the sums of all programs.
     """
 
     warps: int = 4
@@ -43,6 +50,7 @@ class WideLayout(NamedTuple):
     unroll: int = 2
     caching: bool = False
     power: bool = True
+    added_by: AddedBy = "last"
 
 
 class Size(NamedTuple):

@@ -22,6 +22,7 @@ from mpt_kernels.arrivals import arrival_counter
 from mpt_kernels.layouts import (
     NARROW_BY_DEFAULT,
     WIDE_BY_DEFAULT,
+    AddedBy,
     NarrowLayout,
     WideLayout,
     find_layout,
@@ -37,7 +38,7 @@ NARROW = 4096
 # Programs that the last one adds up at once, for each of its warps: eight a lane.
 SUMMED = 256
 # Programs that are counted in at one counter; more are counted in groups.
-ALONE = 64
+ALONE = 512
 # Bytes of the longest load or store of one thread.
 VECTOR_BYTES = 16
 
@@ -65,6 +66,7 @@ class Launch(NamedTuple):
         programs: number of programs.
         options: of Triton's compiler.
         constants: compile-time arguments by name.
+        added_by: who adds up the sums of all programs.
         loops: of the kernel, in the order of its code.
     """
 
@@ -72,6 +74,7 @@ class Launch(NamedTuple):
     programs: int
     options: dict[str, Any]
     constants: dict[str, Any]
+    added_by: AddedBy
     loops: tuple[Loop, ...] = ()
 
 
@@ -175,7 +178,7 @@ def _fused(
     launch = plan(logits, target, old_logits, ref_logits, k_rows, grad, s, row_weight)
     sums = torch.empty((2, launch.programs, 4), dtype=torch.float32, device=logits.device)
     with torch.cuda.device_of(logits):
-        arrived = arrival_counter(logits.device)
+        arrived = arrival_counter(logits.device) if launch.added_by == "last" else None
         launch.kernel[(launch.programs,)](
             logits, target, old_logits, ref_logits, k_rows, row_weight, normalizer_at, grad_scale_at,
             grad, sums, arrived, values, counts, n, k, inverse_normalizer, grad_scale,
@@ -183,9 +186,14 @@ def _fused(
         )  # fmt: skip
         if arrived is None:
             add_programs_alone[(1,)](
-                sums, launch.programs, normalizer_at, inverse_normalizer, values, counts,
-                BLOCK=4 * SUMMED, **_options(4),
-            )  # fmt: skip
+                sums,
+                launch.programs,
+                normalizer_at,
+                inverse_normalizer,
+                values,
+                counts,
+                **sums_options(launch),
+            )
     return values, grad, counts
 
 
@@ -277,6 +285,7 @@ def plan(
         "SUMMED": SUMMED * layout.warps,
         "POWER": _power(s.tau, constants) if layout.power else 0,
         "GROUPED": n > ALONE,
+        "READY": layout.added_by == "ready launch",
     }
     old_tiles, new_tiles = s.num_old // step, max(0, c // step - triton.cdiv(s.num_old, step))
     loops = (
@@ -288,7 +297,7 @@ def plan(
         Loop(triton.cdiv(c, lanes), sum(again), 0, rare=True),
         _added(n, SUMMED * layout.warps),
     )
-    return Launch(wide_rows, n, _options(layout.warps), constants | shape, loops)
+    return Launch(wide_rows, n, _options(layout.warps), constants | shape, layout.added_by, loops)
 
 
 def _plan_narrow(
@@ -321,6 +330,7 @@ def _plan_narrow(
         "VECTOR": vector,
         "SUMMED": SUMMED * warps,
         "STAGES": layout.stages,
+        "READY": layout.added_by == "ready launch",
     }
     options = _options(warps)
     if layout.registers:
@@ -332,7 +342,7 @@ def _plan_narrow(
         programs = triton.cdiv(blocks, triton.cdiv(blocks, at_once))
     constants["GROUPED"] = programs > ALONE
     loops = (Loop(triton.cdiv(c, lanes), bytes_again, 0, rare=True), _added(programs, SUMMED * warps))
-    return Launch(narrow_rows, programs, options, constants | shape, loops)
+    return Launch(narrow_rows, programs, options, constants | shape, layout.added_by, loops)
 
 
 def _added(programs: int, block: int) -> Loop:
@@ -384,6 +394,13 @@ def _vector(x: Tensor) -> int:
 def _rows_aligned(x: Tensor) -> bool:
     """Tell whether rows are contiguous and a multiple of 16 bytes apart."""
     return x.stride(1) == 1 and x.stride(0) * x.element_size() % VECTOR_BYTES == 0
+
+
+def sums_options(launch: Launch) -> dict[str, Any]:
+    """Return constants and options of the launch that adds up the programs of another launch."""
+    block = min(max(triton.next_power_of_2(launch.programs), 128), 4096)
+    ready = launch.added_by == "ready launch"
+    return {"BLOCK": block, "READY": ready, "launch_pdl": ready, **_options(max(block // 256, 4))}
 
 
 def kernel_settings(s: LossSettings, classes: int) -> tuple[float, ...]:

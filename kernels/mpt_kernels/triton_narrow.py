@@ -4,6 +4,7 @@
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents
 
 from mpt_kernels.triton_again import are_finite, sum_again
 from mpt_kernels.triton_eight import max8, sum8
@@ -49,13 +50,16 @@ def narrow_rows(
     # whether they are counted in groups.
     ROWS: tl.constexpr, LANES: tl.constexpr, VECTOR: tl.constexpr, SUMMED: tl.constexpr,
     GROUPED: tl.constexpr,
-    # Stages of a pipeline over the blocks of a program; 0: a program has one block.
-    STAGES: tl.constexpr,
+    # Stages of a pipeline over the blocks of a program; 0: a program has one block. Whether the next launch may be
+    # made ready now.
+    STAGES: tl.constexpr, READY: tl.constexpr,
 ):  # fmt: skip
     """Compute terms, counts and gradient of blocks of ROWS rows, and add them up over all rows.
 
     With a pipeline, a program loads the rows of its next block while it computes one.
     """
+    if READY:
+        gdc_launch_dependents()
     if STAGES == 0:
         ce, fd_old, fd_ref, z_right, old_right, ref_right = compute_block(
             tl.program_id(0), z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, weight_ptr, normalizer_ptr, scale_ptr,

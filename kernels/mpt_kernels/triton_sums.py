@@ -4,6 +4,7 @@
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_wait
 
 from mpt_kernels.arrivals import COUNTER_INTS as _COUNTER_INTS
 from mpt_kernels.arrivals import GROUPS as _GROUPS
@@ -110,9 +111,12 @@ def add_programs(
 
 @triton.jit(do_not_specialize=["programs"])
 def add_programs_alone(
-    sums_ptr, programs, normalizer_ptr, inverse_normalizer, values_ptr, counts_ptr, BLOCK: tl.constexpr
-):
-    """Add up the sums of all programs of another launch, as one program."""
+    sums_ptr, programs, normalizer_ptr, inverse_normalizer, values_ptr, counts_ptr, BLOCK: tl.constexpr,
+    READY: tl.constexpr,
+):  # fmt: skip
+    """Add up the sums of all programs of the launch before, as one program; if READY, once that launch ends."""
+    if READY:
+        gdc_wait()
     add_programs(sums_ptr, programs, normalizer_ptr, inverse_normalizer, values_ptr, counts_ptr, BLOCK)
 
 

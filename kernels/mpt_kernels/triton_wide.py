@@ -4,6 +4,7 @@
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents
 
 from mpt_kernels.triton_again import are_finite, sum_again
 from mpt_kernels.triton_eight import max8, sum8
@@ -52,6 +53,8 @@ def wide_rows(
     UNROLL: tl.constexpr, KEEP: tl.constexpr, DROP: tl.constexpr, PAST: tl.constexpr,
     # tau if that is a small integer, else 0: an exponential at temperature 1 is that at tau to this power.
     POWER: tl.constexpr, GROUPED: tl.constexpr,
+    # Whether the next launch may be made ready now.
+    READY: tl.constexpr,
 ):  # fmt: skip
     """Compute terms, counts and gradient of one row in each program, in tiles of LANES x EACH classes.
 
@@ -66,6 +69,8 @@ def wide_rows(
     OLD_END: tl.constexpr = C_OLD // STEP * STEP
     NEW_BEGIN: tl.constexpr = (C_OLD + STEP - 1) // STEP * STEP
     NEW_END: tl.constexpr = C // STEP * STEP
+    if READY:
+        gdc_launch_dependents()
     # 1. The row: label y, bias k, and mult = weight * scale / normaliser.
     row = tl.program_id(0).to(tl.int64)
     y, valid, known = load_labels(y_ptr + row * Y_STRIDE, ignore_index, C)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -27,7 +28,7 @@ from mptctl.teachers.cache import CACHE_TYPES, to_loop_tensor
 from mptctl.teachers.cache_files import LogitFiles, round_logits
 from mptctl.teachers.ensemble import Teacher
 from mptctl.teachers.source import TeacherSource
-from mptctl.training.graphed import WARM_STEPS, CudaRecorder, GraphedStep
+from mptctl.training.graphed import WARM_STEPS, CudaRecorder, GraphedStep, Recording
 from mptctl.training.lockstep_sharing import SharedLogits, SharedTeachers
 from mptctl.training.optimizer.average import WeightAverage
 from mptctl.training.optimizer.guard import NonFiniteGuard
@@ -217,7 +218,14 @@ def _build_floor_graph(
     for _ in range(WARM_STEPS):
         recorder.warm_up(step)
     with capturable(optimizer):
-        return recorder.record(step).replay
+        recording = recorder.record(step)
+    # With the step, whose weights and batch the graph reads and writes but does not keep.
+    return partial(_replay, recording, step)
+
+
+def _replay(recording: Recording, step: Callable[[], object]) -> None:
+    """Replay a recording; the step, which holds what it was recorded of, stays as long as this call is possible."""
+    recording.replay()
 
 
 def _build_lockstep(

@@ -88,9 +88,8 @@ def test_few_elements_of_aligned_rows_are_loaded_or_stored_alone(
 ) -> None:
     compiled = compiled_for(c, num_old, pad, dtype, capability)
     assert not compiled.spills, compiled
-    # The label, for rows as they lie and for tiles, three logits at the label, the scale, the normaliser, for rows and
-    # for their sum; of narrow rows those before the label, one or two a lane and model; and one a model of rows that are
-    # summed again.
+    # The label, for rows and for tiles, three logits at the label, the scale, the normaliser for rows and for sums; of
+    # narrow rows those before the label, one or two a lane and model; one a model of rows that are summed again.
     assert compiled.count(r"LDG\b.*") - compiled.count(r"LDG\..*128.*") <= scalars, compiled
     # Eight sums of the program, the label's own gradient, a counter of the group and one of all, loss and counts.
     assert compiled.count(r"STG\b.*") - compiled.count(r"STG\..*128.*") <= 13, compiled
