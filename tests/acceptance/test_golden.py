@@ -18,7 +18,6 @@ TRAINING = "--set runtime.device=cpu --set runtime.threads=1 --set optim.max_ste
 VALUES = {
     "evaluate": Case("evaluate old.npz new.npz --metadata meta.parquet --by country --json"),
     "evaluate-gate": Case("evaluate old.npz new.csv --gate gate.yaml --json", 3),
-    "evaluate-several": Case("evaluate old.npz new.npz new.csv --max-nfr 50 --json"),
     "evaluate-one": Case("evaluate new.npz --json"),
     "compare": Case(f"compare {ROOT / 'results/demo'} --against no-treatment --json"),
 }
@@ -30,8 +29,6 @@ KEYS = {
     "adjust": Case("adjust mpt-kl --old old --max-nfr 60 --json"),
     "compare-runs": Case("compare no-treatment mpt-kl --equal-error mpt-kl --json"),
     "study-dry-run": Case("study study.yaml --run-root new --parallel 1 --dry-run --json"),
-    "study": Case("study study.yaml --run-root new --parallel 1 --json"),
-    "tune": Case(f"tune --k 0,2 --max-er-increase 100 --max-concurrent 1 {TRAINING} --json"),
     "pack": Case("pack photos copy --json"),
     "fewshot": Case("fewshot old --way 4 --shot 2 --episodes 20 --json"),
     "runs": Case("runs --json"),
@@ -58,11 +55,13 @@ def compare_with_kept(name: str, value: Any) -> None:
 
 
 def rounded(value: Any) -> Any:
-    """A JSON value whose numbers have nine digits; those after are the version of SciPy's."""
+    """A JSON value whose numbers have nine digits (those after are the version of SciPy's), without this machine."""
     if isinstance(value, dict):
         return {key: rounded(item) for key, item in value.items()}
     if isinstance(value, list):
         return [rounded(item) for item in value]
+    if isinstance(value, str):
+        return value.replace(str(ROOT), "ROOT")
     return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
