@@ -71,8 +71,8 @@ def test_evaluate_refuses(changes: dict[str, object], error: type[Exception]) ->
 def test_a_loaded_run_predicts_as_the_command_does(place: Path, mptctl: CommandLine) -> None:
     run = package.load("mpt-kl")
     assert run.class_names == tuple("0123456789")
-    check(Case("predict mpt-kl photos --out answers.npz"), place, mptctl)
-    with np.load("answers.npz") as arrays:
+    check(Case("predict mpt-kl photos --out predicted.npz"), place, mptctl)
+    with np.load("predicted.npz") as arrays:
         ids, logits = arrays["id"], arrays["logits"]
     picture = run.transform(place / "photos" / str(ids[0]))
     assert picture.shape == (3, 8, 8)
