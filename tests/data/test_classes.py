@@ -75,6 +75,8 @@ def test_labels_map_by_name_and_unknown_ones_to_minus_one() -> None:
 
 def test_columns_follow_the_wanted_order() -> None:
     assert columns_for(["b", "a", "c"], ["a", "b", "c"], "old").tolist() == [1, 0, 2]
+    # A cycle of three, which is not its own inverse.
+    assert columns_for(["b", "c", "a"], ["a", "b", "c"], "old").tolist() == [2, 0, 1]
 
 
 def test_classes_that_do_not_match_are_named() -> None:

@@ -36,6 +36,11 @@ def files_manifest(paths: list[str], labels: list[int], classes: int) -> Manifes
     )
 
 
+def with_ids(manifest: Manifest, ids: list[str]) -> Manifest:
+    id_bytes, id_offsets = pack_paths(ids)
+    return replace(manifest, id_bytes=id_bytes, id_offsets=id_offsets)
+
+
 def test_ids_are_paths_below_the_root_whatever_their_letters() -> None:
     paths = ["train/c0/a.jpg", "train/c1/großer Hund 犬.jpg", "val/c0/b.jpg"]
     manifest = files_manifest(paths, [0, 1, 0], 2)
@@ -62,15 +67,21 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["manifest.npz"]
 
 
-@pytest.mark.parametrize("change", ["label", "part", "path", "size", "class name"])
+@pytest.mark.parametrize(
+    "change", ["label", "part", "path", "size", "class name", "kind", "id", "content", "source"]
+)
 def test_the_fingerprint_changes_with_what_the_rows_say(change: str) -> None:
-    manifest = files_manifest(["train/c0/a.jpg", "train/c1/b.jpg"], [0, 1], 2)
+    manifest = with_ids(files_manifest(["train/c0/a.jpg", "train/c1/b.jpg"], [0, 1], 2), ["s1", "s2"])
     other = {
         "label": replace(manifest, labels=np.array([1, 1], dtype=np.int32)),
         "part": replace(manifest, parts=np.array([TRAIN, TEST], dtype=np.uint8)),
-        "path": files_manifest(["train/c0/a.jpg", "train/c1/d.jpg"], [0, 1], 2),
+        "path": with_ids(files_manifest(["train/c0/a.jpg", "train/c1/d.jpg"], [0, 1], 2), ["s1", "s2"]),
         "size": replace(manifest, sizes=np.array([999, 998])),
         "class name": replace(manifest, class_names=("c0", "x")),
+        "kind": replace(manifest, kinds=np.array([STANDARD, STANDARD + 1], dtype=np.uint8)),
+        "id": with_ids(manifest, ["s1", "s3"]),
+        "content": replace(manifest, content="another digest"),
+        "source": replace(manifest, source="table"),
     }[change]
     assert other.fingerprint != manifest.fingerprint
 

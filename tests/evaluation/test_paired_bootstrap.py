@@ -47,6 +47,21 @@ def shifted(rng: np.random.Generator, n: int, n_val: int, ahead: float) -> Count
     return CountedUpdate(test, of_old, rng.random(n) < 0.9, "test", bias, choice)
 
 
+@pytest.mark.parametrize(
+    ("least", "chosen"), [(-np.inf, [-1.0, -2.0]), (-1.5, [-1.0, -1.5]), (0.0, [0.0, 0.0])]
+)
+def test_each_draw_gets_the_largest_bias_without_error_from_the_least_one_on(
+    least: float, chosen: list[float]
+) -> None:
+    # At a bias of -2 all three are right, from -1 on the second is wrong, from 0.5 on the first too.
+    wrong = np.array([True, True, False])
+    rule = BiasAtError(
+        WrongByBias(np.array([0.5, -1.0, -2.0]), ~wrong, wrong), np.zeros(3, dtype=bool), least
+    )
+    # The second sample is not in the first draw.
+    assert rule.choose(np.array([[2.0, 0.0, 1.0], [0.0, 2.0, 1.0]])).tolist() == chosen
+
+
 def difference(one: list[CountedUpdate], column: str) -> tuple[list[float], FloatArray]:
     """The difference of the first to the second of each pair, and draws of its mean."""
     draws = redraw_rates(one)

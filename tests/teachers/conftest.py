@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -72,21 +73,23 @@ class Counting:
         return self.teachers.logits(batch, roles)
 
 
-def teachers_of(split: Split, recipe: Recipe) -> tuple[Counting, Loader]:
+def teachers_of(split: Split, recipe: Recipe, **changes: Any) -> tuple[Counting, Loader]:
     runs = split.run_root
     best = (runs / "old" / "best.pt", [runs / "ref" / "best.pt"])
     teachers = Teachers(*best, split.classes, recipe.data, recipe.runtime, CPU)
-    loader = make_loader(LoadPlan(split, recipe.data, "train", batch_size=64, seed=0, train=True, device=CPU))
+    plan = {"part": "train", "batch_size": 64, "seed": 0, "train": True, "device": CPU} | changes
+    loader = make_loader(LoadPlan(split, recipe.data, **plan))
     return Counting(teachers), loader
 
 
-def cached(split: Split, recipe: Recipe) -> tuple[CachedTeachers, Counting, Loader]:
-    teachers, loader = teachers_of(split, recipe)
+def cached(split: Split, recipe: Recipe, **changes: Any) -> tuple[CachedTeachers, Counting, Loader]:
+    """A cache of both teachers for a training plan; ``changes`` are of the plan."""
+    teachers, loader = teachers_of(split, recipe, **changes)
     budget = CacheBudget(split.run_root / "cache" / "teachers", recipe.runtime)
     return CachedTeachers(teachers, loader, recipe, BOTH, budget), teachers, loader
 
 
-def opened(split: Split, recipe: Recipe) -> tuple[CachedTeachers, Counting, Loader]:
-    source, teachers, loader = cached(split, recipe)
+def opened(split: Split, recipe: Recipe, **changes: Any) -> tuple[CachedTeachers, Counting, Loader]:
+    source, teachers, loader = cached(split, recipe, **changes)
     source.open()
     return source, teachers, loader

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,8 @@ from PIL import Image
 
 from mptctl.data.split import Split, make_split
 from mptctl.names import Role
+from mptctl.recipe import Recipe
+from mptctl.teachers.cache_files import KEY_FILE
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
@@ -122,6 +126,66 @@ def test_another_cache_key_has_another_answer(split: Split, change: str) -> None
     other, teachers, _ = opened(split, short_recipe(change))
     other.logits(batch, OLD)
     assert teachers.computed == 1
+
+
+KEYS = {
+    "layout", "role", "teachers", "split", "part", "samples", "seed", "data", "loader", "batch", "kept as",
+    "computed as", "device", "torch",
+}  # fmt: skip
+# What changes each key but those of the teachers, the split, the role and the layout: of the plan, or a word of --set.
+CHANGES: list[tuple[set[str], dict[str, object], str]] = [
+    ({"part", "samples"}, {"part": "test"}, ""),
+    ({"samples"}, {"num_classes": 5}, ""),
+    ({"seed"}, {"seed": 1}, ""),
+    ({"batch"}, {"batch_size": 32}, ""),
+    ({"batch"}, {"world_size": 2}, ""),
+    ({"batch"}, {}, "optim.accumulate=2"),
+    ({"data"}, {}, "data.padding=2"),
+    ({"loader"}, {}, "data.loader=threaded"),
+    ({"kept as"}, {}, "runtime.cache_precision=fp32"),
+    ({"computed as"}, {}, "runtime.teacher_precision=bf16"),
+    ({"computed as"}, {}, "runtime.channels_last=false"),
+    ({"computed as"}, {}, "runtime.deterministic=true"),
+]
+
+
+def key_of(split: Split, recipe: Recipe, **changes: Any) -> tuple[Path, dict[str, Any]]:
+    """The cache's folder of the old model, and the key in it, after the first batch of a plan was asked for."""
+    source, _, loader = opened(split, recipe, **changes)
+    source.logits(next(iter(loader.epoch(0))), OLD)
+    folder = source.files[Role.OLD].folder
+    key: dict[str, Any] = json.loads((folder / KEY_FILE).read_text(encoding="utf-8"))
+    return folder, key
+
+
+@pytest.mark.parametrize(("keys", "changes", "word"), CHANGES)
+def test_each_key_changes_the_folder(
+    split: Split, keys: set[str], changes: dict[str, object], word: str
+) -> None:
+    folder, before = key_of(split, short_recipe())
+    other, after = key_of(split, short_recipe(*filter(None, [word])), **changes)
+    assert set(before) == set(after) == KEYS
+    assert {key for key in KEYS if before[key] != after[key]} == keys
+    assert other != folder
+
+
+def test_threads_and_torch_change_the_folder(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, before = key_of(split, short_recipe())
+    monkeypatch.setattr(torch, "__version__", "another")
+    with_torch, _ = key_of(split, short_recipe())
+    monkeypatch.undo()
+    torch.set_num_threads(2)
+    try:
+        with_threads, after = key_of(split, short_recipe())
+    finally:
+        torch.set_num_threads(1)
+    assert after["device"] != before["device"]
+    assert len({folder, with_torch, with_threads}) == 3
+
+
+def test_a_pass_without_augmentation_has_one_folder_whatever_the_seed(split: Split) -> None:
+    one, other = (key_of(split, short_recipe(), train=False, seed=seed)[0] for seed in (0, 1))
+    assert one == other
 
 
 def test_another_teacher_has_another_answer(split: Split) -> None:

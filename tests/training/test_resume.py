@@ -44,6 +44,30 @@ def test_validation_is_neither_left_out_nor_done_twice(
     assert not any(line.event == "epoch" for line in log.lines)
 
 
+def test_the_best_epoch_of_before_the_kill_stays_the_best(run: Train, digits: Split) -> None:
+    # A rate that rises to far too high a one spoils the weights that the run begins with.
+    good, _ = run(short_recipe("optim.epochs=6"), "good")
+    keys = ("optim.epochs=3", "optim.lr=1", "optim.warmup_epochs=3", "optim.schedule=constant")
+    recipe = short_recipe(*keys, f"model.pretrained={good.run.best}")
+    whole, _ = run(recipe, "whole")
+    assert whole.best is not None
+    assert whole.best.epoch == 1
+    train_until_killed(RunRequest(recipe, digits, digits.run_root / "killed"), "checkpoint", 12)
+    finished, _ = run(recipe, "killed", resume=True)
+    assert finished.trained == 24
+    assert_same_run(finished.run, whole.run)
+
+
+def test_random_numbers_of_layers_go_on(run: Train, digits: Split) -> None:
+    keys = ("model.arch=resnet18", "model.dropblock=0.5", "optim.batch_size=16", "optim.max_steps=4")
+    recipe = short_recipe(*keys, "runtime.checkpoint_every_steps=2")
+    whole, _ = run(recipe, "whole")
+    train_until_killed(RunRequest(recipe, digits, digits.run_root / "killed"), "checkpoint", 2)
+    finished, _ = run(recipe, "killed", resume=True)
+    assert finished.trained == 2
+    assert_same_run(finished.run, whole.run)
+
+
 def test_a_dry_run_with_resume_writes_nothing(run: Train, digits: Split) -> None:
     first, _ = run(short_recipe(), "ref")
     first.run.last.write_bytes(b"")
@@ -110,6 +134,18 @@ def test_a_run_made_longer_is_the_run_that_was_long_from_the_start(run: Train) -
     grown, _ = run(short_recipe(**(LONGER | {"optim.epochs": 4})), "grown", resume=True)
     assert (whole.steps, grown.steps, grown.trained) == (48, 48, 24)
     assert_same_run(whole.run, grown.run)
+
+
+def test_a_run_is_not_made_shorter(run: Train) -> None:
+    run(short_recipe(**LONGER), "run")
+    with pytest.raises(CheckpointError, match=r"optim\.epochs: 2 -> 1"):
+        run(short_recipe(**(LONGER | {"optim.epochs": 1})), "run", resume=True)
+
+
+def test_a_run_of_the_old_classes_is_not_resumed_with_all_classes(run: Train) -> None:
+    run(short_recipe(), "run", only_old_classes=True)
+    with pytest.raises(CheckpointError, match="class_names"):
+        run(short_recipe(), "run", resume=True)
 
 
 @pytest.mark.parametrize(

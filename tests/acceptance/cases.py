@@ -1,0 +1,98 @@
+"""A command, how it must end, and what must be there afterwards: rows of tables, and how a row is checked."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.common import CommandLine
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command line in a prepared folder, and its outcome.
+
+    Attributes:
+        line: the words after ``mptctl``, as one types them in that folder.
+        code: the exit code.
+        named: what the error names: a file, a flag or a key; of a success, what standard output has in it.
+        files: what is there afterwards; a refused command leaves nothing else.
+        before: called with the folder first, to damage what is in it.
+    """
+
+    line: str
+    code: int = 0
+    named: str = ""
+    files: tuple[str, ...] = ()
+    before: Callable[[Path], object] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.line}"
+
+
+# Codes of commands that wrote nothing: wrong usage, data and checkpoints. (A gate's failure is reported in files.)
+REFUSED = (2, 4, 5)
+# What a refused command may leave: what it read of pictures, and models' kept predictions.
+CACHES = ("cache", "answers.npz")
+
+
+def check(case: Case, place: Path, mptctl: CommandLine) -> Any:
+    """Run a case in its folder, which is the working folder, and return the JSON that it printed, if it did.
+
+    Of an error: the exit code, one line on standard error that names what it is about, no traceback; and where the
+    command was refused, not a file more or less.
+    """
+    if case.before is not None:
+        case.before(place)
+    present = _files(place)
+    done = mptctl(*shlex.split(case.line))
+    said = [line for line in done.stderr.splitlines() if line.startswith("mptctl: ")]
+    assert done.returncode == case.code, (done.stderr or done.stdout)[-2000:]
+    assert "Traceback" not in done.stderr
+    if case.code in REFUSED:
+        assert len(said) == 1, done.stderr
+        assert case.named in said[0], said[0]
+        assert [name for name in _files(place) - present if not name.startswith(case.files or "\n")] == []
+        assert present <= _files(place)
+        assert not done.stdout
+    elif case.code:
+        assert len(said) == 1, done.stderr
+        assert case.named in said[0], said[0]
+    else:
+        assert not said, done.stderr
+        assert case.named in done.stdout, done.stdout
+    for name in case.files:
+        assert (place / name).exists(), f"{name} is not there: {sorted(_files(place) - present)}"
+    if "--json" not in case.line.split() or not done.stdout:
+        return None
+    printed = json.loads(done.stdout)
+    assert isinstance(printed, dict)
+    return printed
+
+
+def _files(place: Path) -> set[str]:
+    """Names of all files, and their sizes, but for caches."""
+    return {
+        f"{path.relative_to(place)} {path.stat().st_size}"
+        for path in place.rglob("*")
+        if path.is_file() and not set(CACHES) & set(path.relative_to(place).parts)
+    }
+
+
+def written(name: str, text: str) -> Callable[[Path], object]:
+    """Write a file before the command."""
+    return lambda place: (place / name).write_text(text, encoding="utf-8")
+
+
+def cut(name: str, size: int = 60) -> Callable[[Path], object]:
+    """Cut a file short before the command."""
+    return lambda place: (place / name).write_bytes((place / name).read_bytes()[:size])
+
+
+def gone(name: str) -> Callable[[Path], object]:
+    """Remove a file before the command."""
+    return lambda place: (place / name).unlink()

@@ -1,0 +1,137 @@
+"""`evaluate`, `gate init` and `history`: files and runs, gates that pass and fail, each way to be refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.acceptance.cases import Case, check, cut, written
+from tests.common import CommandLine
+
+FILES = "evaluate old.npz new.npz"
+
+
+def _spoil(name: str, **changed: object) -> object:
+    """Write an npz file again with other arrays; None leaves one out."""
+
+    def spoil(place: Path) -> None:
+        with np.load(place / name) as arrays:
+            kept = dict(arrays) | changed
+        np.savez(place / name, **{key: value for key, value in kept.items() if value is not None})  # type: ignore[arg-type]
+
+    return spoil
+
+
+def _nan(place: Path) -> None:
+    with np.load(place / "new.npz") as arrays:
+        logits = arrays["logits"].copy()
+    logits[3, 2] = np.nan
+    _spoil("new.npz", logits=logits)(place)  # type: ignore[operator]
+
+
+COMPARISONS = [
+    Case(f"{FILES} --json"),
+    Case("evaluate old.npz new.csv --json"),
+    Case("evaluate old.npz new.parquet --json"),
+    Case(f"{FILES}", named="NFR"),
+    Case(f"{FILES} --max-nfr 50 --json"),
+    Case(
+        f"{FILES} --max-nfr 50 --max-lost 50 --max-rel-nfr 500 --max-er-increase 50 --confidence 0.95 --json"
+    ),
+    Case(f"{FILES} --gate wide.yaml --json"),
+    Case(f"{FILES} --max-nfr 12 --confidence 0.95 --undecided pass --json"),
+    Case("evaluate old.npz old.npz --max-nfr 5 --allow-identical --json"),
+    Case(f"{FILES} --metadata meta.parquet --by country --by country,class --by confidence --json"),
+    Case(f"{FILES} --old-classes all --json"),
+    Case("evaluate old.npz renamed.npz --class-map hound.yaml --json"),
+    Case("evaluate old.npz new.npz new.csv --json"),
+    Case("evaluate new.npz --json"),
+    Case("evaluate new.npz --temperature fit --validation validation.npz --json"),
+    Case("evaluate old mpt-kl --json"),
+    Case("evaluate runs/old runs/no-treatment runs/mpt-kl --by class --json"),
+    Case("evaluate mpt-kl --temperature fit --json"),
+    Case("evaluate old mpt-kl --save-predictions saved --json", files=("saved/old.npz", "saved/new.npz")),
+    Case(f"{FILES} --report page.html", files=("page.html",)),
+    Case(f"{FILES} --figures drawn", files=("drawn",)),
+    Case(
+        f"{FILES} --markdown flips.md --flips flips.csv --junit gate.xml --max-nfr 50",
+        files=("flips.md", "flips.csv", "gate.xml"),
+    ),
+    Case(f"{FILES} --append-history releases.jsonl --tag v2 --json", files=("releases.jsonl",)),
+    Case(f"{FILES} --memory-limit 1GB --json"),
+    Case(f"{FILES} --full", named="bee"),
+    # The gate fails.
+    Case(f"{FILES} --max-nfr 5 --json", 3, "--max-nfr"),
+    Case(f"{FILES} --max-lost 5 --json", 3, "--max-lost"),
+    Case(f"{FILES} --max-rel-nfr 20 --json", 3, "--max-rel-nfr"),
+    Case(f"{FILES} --max-er-increase -60 --json", 3, "--max-er-increase"),
+    Case(f"{FILES} --max-nfr 12 --confidence 0.95 --json", 3, "undecided"),
+    Case(f"{FILES} --gate gate.yaml --metadata meta.parquet --json", 3, "test/"),
+    Case("evaluate old.npz old.npz --max-nfr 5 --json", 3, "--allow-identical"),
+    Case("evaluate old.npz new.npz new.csv --max-nfr 5 --json", 3, "new.csv"),
+    Case(f"{FILES} --max-nfr 5 --junit gate.xml --report page.html", 3, files=("gate.xml", "page.html")),
+    Case("evaluate old no-treatment --max-nfr 0", 3, "--max-nfr"),
+    # Wrong usage.
+    Case("evaluate", 2, "OLD"),
+    Case(f"{FILES} --max-nfr much", 2, "--max-nfr"),
+    Case(f"{FILES} --max-nfr 101", 2, "--max-nfr"),
+    Case(f"{FILES} --max-nfr 5 --confidence 0.3", 2, "--confidence"),
+    Case(f"{FILES} --confidence 0.95", 2, "--confidence"),
+    Case(f"{FILES} --gate gone.yaml", 2, "gone.yaml"),
+    Case(f"{FILES} --gate bad.yaml", 2, "max_nrf"),
+    Case(f"{FILES} --by country", 4, "country"),
+    Case(f"{FILES} --sort size", 2, "--sort"),
+    Case(f"{FILES} --report new.npz", 2, "--report"),
+    Case(f"{FILES} --flips flips.txt", 2, "flips.txt"),
+    Case(f"{FILES} --old-classes gone.txt", 2, "gone.txt"),
+    Case(f"{FILES} --reprot page.html", 2, "--report"),
+    Case(f"{FILES} --memory-limit much", 2, "--memory-limit"),
+    Case("evaluate old.npz new.csv --temperature fit", 2, "--temperature"),
+    Case("evaluate old mpt-kl --device cuda", 2, "cuda"),
+    # Data that cannot be compared.
+    Case("evaluate old.npz gone.npz", 4, "gone.npz"),
+    Case("evaluate old.npz few.csv", 4, "few.csv"),
+    Case("evaluate twice.csv few.csv", 4, "twice.csv"),
+    Case("evaluate few.csv nolabel.csv", 4, "nolabel.csv"),
+    Case(FILES, 4, "new.npz", before=cut("new.npz", 5000)),
+    Case(FILES, 4, "new.npz", before=_spoil("new.npz", id=None)),  # type: ignore[arg-type]
+    Case(FILES, 4, "new.npz", before=_spoil("new.npz", logits=np.zeros((3, 6)))),  # type: ignore[arg-type]
+    Case("evaluate old.npz new.parquet", 4, "new.parquet", before=cut("new.parquet", 900)),
+    Case("evaluate old.npz new.csv", 4, "new.csv", before=written("new.csv", "id,label\na\n")),
+    Case(f"{FILES} --metadata few.csv --by pred", 4, "few.csv"),
+    Case(f"{FILES} --class-map map.yaml", 2, "map.yaml", before=written("map.yaml", "ant: [")),
+    Case(f"{FILES} --old-classes strangers.txt", 4, "zebra"),
+    # Checkpoints, numbers and storage.
+    Case("evaluate old gone", 5, "gone"),
+    Case("evaluate old mpt-kl", 5, "runs/mpt-kl/best.pt", before=cut("runs/mpt-kl/best.pt", 900)),
+    Case("evaluate old mpt-kl", 5, "runs/old/best.pt", before=written("runs/old/best.pt", "")),
+    Case(FILES, 6, "new.npz", before=_nan),
+    Case(f"{FILES} --report file/page.html", 7, "file"),
+    Case(f"{FILES} --save-predictions file/saved", 7, "file"),
+]
+OTHERS = [
+    Case("gate init old.npz new.npz --out new.yaml", files=("new.yaml",)),
+    Case("history releases.jsonl --json", 4, "releases.jsonl", before=written("releases.jsonl", "")),
+    Case("history gone.jsonl", 4, "gone.jsonl"),
+    Case("history releases.jsonl", 4, "releases.jsonl", before=written("releases.jsonl", "{}\n")),
+]
+
+
+@pytest.mark.parametrize("case", [*COMPARISONS, *OTHERS], ids=str)
+def test_command(case: Case, place: Path, mptctl: CommandLine) -> None:
+    check(case, place, mptctl)
+
+
+def test_the_history_of_two_releases(place: Path, mptctl: CommandLine) -> None:
+    for new, tag in (("new.csv", "v1"), ("new.npz", "v2")):
+        check(Case(f"evaluate old.npz {new} --append-history releases.jsonl --tag {tag}"), place, mptctl)
+    check(Case("history releases.jsonl --out nfr.png", named="v2", files=("nfr.png",)), place, mptctl)
+
+
+def test_what_runs_predicted_is_compared_as_the_runs_are(place: Path, mptctl: CommandLine) -> None:
+    runs = check(Case("evaluate old mpt-kl --save-predictions saved --json"), place, mptctl)
+    files = check(Case("evaluate saved/old.npz saved/new.npz --json"), place, mptctl)
+    for key in ("n", "n_old", "counts", "nfr", "rel_nfr", "lost", "churn", "nfr_ci95"):
+        assert runs[key] == files[key], key

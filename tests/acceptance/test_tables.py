@@ -1,0 +1,126 @@
+"""`compare`, `study`, `tune`, `runs` and `recipes`: tables of what is there, what trains it, and refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.cases import Case, check, cut
+from tests.common import CommandLine
+
+UPDATES = "compare no-treatment mpt-kl"
+TUNE = "tune --max-concurrent 1 --set runtime.device=cpu --set runtime.threads=1 --set optim.max_steps=4"
+
+CASES = [
+    Case(f"{UPDATES} --json"),
+    Case(UPDATES, named="mpt-kl"),
+    Case(f"{UPDATES} --part val --json"),
+    Case(f"{UPDATES} --equal-error mpt-kl --json"),
+    Case(f"{UPDATES} --equal-error mpt-kl --shift plain --against no-treatment --json"),
+    Case(f"{UPDATES} --old ref --json"),
+    Case(f"{UPDATES} --csv t.csv --latex t.tex --markdown t.md", files=("t.csv", "t.tex", "t.md")),
+    Case(f"{UPDATES} --report page.html", files=("page.html",)),
+    Case("compare runs --json"),
+    Case("compare", 2, "STUDY_OR_RUNS"),
+    Case(f"{UPDATES} --part train", 2, "--part"),
+    Case(f"{UPDATES} --equal-error gone", 2, "gone"),
+    Case(f"{UPDATES} --against gone", 2, "gone"),
+    Case(f"{UPDATES} --csv runs/split.json", 2, "--csv"),
+    Case("compare gone", 5, "gone"),
+    Case("compare old", 5, "old"),
+    Case("compare empty", 5, "empty"),
+    Case(f"{UPDATES} --old gone", 5, "gone"),
+    Case(UPDATES, 5, "runs/mpt-kl/best.pt", before=cut("runs/mpt-kl/best.pt", 900)),
+    Case(f"{UPDATES} --csv file/t.csv", 7, "file"),
+    Case("study study.yaml --run-root new --parallel 1 --dry-run --json"),
+    Case("study demo --run-root new --dry-run --json"),
+    Case("study dmo", 2, "demo"),
+    Case("study gone.yaml", 2, "gone.yaml"),
+    Case("study wrong_study.yaml", 2, "mpt-kk"),
+    Case("study study.yaml --seeds 1,1 --run-root new", 2, "--seeds"),
+    Case("study study.yaml --seeds -1 --run-root new", 2, "--seeds"),
+    Case("study study.yaml --parallel 0 --run-root new", 2, "--parallel"),
+    Case("study cifar100-r18 --run-root new", 2, "--data-root"),
+    Case("study study.yaml --run-root new --report runs/split.json", 2, "--report"),
+    Case("study study.yaml --run-root file/new", 7, "file"),
+    Case(f"{TUNE} --k 0,2 --dry-run --json"),
+    Case(f"{TUNE} --k 1,x", 2, "--k"),
+    Case(f"{TUNE} --k 0:8", 2, "--k"),
+    Case(f"{TUNE} --search bayes", 2, "--search"),
+    Case(f"{TUNE} --max-nfr 5 --max-er-increase 1", 2, "--max-nfr"),
+    Case(f"{TUNE} --set optim.lrr=1", 2, "optim.lrr"),
+    Case(f"{TUNE} --run-root none", 2, "none"),
+    Case(f"{TUNE} --old gone", 5, "gone"),
+    Case(f"{TUNE}", 5, "runs/ref/best.pt", before=cut("runs/ref/best.pt", 900)),
+    Case("runs --json"),
+    Case("runs", named="mpt-kl"),
+    Case("runs --clean --yes", files=("runs/mpt-kl/best.pt",)),
+    Case("runs --run-root gone", 2, "gone"),
+    Case("recipes --json"),
+    Case("recipes digits", named="digits-net"),
+    Case("recipes digts", 2, "digits"),
+    Case("doctor --json"),
+    Case("--version", named="mptctl"),
+    Case("--help", named="evaluate"),
+    Case("evalute old new", 2, "evaluate"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_command(case: Case, place: Path, mptctl: CommandLine) -> None:
+    check(case, place, mptctl)
+
+
+def test_a_damaged_run_is_listed_as_broken(place: Path, mptctl: CommandLine) -> None:
+    states = {run["run"]: run["state"] for run in check(Case("runs --json"), place, mptctl)["runs"]}
+    assert states == dict.fromkeys(("old", "ref", "no-treatment", "mpt-kl"), "finished")
+    cut("runs/ref/best.pt", 900)(place)
+    states = {run["run"]: run["state"] for run in check(Case("runs --json"), place, mptctl)["runs"]}
+    assert states["ref"] == "broken"
+
+
+def test_a_study_trains_names_what_failed_and_goes_on(place: Path, mptctl: CommandLine) -> None:
+    text = (place / "study.yaml").read_text()
+    failing = text.replace("mpt-kl]", "{method: mpt-kl, set: {optim.lr: 1.0e+30, optim.max_steps: 12}}]")
+    (place / "failing.yaml").write_text(failing)
+    check(
+        Case(
+            "study failing.yaml --run-root new --parallel 1 --json",
+            1,
+            "mpt-kl",
+            ("new/1/no-treatment/best.pt",),
+        ),
+        place,
+        mptctl,
+    )
+    trained = (place / "new/1/old/best.pt").stat().st_mtime_ns
+    (place / "failing.yaml").write_text(text)
+    printed = check(
+        Case("study failing.yaml --run-root new --parallel 1 --json", files=("new/1/mpt-kl/best.pt",)),
+        place,
+        mptctl,
+    )
+    assert (place / "new/1/old/best.pt").stat().st_mtime_ns == trained
+    table = check(Case("compare new --json"), place, mptctl)
+    assert [row["method"] for row in table["rows"]] == ["no-treatment", "mpt-kl"]
+    assert json.dumps(table["rows"]) in json.dumps(printed)
+
+
+def test_a_search_writes_the_recipe_that_it_chose_or_none(place: Path, mptctl: CommandLine) -> None:
+    line = f"{TUNE} --k 0,2 --max-er-increase 100 --json"
+    printed = check(
+        Case(line, files=("runs/tune/best.yaml", "runs/tune/trials.json", "runs/tune/tune.html")),
+        place,
+        mptctl,
+    )
+    assert len(printed["trials"]) == 2
+    check(
+        Case("train-mpt --recipe runs/tune/best.yaml --name chosen --json", files=("runs/chosen/best.pt",)),
+        place,
+        mptctl,
+    )
+    check(Case(line, 2, "runs/tune"), place, mptctl)
+    check(Case(f"{TUNE} --k 0 --max-er-increase -100 --name none", 3, "--max-er-increase"), place, mptctl)
+    assert not (place / "runs/none/best.yaml").exists()
