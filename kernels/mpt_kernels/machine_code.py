@@ -85,14 +85,12 @@ def compile_launch(
     k_rows: Tensor | None = None,
     row_weight: Tensor | None = None,
     layout: NarrowLayout | WideLayout | None = None,
-    arrives: bool = True,
 ) -> tuple[Launch, MachineCode]:
     """Compile the row kernel that `mpt_loss` would launch on these tensors.
 
     Args:
         logits, old_logits, ref_logits, settings, k_rows, row_weight, layout: as for `triton_backend.plan`;
             meta tensors will do.
-        arrives: whether programs count themselves in, and the last one adds up all.
         capability: compute capability of the GPU, 90 for 9.0.
 
     Raises:
@@ -100,7 +98,7 @@ def compile_launch(
         ValueError: the machine code has a loop that the kernel does not have.
     """
     target = torch.empty(logits.shape[0], dtype=torch.int64, device="meta")
-    values, grad, counts = triton_backend.empty_outputs(logits)
+    _, grad, _ = triton_backend.empty_outputs(logits)
     launch = triton_backend.plan(
         logits, target, old_logits, ref_logits, k_rows, grad, settings, row_weight, layout, capability
     )
@@ -115,9 +113,6 @@ def compile_launch(
         "scale_ptr": torch.empty((), device="meta"),
         "grad_ptr": grad,
         "sums_ptr": torch.empty((2, 1, 4), device="meta"),
-        "arrived_ptr": torch.empty(1, dtype=torch.int32, device="meta") if arrives else None,
-        "values_ptr": values,
-        "counts_ptr": counts,
     }
     signature: dict[str, str] = {}
     constants: dict[str, Any] = dict(launch.constants)

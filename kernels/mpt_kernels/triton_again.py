@@ -22,7 +22,7 @@ def are_finite(d_old, d_ref):
 def sum_again(
     z_at, old_at, ref_at, a_zo, a_zn, a_old, a_ref, per_tau, ROWS: tl.constexpr, LANES: tl.constexpr,
     C: tl.constexpr, C_OLD: tl.constexpr, DISTIL_OLD: tl.constexpr, DISTIL_REF: tl.constexpr, Z: tl.constexpr,
-    OLD: tl.constexpr, REF: tl.constexpr, UNROLLED: tl.constexpr,
+    OLD: tl.constexpr, REF: tl.constexpr,
 ):  # fmt: skip
     """Compute (ROWS,) sums over the classes of e (u - v), of the old model and of the reference.
 
@@ -30,40 +30,18 @@ def sum_again(
     """
     d_old = tl.zeros((ROWS, LANES), tl.float32)
     d_ref = d_old
-    # A loop inside a loop would leave the outer one without a pipeline.
-    if UNROLLED:
-        for start in tl.static_range(0, C, LANES):
-            d_old, d_ref = _add_columns(
-                d_old, d_ref, start, z_at, old_at, ref_at, a_zo, a_zn, a_old, a_ref, per_tau, LANES,
-                C, C_OLD, DISTIL_OLD, DISTIL_REF, Z, OLD, REF,
-            )  # fmt: skip
-    else:
-        for start in range(0, C, LANES):
-            d_old, d_ref = _add_columns(
-                d_old, d_ref, start, z_at, old_at, ref_at, a_zo, a_zn, a_old, a_ref, per_tau, LANES,
-                C, C_OLD, DISTIL_OLD, DISTIL_REF, Z, OLD, REF,
-            )  # fmt: skip
+    for start in range(0, C, LANES):
+        col = start + tl.arange(0, LANES)[None, :]
+        v = tl.fma(_load(z_at, col, Z, C), per_tau, -tl.where(col < C_OLD, a_zo, a_zn))
+        if DISTIL_OLD:
+            u = tl.fma(_load(old_at, col, OLD, C_OLD), per_tau, -a_old)
+            e = tl.exp2(u)
+            d_old = tl.fma(e, difference_at(e, u, v, True), d_old)
+        if DISTIL_REF:
+            u = tl.fma(_load(ref_at, col, REF, C), per_tau, -a_ref)
+            e = tl.exp2(u)
+            d_ref = tl.fma(e, difference_at(e, u, v, True), d_ref)
     return tl.sum(d_old, 1), tl.sum(d_ref, 1)
-
-
-@triton.jit
-def _add_columns(
-    d_old, d_ref, start, z_at, old_at, ref_at, a_zo, a_zn, a_old, a_ref, per_tau, LANES: tl.constexpr,
-    C: tl.constexpr, C_OLD: tl.constexpr, DISTIL_OLD: tl.constexpr, DISTIL_REF: tl.constexpr, Z: tl.constexpr,
-    OLD: tl.constexpr, REF: tl.constexpr,
-):  # fmt: skip
-    """Add LANES columns from `start` on to the sums of each lane; return these."""
-    col = start + tl.arange(0, LANES)[None, :]
-    v = tl.fma(_load(z_at, col, Z, C), per_tau, -tl.where(col < C_OLD, a_zo, a_zn))
-    if DISTIL_OLD:
-        u = tl.fma(_load(old_at, col, OLD, C_OLD), per_tau, -a_old)
-        e = tl.exp2(u)
-        d_old = tl.fma(e, difference_at(e, u, v, True), d_old)
-    if DISTIL_REF:
-        u = tl.fma(_load(ref_at, col, REF, C), per_tau, -a_ref)
-        e = tl.exp2(u)
-        d_ref = tl.fma(e, difference_at(e, u, v, True), d_ref)
-    return d_old, d_ref
 
 
 @triton.jit

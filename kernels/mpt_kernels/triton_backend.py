@@ -1,16 +1,16 @@
-"""The Triton backend: registers the operator `mpt_kernels::fused`, and launches its kernel.
+"""The Triton backend: registers the operator `mpt_kernels::fused`, and launches its two kernels.
 
 A row kernel computes the gradient, and the loss of each row. A row must move 2 C s + C s_ref + C_old s_old +
 24 bytes, for element sizes s of the student's logits and s_ref, s_old of the teachers'; 24 bytes are the
 label and the row's results. Rows of up to NARROW classes are held in registers, so every logit is read once.
 Wider rows are read twice, the second time mostly from cache.
 
-Rows are added up in a fixed order, so results are bitwise reproducible: each program adds up its own, and
-the last program those of all. Where no counter tells which is the last, a second kernel adds them up.
+Rows are added up in a fixed order, so results are bitwise reproducible: each program of the row kernel adds
+up its own, and a second kernel those of all programs. From sm_90 on the second launch is made ready while the
+first one runs, and waits for its end.
 """
 
 import math
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -18,27 +18,23 @@ import triton
 from torch import Tensor
 
 from mpt_kernels import tuned
-from mpt_kernels.arrivals import arrival_counter
 from mpt_kernels.layouts import (
-    NARROW_BY_DEFAULT,
-    WIDE_BY_DEFAULT,
-    AddedBy,
     NarrowLayout,
     WideLayout,
     find_layout,
 )
 from mpt_kernels.reference import loss_by_reference
 from mpt_kernels.triton_narrow import narrow_rows
-from mpt_kernels.triton_sums import add_programs_alone
+from mpt_kernels.triton_sums import add_programs
 from mpt_kernels.triton_wide import wide_rows
 from mpt_kernels.types import LossSettings, MptLossOutput
 
 # Most classes of a row that is held in registers: 8 logits of each model a thread, up to 16 warps.
 NARROW = 4096
-# Programs that the last one adds up at once, for each of its warps: eight a lane.
-SUMMED = 256
-# Programs that are counted in at one counter; more are counted in groups.
-ALONE = 512
+# Programs that the second kernel adds up at once, at least and at most; one warp for each 256 of them, at least 4.
+SUMMED = (128, 4096)
+# Compute capability from which on a launch can be made ready while the one before it runs.
+READY_FROM = 90
 # Bytes of the longest load or store of one thread.
 VECTOR_BYTES = 16
 
@@ -66,7 +62,6 @@ class Launch(NamedTuple):
         programs: number of programs.
         options: of Triton's compiler.
         constants: compile-time arguments by name.
-        added_by: who adds up the sums of all programs.
         loops: of the kernel, in the order of its code.
     """
 
@@ -74,7 +69,6 @@ class Launch(NamedTuple):
     programs: int
     options: dict[str, Any]
     constants: dict[str, Any]
-    added_by: AddedBy
     loops: tuple[Loop, ...] = ()
 
 
@@ -155,7 +149,7 @@ def _fused(
     grad_scale: float,
     *settings: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Launch the row kernel and, where it has no counter, the kernel that adds up programs.
+    """Launch the row kernel, and the kernel that adds up its programs.
 
     Args:
         logits, target, old_logits, ref_logits, row_weight: as for `mpt_kernels.mpt_loss`.
@@ -178,22 +172,14 @@ def _fused(
     launch = plan(logits, target, old_logits, ref_logits, k_rows, grad, s, row_weight)
     sums = torch.empty((2, launch.programs, 4), dtype=torch.float32, device=logits.device)
     with torch.cuda.device_of(logits):
-        arrived = arrival_counter(logits.device) if launch.added_by == "last" else None
         launch.kernel[(launch.programs,)](
             logits, target, old_logits, ref_logits, k_rows, row_weight, normalizer_at, grad_scale_at,
-            grad, sums, arrived, values, counts, n, k, inverse_normalizer, grad_scale,
-            *kernel_settings(s, logits.shape[1]), **launch.constants, **launch.options,
+            grad, sums, n, k, inverse_normalizer, grad_scale, *kernel_settings(s, logits.shape[1]),
+            **launch.constants, **launch.options,
         )  # fmt: skip
-        if arrived is None:
-            add_programs_alone[(1,)](
-                sums,
-                launch.programs,
-                normalizer_at,
-                inverse_normalizer,
-                values,
-                counts,
-                **sums_options(launch),
-            )
+        add_programs[(1,)](
+            sums, launch.programs, normalizer_at, inverse_normalizer, values, counts, **sums_options(launch)
+        )
     return values, grad, counts
 
 
@@ -263,29 +249,26 @@ def plan(
     if capability is None and logits.is_cuda:
         major, minor = torch.cuda.get_device_capability(logits.device)
         capability = 10 * major + minor
+    constants["READY"] = capability is not None and capability >= READY_FROM
     size = (capability, c, logits.element_size(), n)
     if c <= NARROW:
         if not isinstance(layout, NarrowLayout):
-            layout = find_layout(tuned.NARROW, NARROW_BY_DEFAULT, *size)
-        return _plan_narrow(n, c, models, sum(again), constants, layout, _multiprocessors(logits.device))
+            layout = find_layout(tuned.NARROW, NarrowLayout(), *size)
+        return _plan_narrow(n, c, models, sum(again), constants, layout)
     if not isinstance(layout, WideLayout):
-        layout = find_layout(tuned.WIDE, WIDE_BY_DEFAULT, *size)
+        layout = find_layout(tuned.WIDE, WideLayout(), *size)
     vector = min(_vector(x) for x in models)
     aligned = vector > 1
-    lanes, each = 32 * layout.warps, max(vector, layout.each if not aligned else 0)
+    lanes, each = 32 * layout.warps, vector if aligned else layout.each
     step = each * lanes
     shape = {
         "LANES": lanes,
         "EACH": each,
         "ALIGNED": aligned,
-        "UNROLL": layout.unroll,
         "KEEP": "evict_last" if layout.caching else "",
         "DROP": "evict_first" if layout.caching else "",
         "PAST": ".cs" if layout.caching else "",
-        "SUMMED": SUMMED * layout.warps,
         "POWER": _power(s.tau, constants) if layout.power else 0,
-        "GROUPED": n > ALONE,
-        "READY": layout.added_by == "ready launch",
     }
     old_tiles, new_tiles = s.num_old // step, max(0, c // step - triton.cdiv(s.num_old, step))
     loops = (
@@ -295,19 +278,12 @@ def plan(
         Loop(old_tiles, each * sum(again), each * once[0]),
         Loop(triton.cdiv(grad.stride(0), step), 0, each * once[0], rare=True),
         Loop(triton.cdiv(c, lanes), sum(again), 0, rare=True),
-        _added(n, SUMMED * layout.warps),
     )
-    return Launch(wide_rows, n, _options(layout.warps), constants | shape, layout.added_by, loops)
+    return Launch(wide_rows, n, _options(layout.warps), constants | shape, loops)
 
 
 def _plan_narrow(
-    n: int,
-    c: int,
-    models: list[Tensor],
-    bytes_again: int,
-    constants: dict[str, Any],
-    layout: NarrowLayout,
-    multiprocessors: int,
+    n: int, c: int, models: list[Tensor], bytes_again: int, constants: dict[str, Any], layout: NarrowLayout
 ) -> Launch:
     """Plan the launch for rows that registers hold.
 
@@ -317,51 +293,24 @@ def _plan_narrow(
         bytes_again: bytes of one class in all models that `sum_again` reads.
         constants: compile-time arguments that wide rows have too.
         layout: of the kernel.
-        multiprocessors: of the GPU.
     """
     lanes = triton.next_power_of_2(triton.cdiv(c, layout.held))
     warps = max(layout.warps, triton.cdiv(lanes, 32))
     rows = 32 * warps // lanes
     # The widest load of any model, since the compiler gives all of them the layout of the widest.
     vector = layout.vector or max(_vector(x) for x in models)
-    shape = {
-        "ROWS": rows,
-        "LANES": lanes,
-        "VECTOR": vector,
-        "SUMMED": SUMMED * warps,
-        "STAGES": layout.stages,
-        "READY": layout.added_by == "ready launch",
-    }
-    options = _options(warps)
-    if layout.registers:
-        options["maxnreg"] = layout.registers
-    blocks = programs = triton.cdiv(n, rows)
-    if layout.stages:
-        # As many programs as run at once, but no more than share the blocks evenly.
-        at_once = layout.resident * multiprocessors
-        programs = triton.cdiv(blocks, triton.cdiv(blocks, at_once))
-    constants["GROUPED"] = programs > ALONE
-    loops = (Loop(triton.cdiv(c, lanes), bytes_again, 0, rare=True), _added(programs, SUMMED * warps))
-    return Launch(narrow_rows, programs, options, constants | shape, layout.added_by, loops)
-
-
-def _added(programs: int, block: int) -> Loop:
-    """The loop in which the last program adds up all; other programs do not run it."""
-    return Loop(triton.cdiv(programs, block), SUMMED // 32 * 32, 0, rare=True)
-
-
-@cache
-def _multiprocessors(device: torch.device) -> int:
-    """Number of multiprocessors of a GPU; of an H200 where there is none."""
-    if device.type != "cuda":
-        return 132
-    return torch.cuda.get_device_properties(device).multi_processor_count
+    shape = {"ROWS": rows, "LANES": lanes, "VECTOR": vector}
+    loops = (Loop(triton.cdiv(c, lanes), bytes_again, 0, rare=True),)
+    return Launch(narrow_rows, triton.cdiv(n, rows), _options(warps), constants | shape, loops)
 
 
 def _power(tau: float, constants: dict[str, Any]) -> int:
-    """Return tau if an exponential at temperature 1 is that at tau to a power from 2 to 8, else 0."""
-    distils = constants["DISTIL_OLD"] or constants["DISTIL_REF"]
-    return int(tau) if constants["DISTANCE"] == "kl" and distils and tau in range(2, 9) else 0
+    """Return tau if an exponential at temperature 1 is that at tau to a power from 2 to 8, else 0.
+
+    Every class must have an exponential at tau, as it has where the reference distils.
+    """
+    fits = constants["DISTANCE"] == "kl" and constants["DISTIL_REF"] and tau in range(2, 9)
+    return int(tau) if fits else 0
 
 
 def _options(warps: int) -> dict[str, Any]:
@@ -398,8 +347,9 @@ def _rows_aligned(x: Tensor) -> bool:
 
 def sums_options(launch: Launch) -> dict[str, Any]:
     """Return constants and options of the launch that adds up the programs of another launch."""
-    block = min(max(triton.next_power_of_2(launch.programs), 128), 4096)
-    ready = launch.added_by == "ready launch"
+    fewest, most = SUMMED
+    block = min(max(triton.next_power_of_2(launch.programs), fewest), most)
+    ready = launch.constants["READY"]
     return {"BLOCK": block, "READY": ready, "launch_pdl": ready, **_options(max(block // 256, 4))}
 
 

@@ -26,7 +26,7 @@ from mpt_kernels.triton_parts import (
     row_terms,
     weigh,
 )
-from mpt_kernels.triton_sums import add_programs, add_rows, arrive, store_sums
+from mpt_kernels.triton_sums import store_sums
 
 
 @triton.jit(do_not_specialize=["n_rows"])
@@ -34,9 +34,8 @@ def narrow_rows(
     # Read: logits of the student, labels, logits of both teachers; and where not None, k and weight of each
     # row, normaliser, scale of the gradient.
     z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, weight_ptr, normalizer_ptr, scale_ptr,
-    # Written: gradient, sums of each program, counter of programs; by the last program: loss and terms,
-    # counts.
-    grad_ptr, sums_ptr, arrived_ptr, values_ptr, counts_ptr,
+    # Written: gradient, sums of each program.
+    grad_ptr, sums_ptr,
     # The number of rows, and numbers in place of tensors that are None.
     n_rows, k, inverse_normalizer, scale,
     # The settings; factors of each teacher's distance (value) and of its derivative (slope).
@@ -46,73 +45,22 @@ def narrow_rows(
     # `row_layout` of the logits of each model and of the gradient.
     Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
     Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr,
-    # Rows a program; lanes a row; columns a lane and tile; programs that the last one adds up at once, and
-    # whether they are counted in groups.
-    ROWS: tl.constexpr, LANES: tl.constexpr, VECTOR: tl.constexpr, SUMMED: tl.constexpr,
-    GROUPED: tl.constexpr,
-    # Stages of a pipeline over the blocks of a program; 0: a program has one block. Whether the next launch may be
-    # made ready now.
-    STAGES: tl.constexpr, READY: tl.constexpr,
+    # Rows a program; lanes a row; columns a lane and tile. Whether the next launch may be made ready now.
+    ROWS: tl.constexpr, LANES: tl.constexpr, VECTOR: tl.constexpr, READY: tl.constexpr,
 ):  # fmt: skip
-    """Compute terms, counts and gradient of blocks of ROWS rows, and add them up over all rows.
+    """Compute terms, counts and gradient of ROWS rows in each program; all tiles of a row stay in registers.
 
-    With a pipeline, a program loads the rows of its next block while it computes one.
+    A tile has LANES x VECTOR columns. At compile time it is known whether a tile is old, new, both, or the
+    end of a row. Only tiles that are both, or the end, are masked. `triton_parts` explains the names.
     """
     if READY:
         gdc_launch_dependents()
-    if STAGES == 0:
-        ce, fd_old, fd_ref, z_right, old_right, ref_right = compute_block(
-            tl.program_id(0), z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, weight_ptr, normalizer_ptr, scale_ptr,
-            grad_ptr, n_rows, k, inverse_normalizer, scale,
-            alpha, beta, ce_focal_weight, inv_tau, old_value, old_slope, ref_value, ref_slope, ignore_index,
-            C, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF, Z, OLD, REF, GRAD, Y_STRIDE, K_STRIDE, WEIGHT_STRIDE,
-            ROWS, LANES, VECTOR, False,
-        )  # fmt: skip
-    else:
-        ce, fd_old, fd_ref, z_right, old_right, ref_right = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        blocks = (n_rows + ROWS - 1) // ROWS
-        for block in tl.range(tl.program_id(0), blocks, tl.num_programs(0), num_stages=STAGES):
-            of_ce, of_old, of_ref, right, right_old, right_ref = compute_block(
-                block, z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, weight_ptr, normalizer_ptr, scale_ptr,
-                grad_ptr, n_rows, k, inverse_normalizer, scale,
-                alpha, beta, ce_focal_weight, inv_tau, old_value, old_slope, ref_value, ref_slope, ignore_index,
-                C, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF, Z, OLD, REF, GRAD, Y_STRIDE, K_STRIDE, WEIGHT_STRIDE,
-                ROWS, LANES, VECTOR, True,
-            )  # fmt: skip
-            ce, fd_old, fd_ref = ce + of_ce, fd_old + of_old, fd_ref + of_ref
-            z_right, old_right, ref_right = z_right + right, old_right + right_old, ref_right + right_ref
-    store_sums(sums_ptr, ce, fd_old, fd_ref, z_right, old_right, ref_right)
-    if arrived_ptr is not None and arrive(arrived_ptr, GROUPED):
-        add_programs(
-            sums_ptr, tl.num_programs(0), normalizer_ptr, inverse_normalizer, values_ptr, counts_ptr, SUMMED
-        )
-
-
-@triton.jit
-def compute_block(
-    block, z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, weight_ptr, normalizer_ptr, scale_ptr,
-    grad_ptr, n_rows, k, inverse_normalizer, scale,
-    alpha, beta, ce_focal_weight, inv_tau, old_value, old_slope, ref_value, ref_slope, ignore_index,
-    C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
-    DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
-    Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr,
-    ROWS: tl.constexpr, LANES: tl.constexpr, VECTOR: tl.constexpr, LOOPED: tl.constexpr,
-):  # fmt: skip
-    """Compute terms, counts and gradient of a block of ROWS rows; all tiles of a row stay in registers.
-
-    A tile has LANES x VECTOR columns. At compile time it is known whether a tile is old, new, both, or the
-    end of a row. Only tiles that are both, or the end, are masked. `triton_parts` explains the names, and
-    `narrow_rows` the arguments; LOOPED says that the program has other blocks.
-
-    Returns:
-        The sums and counts of `add_rows`.
-    """
     TILE: tl.constexpr = LANES * VECTOR
     TILES: tl.constexpr = (C + TILE - 1) // TILE
     OLD_TILES: tl.constexpr = (C_OLD + TILE - 1) // TILE
     # 1. The rows: label y, bias k, and mult = weight * scale / normaliser. If the last program has too few
     #    rows, it computes the last row again, and writes the same results again.
-    place = block * ROWS + tl.arange(0, ROWS)
+    place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     row = tl.minimum(place, n_rows - 1).to(tl.int64)
     y, valid, known = load_labels(y_ptr + row * Y_STRIDE, ignore_index, C)
     bias = load_bias(k_ptr, row * K_STRIDE, k)
@@ -252,7 +200,7 @@ def compute_block(
         if tl.min(finite.to(tl.int32), 0) == 0:
             old_again, ref_again = sum_again(
                 z_at, old_at, ref_at, a_zo[:, None], a_zn[:, None], a_old[:, None], a_ref[:, None], per_tau,
-                ROWS, LANES, C, C_OLD, DISTIL_OLD, DISTIL_REF, Z, OLD, REF, LOOPED,
+                ROWS, LANES, C, C_OLD, DISTIL_OLD, DISTIL_REF, Z, OLD, REF,
             )  # fmt: skip
             d_old, d_ref = tl.where(finite, d_old, old_again), tl.where(finite, d_ref, ref_again)
     # 6. Right predictions: argmax_j x_j = y.
@@ -272,12 +220,7 @@ def compute_block(
     ce = weigh(ce, weight_ptr, row * WEIGHT_STRIDE)
     fd_old = weigh(fd_old, weight_ptr, row * WEIGHT_STRIDE)
     fd_ref = weigh(fd_ref, weight_ptr, row * WEIGHT_STRIDE)
-    # 8. The gradient of the label's own logit, with -w_ce.
-    own = own_gradient(
-        own, z_y, old_y, ref_y, is_old_label, known, a_zo, a_zn, a_old, a_ref,
-        f_b, f_zo, f_zn, w_ce, f_old, f_ref, per_tau, DISTANCE, DISTIL_OLD, DISTIL_REF,
-    )  # fmt: skip
-    # 9. The gradient of each logit, without the label's -w_ce: e_b f_b + e_z f_z + e_old f_old + e_ref f_ref.
+    # 8. The gradient of each logit, without the label's -w_ce: e_b f_b + e_z f_z + e_old f_old + e_ref f_ref.
     grad_at = grad_ptr + (row * GRAD[0])[:, None] + col
     for i in tl.static_range(TILES):
         if (i + 1) * TILE <= C_OLD:
@@ -293,18 +236,19 @@ def compute_block(
             grad += e_old[i] * f_old[:, None]
         if DISTIL_REF:
             grad += e_ref[i] * f_ref[:, None]
-        if LOOPED:
-            grad = tl.where(i * TILE + col == label, own[:, None], grad)
         grad = grad.to(grad_ptr.dtype.element_ty)
         within = i * TILE + col < GRAD[2]
         tl.store(grad_at + i * TILE, grad, mask=within & valid[:, None])
         tl.store(grad_at + i * TILE, tl.zeros_like(grad), mask=within & (valid[:, None] == 0))
-    # The label's own is written over what step 9 has written. A loop with a barrier has no pipeline, so there
-    # each class is compared with the label instead.
-    if not LOOPED:
-        tl.debug_barrier()
-        tl.store(grad_ptr + row * GRAD[0] + y, own.to(grad_ptr.dtype.element_ty), mask=valid)
-    return add_rows(ce, fd_old, fd_ref, z_right, old_right, ref_right, valid & (place < n_rows))
+    # 9. The gradient of the label's own logit, with -w_ce, written over that of step 8.
+    own = own_gradient(
+        own, z_y, old_y, ref_y, is_old_label, known, a_zo, a_zn, a_old, a_ref,
+        f_b, f_zo, f_zn, w_ce, f_old, f_ref, per_tau, DISTANCE, DISTIL_OLD, DISTIL_REF,
+    )  # fmt: skip
+    tl.debug_barrier()
+    tl.store(grad_ptr + row * GRAD[0] + y, own.to(grad_ptr.dtype.element_ty), mask=valid)
+    # 10. The sums of these rows.
+    store_sums(sums_ptr, ce, fd_old, fd_ref, z_right, old_right, ref_right, valid & (place < n_rows))
 
 
 @triton.jit

@@ -24,7 +24,7 @@ from mpt_kernels.triton_parts import (
     tile_columns,
     weigh,
 )
-from mpt_kernels.triton_sums import add_programs, arrive, store_sums
+from mpt_kernels.triton_sums import store_sums
 from mpt_kernels.triton_tiles import max_before_label, store_gradient, store_zeros, sum_tile
 
 
@@ -33,9 +33,8 @@ def wide_rows(
     # Read: logits of the student, labels, logits of both teachers; and where not None, k and weight of each
     # row, normaliser, scale of the gradient.
     z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, weight_ptr, normalizer_ptr, scale_ptr,
-    # Written: gradient, sums of each program, counter of programs; by the last program: loss and terms,
-    # counts.
-    grad_ptr, sums_ptr, arrived_ptr, values_ptr, counts_ptr,
+    # Written: gradient, sums of each program.
+    grad_ptr, sums_ptr,
     # The number of rows, and numbers in place of tensors that are None.
     n_rows, k, inverse_normalizer, scale,
     # The settings; factors of each teacher's distance (value) and of its derivative (slope).
@@ -45,16 +44,13 @@ def wide_rows(
     # `row_layout` of the logits of each model and of the gradient.
     Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
     Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr,
-    # Lanes a row; columns that a lane holds of a tile, and whether they are adjacent; programs that the last
-    # one adds up at once.
-    LANES: tl.constexpr, EACH: tl.constexpr, ALIGNED: tl.constexpr, SUMMED: tl.constexpr,
-    # Tiles that a loop does at once; hints for the cache: of the first pass's loads, of the second's, and of
-    # stores.
-    UNROLL: tl.constexpr, KEEP: tl.constexpr, DROP: tl.constexpr, PAST: tl.constexpr,
-    # tau if that is a small integer, else 0: an exponential at temperature 1 is that at tau to this power.
-    POWER: tl.constexpr, GROUPED: tl.constexpr,
-    # Whether the next launch may be made ready now.
-    READY: tl.constexpr,
+    # Lanes a row; columns that a lane holds of a tile, and whether they are adjacent.
+    LANES: tl.constexpr, EACH: tl.constexpr, ALIGNED: tl.constexpr,
+    # Hints for the cache: of the first pass's loads, of the second's, and of stores.
+    KEEP: tl.constexpr, DROP: tl.constexpr, PAST: tl.constexpr,
+    # tau if that is a small integer, else 0: an exponential at temperature 1 is that at tau to this power. Whether
+    # the next launch may be made ready now.
+    POWER: tl.constexpr, READY: tl.constexpr,
 ):  # fmt: skip
     """Compute terms, counts and gradient of one row in each program, in tiles of LANES x EACH classes.
 
@@ -95,7 +91,7 @@ def wide_rows(
     # Of the tiles that wholly lie before the label's own.
     z_before = tl.full((LANES,), -float("inf"), tl.float32)
     old_before, ref_before = z_before, z_before
-    for start in tl.range(0, OLD_END, STEP, loop_unroll_factor=UNROLL):
+    for start in tl.range(0, OLD_END, STEP, loop_unroll_factor=2):
         (
             m_zo, b_o, s_zo, m_old, s_old, d_old, m_ro, s_ro, d_ro, z_before, old_before, ref_before
         ) = sum_tile(
@@ -117,7 +113,7 @@ def wide_rows(
                 z_ptr, None, ref_ptr, lane, each, OLD_END, y, per_tau, C_OLD, C, True,
                 C, C_OLD, DISTANCE, False, DISTIL_REF, Z, OLD, REF, STEP, ALIGNED, KEEP, POWER,
             )  # fmt: skip
-    for start in tl.range(NEW_BEGIN, NEW_END, STEP, loop_unroll_factor=UNROLL):
+    for start in tl.range(NEW_BEGIN, NEW_END, STEP, loop_unroll_factor=2):
         m_zn, b_n, s_zn, _, _, _, m_rn, s_rn, d_rn, z_before, _, ref_before = sum_tile(
             m_zn, b_n, s_zn, m_old, s_old, d_old, m_rn, s_rn, d_rn, z_before, old_before, ref_before,
             z_ptr, None, ref_ptr, lane, each, start, y, per_tau, C_OLD, C, False,
@@ -177,7 +173,12 @@ def wide_rows(
     ref_right = known & is_right(ref_y, top_ref, ref_before, s_ro + s_rn)
     # 7. The terms of Eq. 1 to 6, and the factors f of the exponentials (KL) or differences (LM) in the
     #    gradient.
-    own = tl.fma(z_y, LOG2E, -tl.where(is_old, a_b, a_bn))
+    own_scale = tl.where(is_old, a_b, a_bn)
+    if POWER:
+        a_z = tl.where(is_old, a_zo, a_zn)
+        own = tl.fma(tl.fma(z_y, per_tau, -a_z), POWER, tl.fma(a_z, POWER, -own_scale))
+    else:
+        own = tl.fma(z_y, LOG2E, -own_scale)
     ce, fd_old, fd_ref, f_b, f_zo, f_zn, w_ce, f_old, f_ref = row_terms(
         own, b, a_zo, a_zn, s_zo, s_zn, s_old, d_old, old_right, s_ro, s_rn, d_ref, ref_right, known,
         alpha, beta, ce_focal_weight, old_value, old_slope, ref_value, ref_slope, mult,
@@ -196,7 +197,7 @@ def wide_rows(
             a_zo, a_zn, f_zo, f_zn, a_old, f_old, a_ref, f_ref, per_tau, False, True, True,
             C, C_OLD, DISTANCE, False, DISTIL_REF, Z, OLD, REF, GRAD, DROP, PAST, POWER,
         )  # fmt: skip
-    for back in tl.range(0, NEW_END - NEW_BEGIN, STEP, loop_unroll_factor=UNROLL):
+    for back in tl.range(0, NEW_END - NEW_BEGIN, STEP, loop_unroll_factor=2):
         store_gradient(
             z_ptr, None, ref_ptr, grad_ptr, lane, each, NEW_END - STEP - back, a_b, a_bn, f_bo, f_bn,
             a_zo, a_zn, f_zo, f_zn, a_old, f_old, a_ref, f_ref, per_tau, False, True, False,
@@ -208,7 +209,7 @@ def wide_rows(
             a_zo, a_zn, f_zo, f_zn, a_old, f_old, a_ref, f_ref, per_tau, True, C_OLD < C, True,
             C, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF, Z, OLD, REF, GRAD, DROP, PAST, POWER,
         )  # fmt: skip
-    for back in tl.range(0, OLD_END, STEP, loop_unroll_factor=UNROLL):
+    for back in tl.range(0, OLD_END, STEP, loop_unroll_factor=2):
         store_gradient(
             z_ptr, old_ptr, ref_ptr, grad_ptr, lane, each, OLD_END - STEP - back, a_b, a_bn, f_bo, f_bn,
             a_zo, a_zn, f_zo, f_zn, a_old, f_old, a_ref, f_ref, per_tau, True, False, False,
@@ -231,7 +232,7 @@ def wide_rows(
         if finite == 0:
             old_again, ref_again = sum_again(
                 z_ptr, old_ptr, ref_ptr, a_zo, a_zn, a_old, a_ref, per_tau, 1, LANES,
-                C, C_OLD, DISTIL_OLD, DISTIL_REF, Z, OLD, REF, False,
+                C, C_OLD, DISTIL_OLD, DISTIL_REF, Z, OLD, REF,
             )  # fmt: skip
             terms = row_terms(
                 own, b, a_zo, a_zn, s_zo, s_zn,
@@ -240,15 +241,8 @@ def wide_rows(
                 old_ptr is not None, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF,
             )  # fmt: skip
             ce, fd_old, fd_ref = terms[0], terms[1], terms[2]
-    # 11. Store the results of the row; the last program sums up all rows.
+    # 11. The sums of this row alone.
     ce = weigh(ce, weight_ptr, row * WEIGHT_STRIDE)
     fd_old = weigh(fd_old, weight_ptr, row * WEIGHT_STRIDE)
     fd_ref = weigh(fd_ref, weight_ptr, row * WEIGHT_STRIDE)
-    store_sums(
-        sums_ptr, tl.where(valid, ce, 0.0), tl.where(valid, fd_old, 0.0), tl.where(valid, fd_ref, 0.0),
-        valid & z_right, valid & old_right, valid & ref_right,
-    )  # fmt: skip
-    if arrived_ptr is not None and arrive(arrived_ptr, GROUPED):
-        add_programs(
-            sums_ptr, tl.num_programs(0), normalizer_ptr, inverse_normalizer, values_ptr, counts_ptr, SUMMED
-        )
+    store_sums(sums_ptr, ce, fd_old, fd_ref, z_right, old_right, ref_right, valid)

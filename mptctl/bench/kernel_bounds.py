@@ -102,7 +102,7 @@ class KernelRow(Model):
 def bound_row(n: int, c: int, dtype: str, arch: str) -> KernelRow:
     """Compile the row kernel of the MPT-KL loss for a GPU, and compute bounds from its instructions.
 
-    What the last program alone does, adding up all others, is not in the bounds.
+    The second kernel, which adds up programs, is not in the bounds.
 
     Args:
         n, c: number of rows and of classes; half of the classes are old.
@@ -122,7 +122,7 @@ def bound_row(n: int, c: int, dtype: str, arch: str) -> KernelRow:
 
     settings = LossSettings(num_old=c_old)
     launch, code = compile_launch(
-        logits(c), logits(c_old), logits(c), settings, int(arch.removeprefix("sm_")), arrives=False
+        logits(c), logits(c_old), logits(c), settings, int(arch.removeprefix("sm_"))
     )
     warps: int = launch.programs * launch.options["num_warps"]
 

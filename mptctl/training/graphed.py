@@ -9,7 +9,6 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from mpt_kernels.arrivals import captured_counters, give_back_counters
 from mptctl.data.loading.mixed import Mixing
 from mptctl.data.loading.part import Batch
 from mptctl.errors import UsageError
@@ -59,12 +58,9 @@ class Recorder(Protocol):
 class CudaRecording:
     """A captured CUDA graph; see `Recording`."""
 
-    def __init__(
-        self, graph: torch.cuda.CUDAGraph, terms: Terms, counters: list[Tensor], device: torch.device
-    ) -> None:
+    def __init__(self, graph: torch.cuda.CUDAGraph, terms: Terms, device: torch.device) -> None:
         self.terms = terms
         self._graph = graph
-        self._counters = counters
         self._device = device
 
     def replay(self) -> None:
@@ -72,10 +68,9 @@ class CudaRecording:
         self._graph.replay()
 
     def drop(self) -> None:
-        """Wait for the last replay, and free the graph, its memory, and the counters of its launches."""
+        """Wait for the last replay, and free the graph and its memory."""
         torch.cuda.synchronize(self._device)
         self._graph.reset()
-        give_back_counters(self._counters)
 
 
 class CudaRecorder:
@@ -110,7 +105,6 @@ class CudaRecorder:
         try:
             # The outer block restores the current stream also where the end of a failed capture raises.
             with (
-                captured_counters() as counters,
                 torch.cuda.stream(self._stream),
                 torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"),
             ):
@@ -125,7 +119,7 @@ class CudaRecorder:
                 f"runtime.graph: a step of this run cannot be captured as a CUDA graph: {said}; set "
                 "runtime.graph=false"
             ) from error
-        return CudaRecording(graph, terms, counters, self._device)
+        return CudaRecording(graph, terms, self._device)
 
 
 class _Inputs(NamedTuple):

@@ -57,7 +57,7 @@ def copy_shaped(layout: NarrowLayout | WideLayout, given: Inputs, *, warm_up: bo
         rows, tile = 32 * warps // lanes, lanes * 16 // logits.element_size()
         at_once = triton.cdiv(c, tile)
     else:
-        warps, rows, tile, at_once = layout.warps, 1, 32 * layout.warps * layout.each, layout.unroll
+        warps, rows, tile, at_once = layout.warps, 1, 32 * layout.warps * layout.each, 2
     arguments = (
         logits, old, ref, grad, n, logits.stride(0), old.stride(0), ref.stride(0), grad.stride(0), c,
         old.shape[1], rows, tile, at_once,

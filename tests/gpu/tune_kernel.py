@@ -7,6 +7,7 @@ python -m tests.gpu.tune_kernel --out FOLDER  on the card: tuned.json and tuned.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import multiprocessing
 import os
@@ -24,15 +25,7 @@ import triton
 from torch import Tensor
 
 from mpt_kernels import mpt_loss, triton_backend, triton_sums, tuned
-from mpt_kernels.layouts import (
-    FEW_ROWS,
-    NARROW_BY_DEFAULT,
-    WIDE_BY_DEFAULT,
-    AddedBy,
-    NarrowLayout,
-    Size,
-    WideLayout,
-)
+from mpt_kernels.layouts import FEW_ROWS, NarrowLayout, Size, WideLayout
 from mpt_kernels.types import LossSettings
 from mptctl.bench.graph_clock import GraphClock
 from mptctl.bench.loss_timing import DTYPES, INPUT_BYTES, MOST_CALLS, Inputs, K, least_bytes
@@ -105,37 +98,21 @@ class Found:
 
 def layouts(shape: Shape) -> list[Layout]:
     """The layouts that are tried at a size, the default one first."""
-    few = shape.n <= FEW_ROWS
     if shape.c > triton_backend.NARROW:
-        sizes = [(16, 8, 2), (8, 8, 2), (4, 8, 2)] + [(16, 4, 2), (16, 4, 1)] * (shape.pad == 1)
-        wide = {WideLayout(*size, caching) for size in sizes for caching in (False, True)}
-        wide |= {WideLayout(*size, power=False) for size in sizes[:1]}
-        if few:
-            wide |= {WideLayout(*size, added_by="ready launch") for size in sizes[:1]}
-        return [WIDE_BY_DEFAULT[few], *sorted(wide - {WIDE_BY_DEFAULT[few]})]
-    sums: tuple[AddedBy, ...] = ("last", "ready launch") if few else ("last", "ready launch", "launch")
-    if shape.c <= 100:
-        sizes = (
-            [(32, 1), (16, 1), (8, 1), (4, 1), (16, 4), (4, 4)]
-            if few
-            else [(32, 1), (32, 2), (16, 2), (16, 4), (8, 4)]
-        )
-        narrow = {NarrowLayout(*size, added_by=by) for size in sizes for by in sums}
-    else:
-        # held, warps, registers, stages, programs a multiprocessor
-        pipelines = [(32, 1, 0, 2, 8), (16, 2, 0, 2, 4)]
-        if shape.item_bytes == 2:
-            pipelines = [(32, 1, 0, 2, 8), (16, 2, 0, 2, 6), (16, 2, 128, 2, 8)]
-        sizes = [(32, 1), (16, 2), (8, 4), (4, 8)] if few else [(32, 1), (32, 4), (16, 2), (16, 4)]
-        narrow = {NarrowLayout(*size, added_by=by) for size in sizes for by in sums[:2]}
-        if not few:
-            narrow |= {NarrowLayout(*sizes[0], added_by="launch")}
-            narrow |= {
-                NarrowLayout(held, warps, 0, *more, by) for held, warps, *more in pipelines for by in sums[:2]
-            }
-        if shape.item_bytes == 2:
-            narrow |= {layout._replace(vector=4) for layout in narrow if layout.added_by == "ready launch"}
-    return [NARROW_BY_DEFAULT[few], *sorted(narrow - {NARROW_BY_DEFAULT[few]})]
+        sizes = [(4, 8), (8, 8), (16, 8)] + [(16, 4)] * (shape.pad == 1)
+        wide = {
+            WideLayout(*size, caching, power)
+            for size in sizes
+            for caching, power in itertools.product((False, True), repeat=2)
+        }
+        return [WideLayout(), *sorted(wide - {WideLayout()})]
+    vectors = (0, 4) if shape.item_bytes == 2 and shape.c > 100 else (0,)
+    narrow = {
+        NarrowLayout(held, warps, vector)
+        for held, warps, vector in itertools.product((4, 8, 16, 32), (1, 2, 4, 8), vectors)
+        if warps * 32 * held >= shape.c and warps * 32 * held <= max(4 * shape.c, 3200)
+    }
+    return [NarrowLayout(), *sorted(narrow - {NarrowLayout()})]
 
 
 def inputs(shape: Shape, device: torch.device, seed: int, spread: float = 3.0) -> Inputs:
@@ -294,24 +271,21 @@ def _compile_launch(shape: Shape, layout: Layout, logits: Tensor, old: Tensor, r
     target, settings = torch.empty(shape.n, dtype=torch.int64), LossSettings(num_old=shape.c // 2, k=K)
     values, grad, counts = triton_backend.empty_outputs(logits)
     launch = triton_backend.plan(logits, target, old, ref, None, grad, settings, None, layout, 90)
-    arrived = torch.empty(1, dtype=torch.int32) if launch.added_by == "last" else None
     sums = torch.empty(2, 1, 4)
     launch.kernel.warmup(
-        logits, target, old, ref, None, None, None, None, grad, sums, arrived, values, counts, shape.n, K,
-        1.0 / shape.n, 1.0, *triton_backend.kernel_settings(settings, shape.c), **launch.constants,
-        **launch.options, grid=(1,),
+        logits, target, old, ref, None, None, None, None, grad, sums, shape.n, K, 1.0 / shape.n, 1.0,
+        *triton_backend.kernel_settings(settings, shape.c), **launch.constants, **launch.options, grid=(1,),
     )  # fmt: skip
-    if arrived is None:
-        triton_sums.add_programs_alone.warmup(
-            sums,
-            launch.programs,
-            None,
-            1.0 / shape.n,
-            values,
-            counts,
-            **triton_backend.sums_options(launch),
-            grid=(1,),
-        )
+    triton_sums.add_programs.warmup(
+        sums,
+        launch.programs,
+        None,
+        1.0 / shape.n,
+        values,
+        counts,
+        **triton_backend.sums_options(launch),
+        grid=(1,),
+    )
 
 
 def compile_all(shapes: list[Shape], processes: int) -> None:

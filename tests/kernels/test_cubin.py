@@ -74,11 +74,11 @@ def test_nothing_spills_in_a_loop_and_aligned_rows_are_loaded_sixteen_bytes_at_a
     [
         of_the_night(*shape, scalars, capability)
         for *shape, scalars in [
-            (100, 48, 1, torch.float32, 14),
-            (1000, 504, 1, torch.float32, 14),
-            (1000, 504, 1, torch.bfloat16, 14),
-            (21_841, 10_920, 16, torch.float32, 10),
-            (21_841, 10_920, 16, torch.bfloat16, 10),
+            (100, 48, 1, torch.float32, 13),
+            (1000, 504, 1, torch.float32, 13),
+            (1000, 504, 1, torch.bfloat16, 13),
+            (21_841, 10_920, 16, torch.float32, 9),
+            (21_841, 10_920, 16, torch.bfloat16, 9),
         ]
         for capability in CAPABILITIES
     ],
@@ -88,29 +88,11 @@ def test_few_elements_of_aligned_rows_are_loaded_or_stored_alone(
 ) -> None:
     compiled = compiled_for(c, num_old, pad, dtype, capability)
     assert not compiled.spills, compiled
-    # The label, for rows and for tiles, three logits at the label, the scale, the normaliser for rows and for sums; of
+    # The label, for rows and for tiles, three logits at the label, the scale, the normaliser; of
     # narrow rows those before the label, one or two a lane and model; one a model of rows that are summed again.
     assert compiled.count(r"LDG\b.*") - compiled.count(r"LDG\..*128.*") <= scalars, compiled
-    # Eight sums of the program, the label's own gradient, a counter of the group and one of all, loss and counts.
-    assert compiled.count(r"STG\b.*") - compiled.count(r"STG\..*128.*") <= 13, compiled
-
-
-@pytest.mark.parametrize(
-    ("c", "capability"),
-    [
-        pytest.param(c, capability, marks=[] if (c, capability) == (1000, 90) else [pytest.mark.nightly])
-        for c in (100, 1000, 21_841)
-        for capability in CAPABILITIES
-    ],
-)
-def test_the_last_program_sees_what_all_have_written(c: int, capability: int) -> None:
-    logits, old = rows(c, torch.bfloat16)[:128], rows(c // 2, torch.bfloat16)[:128]
-    _, compiled = machine_code.compile_launch(logits, old, logits, LossSettings(num_old=c // 2), capability)
-    # One address may wait on the stack until the end.
-    assert stack_accesses(compiled) <= 2, compiled
-    # Stores before the arrival are made visible to the whole GPU, and what the cache holds from before is dropped.
-    order = [name.partition(".")[0] for name in compiled.instructions]
-    assert order.index("MEMBAR") < order.index("ATOMG") < order.index("CCTL"), compiled
+    # Eight sums of the program, and the label's own gradient.
+    assert compiled.count(r"STG\b.*") - compiled.count(r"STG\..*128.*") <= 9, compiled
 
 
 @pytest.mark.parametrize(
