@@ -18,11 +18,11 @@ from tests.gpu.machine import installed
 from tests.gpu.results import NotRunError, attempt
 from tests.kernels.cases import Case, random_case, relative_error
 
-# Rows, classes, old classes, type: a batch whose last program adds up its rows, one that is added up by a launch of
-# its own, and one whose rows are read in tiles. Few rows, since in a rehearsal an interpreter computes them.
+# Rows, classes, old classes, type: rows of which registers hold several a program, with more programs than are added up at
+# once at least; and one that is read in tiles. Few rows, since in a rehearsal an interpreter computes them.
 KERNELS = {
-    "narrow rows, one launch": (128, 100, 50, torch.float32),
-    "narrow rows, two launches": (520, 8, 5, torch.bfloat16),
+    "narrow rows": (520, 8, 5, torch.bfloat16),
+    "narrow rows, few": (128, 100, 50, torch.float32),
     "wide rows": (3, 5000, 2500, torch.bfloat16),
 }
 # Grey levels, on average over a picture, by which a GPU's decoder may differ from Pillow's.
@@ -98,7 +98,7 @@ def replay() -> str:
     """A captured step of the loss that is replayed on other inputs."""
     if DEVICE.type == "cpu":
         raise NotRunError(NEEDS_CARD)
-    size = KERNELS["narrow rows, one launch"]
+    size = KERNELS["narrow rows, few"]
     case, other = case_of(*size), case_of(*size)
     other.logits.mul_(1.5)
     case.run(mpt_loss)  # compiles
