@@ -26,7 +26,7 @@ INSTRUCTIONS = {
     ("sm_90", 100, "bfloat16"): 49.3,
     ("sm_90", 1000, "float32"): 44.0,
     ("sm_90", 1000, "bfloat16"): 48.2,
-    # Sixteen warps a row, which is the faster layout on an H200 for all its instructions: each warp does a row's own work.
+    # Sixteen warps a row are faster on an H200, for all the instructions of each warp for a row.
     ("sm_90", 21_841, "float32"): 62.2,
     ("sm_90", 21_841, "bfloat16"): 52.2,
     ("sm_100", 100, "float32"): 45.2,

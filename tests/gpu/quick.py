@@ -18,8 +18,8 @@ from tests.gpu.machine import installed
 from tests.gpu.results import NotRunError, attempt
 from tests.kernels.cases import Case, random_case, relative_error
 
-# Rows, classes, old classes, type: rows of which registers hold several a program, with more programs than are added up at
-# once at least; and one that is read in tiles. Few rows, since in a rehearsal an interpreter computes them.
+# Rows, classes, old classes, type: two batches whose rows lie in registers, and one whose rows are read in tiles. Few
+# rows, since in a rehearsal an interpreter computes them.
 KERNELS = {
     "narrow rows": (520, 8, 5, torch.bfloat16),
     "narrow rows, few": (128, 100, 50, torch.float32),
