@@ -173,7 +173,17 @@ class _Samples:
             return compare(self.old, self.new, replace(request, slicing=slicing), **further)
 
     def compare_under(self, gate_file: GateFile, limits: Limits) -> FlipReport:
-        """Compare under a gate file and further limits, which the report's gate checks."""
+        """Compare under a gate file and further limits, which the report's gate checks.
+
+        Raises:
+            UsageError: the file names other old classes than `evaluate` was given.
+        """
+        own, given = gate_file.given_old_classes, self.request.old_classes
+        if own is not None and given is not None and set(own) != set(given):
+            raise UsageError(
+                f"{gate_file.name_of_old_classes}: are not the `old_classes` that evaluate was given; give them "
+                "in one place"
+            )
         return self.compare(replace(self.request, gate_file=gate_file, limits=limits))
 
 
