@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mptctl.errors import some
@@ -79,7 +80,7 @@ def verdict(report: FlipReport) -> Verdict:
     else:
         limits = _limit_groups(report, in_title=True)
         title_limits = limits if state == "passed" else limits[:1]
-        title = f"{state.capitalize()}: {'; '.join(title_limits)}"
+        title = f"{_state_words(report).capitalize()}: {'; '.join(title_limits)}"
     return Verdict(state, title, sentences)
 
 
@@ -91,6 +92,12 @@ def _state(report: FlipReport) -> State:
     if gate.passed:
         return "passed"
     return "undecided" if gate.answer == "undecided" else "failed"
+
+
+def _state_words(report: FlipReport, write: Callable[[str], str] = str) -> str:
+    """The state of the gate, as `write` writes it, and whether it passed with waivers alone."""
+    with_waivers = report.gate.passed and report.gate.with_waivers
+    return write(_state(report)) + (" with waivers" if with_waivers else "")
 
 
 def sentences_beside_line(report: FlipReport) -> tuple[str, ...]:
@@ -261,7 +268,7 @@ def verdict_line(report: FlipReport) -> str:
         nfr_words = f"NFR {percent(nfr.value)}  ({counted})"
         return f"OLD and NEW are the same model: {nfr_words}" if report.identical else nfr_words
     limits = [_limit_in_full(report, gate.checks[0])] if len(gate.checks) == 1 else _limit_groups(report)
-    return f"{_state(report).upper()}  {'; '.join(limits)}"
+    return f"{_state_words(report, str.upper)}  {'; '.join(limits)}"
 
 
 def _limit_groups(report: FlipReport, *, in_title: bool = False) -> list[str]:
@@ -304,6 +311,8 @@ def _limit_in_full(report: FlipReport, check: GateCheck) -> str:
         report_interval = None if check.waived else rate.ci95
         interval = check.interval or report_interval
         counted = _count_and_interval(rate, check.value, interval, level, waived=check.waived)
+        if check.with_waivers and report.gate.confidence is not None:
+            counted += "; no level"
         return f"{title} {percent(check.value)}{_limit_words(check)}  ({counted})"
     if check.value is None:
         return _limit_in_brief(report, check)
@@ -322,7 +331,7 @@ def _count_and_interval(
     Args:
         rate: has the count.
         value: of the rate without waived flips; None: there is nothing to count.
-        interval: of that value.
+        interval: of that value; where flips are waived, of the value with all flips.
         level: of the interval, as text.
         waived: number of waived flips.
     """
@@ -332,7 +341,8 @@ def _count_and_interval(
     if interval is None:
         return counted
     low, high = interval
-    return f"{counted}, {level} interval {100 * low:.2f} to {100 * high:.2f}"
+    of_all = " of all flips" if waived else ""
+    return f"{counted}, {level} interval{of_all} {100 * low:.2f} to {100 * high:.2f}"
 
 
 def _limit_words(check: GateCheck, in_title: bool = False) -> str:
