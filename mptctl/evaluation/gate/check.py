@@ -149,7 +149,9 @@ def _check_limit(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
     # Which flips are waived was decided after they had been seen, so the rest is no sample of a rate.
     if waived and answer != "pass" and _decide_rate(kind, counts, flips - waived, level, limit)[0] == "pass":
         answer, interval, needs_waivers = "pass", None, True
-    tested = value if interval is None and (level is None or needs_waivers) else interval and interval[1]
+    tested = None if interval is None else interval[1]
+    if level is None or needs_waivers:
+        tested = value
     more = None
     if answer == "undecided" and level is not None:
         more = more_samples(counts, flips, kind, level, limit)

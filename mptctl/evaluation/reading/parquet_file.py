@@ -197,11 +197,8 @@ def _refuse_long_texts(path: Path, schema: pa.Schema) -> None:
         item = _value_type(kind.value_type) if name == "classes" and hasattr(kind, "value_type") else kind
         if _is_number(item) or not _is_label(item):
             continue
-        relation = (
-            f"(SELECT unnest(classes) AS classes FROM (SELECT classes FROM {source} LIMIT 1))"
-            if item is not kind
-            else source
-        )
+        first_row = f"(SELECT classes FROM {source} LIMIT 1)"
+        relation = source if item is kind else f"(SELECT unnest(classes) AS classes FROM {first_row})"
         measure = "strlen" if _is_text(item) else "octet_length"
         try:
             ((longest,),) = current().fetch(f"SELECT max({measure}({name})) FROM {relation}")
