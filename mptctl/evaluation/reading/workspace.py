@@ -10,6 +10,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -43,6 +44,9 @@ class Workspace:
         memory_limit: bytes that tables and joins may take; default: `default_limit`. What exceeds them is
             written to the folder.
         progress: called with how far a long query is; None: nobody wants to know.
+
+    Attributes:
+        lock: held by the thread that uses the workspace (`using`).
     """
 
     def __init__(self, memory_limit: int | None = None, progress: Progress | None = None) -> None:
@@ -51,6 +55,7 @@ class Workspace:
         self._scratch = ExitStack()
         self._numbers = count()
         self._stale: list[str] = []
+        self.lock = threading.RLock()
 
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -126,7 +131,8 @@ class Workspace:
         return self.connection
 
     def close(self) -> None:
-        """Close the connection, if it was opened, and remove the folder."""
+        """Close the connection, if it was opened, and remove the folder; a later use opens both anew, empty."""
+        self._stale.clear()
         try:
             # `connection` is a cached property, which is in `__dict__` only after its first use.
             connection = self.__dict__.pop("connection", None)
@@ -176,7 +182,8 @@ class Workspace:
             watcher.join()
 
 
-_open: list[Workspace] = []
+# Of each thread its own: a connection of DuckDB takes one query at a time.
+_current: ContextVar[Workspace | None] = ContextVar("workspace", default=None)
 
 
 @contextmanager
@@ -188,21 +195,32 @@ def workspace(memory_limit: int | None = None, progress: Progress | None = None)
         progress: called with how far a long query is.
     """
     opened = Workspace(memory_limit, progress)
-    _open.append(opened)
     try:
-        yield opened
+        with using(opened):
+            yield opened
     finally:
-        _open.remove(opened)
         opened.close()
 
 
+@contextmanager
+def using(work: Workspace) -> Iterator[None]:
+    """Make `current` return an open workspace until the block ends; other threads that want it wait meanwhile."""
+    with work.lock:
+        before = _current.set(work)
+        try:
+            yield
+        finally:
+            _current.reset(before)
+
+
 def current() -> Workspace:
-    """Return the innermost open workspace; without one, open one that is closed when the process exits."""
-    if not _open:
-        opened = Workspace()
-        atexit.register(opened.close)
-        _open.append(opened)
-    return _open[-1]
+    """Return this thread's innermost open workspace; without one, open one that is closed at the process's exit."""
+    work = _current.get()
+    if work is None:
+        work = Workspace()
+        atexit.register(work.close)
+        _current.set(work)
+    return work
 
 
 def default_limit() -> int:
