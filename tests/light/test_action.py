@@ -148,3 +148,49 @@ def test_a_second_use_in_a_job_publishes_nothing_of_the_first(
 
 def test_a_damaged_file_is_no_verdict(gate: Gate) -> None:
     assert gate(NEW="damaged.npz", MAX_NFR="5") == (4, {"verdict": "error", "nfr": ""})
+
+
+# Keeps the comments of a pull request in a folder, one a file, and does what `gh api` is asked for with them.
+GH = """#!/usr/bin/env python3
+import os, pathlib, sys
+words, folder = sys.argv[1:], pathlib.Path(os.environ["COMMENTS"])
+place = next(word for word in words if word.startswith("repos/"))
+if "--jq" in words:
+    assert place == "repos/me/mine/issues/7/comments", place
+    assert words[words.index("--jq") + 1] == ".[] | select(.body | startswith(env.mark)) | .id"
+    for path in sorted(folder.iterdir()):
+        if path.read_text().startswith(os.environ["mark"]):
+            print(path.name)
+    sys.exit()
+body = pathlib.Path(words[words.index("--field") + 1].removeprefix("body=@")).read_text()
+method = words[words.index("--method") + 1]
+name = place.rpartition("/")[2] if method == "PATCH" else str(1 + len(list(folder.iterdir())))
+(folder / name).write_text(body)
+"""
+
+
+def test_each_push_edits_the_comment_of_the_last_one(tmp_path: Path) -> None:
+    """Two gates of one job have a comment each; somebody else's comment stays as it is."""
+    comments, gate = tmp_path / "comments", tmp_path / "gate"
+    comments.mkdir()
+    gate.mkdir()
+    (comments / "1").write_text("A reviewer's words on <!-- mptctl gate: one -->")
+    (tmp_path / "gh").write_text(GH)
+    (tmp_path / "gh").chmod(0o755)
+    kept = {
+        "COMMENTS": str(comments),
+        "RUNNER_TEMP": str(tmp_path),
+        "REPOSITORY": "me/mine",
+        "PULL_REQUEST": "7",
+    }
+    environment = os.environ | kept | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "GH_TOKEN": "x"}
+    for push, name in (("first", "one"), ("first", "two"), ("second", "one"), ("third", "one")):
+        (gate / "gate.md").write_text(f"### {push}\n")
+        words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step("Comment")["run"]]
+        subprocess.run(words, env=environment | {"NAME": name}, check=True)
+    texts = {path.name: path.read_text() for path in comments.iterdir()}
+    assert texts == {
+        "1": "A reviewer's words on <!-- mptctl gate: one -->",
+        "2": "<!-- mptctl gate: one -->\n### third\n",
+        "3": "<!-- mptctl gate: two -->\n### first\n",
+    }

@@ -262,7 +262,7 @@ class Report:
         from mptctl.report.documents.flips import print_report
 
         text = io.StringIO()
-        print_report(self._with_names, Console(file=text, width=WIDTH))
+        print_report(self._with_names, Console(file=text, width=WIDTH), can_type_flags=False)
         return text.getvalue().rstrip("\n")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
@@ -271,7 +271,7 @@ class Report:
         from mptctl.report.documents.flips import print_report
 
         with console.capture() as capture:
-            print_report(self._with_names, console)
+            print_report(self._with_names, console, can_type_flags=False)
         yield Text.from_ansi(capture.get())
 
     def _repr_html_(self) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from mptctl.errors import some
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, SweepCurve
@@ -18,6 +19,7 @@ from mptctl.names import SortKey
 from mptctl.report.media.document import State
 from mptctl.report.media.numbers import format_interval, of_count, p_value, percent, points
 
+T = TypeVar("T")
 # Limits of each verdict that the verdict line names; the sentences and the JSON have the others.
 NAMED = 3
 KINDS = {kind.name: kind for kind in LIMITS}
@@ -242,6 +244,16 @@ def waiver_sentences(waivers: list[WaiverRow]) -> list[str]:
     return sentences
 
 
+def first_or_all(items: Sequence[T], most: int) -> Sequence[T]:
+    """Return the first items; all, if only one is more than `most`: to leave out one saves no room."""
+    return items if len(items) <= most + 1 else items[:most]
+
+
+def some_of_all(texts: Sequence[str], most: int) -> str:
+    """List texts with semicolons, beyond `most` how many more there are, but never that there is one more."""
+    return some(texts, len(first_or_all(texts, most)), "; ")
+
+
 def sort_classes(rows: list[ClassRow], key: SortKey) -> list[ClassRow]:
     """Classes sorted by name, or worst first by NFR or by the rise of error; for ``flips`` as they are.
 
@@ -288,7 +300,7 @@ def _limit_groups(report: FlipReport, *, in_title: bool = False) -> list[str]:
         "failed": [("", failed), ("undecided: ", undecided), ("kept: ", kept)],
     }[_state(report)]
     return [
-        prefix + some((_limit_in_brief(report, check, in_title=in_title) for check in checks), NAMED, "; ")
+        prefix + some_of_all([_limit_in_brief(report, check, in_title=in_title) for check in checks], NAMED)
         for prefix, checks in groups
         if checks
     ]
