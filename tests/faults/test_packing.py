@@ -182,7 +182,9 @@ def test_row_32_a_disk_that_fills_while_pictures_are_packed(
         assert_no_picture_is_cut(left, copied)
 
 
-@pytest.mark.parametrize("key", ["../../foreign.parquet", "tables/../../../foreign.parquet", "photos/cat/../../../1.jpg"])
+@pytest.mark.parametrize(
+    "key", ["../../foreign.parquet", "tables/../../../foreign.parquet", "photos/cat/../../../1.jpg"]
+)
 def test_row_85_a_key_of_a_store_does_not_lead_out_of_the_copy(
     tmp_path: Path, folder: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:

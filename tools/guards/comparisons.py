@@ -212,4 +212,10 @@ COMPARISONS: dict[int, Guard] = {
         "        if longest is not None and longest > LONGEST_VALUE:\n",
         "        if False:\n",
     ),
+    89: one(
+        "each thread has a workspace of its own",
+        "evaluation/reading/workspace.py",
+        "    work = _current.get()\n    if work is None:\n",
+        "    work = globals().get('shared')\n    globals()['shared'] = work = work or Workspace()\n    if False:\n",
+    ),
 }

@@ -364,4 +364,10 @@ RUNS: dict[int, Guard] = {
             ),
         ),
     ),
+    85: one(
+        "keys of a store that lead out of a copy are refused",
+        "data/packing/remote.py",
+        "        self._refuse_keys_outside(objects)\n",
+        "",
+    ),
 }

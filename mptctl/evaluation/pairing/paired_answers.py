@@ -80,6 +80,11 @@ class PairedAnswers:
         return {role: scores for role, scores in by_role.items() if scores is not None}
 
     @cached_property
+    def own_scores(self) -> dict[str, Scores]:
+        """`scores` without models of which a class map merged logits: their softmax is not the model's."""
+        return {role: each for role, each in self.scores.items() if not self.pairing.models[role].merged}
+
+    @cached_property
     def cells_of_old(self) -> BoolArray:
         """(G,) True for cells of old classes."""
         return self.is_old_class[self.pairing.cells.truth]
