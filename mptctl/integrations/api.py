@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -17,8 +16,7 @@ from mptctl.evaluation.pairing.class_map import read_class_map
 from mptctl.evaluation.pairing.pairs import ALL
 from mptctl.evaluation.reading.frames import column, is_frame
 from mptctl.evaluation.reading.in_memory import InMemory, as_names
-from mptctl.evaluation.reading.table import FileTable
-from mptctl.evaluation.reading.workspace import Workspace, using
+from mptctl.evaluation.reading.workspace import workspace
 from mptctl.evaluation.slices.ranking import slice_columns
 from mptctl.integrations.slice_columns import SliceColumns
 from mptctl.integrations.two_models import read_model
@@ -108,44 +106,35 @@ def evaluate(  # noqa: PLR0913  # a published signature
     all_are_old = isinstance(old_classes, str) and old_classes == ALL
     given_old_classes = None if all_are_old else old_classes
     kept = as_names(must_keep, "must_keep").tolist() if must_keep is not None and len(must_keep) else []
-    work = Workspace()
-    with options_as_arguments(), using(work):
-        try:
-            if old is None and new is None:
-                _refuse_arguments_of_arrays(ids=ids, classes=classes)
-                given = {"old": labels, "new": replacement, "noise_floor": noise_floor, "baseline": baseline}
-                test, models, columns = _read_two_models(given, label, id, given_old_classes)
-            else:
-                if old is None or new is None or replacement is not None:
-                    raise UsageError(
-                        "evaluate: give labels with old= and new=, or two files or frames: OLD, NEW"
-                    )
-                given = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
-                test, models, columns = _read_arrays(
-                    given, labels, label, id, (ids, classes, given_old_classes)
-                )
-            validation_part = None if validation is None else _read_validation(validation, test)
-            wants_causes = causes or validation is not None
-            samples = _Samples(
-                old=models["old"],
-                new=models["new"],
-                request=ComparisonRequest(
-                    old_classes=ALL if all_are_old else test.old_classes,
-                    class_map=None if class_map is None else read_class_map(Path(class_map)),
-                    gate_file=GateFile().keeping(kept) if kept else None,
-                    nfr_margin=nfr_margin,
-                    worst=len(models["old"]),  # keep every flip; the report chooses which to show
-                ),
-                columns=replace(columns, keys=keys, metadata=metadata, id_name=id or "id"),
-                work=work,
-            )
-            # A function that returns None asks for causes without a validation part.
-            request = replace(samples.request, validation=(lambda: validation_part) if wants_causes else None)
-            further = {role: models.get(role) for role in ("noise_floor", "baseline")}
-            result = samples.compare(request, **further)
-        except BaseException:
-            work.close()
-            raise
+    # A call has a connection of its own, so that threads do not wait for, or disturb, one another.
+    with options_as_arguments(), workspace():
+        if old is None and new is None:
+            _refuse_arguments_of_arrays(ids=ids, classes=classes)
+            given = {"old": labels, "new": replacement, "noise_floor": noise_floor, "baseline": baseline}
+            test, models, columns = _read_two_models(given, label, id, given_old_classes)
+        else:
+            if old is None or new is None or replacement is not None:
+                raise UsageError("evaluate: give labels with old= and new=, or two files or frames: OLD, NEW")
+            given = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
+            test, models, columns = _read_arrays(given, labels, label, id, (ids, classes, given_old_classes))
+        validation_part = None if validation is None else _read_validation(validation, test)
+        wants_causes = causes or validation is not None
+        samples = _Samples(
+            old=models["old"],
+            new=models["new"],
+            request=ComparisonRequest(
+                old_classes=ALL if all_are_old else test.old_classes,
+                class_map=None if class_map is None else read_class_map(Path(class_map)),
+                gate_file=GateFile().keeping(kept) if kept else None,
+                nfr_margin=nfr_margin,
+                worst=len(models["old"]),  # keep every flip; the report chooses which to show
+            ),
+            columns=replace(columns, keys=keys, metadata=metadata, id_name=id or "id"),
+        )
+        # A function that returns None asks for causes without a validation part.
+        request = replace(samples.request, validation=(lambda: validation_part) if wants_causes else None)
+        further = {role: models.get(role) for role in ("noise_floor", "baseline")}
+        result = samples.compare(request, **further)
     for remark in result.warnings:
         warnings.warn(remark, ComparisonWarning, stacklevel=2)
     return Report(result, samples, kept)
@@ -230,18 +219,12 @@ class _Samples:
         old, new: predictions.
         request: settings of the comparison, without slices.
         columns: where the columns of slices are.
-        work: has the tables of predictions that are not in memory; closed with this record.
     """
 
     old: Predictions
     new: Predictions
     request: ComparisonRequest
     columns: SliceColumns
-    work: Workspace
-
-    def __post_init__(self) -> None:
-        """Close the workspace when this record is freed."""
-        weakref.finalize(self, self.work.close)
 
     def compare(self, request: ComparisonRequest, **further: Predictions | None) -> FlipReport:
         """Compare with the slices that the request and its gate file need.
@@ -250,14 +233,8 @@ class _Samples:
             request: settings, without slices.
             further: further arguments of `compare`.
         """
-        with using(self.work):
-            try:
-                with self.columns.request(request.rules) as slicing:
-                    return compare(self.old, self.new, replace(request, slicing=slicing), **further)
-            finally:
-                # A connection has threads of its own; only tables that lie in it are worth them.
-                if not any(isinstance(model.table, FileTable) for model in (self.old, self.new)):
-                    self.work.close()
+        with workspace(), self.columns.request(request.rules) as slicing:
+            return compare(self.old, self.new, replace(request, slicing=slicing), **further)
 
     def compare_under(self, gate_file: GateFile, limits: Limits) -> FlipReport:
         """Compare under a gate file and further limits, which the report's gate checks.

@@ -25,7 +25,6 @@ from mptctl.evaluation.reading.predictions import (
     read_predictions,
     refuse_one_column,
 )
-from mptctl.evaluation.reading.table import ArrayTable
 from mptctl.evaluation.reading.workspace import workspace
 from mptctl.machine.facts import rank
 from mptctl.report.documents.flips_object import Report
@@ -91,7 +90,7 @@ class FlipMonitor:
             UsageError, DataError, NonFiniteError, StorageError: as for `mptctl evaluate`.
         """
         with workspace():
-            old = _in_memory(read_predictions(Path(path)))
+            old = read_predictions(Path(path)).in_memory()
         test = InMemory.of(old.labels, old.ids, classes, old_classes)
         counted = test.labels != IGNORED
         if not counted.all():
@@ -303,12 +302,6 @@ class FlipMonitor:
                 f"label_ids: {wrong} of {len(stored)} are not the stored labels of these samples; validate "
                 "on the same samples in the same order"
             )
-
-
-def _in_memory(model: Predictions) -> Predictions:
-    """Predictions whose table is in memory, so that they need no workspace."""
-    table = ArrayTable(model.ids, model.labels, model.preds, model.table.id_kind)
-    return replace(model, table=table)
 
 
 def _refuse_unusable_labels(labels: Any) -> None:

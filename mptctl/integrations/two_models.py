@@ -17,7 +17,7 @@ from mptctl.files.scratch import scratch_folder
 
 
 def read_model(value: Any, argument: str, names: dict[str, str]) -> Predictions:
-    """Read the predictions of one model from a file, or from a frame of pandas, polars or Arrow.
+    """Read the predictions of one model from a file, or from a frame of pandas, polars or Arrow, into memory.
 
     Args:
         value: a path as `mptctl evaluate` takes it, or a frame with the columns of a predictions file.
@@ -29,7 +29,7 @@ def read_model(value: Any, argument: str, names: dict[str, str]) -> Predictions:
         DataError, NonFiniteError, StorageError: as `read_predictions`.
     """
     if isinstance(value, str | Path):
-        return read_predictions(Path(value).expanduser())
+        return read_predictions(Path(value).expanduser()).in_memory()
     if not is_frame(value):
         raise UsageError(
             f"{argument}: neither a predictions file nor a frame with ids, labels and predictions; for arrays "

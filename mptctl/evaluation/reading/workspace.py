@@ -44,9 +44,6 @@ class Workspace:
         memory_limit: bytes that tables and joins may take; default: `default_limit`. What exceeds them is
             written to the folder.
         progress: called with how far a long query is; None: nobody wants to know.
-
-    Attributes:
-        lock: held by the thread that uses the workspace (`using`).
     """
 
     def __init__(self, memory_limit: int | None = None, progress: Progress | None = None) -> None:
@@ -55,7 +52,6 @@ class Workspace:
         self._scratch = ExitStack()
         self._numbers = count()
         self._stale: list[str] = []
-        self.lock = threading.RLock()
 
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -131,8 +127,7 @@ class Workspace:
         return self.connection
 
     def close(self) -> None:
-        """Close the connection, if it was opened, and remove the folder; a later use opens both anew, empty."""
-        self._stale.clear()
+        """Close the connection, if it was opened, and remove the folder."""
         try:
             # `connection` is a cached property, which is in `__dict__` only after its first use.
             connection = self.__dict__.pop("connection", None)
@@ -188,29 +183,19 @@ _current: ContextVar[Workspace | None] = ContextVar("workspace", default=None)
 
 @contextmanager
 def workspace(memory_limit: int | None = None, progress: Progress | None = None) -> Iterator[Workspace]:
-    """Open a workspace, which `current` returns until the block ends; it is closed in any case.
+    """Open a workspace, which `current` returns in this thread until the block ends; it is closed in any case.
 
     Args:
         memory_limit: bytes; default: `default_limit`.
         progress: called with how far a long query is.
     """
     opened = Workspace(memory_limit, progress)
+    before = _current.set(opened)
     try:
-        with using(opened):
-            yield opened
+        yield opened
     finally:
+        _current.reset(before)
         opened.close()
-
-
-@contextmanager
-def using(work: Workspace) -> Iterator[None]:
-    """Make `current` return an open workspace until the block ends; other threads that want it wait meanwhile."""
-    with work.lock:
-        before = _current.set(work)
-        try:
-            yield
-        finally:
-            _current.reset(before)
 
 
 def current() -> Workspace:
