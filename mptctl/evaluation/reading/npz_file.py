@@ -134,7 +134,7 @@ def _read_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key
             f"{path}: `{key}` is damaged: its header says {header.shape} {header.dtype}, {header.size} "
             f"bytes, and the archive holds {info.file_size}; write it again"
         )
-    if header.dtype.kind in "US" and math.prod(header.shape):
+    if header.dtype.kind in "US" and 0 not in header.shape:
         length = header.dtype.itemsize // np.dtype(f"{header.dtype.kind}1").itemsize
         if not length:  # numpy would make of each such text one of a character
             raise DataError(
