@@ -63,7 +63,8 @@ class Confusion:
         """
         # Exact: sums of products of integers, at most total**2. In Python's integers, as they may be large.
         pairs = zip(self.by_class.tolist(), self._sums(self.answer).tolist(), strict=True)
-        return sum(samples * answers for samples, answers in pairs) / self.total
+        expected: float = sum(samples * answers for samples, answers in pairs) / self.total
+        return expected
 
     @cached_property
     def kappa(self) -> float | None:

@@ -268,7 +268,7 @@ class SliceSource:
         for columns, values in parted:
             numbers = wanted.setdefault(columns, {})
             numbers.setdefault(values, len(numbers))
-        made = {}
+        made: dict[tuple[tuple[str, ...], tuple[str, ...]], T] = {}
         for columns, numbers in wanted.items():
             rows = self._rows_by_values(columns, list(numbers), chosen, condition)
             made |= {(columns, values): make(rows.get(number, [])) for values, number in numbers.items()}
