@@ -19,6 +19,7 @@ from mptctl.evaluation.paired_bootstrap import (
     observed_rates,
     redraw_rates,
 )
+from mptctl.evaluation.rows_apart import RowRate, SeedRate, rows_apart
 from mptctl.names import Part, Session
 from mptctl.studies.answers_file import RunAnswers
 from mptctl.studies.comparison import (
@@ -199,6 +200,9 @@ def _find_best(
 ) -> list[_Marks]:
     """Find, for each row of a section, the columns in which it is the best or within noise of the best.
 
+    A row without a mark differs from the best by more than noise. This level holds for all rows of a column
+    together, and for a best row that was chosen by the same numbers (`rows_apart`).
+
     Only rows with the most seeds can be the best; if none of them has a mean, every row with a mean can.
     """
     marks = [_Marks([], []) for _ in rows]
@@ -211,14 +215,19 @@ def _find_best(
         with_most_seeds = [i for i in means if len(groups[i].updates) == most_seeds]
         candidates = with_most_seeds or list(means)
         best = min(candidates, key=lambda i: means[i])
+        apart = rows_apart([_rate_of(group, column) for group in redrawn], best)
         for i, mean in means.items():
             if i in candidates and mean == means[best]:
                 marks[i].best.append(column)
                 continue
-            differences = difference_to(redrawn[i], redrawn[best])
-            if differences is not None and is_noise(differences[column]):
+            if apart[i] is False:
                 marks[i].within_noise.append(column)
     return marks
+
+
+def _rate_of(group: RedrawnGroup, column: Column) -> RowRate:
+    """One rate of a row's updates."""
+    return {each: SeedRate(rates.observed[column], rates.draws[column]) for each, rates in group.items()}
 
 
 def _build_row(
@@ -367,15 +376,16 @@ def difference_to(one: RedrawnGroup, other: RedrawnGroup) -> dict[Column, Differ
     }
 
 
-def is_noise(difference: Difference) -> bool:
-    """Tells whether the interval of a difference contains zero; yes where there is no interval."""
-    return difference.low is None or difference.high is None or difference.low <= 0 <= difference.high
-
-
 def _mean_difference(pairs: Sequence[tuple[RedrawnRates, RedrawnRates]], column: Column) -> Difference:
     """The mean difference of one rate over pairs of updates of the same seed, with its interval."""
     values = [one.observed[column] - other.observed[column] for one, other in pairs]
-    draws = np.mean([one.draws[column] - other.draws[column] for one, other in pairs], axis=0)
+    draws = np.stack([one.draws[column] - other.draws[column] for one, other in pairs])
     mean = float(np.mean(values))
     low, high = interval_of_mean(values, draws) or (None, None)
-    return Difference(mean=mean if math.isfinite(mean) else None, low=low, high=high, seeds=len(pairs))
+    return Difference(
+        mean=mean if math.isfinite(mean) else None,
+        low=low,
+        high=high,
+        seeds=len(pairs),
+        values=[value if math.isfinite(value) else None for value in values],
+    )
