@@ -124,10 +124,14 @@ def compare_runs(
     rows: list[ComparisonRow] = []
     most_seeds = 1
     for section in dict.fromkeys(group.section for group in groups):
-        members = [group for group in groups if group.section == section]
-        shifted = shift_updates(members, equal_error, shift)
+        unshifted = [group for group in groups if group.section == section]
+        shifted = shift_updates(unshifted, equal_error, shift)
         members = shifted.groups
-        notes += [*notes_on_missing_seeds(members), *notes_on_units_of_cost(members), *shifted.notes]
+        notes += [
+            *notes_on_missing_seeds(members),
+            *notes_on_units_of_cost(members, unshifted),
+            *shifted.notes,
+        ]
         if not members:
             continue
         if shifted.rival is not None:
@@ -136,7 +140,8 @@ def compare_runs(
         base = None if against is None else row_of_name(members, against)
         if against is not None and base is None:
             notes.append(f"{section or 'the table'}: no differences: it has no row {against}")
-        rows += _build_section(members, by, base, all_shifted=all_shifted)
+        plain = plain_by_replicate(unshifted)
+        rows += _build_section(members, plain, by, base, all_shifted=all_shifted)
     return Comparison(
         rows=rows,
         by=by,
@@ -156,17 +161,22 @@ def compare_runs(
 
 
 def _build_section(
-    groups: Sequence[Group], by: By, base: Group | None, *, all_shifted: bool
+    groups: Sequence[Group],
+    plain: dict[tuple[str, int], Update],
+    by: By,
+    base: Group | None,
+    *,
+    all_shifted: bool,
 ) -> list[ComparisonRow]:
     """The rows of one section of the table, with the best of each column and the differences to one row.
 
     Args:
         groups: of that section.
+        plain: the plain update of each split and seed, in units of which costs are given.
         by: how the table is divided into sections.
         base: the row to which differences are given; None: no differences.
         all_shifted: every update is shifted to the error of one row.
     """
-    plain = plain_by_replicate(groups)
     rows = [_build_row(group, plain, by, all_shifted) for group in groups]
     redrawn = redraw_groups(groups)
     marks = _find_best(rows, groups, redrawn)

@@ -122,10 +122,12 @@ def _notes_on_missed(shifted: _ShiftedUpdates, name: str, rival: str) -> list[st
     part = PART_NAMES[missed[0].part]
     flips = sum(update.counts.negative_flips for update in missed)
     error = 100 * float(np.mean([np.mean(~update.right) for update in missed]))
-    which = f"in {len(missed)} of its {seeds} seeds no" if seeds > 1 else "no"
+    which = "no shift brings it"
+    if seeds > 1:
+        which = f"in {len(missed)} of its {seeds} seeds no shift brings it"
     return [
-        f"{name}: {which} shift brings it to the validation error of {rival}; left out, with {flips:,} flips at its "
-        f"lowest error, {error:.2f} % of {part} samples"
+        f"{name}: {which} to the validation error of {rival}; left out, with {flips:,} flips at its lowest error, "
+        f"{error:.2f} % of {part} samples"
     ]
 
 
