@@ -173,10 +173,10 @@ def errors_of_increase(n: int) -> tuple[float, float]:
     passed, failed = [], []
     for p, q in product(shares, shares):
         if 0 < p + q <= 1:
-            negative, positive = likely_counts(n, p)[:, None], likely_counts(n, q)[None, :]
+            lost, won = likely_counts(n, p)[:, None], likely_counts(n, q)[None, :]
             # Positive flips are binomial among the samples that are no negative flips.
-            chance = binom.pmf(negative, n, p) * binom.pmf(positive, n - negative, min(1.0, q / (1 - p)))
-            low, high = np.moveaxis(ends[negative, positive], -1, 0)
+            chance = binom.pmf(lost, n, p) * binom.pmf(won, n - lost, min(1.0, q / (1 - p)))
+            low, high = np.moveaxis(ends[lost, won], -1, 0)
             # Ends that equal the limit but for rounding decide rightly.
             passed.append(float(chance[high < p - q - 1e-12].sum()))
             failed.append(float(chance[low > p - q + 1e-12].sum()))

@@ -54,9 +54,9 @@ def test_retraining_noise_is_that_of_all_rows_or_the_pairs_own_where_that_is_lar
 
 
 def test_rows_without_a_common_seed_or_a_rate_are_not_judged_and_equal_ones_are_not_apart() -> None:
-    undefined = {0: SeedRate(float("nan"), np.full(2000, np.nan))}
-    other_seed = {7: row(0.5, 1)[0]}
-    rows = [row(0.1, 0), other_seed, undefined, row(0.1, 0)]
+    undefined: RowRate = {0: SeedRate(float("nan"), np.full(2000, np.nan))}
+    other_seed: RowRate = {7: row(0.5, 1)[0]}
+    rows: list[RowRate] = [row(0.1, 0), other_seed, undefined, row(0.1, 0)]
     assert rows_apart(rows, 0) == [None, None, None, False]
     assert rows_apart([row(0.1, 0)], 0) == [None]
 
