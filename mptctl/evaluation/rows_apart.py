@@ -52,7 +52,7 @@ class _Pair:
 
 
 def rows_apart(rows: Sequence[RowRate], base: int, level: float = LEVEL) -> list[bool | None]:
-    """Tell which rows differ from one of them, with a level that allows to choose that one by the same numbers.
+    """Tell which rows differ from one of them, at a level that allows to choose it by the same numbers.
 
     The intervals of the differences of all pairs of rows contain the true differences together with
     probability `level`; two rows are apart where theirs does not contain zero. Each interval is

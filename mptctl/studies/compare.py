@@ -127,11 +127,7 @@ def compare_runs(
         unshifted = [group for group in groups if group.section == section]
         shifted = shift_updates(unshifted, equal_error, shift)
         members = shifted.groups
-        notes += [
-            *notes_on_missing_seeds(members),
-            *notes_on_units_of_cost(members, unshifted),
-            *shifted.notes,
-        ]
+        notes += notes_on_missing_seeds(members) + notes_on_units_of_cost(members, unshifted) + shifted.notes
         if not members:
             continue
         if shifted.rival is not None:

@@ -47,7 +47,7 @@ class Difference(Model):
 
     mean: float | None = Field(description="over seeds; null where it is not defined in one of them")
     low: float | None = Field(
-        description="lower end of the interval: of one seed, what another test draw would change with the "
+        description="lower end of the interval: of one seed, what another test draw would change with "
         "same trainings; of three and more, what another test draw and other trainings would; null for two "
         "seeds and where there is none"
     )
@@ -85,8 +85,8 @@ class ComparisonRow(Model):
         description="rates of which the row has the lowest mean of the rows with most seeds"
     )
     within_noise_of_best: list[Column] = Field(
-        description="rates in which it is not the best and not told apart from the best: the intervals of all "
-        "pairs of rows, which hold together at the level of `noise`, contain zero for these two"
+        description="rates in which it is not the best and not told apart from the best: the intervals of "
+        "all pairs of rows, which hold together at the level of `noise`, contain zero for these two"
     )
     bias: Spread | None = Field(
         None,

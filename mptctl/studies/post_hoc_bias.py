@@ -112,7 +112,7 @@ class _ShiftedUpdates(NamedTuple):
 
 
 def _notes_on_missed(shifted: _ShiftedUpdates, name: str, rival: str) -> list[str]:
-    """A note on the updates of a row that no shift brings to the error of another, with what they have instead.
+    """A note on the updates of a row that no shift brings to the error of another, with their flips.
 
     Flips of updates that err differently say little of each other, so these are in no mean.
     """
@@ -126,8 +126,8 @@ def _notes_on_missed(shifted: _ShiftedUpdates, name: str, rival: str) -> list[st
     if seeds > 1:
         which = f"in {len(missed)} of its {seeds} seeds no shift brings it"
     return [
-        f"{name}: {which} to the validation error of {rival}; left out, with {flips:,} flips at its lowest error, "
-        f"{error:.2f} % of {part} samples"
+        f"{name}: {which} to the validation error of {rival}; left out, with {flips:,} flips at its "
+        f"lowest error, {error:.2f} % of {part} samples"
     ]
 
 
@@ -185,8 +185,8 @@ def at_equal_error(groups: Sequence[Group], name: str) -> ShiftedRows:
         name: of the row.
 
     Returns:
-        The groups, without runs of seeds that the row lacks or whose error stays above, and notes on these; no
-        group where the section has no such row.
+        The groups, without runs of seeds that the row lacks or whose error stays above, and notes on these;
+        no group where the section has no such row.
 
     Raises:
         DataError: there is no validation part to choose a bias on.

@@ -63,10 +63,7 @@ FOOTER = (
 
 
 def comparison_document(comparison: Comparison) -> Document:
-    """The document of a comparison: for each section a table, its differences and a figure; then remarks.
-
-    The table of the old models' calibration, where there is one, follows the sections.
-    """
+    """The document of a comparison: tables and figures of each section, old models' calibration, remarks."""
     sections: dict[str | None, list[ComparisonRow]] = {}
     for row in comparison.rows:
         sections.setdefault(row.section, []).append(row)
@@ -138,10 +135,7 @@ def _rate_cell(row: ComparisonRow, rate: Rate) -> Cell:
 
 
 def _differences_table(comparison: Comparison, section: str | None, rows: list[ComparisonRow]) -> Table:
-    """The differences of a section's rows to the row they are compared with: a line for each rate of a row.
-
-    An interval stands in the column of the question that it answers.
-    """
+    """The differences of a section's rows, a line for each rate; an interval stands below its question."""
     return Table(
         [
             Column("method"),
