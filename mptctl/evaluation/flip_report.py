@@ -111,7 +111,9 @@ class ErrorDifference(Model):
     """The difference of the two models' error rates, over samples of the old classes."""
 
     value: float = Field(description="error of the new model minus error of the old one")
-    ci95: Interval = Field(description="95 % interval for pairs (Newcombe 1998, method 10)")
+    ci95: Interval = Field(
+        description="95 % interval, from the exact intervals of negative and of positive flips"
+    )
 
 
 class Equivalence(Model):
