@@ -274,7 +274,9 @@ def test_row_86_an_archive_whose_header_asks_for_much(
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(("key", "logits"), [("id", False), ("label", False), ("pred", False), ("label", True)])
+@pytest.mark.parametrize(
+    ("key", "logits"), [("id", False), ("label", False), ("pred", False), ("label", True)]
+)
 def test_row_86_a_parquet_file_with_one_long_text_in_each_row(tmp_path: Path, key: str, logits: bool) -> None:
     """A text of 50 MB, which the file holds once in some kilobytes, and 2,000 rows that refer to it."""
     rows, long = 2000, "x" * 50_000_000
