@@ -133,8 +133,8 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-# What a file that people open shows as something else than it is, or not at all: control characters but tab and
-# ends of lines, and marks that turn the direction of text.
+# What a file that people open shows as something else than it is, or not at all: control characters but tab
+# and ends of lines, and marks that turn the direction of text.
 _DECEPTIVE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 

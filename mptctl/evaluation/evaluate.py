@@ -50,8 +50,8 @@ class ComparisonRequest:
     """What a comparison should compute, and facts on its models that their predictions do not show.
 
     Attributes:
-        old_classes: labels that count as old, or ``all``; those of the gate file take their place. Default: the
-            classes that the old model names; if
+        old_classes: labels that count as old, or ``all``; those of the gate file take their place. Default:
+            the classes that the old model names; if
             it names none, all labels, and then the gate must also pass on the labels that the old model
             predicts at least once.
         limits: the limits of the gate, from flags or arguments.

@@ -119,7 +119,8 @@ def summarise(answers: PairedAnswers, role: str) -> ModelSummary:
 def _knows_new(answers: PairedAnswers, role: str) -> bool | None:
     """Tell whether a model can predict any class beside the old ones; None where that is not known.
 
-    An old model that names no classes is taken to know those that it predicts, however its classes were given.
+    An old model that names no classes is taken to know those that it predicts, however its classes were
+    given.
     """
     model = answers.pairing.models[role]
     if model.classes is None and role == "new":

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-# Numbers as in YAML 1.2 (10.3.2, core schema), but without leading zeros, and decimal ones alone: 0x10 is more
-# often a name or a slip than 16.
+# Numbers as in YAML 1.2 (10.3.2, core schema), but without leading zeros, and decimal ones alone: 0x10 is
+# more often a name or a slip than 16.
 INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)", re.ASCII)
 NUMBER = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
 # Infinity and NaN in YAML and in our JSON, in Python's spelling. A field decides whether it allows them.

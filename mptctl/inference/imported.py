@@ -34,7 +34,8 @@ class ImportedModel:
     Attributes:
         lines: text for the user: classes, pictures, and validation error or why there is none.
         error: on validation pictures of the classes that the model knows; None if it was not validated.
-        warnings: say that pictures are most likely prepared in a wrong way, or that class names are exchanged.
+        warnings: say that pictures are most likely prepared in a wrong way, or that class names are
+            exchanged.
     """
 
     lines: list[str]

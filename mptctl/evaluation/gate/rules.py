@@ -48,10 +48,10 @@ def evaluate_gate(
 ) -> GateVerdict:
     """Judge a comparison by limits and by the rules of a gate file.
 
-    A waived flip counts neither in the value of any limit nor for `must_keep`. It still counts as a sample, as
-    a right answer of OLD and as an error of NEW, because the new model is wrong there whoever agreed to it. So
-    no denominator shrinks, and the error increase does not change. It also counts in every interval; a limit
-    that is only kept without the waived flips passes with waivers, at no level.
+    A waived flip counts neither in the value of any limit nor for `must_keep`. It still counts as a sample,
+    as a right answer of OLD and as an error of NEW, because the new model is wrong there whoever agreed to
+    it. So no denominator shrinks, and the error increase does not change. It also counts in every interval; a
+    limit that is only kept without the waived flips passes with waivers, at no level.
 
     Args:
         source: the samples by the columns that the rules name.

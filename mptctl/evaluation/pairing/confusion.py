@@ -97,8 +97,8 @@ class ExchangedNames:
     """Classes whose names are exchanged: samples of each class are mostly answered with the next one's name.
 
     Attributes:
-        classes: numbers of the classes, each followed by the one whose name it bears; after the last comes the
-            first.
+        classes: numbers of the classes, each followed by the one whose name it bears; after the last comes
+            the first.
         samples: of these classes.
         errors: on these samples, as the names are.
         errors_renamed: on these samples if each class had its right name.
@@ -113,10 +113,10 @@ class ExchangedNames:
 def find_exchanged_names(confusion: Confusion) -> list[ExchangedNames]:
     """Find groups of classes whose names are exchanged, by their confusion.
 
-    A group is a cycle of L >= 2 classes c1 -> c2 -> ... -> c1. Renaming all of its answers by one step must at
-    least halve the errors of each of its classes. For that, more than half of a class's wrong answers, and at
-    least half of its answers, must be the next class; so each class has at most one next class, and the search
-    takes time proportional to the pairs that occur.
+    A group is a cycle of L >= 2 classes c1 -> c2 -> ... -> c1. Renaming all of its answers by one step must
+    at least halve the errors of each of its classes. For that, more than half of a class's wrong answers, and
+    at least half of its answers, must be the next class; so each class has at most one next class, and the
+    search takes time proportional to the pairs that occur.
 
     A group is only reported if chance is out of the question. Let names be right, which is to say that no
     class of the cycle is answered with the next one's name more often than with its own, in the long run: at
@@ -126,9 +126,9 @@ def find_exchanged_names(confusion: Confusion) -> list[ExchangedNames]:
     (Hoeffding, Journal of the American Statistical Association 58 (1963), 13-30). Of C classes with samples,
     C! / ((C - L)! L) cycles of length L could be found. Each must have a probability of at most `FALSE_ALARM`
     / 2^(L - 1) / (that number). Summed over all cycles of all lengths (Bonferroni) this is at most
-    `FALSE_ALARM`: one false alarm in a million test sets, whatever the classes' sizes and however the counts of
-    several cycles depend on one another. It takes a cycle of two classes among two 21 samples that are answered
-    with the other name, among 1,000 classes 40, and among 21,841 classes 49.
+    `FALSE_ALARM`: one false alarm in a million test sets, whatever the classes' sizes and however the counts
+    of several cycles depend on one another. It takes a cycle of two classes among two 21 samples that are
+    answered with the other name, among 1,000 classes 40, and among 21,841 classes 49.
 
     Returns:
         The groups, by their first class.

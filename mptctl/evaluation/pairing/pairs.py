@@ -114,8 +114,8 @@ def choose_old_classes(
         named_by: the flag or the key of a file that gives them, for messages; default: the flag.
 
     Returns:
-        The old classes, and warnings: on spellings, on an old model that names no classes or others than those
-        given, and on labels that the new model cannot predict.
+        The old classes, and warnings: on spellings, on an old model that names no classes or others than
+        those given, and on labels that the new model cannot predict.
 
     Raises:
         CheckpointError: the new model, a checkpoint of ours, cannot predict all old classes.

@@ -113,8 +113,8 @@ def _read_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key
     """Read one array of an archive, or map it if it is `logits` and not compressed.
 
     Raises:
-        DataError: the array is encrypted, compressed in another way than numpy's, holds Python objects or texts
-            of more than `LONGEST_VALUE`, or is not what its header or its checksum says.
+        DataError: the array is encrypted, compressed in another way than numpy's, holds Python objects or
+            texts of more than `LONGEST_VALUE`, or is not what its header or its checksum says.
         StorageError: the array does not fit into the free memory.
     """
     if info.flag_bits & 1:

@@ -189,7 +189,8 @@ def scan(name: str, parts: Sequence[Path]) -> Scanned | None:
 def _refuse_long_texts(path: Path, schema: pa.Schema) -> None:
     """Raise DataError where an id, label or prediction, or a class of the first row, is a very long text.
 
-    A text that a file holds once, in a few bytes, may stand in very many rows; DuckDB measures it without a copy.
+    A text that a file holds once, in a few bytes, may stand in very many rows; DuckDB measures it without a
+    copy.
     """
     source = f"read_parquet({file_in_sql(path)}, hive_partitioning=false)"
     for name in ("id", "label", "pred", "classes"):

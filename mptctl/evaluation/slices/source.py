@@ -258,8 +258,8 @@ class SliceSource:
             every: the slices.
             chosen: SQL of what is selected; the rest is grouped by what is no aggregate.
             condition: SQL of a condition on samples.
-            make: makes the result of a slice of its rows, which may be none. It is called once for a slice that
-                is asked for several times.
+            make: makes the result of a slice of its rows, which may be none. It is called once for a slice
+                that is asked for several times.
         """
         # Each slice as its columns, sorted, and its values in them.
         parted = [(tuple(sorted(by)), tuple(by[column] for column in sorted(by))) for by in every]
