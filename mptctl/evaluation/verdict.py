@@ -17,7 +17,7 @@ NAMED = 20
 
 
 class OldFault(Model):
-    """A reason why the old model's right answers say nothing, so that every gate fails."""
+    """A reason why the old model's right predictions say nothing, so that every gate fails."""
 
     name: str = Field(description="old-by-chance or old-names-exchanged")
     message: str = Field(description="the reason, with counts")
@@ -32,7 +32,8 @@ class GateCheck(Model):
     tested: float | None = Field(description="what was held against the limit: the value, or its upper bound")
     interval: Interval | None = Field(
         default=None,
-        description="the interval at `confidence`, which decides, of all flips, also waived ones; null without one",
+        description="the interval at `confidence`, which decides, of all flips, also waived ones; null "
+        "without one",
     )
     answer: Decision = Field(description="pass: all of it is within the limit; fail: all of it is above")
     more_samples: int | None = Field(

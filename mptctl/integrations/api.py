@@ -245,8 +245,8 @@ class _Samples:
         own, given = gate_file.given_old_classes, self.request.old_classes
         if own is not None and given is not None and set(own) != set(given):
             raise UsageError(
-                f"{gate_file.name_of_old_classes}: are not the `old_classes` that evaluate was given; give them "
-                "in one place"
+                f"{gate_file.name_of_old_classes}: are not the `old_classes` that evaluate was given; give "
+                "them in one place"
             )
         return self.compare(replace(self.request, gate_file=gate_file, limits=limits))
 

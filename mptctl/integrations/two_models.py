@@ -1,4 +1,4 @@
-"""Predictions of two models that bring their own ids and labels: files, or frames, as `mptctl evaluate` takes files."""
+"""Predictions of two models that bring their own ids and labels, in files or in frames."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def read_model(value: Any, argument: str, names: dict[str, str]) -> Predictions:
         return read_predictions(Path(value).expanduser()).in_memory()
     if not is_frame(value):
         raise UsageError(
-            f"{argument}: neither a predictions file nor a frame with ids, labels and predictions; for arrays "
-            "give evaluate(labels, old=..., new=...)"
+            f"{argument}: neither a predictions file nor a frame with ids, labels and predictions; for "
+            "arrays give evaluate(labels, old=..., new=...)"
         )
     there = column_names(value)
     wanted = {key: names.get(key, key) for key in COLUMNS}

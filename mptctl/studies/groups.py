@@ -203,7 +203,7 @@ def _name_apart(groups: Sequence[Group]) -> list[Group]:
 
 
 def _name_of_row(updates: Sequence[Update]) -> str:
-    """The name that all runs share, or else that of their training; it is never taken for a fresh plain one."""
+    """The name that all runs share, or else that of their training; never that of a fresh plain one."""
     name, method = updates[0].run.folder.name, updates[0].run.recipe.method
     all_have_it = all(update.run.folder.name == name for update in updates)
     is_ambiguous = name == PLAIN and method.init != "fresh"

@@ -114,8 +114,8 @@ class Store:
         ]
         if outside:
             raise DataError(
-                f"{self.place}: {len(outside):,} keys have a part `..` or `.` ({some(map(shown, outside))}), which as "
-                "paths of files would lie elsewhere; rename these objects, or name another address"
+                f"{self.place}: {len(outside):,} keys have a part `..` or `.` ({some(map(shown, outside))}), "
+                "which as paths of files would lie elsewhere; rename these objects, or name another address"
             )
 
     def read(self, objects: Sequence[StoredObject]) -> list[bytes | str]:

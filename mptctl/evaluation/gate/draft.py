@@ -75,7 +75,7 @@ def draft_gate_file(
 
 
 def _old_class_lines(old_classes: GivenClasses) -> list[str]:
-    """Write the key with the old classes, one a line if they are listed; a comment where they are not given."""
+    """Write the key with the old classes, one a line if they are listed; a comment where none are given."""
     if old_classes is None:
         return ["# old_classes: old_classes.txt"]
     if old_classes == ALL:

@@ -111,12 +111,13 @@ class GateFile(Typed):
     old_classes: list[str] | str | None = Field(
         default=None,
         min_length=1,
-        description="the old classes: a list, a file of them, one a line, beside the gate file, or `all` labels; "
-        "default: what OLD says",
+        description="the old classes: a list, a file of them, one a line, beside the gate file, or `all` "
+        "labels; default: what OLD says",
     )
     allow: list[Literal["identical", "unfinished"]] = Field(
         default_factory=list,
-        description="conditions that do not fail the gate: OLD and NEW are one model, or a run is not finished",
+        description="conditions that do not fail the gate: OLD and NEW are one model, or a run is not "
+        "finished",
     )
     limits: FileLimits = Field(default=FileLimits(), description="over all samples of old classes")
     slices: list[SliceLimits] = Field(default_factory=list, description="limits of single slices")
@@ -247,7 +248,7 @@ _FORMS = {
 
 
 def read_gate_file(path: Path) -> GateFile:
-    """Read a gate file, the classes of `old_classes`, and the ids of `must_keep.file`, added to `must_keep.ids`.
+    """Read a gate file, the classes of `old_classes`, and the ids of `must_keep.file`, added to its `ids`.
 
     Raises:
         UsageError: the file cannot be read, is no YAML, has an unknown key (the message names the nearest

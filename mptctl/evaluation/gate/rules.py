@@ -176,7 +176,7 @@ def _check_old_in_slices(source: SliceSource, every: Sequence[Mapping[str, str]]
     for name, confusion in zip(doubtful, confusions, strict=True):
         kappa = confusion.kappa
         if not confusion.right:
-            sentence = f"OLD is wrong on all {confusion.total:,} samples of {name}, so that nothing can be lost there"
+            sentence = f"OLD is wrong on all {confusion.total:,} samples of {name}: nothing can be lost there"
             failed.append(
                 failed_condition(f"old-never-right of {name}", f"{sentence}; remove this slice, or mend OLD")
             )
@@ -279,7 +279,8 @@ def _check_must_keep(
     waived_here = flips & waived
     unprotected = _rules_without_right_answers(source, rules)
     if unprotected:
-        message = f"OLD is wrong on all {'; on all '.join(unprotected)}; so none of these can flip; correct the list"
+        where = "; on all ".join(unprotected)
+        message = f"OLD is wrong on all {where}; so none of these can flip; correct the list"
         if counted:
             message += f"; and {len(counted):,} samples that must be kept flipped ({first(counted)})"
     elif counted:

@@ -1,4 +1,4 @@
-"""The confusion of the old model's answers: whether they are better than independence, and names exchanged."""
+"""The confusion of the old model's answers: whether they beat independence, and names exchanged."""
 
 from __future__ import annotations
 
@@ -212,8 +212,9 @@ def exchanged_names_sentence(found: Sequence[ExchangedNames], names: Sequence[st
         sum(getattr(group, field) for group in found) for field in ("samples", "errors", "errors_renamed")
     )
     return (
-        f"class names of {model} are exchanged: {some(called, MOST_NAMES)}; of the {samples:,} samples of these "
-        f"classes {errors:,} are wrong, and {renamed:,} with the right names; correct its list of class names"
+        f"class names of {model} are exchanged: {some(called, MOST_NAMES)}; of the {samples:,} samples of "
+        f"these classes {errors:,} are wrong, and {renamed:,} with the right names; "
+        "correct its list of class names"
     )
 
 
@@ -248,9 +249,9 @@ def by_chance_sentence(confusion: Confusion, of: str = "of old classes") -> str:
         of: which samples.
     """
     return (
-        f"the old model is right on {confusion.right:,} of {confusion.total:,} samples {of}, no more than the "
-        f"{confusion.right_if_independent:.1f} that answers independent of the class would be (Cohen's kappa "
-        f"{confusion.kappa:.2f}), so that hardly anything can be lost"
+        f"the old model is right on {confusion.right:,} of {confusion.total:,} samples {of}, no more than "
+        f"the {confusion.right_if_independent:.1f} that answers independent of the class would be "
+        f"(Cohen's kappa {confusion.kappa:.2f}), so that hardly anything can be lost"
     )
 
 

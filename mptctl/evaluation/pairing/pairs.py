@@ -131,8 +131,8 @@ def choose_old_classes(
         chosen = frozenset(given)
         if unknown := sorted(chosen - labels - set(old.classes or ()) - set(new.classes or ())):
             raise DataError(
-                f"{named_by or option('old-classes')}: {first(unknown)} not known to either model; use the labels "
-                "of the test set"
+                f"{named_by or option('old-classes')}: {first(unknown)} not known to either model; use the "
+                "labels of the test set"
             )
     elif old.classes is not None:
         chosen = frozenset(old.classes)

@@ -32,7 +32,8 @@ def first(names: Iterable[str]) -> str:
 def too_long(path: Path, column: str, length: int) -> DataError:
     """Make the error of a column that holds a value, or has room for one, of more than `LONGEST_VALUE`."""
     return DataError(
-        f"{path}: `{column}` holds a text of {length:,} characters; at most {LONGEST_VALUE:,} are read; write names"
+        f"{path}: `{column}` holds a text of {length:,} characters; at most {LONGEST_VALUE:,} are read; "
+        "write names"
     )
 
 

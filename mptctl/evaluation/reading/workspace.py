@@ -183,7 +183,7 @@ _current: ContextVar[Workspace | None] = ContextVar("workspace", default=None)
 
 @contextmanager
 def workspace(memory_limit: int | None = None, progress: Progress | None = None) -> Iterator[Workspace]:
-    """Open a workspace, which `current` returns in this thread until the block ends; it is closed in any case.
+    """Open a workspace, which `current` returns in this thread; close it when the block ends.
 
     Args:
         memory_limit: bytes; default: `default_limit`.
@@ -199,7 +199,7 @@ def workspace(memory_limit: int | None = None, progress: Progress | None = None)
 
 
 def current() -> Workspace:
-    """Return this thread's innermost open workspace; without one, open one that is closed at the process's exit."""
+    """Return this thread's innermost open workspace, or else open one until the process ends."""
     work = _current.get()
     if work is None:
         work = Workspace()

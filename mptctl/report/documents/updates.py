@@ -77,7 +77,8 @@ def _last_line(reports: Mapping[str, FlipReport]) -> tuple[str, str]:
     present = [state for state in STATES if state in states.values()]
     if present:
         groups = [
-            f"{state.upper()}: {some([_named(name, reports) for name in reports if states[name] == state], NAMED)}"
+            f"{state.upper()}: "
+            + some([_named(name, reports) for name in reports if states[name] == state], NAMED)
             for state in present
         ]
         return "; ".join(groups), present[0]

@@ -87,7 +87,7 @@ def script_json(value: Any) -> Markup:
 
 
 def _inert_value(value: Any) -> Any:
-    """A value of a template, whose texts, also in lists and mappings, cannot deceive a reader; see `inert`."""
+    """A value of a template whose texts, also in lists and mappings, cannot deceive a reader; see `inert`."""
     if isinstance(value, str):
         return value if isinstance(value, Markup) else inert(value)
     if isinstance(value, list | tuple):
