@@ -133,6 +133,27 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+# What a file that people open shows as something else than it is, or not at all: control characters but tab
+# and ends of lines, and marks that turn the direction of text.
+_DECEPTIVE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def inert(text: str) -> str:
+    """Make a text from outside safe for pages and tables: escape what a reader would not see as it stands.
+
+    >>> inert("a\u202eb") == "a" + chr(92) + "u202eb"
+    True
+
+    Args:
+        text: a name of a class or a sample.
+
+    Returns:
+        The text with Python's escape, such as ``\\u202e``, for each control character but tab and ends of
+        lines, and for each mark that turns the direction of text.
+    """
+    return _DECEPTIVE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
 def encodable(text: str) -> str:
     """Escape what UTF-8 cannot hold, such as a byte of a file's name that is no UTF-8: ``\\udce9``."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

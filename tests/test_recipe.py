@@ -95,7 +95,6 @@ def from_file(key: str, text: str, folder: Path) -> Recipe:
     [
         ("optim.lr", "1e-3", 0.001),
         ("optim.lr", "+10.5E-1", 1.05),
-        ("optim.epochs", "0x10", 16),
         ("optim.nesterov", "true", True),
         ("optim.clip_grad_norm", "null", None),
         ("optim.clip_grad_norm", "", None),

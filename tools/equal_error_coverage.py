@@ -223,7 +223,7 @@ def _difference_interval(
         base_draws: NFR of the base in each draw.
     """
     draws = rates_of_draws(update, weights)["nfr"] - base_draws
-    return interval_of_mean([observed_rates(update)["nfr"] - observed_rates(base)["nfr"]], draws)
+    return interval_of_mean([observed_rates(update)["nfr"] - observed_rates(base)["nfr"]], draws[None])
 
 
 def _contains(ends: tuple[float, float] | None, value: float) -> bool:

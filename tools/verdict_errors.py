@@ -18,7 +18,7 @@ from mptctl.evaluation.decision import more_samples
 from mptctl.evaluation.gate.check import check_gate
 from mptctl.evaluation.limits import LIMITS, Limits
 from mptctl.evaluation.rates import Counts
-from mptctl.evaluation.statistics import exact_interval, relative_nfr_interval
+from mptctl.evaluation.statistics import er_increase_interval, exact_interval, relative_nfr_interval
 
 LEVEL = 0.95
 # Test set sizes, and limits on a rate, for limits on counts.
@@ -29,13 +29,38 @@ ENUMERATED, SIMULATED, DRAWS = (5, 10, 20, 50, 100), (200, 1000, 5000), 20_000
 # Models of an update: P(old right), P(new wrong | old right) and P(new wrong | old wrong).
 MODELS = tuple(product((0.2, 0.5, 0.8, 0.9, 0.97), (0.005, 0.02, 0.1, 0.3), (0.1, 0.4, 0.8)))
 
+# Test set sizes for the error increase, and flips of one kind that are expected in a test set, or their share.
+# Half of the samples are wrong in both models, where so many do not flip.
+INCREASED = (20, 50, 100, 200, 500, 1000, 2000)
+EXPECTED_FLIPS = (
+    0.0,
+    0.1,
+    0.3,
+    0.7,
+    1.0,
+    1.5,
+    2.0,
+    2.5,
+    3.0,
+    3.5,
+    4.0,
+    5.0,
+    6.0,
+    8.0,
+    10.0,
+    15.0,
+    20.0,
+    40.0,
+)
+FLIP_SHARES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
+
 # Counts of a flip table: both right, negative flips, positive flips, both wrong.
 Cells = tuple[int, int, int, int]
 TABLES: tuple[Cells, ...] = ((880, 20, 50, 50), (440, 6, 34, 20), (2180, 62, 160, 98), (95, 3, 1, 1))
 
 
 def main() -> int:
-    """Print three tables: wrong verdicts of counts and of Rel-NFR, and how often further samples decide."""
+    """Print wrong verdicts of counts, of Rel-NFR and of the error increase, and how often more samples decide."""
     print_line("counts, by enumeration: largest part of test sets that")
     print_line("     n  pass wrongly  fail wrongly, %")
     for n in COUNTED:
@@ -48,6 +73,13 @@ def main() -> int:
     for n in (*ENUMERATED, *SIMULATED):
         passed, failed = errors_by_enumeration(n) if n in ENUMERATED else errors_by_simulation(n)
         print_line(f"{n:>6,}  {100 * passed:>12.2f}  {100 * failed:>12.2f}")
+    print_line(
+        "\nerror increase, by enumeration of all negative and positive flips; half of the samples are wrong in both"
+    )
+    print_line("     n  pass wrongly  fail wrongly, %")
+    for n in INCREASED:
+        passed, failed = (100 * worst for worst in errors_of_increase(n))
+        print_line(f"{n:>6,}  {passed:>12.2f}  {failed:>12.2f}")
     print_line("\nso many more samples as are named decide, % of 2,000 draws (standard error 0.9)")
     for table, kind, times in product(TABLES, LIMITS, (0.7, 1.4)):
         counts = flip_table(table)
@@ -122,6 +154,38 @@ def errors_by_simulation(n: int) -> tuple[float, float]:
         passed.append(float((ends[:, 1] < ratio).mean()))
         failed.append(float((ends[:, 0] > ratio).mean()))
     return max(passed), max(failed)
+
+
+def errors_of_increase(n: int) -> tuple[float, float]:
+    """The largest chances that a test set of n samples wrongly passes or fails a limit on the error increase.
+
+    The limit is the true error increase. The true shares of negative and positive flips are all pairs of
+    `EXPECTED_FLIPS` / n and `FLIP_SHARES`, and all pairs of counts of flips are gone through that have a
+    chance.
+    """
+    ends = np.zeros((n + 1, n + 1, 2))
+    for negative in range(n + 1):
+        for positive in range(n + 1 - negative):
+            both_wrong = min(n // 2, n - negative - positive)
+            table = (n - negative - positive - both_wrong, negative, positive, both_wrong)
+            ends[negative, positive] = er_increase_interval(flip_table(table), LEVEL)
+    shares = sorted({*(flips / n for flips in EXPECTED_FLIPS if flips <= n / 2), *FLIP_SHARES})
+    passed, failed = [], []
+    for p, q in product(shares, shares):
+        if 0 < p + q <= 1:
+            lost, won = likely_counts(n, p)[:, None], likely_counts(n, q)[None, :]
+            # Positive flips are binomial among the samples that are no negative flips.
+            chance = binom.pmf(lost, n, p) * binom.pmf(won, n - lost, min(1.0, q / (1 - p)))
+            low, high = np.moveaxis(ends[lost, won], -1, 0)
+            # Ends that equal the limit but for rounding decide rightly.
+            passed.append(float(chance[high < p - q - 1e-12].sum()))
+            failed.append(float(chance[low > p - q + 1e-12].sum()))
+    return max(passed), max(failed)
+
+
+def likely_counts(n: int, share: float) -> NDArray[np.int64]:
+    """The counts of a binomial but for those whose chance is below 1e-12."""
+    return np.arange(int(binom.ppf(1e-12, n, share)) if share else 0, int(binom.isf(1e-12, n, share)) + 1)
 
 
 def interval_or_all(row: Cells) -> tuple[float, float]:

@@ -1,13 +1,32 @@
 """The fused loss as a PyTorch module that autograd can differentiate: `MPTLoss`."""
 
-from typing import Any
+from typing import Any, Required, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
 
-from mpt_kernels.loss import mpt_loss
+from mpt_kernels.loss import Backend, mpt_loss
 from mpt_kernels.reference import compute_dtype, invert_normalizer
-from mpt_kernels.types import MptLossOutput
+from mpt_kernels.types import Distance, MptLossOutput, Reduction
+
+
+class MptLossSettings(TypedDict, total=False):
+    """The settings of `MPTLoss`; `mpt_loss` explains each, and has the defaults."""
+
+    num_old: Required[int]
+    k: float | Tensor
+    distance: Distance | None
+    lam: float
+    lam_old: float | None
+    lam_ref: float | None
+    alpha: float
+    beta: float
+    tau: float
+    tau_squared: bool
+    lm_reduction: Reduction
+    ce_focal_weight: float
+    ignore_index: int
+    backend: Backend
 
 
 class MPTLoss(nn.Module):
@@ -18,10 +37,17 @@ class MPTLoss(nn.Module):
 
     Args:
         settings: keyword arguments of `mpt_loss`, but for `normalizer`, `grad_scale` and `row_weight`.
+
+    Raises:
+        TypeError: an argument is no setting, or `num_old` is missing.
     """
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, **settings: Unpack[MptLossSettings]) -> None:
         super().__init__()
+        if unknown := sorted(settings.keys() - MptLossSettings.__annotations__.keys()):
+            raise TypeError(f"MPTLoss() got an unexpected keyword argument {unknown[0]!r}")
+        if "num_old" not in settings:
+            raise TypeError("MPTLoss() missing 1 required keyword-only argument: 'num_old'")
         self.settings = settings
 
     def forward(

@@ -1,7 +1,7 @@
 """Times the loss on a GPU, forward and backward together: in eager PyTorch, through torch.compile, and fused.
 
-A time is that of the device alone, by `graph_clock`. This file imports torch and mpt_kernels alone, so that it
-runs on a bare GPU machine.
+A time is that of the device alone, by `graph_clock`. This file imports torch and mpt_kernels alone, so that
+it runs on a bare GPU machine.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ def _build_floor_graph(
 
 
 def _replay(recording: Recording, step: Callable[[], object]) -> None:
-    """Replay a recording; the step, which holds what it was recorded of, stays as long as this call is possible."""
+    """Replay a recording, and keep the step, which holds what it was recorded of."""
     recording.replay()
 
 

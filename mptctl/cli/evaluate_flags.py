@@ -66,7 +66,7 @@ class LimitFlags:
         bool,
         typer.Option(
             "--allow-identical",
-            help="Do not fail when OLD and NEW are the same model.",
+            help="Do not fail when OLD and NEW are the same model; not beside --gate.",
             rich_help_panel=LIMITS,
         ),
     ] = False
@@ -74,7 +74,7 @@ class LimitFlags:
         bool,
         typer.Option(
             "--allow-unfinished",
-            help="Do not fail when a model comes from an unfinished run.",
+            help="Do not fail when a model comes from an unfinished run; not beside --gate.",
             rich_help_panel=LIMITS,
         ),
     ] = False
@@ -121,7 +121,8 @@ class ComparedFlags:
         typer.Option(
             "--old-classes",
             metavar="FILE|all",
-            help="Old class labels, one a line, or `all` for all labels; default: what OLD knows.",
+            help="Old class labels, one a line, or `all` for all labels; default: what OLD knows. Not beside "
+            "--gate, whose file has `old_classes`.",
         ),
     ] = None
     class_map: Annotated[

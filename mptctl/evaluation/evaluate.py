@@ -24,6 +24,7 @@ from mptctl.evaluation.gate.rules import GateVerdict, evaluate_gate, today_in_ut
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.noise_floor import measure_noise_floor, refuse_other_classes
 from mptctl.evaluation.pairing.class_map import ClassMap
+from mptctl.evaluation.pairing.confusion import never_right_warnings
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import ALL, GivenClasses, choose_old_classes, pair, unanswered_labels
 from mptctl.evaluation.pairing.sanity import (
@@ -49,7 +50,8 @@ class ComparisonRequest:
     """What a comparison should compute, and facts on its models that their predictions do not show.
 
     Attributes:
-        old_classes: labels that count as old, or ``all``. Default: the classes that the old model names; if
+        old_classes: labels that count as old, or ``all``; those of the gate file take their place. Default:
+            the classes that the old model names; if
             it names none, all labels, and then the gate must also pass on the labels that the old model
             predicts at least once.
         limits: the limits of the gate, from flags or arguments.
@@ -122,12 +124,14 @@ def compare(
         refuse_other_classes(old, noise_floor)
     given = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
     models = {role: model for role, model in given.items() if model is not None}
-    old_classes, class_map = request.old_classes, request.class_map
+    old_classes, class_map, named_by = request.old_classes, request.class_map, option("old-classes")
+    if request.rules.given_old_classes is not None:
+        old_classes, named_by = request.rules.given_old_classes, request.rules.name_of_old_classes
     if class_map is not None:
         models = class_map.apply(models)
         if old_classes is not None and old_classes != ALL:
             old_classes = class_map.rename_old_classes(old_classes)
-    chosen, remarks = choose_old_classes(models["old"], models["new"], old_classes)
+    chosen, remarks = choose_old_classes(models["old"], models["new"], old_classes, named_by)
     weights = None if request.weight is None else find_weights(request.weight, request.slicing.files)
     answers = PairedAnswers(pair(models, weights), chosen)
     if not answers.counts().total:
@@ -184,6 +188,7 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
         mcnemar_p=mcnemar(counts),
         identical=request.identical,
         unfinished=list(request.unfinished),
+        old_faults=answers.old_faults,
         gate=verdict.gate if both_readings is None else both_readings.gate,
         rates=rates,
         er_difference=ErrorDifference(value=er_increase(counts), ci95=er_increase_interval(counts)),
@@ -288,6 +293,8 @@ def _warnings(answers: PairedAnswers, identical: bool) -> list[str]:
     return [
         *warnings,
         *comparison_warnings(answers.counts(), choices),
+        *(fault.message for fault in answers.old_faults),
+        *never_right_warnings(answers.confusion_of_old, pairing.vocabulary),
         *unrelated_warnings(pairing, answers.cells_of_old),
         *swap_warnings(pairing),
         *probability_warnings(pairing.models.values()),

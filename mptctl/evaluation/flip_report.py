@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from mptctl.evaluation.rates import Answer, Counts, Interval, Rate, Rates
-from mptctl.evaluation.verdict import Gate
+from mptctl.evaluation.verdict import Gate, OldFault
 from mptctl.files import Model
 
 
@@ -111,7 +111,9 @@ class ErrorDifference(Model):
     """The difference of the two models' error rates, over samples of the old classes."""
 
     value: float = Field(description="error of the new model minus error of the old one")
-    ci95: Interval = Field(description="95 % interval for pairs (Newcombe 1998, method 10)")
+    ci95: Interval = Field(
+        description="95 % interval, from the exact intervals of negative and of positive flips"
+    )
 
 
 class Equivalence(Model):
@@ -257,6 +259,7 @@ class NarrowReading(Model):
 
     never_answered: list[str] = Field(description="labels that occur and that it never predicts")
     counts: Counts = Field(description="the flip table over samples of the other labels")
+    old_faults: list[OldFault] = Field(default=[], description="as in the report, of these samples")
 
 
 class FlippedSample(Model):
@@ -297,6 +300,9 @@ class FlipReport(Model):
         description="old and new are one model: one file, equal tensors, or predictions of equal content"
     )
     unfinished: list[str] = Field(description="models, old or new, whose run did not come to its end")
+    old_faults: list[OldFault] = Field(
+        default=[], description="why the old model's right predictions say nothing; fails every gate"
+    )
     gate: Gate = Field(description="the limits and whether they are kept")
     rates: Rates = Field(description="the flip rates with counts and intervals")
     er_difference: ErrorDifference = Field(description="change of error on samples of old classes")

@@ -60,11 +60,11 @@ def destinations(answers: PairedAnswers) -> Destinations:
 def flips_by_confidence(answers: PairedAnswers) -> list[ConfidenceRow] | None:
     """Compute the share of flips in each band of the old model's confidence, among its right answers.
 
-    None where the old model has no logits.
+    None where the old model has no logits, or a class map merged them.
     """
-    if "old" not in answers.scores:
+    if "old" not in answers.own_scores:
         return None
-    confidence = answers.scores["old"].confidence[answers.to_keep]
+    confidence = answers.own_scores["old"].confidence[answers.to_keep]
     edges = np.array(CONFIDENCE_EDGES)
     band = np.clip(np.searchsorted(edges, confidence, side="right") - 1, 0, edges.size - 2)
     n = np.bincount(band, minlength=edges.size - 1)
@@ -146,11 +146,11 @@ def worst_flips(answers: PairedAnswers, limit: int) -> list[FlippedSample]:
     has logits, the flips are in the order of their ids.
     """
     pairing = answers.pairing
-    if not answers.scores:
+    if not answers.own_scores:
         first = pairing.join.first_flips(sorted(answers.old_classes), limit, answers.counts().negative_flips)
         return [_flipped_sample(answers, *flip, None, None) for flip in first]
     names, flips = pairing.vocabulary, np.flatnonzero(answers.flipped)
-    confidence = {role: scores.confidence[flips] for role, scores in answers.scores.items()}
+    confidence = {role: scores.confidence[flips] for role, scores in answers.own_scores.items()}
     known = [confidence[role] for role in ("old", "new") if role in confidence]
     worst = np.argsort(-sum(known, start=np.zeros(flips.size)), kind="stable")[:limit]
     ids = pairing.models["old"].table.ids_at(pairing.rows["old"][flips[worst]].tolist())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 from mptctl.names import Part
 
@@ -234,27 +234,55 @@ def interval_of_mean(
 ) -> tuple[float, float] | None:
     """Compute the two-sided interval of the mean over seeds of a difference between two updates.
 
-    With one seed it is the percentile interval of the draws, which does not cover retraining noise. With n
-    seeds it is Student's interval over their differences with n - 1 degrees of freedom. Each end is moved out
-    to the end of the percentile interval where that lies farther out, as when all seeds share their samples.
+    With one seed it is the percentile interval of the draws: what another test draw would change with the
+    same two trainings. With n seeds, at least three, it is what another test draw and other trainings would
+    change; the two variances are added:
 
-    >>> [round(end, 2) for end in interval_of_mean([0.1], np.array([0.0, 0.1, 0.2]), level=0.5)]
+        mean -+ sqrt(t^2 s^2 / n + z^2 c)
+
+    s is the standard deviation of the seeds' differences, t Student's quantile with n - 1 degrees of freedom,
+    z the normal quantile, and c the variance that all seeds have in common, since they share test samples
+    (`common_variance`).
+
+    >>> [round(end, 2) for end in interval_of_mean([0.1], np.array([[0.0, 0.1, 0.2]]), level=0.5)]
     [0.05, 0.15]
 
     Args:
-        values: the difference of each seed.
-        draws: (D,) the mean over seeds in each draw of the samples; NaN where it is not defined.
+        values: (S,) the difference of each seed.
+        draws: (S, D) likewise in each draw of the samples; NaN where it is not defined.
         level: of the interval, a fraction.
 
     Returns:
-        The ends; None where no draw has a value, or one of several seeds has none.
+        The ends; None for two seeds, where no draw has a value, and where one of several seeds has none.
     """
-    defined = draws[np.isfinite(draws)]
-    if not defined.size or (len(values) > 1 and not np.isfinite(values).all()):
+    defined = draws[:, np.isfinite(draws).all(axis=0)]
+    n = len(values)
+    if n == 2 or not defined.size or (n > 1 and not np.isfinite(values).all()):
         return None
-    low, high = (float(end) for end in np.quantile(defined, [(1 - level) / 2, (1 + level) / 2]))
-    if len(values) == 1:
+    if n == 1:
+        low, high = (float(end) for end in np.quantile(defined, [(1 - level) / 2, (1 + level) / 2]))
         return low, high
-    mean, n = float(np.mean(values)), len(values)
-    half = float(stdtrit(n - 1, (1 + level) / 2)) * float(np.std(values, ddof=1)) / math.sqrt(n)
-    return min(low, mean - half), max(high, mean + half)
+    student, normal = float(stdtrit(n - 1, (1 + level) / 2)), float(ndtri((1 + level) / 2))
+    retraining = student**2 * float(np.var(values, ddof=1)) / n
+    half = math.sqrt(retraining + normal**2 * common_variance(defined))
+    mean = float(np.mean(values))
+    return mean - half, mean + half
+
+
+def common_variance(draws: FloatArray) -> float:
+    """Estimate the variance that a difference has in common over seeds, since they share test samples.
+
+    It is the mean covariance of the draws of two seeds, at least 0; of one seed, the variance of its draws.
+    The standard deviation of the seeds' differences does not show it, since it moves all of them alike.
+
+    >>> round(common_variance(np.array([[0.0, 0.1, 0.2], [0.3, 0.4, 0.5]])), 6)  # the seeds move together
+    0.006667
+
+    Args:
+        draws: (S, D) the difference of each seed in each draw of the samples, all of them defined.
+    """
+    seeds = len(draws)
+    if seeds == 1:
+        return float(np.var(draws))
+    covariances = float(np.var(draws.sum(axis=0)) - np.var(draws, axis=1).sum())
+    return max(0.0, covariances / (seeds * (seeds - 1)))

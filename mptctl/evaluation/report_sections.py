@@ -98,22 +98,34 @@ def summarise(answers: PairedAnswers, role: str) -> ModelSummary:
         all_classes=rate(all_wrong, total),
     )
     calibration = None
-    if role in answers.scores and model.classes is not None and not model.merged:
+    if role in answers.own_scores and model.classes is not None:
         known = answers.pairing.among(model.classes)[answers.pairing.truth]
         if known.any():
-            calibration = calibrate(answers.scores[role].confidence[known], answers.right[role][known])
+            calibration = calibrate(answers.own_scores[role].confidence[known], answers.right[role][known])
     return ModelSummary(
         name=encodable(model.name),
         classes=None if model.classes is None else len(model.classes),
         er_old_classes=old_wrong / old_total,
         er_new_classes=errors.new_classes.value,
         er_all=all_wrong / total,
-        knows_new=None if model.classes is None else not set(model.classes) <= set(answers.old_classes),
+        knows_new=_knows_new(answers, role),
         ece=calibration.ece if calibration else None,
         aece=calibration.aece if calibration else None,
         errors=errors,
         reliability=calibration.bins if calibration else None,
     )
+
+
+def _knows_new(answers: PairedAnswers, role: str) -> bool | None:
+    """Tell whether a model can predict any class beside the old ones; None where that is not known.
+
+    An old model that names no classes is taken to know those that it predicts, however its classes were
+    given.
+    """
+    model = answers.pairing.models[role]
+    if model.classes is None and role == "new":
+        return None
+    return not set(model.table.answers if model.classes is None else model.classes) <= answers.old_classes
 
 
 def judge_equivalence(counts: Counts, margin: float | None, confidence: float) -> Equivalence | None:
@@ -131,11 +143,11 @@ def judge_equivalence(counts: Counts, margin: float | None, confidence: float) -
 
 
 def compare_margins(answers: PairedAnswers) -> Margins | None:
-    """Compare the logit margins of the old and the new model; None where neither has logits.
+    """Compare the logit margins of the old and the new model; None where neither has logits of its own.
 
     The old model's margins are those on samples of old classes; it does not know the new ones.
     """
-    scores = answers.scores
+    scores = answers.own_scores
     if not scores:
         return None
     of_old, groups = answers.of_old, list[MarginSamples]()

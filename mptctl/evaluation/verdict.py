@@ -16,6 +16,13 @@ from mptctl.files import Model
 NAMED = 20
 
 
+class OldFault(Model):
+    """A reason why the old model's right predictions say nothing, so that every gate fails."""
+
+    name: str = Field(description="old-by-chance or old-names-exchanged")
+    message: str = Field(description="the reason, with counts")
+
+
 class GateCheck(Model):
     """A check of the gate: a limit, a rule, or a failed condition such as identical or unfinished."""
 
@@ -24,7 +31,9 @@ class GateCheck(Model):
     value: float | None = Field(description="the point value")
     tested: float | None = Field(description="what was held against the limit: the value, or its upper bound")
     interval: Interval | None = Field(
-        default=None, description="the interval at `confidence`, which decides; null without one"
+        default=None,
+        description="the interval at `confidence`, which decides, of all flips, also waived ones; null "
+        "without one",
     )
     answer: Decision = Field(description="pass: all of it is within the limit; fail: all of it is above")
     more_samples: int | None = Field(
@@ -36,6 +45,10 @@ class GateCheck(Model):
         default=None, description="flips that the value counts; null for an error increase and a condition"
     )
     waived: int = Field(default=0, description="flips that waivers take off the value")
+    with_waivers: bool = Field(
+        default=False,
+        description="it would not pass with the waived flips; then no interval and no level is given",
+    )
     passed: bool = Field(description="the verdict is pass, or undecided and `undecided` lets it pass")
     message: str = Field(description="the same in a sentence")
 
@@ -74,6 +87,10 @@ class Gate(Limits):
     passed: bool = Field(default=True, description="true where every limit is kept, and where none is set")
     answer: Decision = Field(
         default="pass", description="fail where anything fails, else undecided where anything is"
+    )
+    with_waivers: bool = Field(
+        default=False,
+        description="a limit or rule passes only because waivers take flips off: no level is promised",
     )
     failed: list[str] = Field(
         default_factory=list, description="names of the limits and conditions that did not pass"

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-# Numbers as in YAML 1.2 (10.3.2, core schema), but without leading zeros.
-INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+|0o[0-7]+", re.ASCII)
+# Numbers as in YAML 1.2 (10.3.2, core schema), but without leading zeros, and decimal ones alone: 0x10 is
+# more often a name or a slip than 16.
+INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)", re.ASCII)
 NUMBER = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
 # Infinity and NaN in YAML and in our JSON, in Python's spelling. A field decides whether it allows them.
 NUMBER_WORDS = {
@@ -50,7 +51,7 @@ class Plain(str):
 
 
 class Typed(Model):
-    """A record that converts text by the types of its fields; 2_0, 1:30, yes and 010 are no numbers."""
+    """A record that converts text by the types of its fields; 2_0, 1:30, yes, 010 and 0x10 are no numbers."""
 
     @field_validator("*", mode="before")
     @classmethod
@@ -140,7 +141,7 @@ def _number_or_none(text: str) -> int | float | None:
     if len(text) > LONGEST:
         return None
     if INTEGER.fullmatch(text):
-        return int(text, 0)
+        return int(text)
     if text in NUMBER_WORDS:
         return float(NUMBER_WORDS[text])
     return float(text) if NUMBER.fullmatch(text) else None

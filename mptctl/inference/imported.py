@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import Split
 from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import DataError, NonFiniteError
+from mptctl.evaluation.pairing.confusion import Confusion, exchanged_names_sentence, find_exchanged_names
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
 from mptctl.inference.picture_check import BATCH, BetterPreparation, Samples, find_better_preparation
@@ -32,12 +34,13 @@ class ImportedModel:
     Attributes:
         lines: text for the user: classes, pictures, and validation error or why there is none.
         error: on validation pictures of the classes that the model knows; None if it was not validated.
-        warning: says that pictures are most likely prepared in a wrong way; None without signs of that.
+        warnings: say that pictures are most likely prepared in a wrong way, or that class names are
+            exchanged.
     """
 
     lines: list[str]
     error: Rate | None
-    warning: str | None
+    warnings: list[str]
 
 
 def validate_imported(
@@ -64,7 +67,7 @@ def validate_imported(
     ]
     if split is None:
         lines.append(f"not validated: no {SPLIT_NAME} in {session.run_root}; run mptctl split SOURCE first")
-        return ImportedModel(lines, None, None)
+        return ImportedModel(lines, None, [])
     column_of = label_map(split.classes.names, names)
     # Pictures of classes after the last one that the model knows are not decoded.
     num_classes = int(np.flatnonzero(column_of >= 0).max(initial=-1)) + 1
@@ -75,24 +78,44 @@ def validate_imported(
             "not validated: the split holds out no picture of these classes; run mptctl split with "
             "--val-fraction 0.1"
         )
-        return ImportedModel(lines, None, None)
+        return ImportedModel(lines, None, [])
     try:
-        error, better = _measure_error(checkpoint, split, session, num_classes, columns)
+        measured = _measure(checkpoint, split, session, num_classes, columns)
     except DataError as problem:
         lines.append(f"not validated: {problem}")
-        return ImportedModel(lines, None, None)
+        return ImportedModel(lines, None, [])
+    error = measured.error
     lines.append(
         f"validation error {100 * (error.value or 0.0):.2f} % ({error.count} of {error.of} pictures of the "
         "classes that it knows); too low if these pictures trained it"
     )
     counts = np.bincount(labels[columns >= 0]).tolist()
-    return ImportedModel(lines, error, _preparation_warning(error, better, counts, data, channels))
+    preparation = _preparation_warning(error, measured.better, counts, data, channels)
+    exchanged = find_exchanged_names(measured.confusion)
+    names_warning = (
+        f"warning: {exchanged_names_sentence(exchanged, names, 'this model')}" if exchanged else None
+    )
+    return ImportedModel(lines, error, [each for each in (names_warning, preparation) if each is not None])
 
 
-def _measure_error(
+class _Measured(NamedTuple):
+    """What validation pictures say of a model.
+
+    Attributes:
+        error: on them.
+        confusion: of its predictions, by columns of its logits.
+        better: a preparation of pictures with a clearly lower error; None if none was found.
+    """
+
+    error: Rate
+    confusion: Confusion
+    better: BetterPreparation | None
+
+
+def _measure(
     checkpoint: Checkpoint, split: Split, session: Session, num_classes: int, columns: NDArray[np.int64]
-) -> tuple[Rate, BetterPreparation | None]:
-    """Measure a model's error on validation pictures, and search for a better preparation of pictures.
+) -> _Measured:
+    """Measure a model's predictions of validation pictures, and search for a better preparation of pictures.
 
     Args:
         checkpoint: the model.
@@ -132,7 +155,9 @@ def _measure_error(
         num_classes=num_classes,
     )
     samples = Samples(plan, split.indices("val", num_classes)[is_known], columns[is_known])
-    return error, find_better_preparation(network, samples, session.progress)
+    truth, answers = columns[is_known], outputs["model"][is_known].argmax(axis=1)
+    confusion = Confusion(truth, answers, np.ones(len(truth), dtype=np.int64))
+    return _Measured(error, confusion, find_better_preparation(network, samples, session.progress))
 
 
 def _preparation_warning(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
@@ -15,18 +14,16 @@ from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.gate.gate_file import GateFile
 from mptctl.evaluation.pairing.class_map import read_class_map
 from mptctl.evaluation.pairing.pairs import ALL
-from mptctl.evaluation.reading.frames import column, column_names, is_frame, no_column, write_columns
+from mptctl.evaluation.reading.frames import column, is_frame
 from mptctl.evaluation.reading.in_memory import InMemory, as_names
-from mptctl.evaluation.slices.derived_columns import CLASS, CONFIDENCE
-from mptctl.evaluation.slices.ranking import SliceRequest, slice_columns
-from mptctl.files.scratch import scratch_folder
+from mptctl.evaluation.reading.workspace import workspace
+from mptctl.evaluation.slices.ranking import slice_columns
+from mptctl.integrations.slice_columns import SliceColumns
+from mptctl.integrations.two_models import read_model
 from mptctl.names import Session
 from mptctl.report.documents.flips_object import Report as Report
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from mptctl.evaluation.flip_report import FlipReport
     from mptctl.evaluation.limits import Limits
     from mptctl.evaluation.reading.predictions import Predictions
@@ -36,9 +33,10 @@ if TYPE_CHECKING:
 
 def evaluate(  # noqa: PLR0913  # a published signature
     labels: Any,
+    replacement: Any = None,
     *,
-    old: Any,
-    new: Any,
+    old: Any = None,
+    new: Any = None,
     label: str | None = None,
     id: str | None = None,
     by: str | Sequence[str] = (),
@@ -56,16 +54,20 @@ def evaluate(  # noqa: PLR0913  # a published signature
 ) -> Report:
     """Compare the model in production with its replacement on one test set, as `mptctl evaluate` does.
 
-    Arrays may be lists, or arrays, columns and tables of numpy, torch, jax, pandas, polars or Arrow. Labels,
-    predictions and class names are integers or text; 3 and "3" are the same class. With a frame of pandas,
+    Give two predictions files, or two frames with the columns of such files (`id`, `label`, and `pred` or
+    `logits`): ``evaluate("old.csv", "new.csv")``. Their samples are matched by id. Or give labels, and
+    predictions of both models in the same order: ``evaluate(labels, old=..., new=...)``. Arrays may be lists,
+    or arrays, columns and tables of numpy, torch, jax, pandas, polars or Arrow. Labels, predictions and class
+    names are integers or text; 3 and "3" are the same class. With a frame of pandas,
     polars or Arrow as `labels`, give `label`; then the name of a column may stand in place of an array.
 
     Args:
-        labels: (N,) true classes, or a frame.
+        labels: (N,) true classes, or a frame. Without `old` and `new`: OLD, a predictions file or a frame.
+        replacement: NEW, where the first argument is OLD.
         old, new: (N,) predictions, or (N, C) logits; the first maximum of a row is the prediction.
-        label: column of the frame with true classes.
-        id: column of the frame with names of samples.
-        by: columns for slices, of the frame or of `metadata`; ``"a,b"`` crosses two columns.
+        label: column of the frame, or of OLD and NEW, with true classes.
+        id: column of the frame, or of OLD and NEW, with names of samples.
+        by: columns for slices, of the frames, the files or `metadata`; ``"a,b"`` crosses two columns.
         metadata: further columns of the samples: a file as for `mptctl evaluate --metadata`, or a frame with
             the column `id`, which may have the name that `id` gives.
         must_keep: ids of samples that must not flip; checked by each `Report.gate` beside its limits.
@@ -100,51 +102,113 @@ def evaluate(  # noqa: PLR0913  # a published signature
         )
     if must_keep is not None and not hasattr(must_keep, "__len__"):
         raise UsageError(f"must_keep={must_keep!r}: is no list; give the ids of samples")
-    frame = None
-    if label is not None:
-        _refuse_other_than_frame(labels)
-        frame, labels = labels, column(labels, label, "label")
-        old, new = _column_or_array(frame, old, "old"), _column_or_array(frame, new, "new")
-        noise_floor = _column_or_array(frame, noise_floor, "noise_floor")
-        baseline = _column_or_array(frame, baseline, "baseline")
-        ids = ids if id is None else column(frame, id, "id")
-    elif id is not None:
-        raise UsageError(f"id={id!r}: names a column where a frame comes first; give label='COLUMN' too")
+    keys = slice_columns([by] if isinstance(by, str) else by)
     all_are_old = isinstance(old_classes, str) and old_classes == ALL
-    test = InMemory.of(labels, ids, classes, None if all_are_old else old_classes)
-    validation_part = None if validation is None else _read_validation(validation, test)
-    wants_causes = causes or validation is not None
+    given_old_classes = None if all_are_old else old_classes
     kept = as_names(must_keep, "must_keep").tolist() if must_keep is not None and len(must_keep) else []
-    with options_as_arguments():
-        retrained, plain_update = None, None
-        if noise_floor is not None:
-            retrained = test.predictions("noise_floor", noise_floor, is_old=True)
-        if baseline is not None:
-            plain_update = test.predictions("baseline", baseline)
+    # A call has a connection of its own, so that threads do not wait for, or disturb, one another.
+    with options_as_arguments(), workspace():
+        if old is None and new is None:
+            _refuse_arguments_of_arrays(ids=ids, classes=classes)
+            given = {"old": labels, "new": replacement, "noise_floor": noise_floor, "baseline": baseline}
+            test, models, columns = _read_two_models(given, label, id, given_old_classes)
+        else:
+            if old is None or new is None or replacement is not None:
+                raise UsageError("evaluate: give labels with old= and new=, or two files or frames: OLD, NEW")
+            given = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
+            test, models, columns = _read_arrays(given, labels, label, id, (ids, classes, given_old_classes))
+        validation_part = None if validation is None else _read_validation(validation, test)
+        wants_causes = causes or validation is not None
         samples = _Samples(
-            old=test.predictions("old", old, is_old=True),
-            new=test.predictions("new", new),
+            old=models["old"],
+            new=models["new"],
             request=ComparisonRequest(
                 old_classes=ALL if all_are_old else test.old_classes,
                 class_map=None if class_map is None else read_class_map(Path(class_map)),
                 gate_file=GateFile().keeping(kept) if kept else None,
                 nfr_margin=nfr_margin,
-                worst=len(test.labels),  # keep every flip; the report chooses which to show
+                worst=len(models["old"]),  # keep every flip; the report chooses which to show
             ),
-            columns=(
-                frame,
-                metadata,
-                test.ids,
-                slice_columns([by] if isinstance(by, str) else by),
-                id or "id",
-            ),
+            columns=replace(columns, keys=keys, metadata=metadata, id_name=id or "id"),
         )
         # A function that returns None asks for causes without a validation part.
         request = replace(samples.request, validation=(lambda: validation_part) if wants_causes else None)
-        result = samples.compare(request, noise_floor=retrained, baseline=plain_update)
+        further = {role: models.get(role) for role in ("noise_floor", "baseline")}
+        result = samples.compare(request, **further)
     for remark in result.warnings:
         warnings.warn(remark, ComparisonWarning, stacklevel=2)
     return Report(result, samples, kept)
+
+
+def _refuse_arguments_of_arrays(**arguments: Any) -> None:
+    """Raise UsageError for an argument that goes with arrays, beside two files or frames."""
+    for name, value in arguments.items():
+        if value is not None:
+            raise UsageError(
+                f"{name}: is for arrays; two files or frames have their own `{name.replace('ids', 'id')}`"
+            )
+
+
+def _read_two_models(
+    given: Mapping[str, Any], label: str | None, id: str | None, old_classes: Any
+) -> tuple[InMemory, dict[str, Predictions], SliceColumns]:
+    """Read models that bring their own ids and labels: files or frames.
+
+    Args:
+        given: by role, `old` and `new` at least; None where a role is not given.
+        label, id: names of these columns in frames; None: as in files.
+        old_classes: the old classes, as given.
+
+    Returns:
+        What the models have in common, the predictions by role, and where columns of slices are.
+    """
+    names = {key: name for key, name in (("label", label), ("id", id)) if name is not None}
+    models = {
+        role: read_model(value, role, names)
+        for role, value in given.items()
+        if value is not None or role in ("old", "new")
+    }
+    pair = {role: (given[role], models[role]) for role in ("old", "new")}
+    columns = SliceColumns(
+        keys=(),
+        frames=[(value, model.ids) for value, model in pair.values() if is_frame(value)],
+        files=[Path(value) for value, _ in pair.values() if not is_frame(value)],
+    )
+    listed = None if old_classes is None else tuple(as_names(old_classes, "old_classes").tolist())
+    new = models["new"]
+    return InMemory(new.ids, new.labels, new.classes, listed), models, columns
+
+
+def _read_arrays(
+    given: Mapping[str, Any], labels: Any, label: str | None, id: str | None, names: tuple[Any, Any, Any]
+) -> tuple[InMemory, dict[str, Predictions], SliceColumns]:
+    """Read the predictions of models as arrays beside common labels, or as columns of one frame.
+
+    Args:
+        given: by role, `old` and `new` at least; None where a role is not given.
+        labels: (N,) true classes, or a frame.
+        label, id: names of these columns of the frame; None: no frame, and no ids in it.
+        names: the arguments `ids`, `classes` and `old_classes`.
+
+    Returns:
+        As `_read_two_models`.
+    """
+    ids, classes, old_classes = names
+    frame = None
+    if label is not None:
+        _refuse_other_than_frame(labels)
+        frame, labels = labels, column(labels, label, "label")
+        given = {role: _column_or_array(frame, value, role) for role, value in given.items()}
+        ids = ids if id is None else column(frame, id, "id")
+    elif id is not None:
+        raise UsageError(f"id={id!r}: names a column where a frame comes first; give label='COLUMN' too")
+    test = InMemory.of(labels, ids, classes, old_classes)
+    models = {
+        role: test.predictions(role, value, is_old=role in ("old", "noise_floor"))
+        for role, value in given.items()
+        if value is not None
+    }
+    return test, models, SliceColumns(keys=(), frames=[] if frame is None else [(frame, test.ids)])
 
 
 @dataclass(frozen=True)
@@ -154,13 +218,13 @@ class _Samples:
     Attributes:
         old, new: predictions.
         request: settings of the comparison, without slices.
-        columns: positional arguments of `_slicing`.
+        columns: where the columns of slices are.
     """
 
     old: Predictions
     new: Predictions
     request: ComparisonRequest
-    columns: tuple[Any, Any, NDArray[np.str_], Sequence[tuple[str, ...]], str]
+    columns: SliceColumns
 
     def compare(self, request: ComparisonRequest, **further: Predictions | None) -> FlipReport:
         """Compare with the slices that the request and its gate file need.
@@ -169,11 +233,21 @@ class _Samples:
             request: settings, without slices.
             further: further arguments of `compare`.
         """
-        with _slicing(*self.columns, rules=request.rules) as slicing:
+        with workspace(), self.columns.request(request.rules) as slicing:
             return compare(self.old, self.new, replace(request, slicing=slicing), **further)
 
     def compare_under(self, gate_file: GateFile, limits: Limits) -> FlipReport:
-        """Compare under a gate file and further limits, which the report's gate checks."""
+        """Compare under a gate file and further limits, which the report's gate checks.
+
+        Raises:
+            UsageError: the file names other old classes than `evaluate` was given.
+        """
+        own, given = gate_file.given_old_classes, self.request.old_classes
+        if own is not None and given is not None and set(own) != set(given):
+            raise UsageError(
+                f"{gate_file.name_of_old_classes}: are not the `old_classes` that evaluate was given; give "
+                "them in one place"
+            )
         return self.compare(replace(self.request, gate_file=gate_file, limits=limits))
 
 
@@ -186,70 +260,6 @@ def _refuse_other_than_frame(value: Any) -> None:
 def _column_or_array(frame: Any, value: Any, argument: str) -> Any:
     """Return a frame's column if ``value`` is its name, else ``value``; ``argument`` is for messages."""
     return column(frame, value, argument) if isinstance(value, str | int) else value
-
-
-@contextmanager
-def _slicing(
-    frame: Any,
-    metadata: Any,
-    ids: NDArray[np.str_],
-    keys: Sequence[tuple[str, ...]],
-    id_name: str,
-    *,
-    rules: GateFile,
-) -> Iterator[SliceRequest]:
-    """Write the columns for slices to temporary files, and make the request for slices by them.
-
-    The files are removed when the ``with`` block ends.
-
-    Args:
-        frame: frame of the samples; None without one.
-        metadata: further columns, as for `evaluate`.
-        ids: (N,) names of the samples.
-        keys: columns of each slicing that is asked for.
-        id_name: name of the column with ids.
-        rules: gate file, which may need further columns.
-    """
-    wanted = list(dict.fromkeys(name for key in (*keys, *rules.keys()) for name in key))
-    if not wanted:
-        yield SliceRequest()
-        return
-    with scratch_folder() as scratch:
-        yield SliceRequest(
-            by=keys, files=_write_slice_columns(scratch, frame, metadata, ids, wanted, id_name)
-        )
-
-
-def _write_slice_columns(
-    scratch: Path, frame: Any, metadata: Any, ids: NDArray[np.str_], wanted: Sequence[str], id_name: str
-) -> list[Path]:
-    """Write the wanted columns of the frame and of the metadata into a folder; return the files.
-
-    Metadata that is a file already is returned as it is. Other arguments are those of `_slicing`.
-
-    Raises:
-        UsageError: a wanted column is in neither, or metadata is neither a frame nor a path.
-    """
-    known = [] if frame is None else column_names(frame)
-    files: list[Path] = []
-    if own := [name for name in wanted if name in known]:
-        files.append(scratch / "columns.parquet")
-        write_columns(files[-1], frame, own, ids, id_name)
-    if isinstance(metadata, str | Path):
-        return [*files, Path(metadata)]
-    if metadata is not None:
-        if not is_frame(metadata):
-            raise UsageError("metadata: neither a frame of pandas, polars or Arrow nor the path of a file")
-        names = column_names(metadata)
-        known += names
-        id_column = id_name if id_name in names else "id"
-        if further := [name for name in wanted if name in names and name != id_column]:
-            files.append(scratch / "metadata.parquet")
-            write_columns(files[-1], metadata, further, None, id_column)
-    absent = [name for name in wanted if name not in {*known, CLASS, CONFIDENCE}]
-    if known and absent:
-        raise no_column(absent[0], known, "by")
-    return files
 
 
 def load(run: str | Path, run_root: str | Path = "runs", device: str = "cpu") -> LoadedRun:

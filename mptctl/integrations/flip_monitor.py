@@ -25,7 +25,9 @@ from mptctl.evaluation.reading.predictions import (
     read_predictions,
     refuse_one_column,
 )
+from mptctl.evaluation.reading.workspace import workspace
 from mptctl.machine.facts import rank
+from mptctl.report.documents.flips_object import Report
 from mptctl.report.media.numbers import format_count, format_interval, percent
 from mptctl.report.trackers.flip_metrics import flip_metrics
 
@@ -87,7 +89,8 @@ class FlipMonitor:
         Raises:
             UsageError, DataError, NonFiniteError, StorageError: as for `mptctl evaluate`.
         """
-        old = read_predictions(Path(path))
+        with workspace():
+            old = read_predictions(Path(path)).in_memory()
         test = InMemory.of(old.labels, old.ids, classes, old_classes)
         counted = test.labels != IGNORED
         if not counted.all():
@@ -126,7 +129,7 @@ class FlipMonitor:
         last = f", the last {self.history[-1]!r}" if self.history else ""
         return f"<FlipMonitor: {len(self._old):,} samples, {len(self.history):,} validations{last}>"
 
-    def __call__(self, new: Any, ids: Any = None) -> FlipReport:
+    def __call__(self, new: Any, ids: Any = None) -> Report:
         """Compare a whole validation at once, as `update` and `finish` do; earlier batches are forgotten."""
         self.reset()
         self.update(new, ids)
@@ -176,8 +179,11 @@ class FlipMonitor:
             numbers = [self._number_of_id[name] for name in names]
         self._predictions.update(zip(numbers, predictions.tolist(), strict=True))
 
-    def finish(self) -> FlipReport:
+    def finish(self) -> Report:
         """Compare the predictions since the last `finish`, append the report to `history`, and call `say`.
+
+        Returns:
+            The same report with its tables, which `print` shows, and `gate`.
 
         Raises:
             DataError: samples have no prediction, or names of classes do not match.
@@ -195,11 +201,12 @@ class FlipMonitor:
         new = build_predictions(
             "new", old.ids, old.labels, labels, None, self._classes, id_kind=old.table.id_kind
         )
-        report = compare(old, new, ComparisonRequest(old_classes=self._old_classes, worst=0))
+        with workspace():
+            report = compare(old, new, ComparisonRequest(old_classes=self._old_classes, worst=0))
         self.history.append(report)
         if self._say is not None and rank() == 0:
             self._say(self.line())
-        return report
+        return Report(report)
 
     def line(self) -> str:
         """Describe NFR and error of the last validation in one line. DataError before the first one."""

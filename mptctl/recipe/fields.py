@@ -181,7 +181,8 @@ class RuntimeRecipe(Group):
     compile: bool = Field(False, description="compile the student with torch.compile")
     graph: bool = Field(
         False,
-        description="on a GPU with one worker: from the fourth step on, replay the whole step as one CUDA graph",
+        description="on a GPU with one worker: from the fourth step on, replay the whole step as one CUDA "
+        "graph",
         json_schema_extra=ROUNDING,
     )
     sync_batchnorm: bool = Field(

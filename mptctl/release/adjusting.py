@@ -9,14 +9,14 @@ import numpy as np
 import torch
 
 from mptctl.data.split import Split
-from mptctl.errors import DataError, UsageError
+from mptctl.errors import CheckpointError, DataError, UsageError
 from mptctl.evaluation.bias.choice import BiasChoice, barely_met_warning, choose_bias
 from mptctl.evaluation.bias.mixture import Mixture, mix_old_in
 from mptctl.evaluation.bias.validation_samples import FloatArray, ValidationSamples, validation_samples
 from mptctl.evaluation.calibration.temperature import fit_temperature
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import choose_old_classes, pair
-from mptctl.evaluation.pairing.sanity import IDENTICAL, same_content
+from mptctl.evaluation.pairing.sanity import IDENTICAL, LIKELY_CAUSE, never_right_sentence, same_content
 from mptctl.evaluation.reading.readers import is_predictions_file
 from mptctl.inference.named_models import NamedModels, load_predictions
 from mptctl.inference.own_models import find_split_of_models
@@ -69,7 +69,8 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
         UsageError: there is nothing to adjust; a budget has no old model, or one that is the new model; the
             split has no validation part; the run is not finished; a budget is given for a run that was
             adjusted before; the name is taken; or the classifier has no bias.
-        CheckpointError: there is no such run, or it is of another split.
+        CheckpointError: there is no such run, it is of another split, or the old model is never right, no
+            better than chance, or has exchanged class names.
         DataError: predictions cannot be loaded (see `load_predictions`), no validation picture is of an old
             class, or no temperature fits best.
         GateFailed: no shift meets the budget; nothing is written.
@@ -213,11 +214,23 @@ def _pair_with_old_classes(loaded: NamedModels, split: Split) -> tuple[PairedAns
 
 
 def _refuse_no_comparison(loaded: NamedModels, answers: PairedAnswers) -> None:
-    """Raise UsageError for models whose flips say nothing: the same model twice, or an unfinished run."""
+    """Refuse models whose flips say nothing.
+
+    Raises:
+        UsageError: one model twice, or an unfinished run.
+        CheckpointError: the old model is never right, no better than chance, or has exchanged class names.
+    """
     if loaded.identical or same_content(answers.pairing):
         raise UsageError(f"--old: {IDENTICAL}; name the model that is in production")
     for sentence in loaded.unfinished:
         raise UsageError(f"{sentence}; finish it first, with the command that began it and --resume")
+    if not answers.counts().total:
+        return  # the choice of a bias says so
+    old = answers.pairing.models["old"].name
+    if not answers.counts().old_right:
+        raise CheckpointError(f"{old}: {never_right_sentence(answers.counts())}; {LIKELY_CAUSE}")
+    for fault in answers.old_faults:
+        raise CheckpointError(f"{old}: {fault.message}")
 
 
 def _fit_temperature(samples: ValidationSamples, biases: FloatArray) -> float:

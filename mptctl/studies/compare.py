@@ -19,6 +19,7 @@ from mptctl.evaluation.paired_bootstrap import (
     observed_rates,
     redraw_rates,
 )
+from mptctl.evaluation.rows_apart import RowRate, SeedRate, rows_apart
 from mptctl.names import Part, Session
 from mptctl.studies.answers_file import RunAnswers
 from mptctl.studies.comparison import (
@@ -123,10 +124,10 @@ def compare_runs(
     rows: list[ComparisonRow] = []
     most_seeds = 1
     for section in dict.fromkeys(group.section for group in groups):
-        members = [group for group in groups if group.section == section]
-        shifted = shift_updates(members, equal_error, shift)
+        unshifted = [group for group in groups if group.section == section]
+        shifted = shift_updates(unshifted, equal_error, shift)
         members = shifted.groups
-        notes += [*notes_on_missing_seeds(members), *notes_on_units_of_cost(members), *shifted.notes]
+        notes += notes_on_missing_seeds(members) + notes_on_units_of_cost(members, unshifted) + shifted.notes
         if not members:
             continue
         if shifted.rival is not None:
@@ -135,7 +136,8 @@ def compare_runs(
         base = None if against is None else row_of_name(members, against)
         if against is not None and base is None:
             notes.append(f"{section or 'the table'}: no differences: it has no row {against}")
-        rows += _build_section(members, by, base, all_shifted=all_shifted)
+        plain = plain_by_replicate(unshifted)
+        rows += _build_section(members, plain, by, base, all_shifted=all_shifted)
     return Comparison(
         rows=rows,
         by=by,
@@ -155,17 +157,22 @@ def compare_runs(
 
 
 def _build_section(
-    groups: Sequence[Group], by: By, base: Group | None, *, all_shifted: bool
+    groups: Sequence[Group],
+    plain: dict[tuple[str, int], Update],
+    by: By,
+    base: Group | None,
+    *,
+    all_shifted: bool,
 ) -> list[ComparisonRow]:
     """The rows of one section of the table, with the best of each column and the differences to one row.
 
     Args:
         groups: of that section.
+        plain: the plain update of each split and seed, in units of which costs are given.
         by: how the table is divided into sections.
         base: the row to which differences are given; None: no differences.
         all_shifted: every update is shifted to the error of one row.
     """
-    plain = plain_by_replicate(groups)
     rows = [_build_row(group, plain, by, all_shifted) for group in groups]
     redrawn = redraw_groups(groups)
     marks = _find_best(rows, groups, redrawn)
@@ -199,6 +206,9 @@ def _find_best(
 ) -> list[_Marks]:
     """Find, for each row of a section, the columns in which it is the best or within noise of the best.
 
+    A row without a mark differs from the best by more than noise. This level holds for all rows of a column
+    together, and for a best row that was chosen by the same numbers (`rows_apart`).
+
     Only rows with the most seeds can be the best; if none of them has a mean, every row with a mean can.
     """
     marks = [_Marks([], []) for _ in rows]
@@ -211,14 +221,19 @@ def _find_best(
         with_most_seeds = [i for i in means if len(groups[i].updates) == most_seeds]
         candidates = with_most_seeds or list(means)
         best = min(candidates, key=lambda i: means[i])
+        apart = rows_apart([_rate_of(group, column) for group in redrawn], best)
         for i, mean in means.items():
             if i in candidates and mean == means[best]:
                 marks[i].best.append(column)
                 continue
-            differences = difference_to(redrawn[i], redrawn[best])
-            if differences is not None and is_noise(differences[column]):
+            if apart[i] is False:
                 marks[i].within_noise.append(column)
     return marks
+
+
+def _rate_of(group: RedrawnGroup, column: Column) -> RowRate:
+    """One rate of a row's updates."""
+    return {each: SeedRate(rates.observed[column], rates.draws[column]) for each, rates in group.items()}
 
 
 def _build_row(
@@ -368,15 +383,16 @@ def difference_to(one: RedrawnGroup, other: RedrawnGroup) -> dict[Column, Differ
     }
 
 
-def is_noise(difference: Difference) -> bool:
-    """Tells whether the interval of a difference contains zero; yes where there is no interval."""
-    return difference.low is None or difference.high is None or difference.low <= 0 <= difference.high
-
-
 def _mean_difference(pairs: Sequence[tuple[RedrawnRates, RedrawnRates]], column: Column) -> Difference:
     """The mean difference of one rate over pairs of updates of the same seed, with its interval."""
     values = [one.observed[column] - other.observed[column] for one, other in pairs]
-    draws = np.mean([one.draws[column] - other.draws[column] for one, other in pairs], axis=0)
+    draws = np.stack([one.draws[column] - other.draws[column] for one, other in pairs])
     mean = float(np.mean(values))
     low, high = interval_of_mean(values, draws) or (None, None)
-    return Difference(mean=mean if math.isfinite(mean) else None, low=low, high=high, seeds=len(pairs))
+    return Difference(
+        mean=mean if math.isfinite(mean) else None,
+        low=low,
+        high=high,
+        seeds=len(pairs),
+        values=[value if math.isfinite(value) else None for value in values],
+    )

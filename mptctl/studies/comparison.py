@@ -46,11 +46,15 @@ class Difference(Model):
     """A rate of one row minus that of another, over the seeds that both have, as fractions."""
 
     mean: float | None = Field(description="over seeds; null where it is not defined in one of them")
-    low: float | None = Field(description="lower end of the interval; null where there is none")
+    low: float | None = Field(
+        description="lower end of the interval: of one seed, what another test draw would change with "
+        "same trainings; of three and more, what another test draw and other trainings would; null for two "
+        "seeds and where there is none"
+    )
     high: float | None = Field(description="upper end")
-    seeds: int = Field(
-        description="that both have; of one the interval is the test draw's alone and says nothing of "
-        "another training"
+    seeds: int = Field(description="that both have")
+    values: list[float | None] = Field(
+        description="the difference of each seed; null where it is not defined"
     )
 
 
@@ -82,7 +86,8 @@ class ComparisonRow(Model):
         description="rates of which the row has the lowest mean of the rows with most seeds"
     )
     within_noise_of_best: list[Column] = Field(
-        description="rates in which it is not the best and differs from the best by no more than noise"
+        description="rates in which it is not the best and not told apart from the best: the intervals of "
+        "all pairs of rows, which hold together at the level of `noise`, contain zero for these two"
     )
     bias: Spread | None = Field(
         None,
@@ -126,7 +131,8 @@ class Noise(Model):
         "chose a shift"
     )
     level: float = Field(
-        description="of the interval of the difference, which contains zero where it is noise"
+        description="of the interval of each difference; for `within_noise_of_best`, of the intervals of all "
+        "pairs of rows together"
     )
 
 

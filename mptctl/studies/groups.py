@@ -203,7 +203,7 @@ def _name_apart(groups: Sequence[Group]) -> list[Group]:
 
 
 def _name_of_row(updates: Sequence[Update]) -> str:
-    """The name that all runs share, or else that of their training; it is never taken for a fresh plain one."""
+    """The name that all runs share, or else that of their training; never that of a fresh plain one."""
     name, method = updates[0].run.folder.name, updates[0].run.recipe.method
     all_have_it = all(update.run.folder.name == name for update in updates)
     is_ambiguous = name == PLAIN and method.init != "fresh"
@@ -276,9 +276,14 @@ def plain_by_replicate(groups: Sequence[Group]) -> dict[tuple[str, int], Update]
     return plain
 
 
-def notes_on_units_of_cost(groups: Sequence[Group]) -> list[str]:
-    """A note on rows with seeds that have no plain update, whose costs have another unit; none otherwise."""
-    plain = plain_by_replicate(groups)
+def notes_on_units_of_cost(groups: Sequence[Group], found: Sequence[Group]) -> list[str]:
+    """A note on rows with seeds that have no plain update, whose costs have another unit; none otherwise.
+
+    Args:
+        groups: the rows that are shown.
+        found: all rows, also those that are not shown, since no shift brings them to a common error.
+    """
+    plain = plain_by_replicate(found)
     names, seeds = list[str](), set[int]()
     for group in groups:
         without = {u.run.recipe.runtime.seed for u in group.updates if u.replicate not in plain}
@@ -287,7 +292,7 @@ def notes_on_units_of_cost(groups: Sequence[Group]) -> list[str]:
             seeds |= without
     if not names:
         return []
-    plain_name = next((group.name for group in groups if group.is_plain), PLAIN)
+    plain_name = next((group.name for group in found if group.is_plain), PLAIN)
     return [
         f"cost 1 of {', '.join(names)} is the row's own training without teachers, since no plain training "
         f"({plain_name}) of seed {', '.join(map(str, sorted(seeds)))} is among these runs; name that too"

@@ -13,7 +13,7 @@ from mptctl.evaluation.paired_bootstrap import largest_bias
 from mptctl.studies.answers_file import PartAnswers
 from mptctl.studies.comparison import BIAS_ROW
 from mptctl.studies.groups import Group, row_of_name
-from mptctl.studies.updates import Update
+from mptctl.studies.updates import PART_NAMES, Update
 
 Shift = Literal["all", "plain"]
 
@@ -78,17 +78,13 @@ def add_shifted_plain(groups: Sequence[Group], name: str | None) -> ShiftedRows:
         return ShiftedRows(rows, [note])
     best = min(rivals, key=lambda group: float(np.mean([_val_nfr(update) for update in group.updates])))
     shifted = _shift_to_error_of(best, plain, least_bias=0.0)
+    notes = _notes_on_missed(shifted, BIAS_ROW, best.name)
     if not shifted.updates:
-        return ShiftedRows(
-            rows, [f"no row “{BIAS_ROW}”: {plain.name} and {best.name} have no seed in common"]
-        )
+        no_seed = f"no row “{BIAS_ROW}”: {plain.name} and {best.name} have no seed in common"
+        return ShiftedRows(rows, notes or [no_seed])
     place = next(i for i, group in enumerate(rows) if group is plain)
     rows.insert(place + 1, Group(BIAS_ROW, BIAS_ROW, plain.section, shifted.updates))
-    notes = [
-        f"in {shifted.missed} of {len(shifted.updates)} seeds no shift brings the plain update to the "
-        f"validation error of {best.name}; there the one with the lowest error is taken"
-    ]
-    return ShiftedRows(rows, notes if shifted.missed else [], best.name)
+    return ShiftedRows(rows, notes, best.name)
 
 
 def _has_new_classes(group: Group) -> bool:
@@ -104,15 +100,35 @@ def _with_most_common_seeds(groups: Sequence[Group], plain: Group) -> list[Group
 
 
 class _ShiftedUpdates(NamedTuple):
-    """Shifted updates of one row.
+    """Shifted updates of one row, of the seeds that both rows have.
 
     Attributes:
-        updates: of the seeds that both rows have.
-        missed: how many of them have a higher error than the other row whatever the bias.
+        updates: at most at the error of the other row.
+        missed: at a higher error than the other row whatever the bias, so at the lowest that they have.
     """
 
     updates: list[Update]
-    missed: int
+    missed: list[Update]
+
+
+def _notes_on_missed(shifted: _ShiftedUpdates, name: str, rival: str) -> list[str]:
+    """A note on the updates of a row that no shift brings to the error of another, with their flips.
+
+    Flips of updates that err differently say little of each other, so these are in no mean.
+    """
+    missed, seeds = shifted.missed, len(shifted.missed) + len(shifted.updates)
+    if not missed:
+        return []
+    part = PART_NAMES[missed[0].part]
+    flips = sum(update.counts.negative_flips for update in missed)
+    error = 100 * float(np.mean([np.mean(~update.right) for update in missed]))
+    which = "no shift brings it"
+    if seeds > 1:
+        which = f"in {len(missed)} of its {seeds} seeds no shift brings it"
+    return [
+        f"{name}: {which} to the validation error of {rival}; left out, with {flips:,} flips at its "
+        f"lowest error, {error:.2f} % of {part} samples"
+    ]
 
 
 def _shift_to_error_of(rival: Group, group: Group, least_bias: float) -> _ShiftedUpdates:
@@ -124,14 +140,14 @@ def _shift_to_error_of(rival: Group, group: Group, least_bias: float) -> _Shifte
         least_bias: as ``least`` of `bias_at_error`.
     """
     rival_runs = {update.replicate: update.run for update in rival.updates}
-    shifted, missed = [], 0
+    shifted, missed = list[Update](), list[Update]()
     for update in group.updates:
         if update.replicate in rival_runs:
             run = rival_runs[update.replicate]
             error = float(np.mean(~run.val.right()))
             bias, is_reached = bias_at_error(update.run.val, error, least_bias)
-            shifted.append(replace(update, bias=bias, rival=run, least_bias=least_bias))
-            missed += not is_reached
+            of_seed = replace(update, bias=bias, rival=run, least_bias=least_bias)
+            (shifted if is_reached else missed).append(of_seed)
     return _ShiftedUpdates(shifted, missed)
 
 
@@ -162,15 +178,15 @@ def at_equal_error(groups: Sequence[Group], name: str) -> ShiftedRows:
 
     Subtracting a constant from the new classes' logits trades errors for fewer flips after any training, so
     flips can be compared only at the same error. Each update gets the largest bias at which its validation
-    error is at most that of the row; the row itself does too.
+    error is at most that of the row; the row itself does too. Updates that no bias brings there are left out.
 
     Args:
         groups: of one section of the table.
         name: of the row.
 
     Returns:
-        The groups, without runs of seeds that the row lacks, and notes on these; no group where the section
-        has no such row.
+        The groups, without runs of seeds that the row lacks or whose error stays above, and notes on these;
+        no group where the section has no such row.
 
     Raises:
         DataError: there is no validation part to choose a bias on.
@@ -187,21 +203,18 @@ def at_equal_error(groups: Sequence[Group], name: str) -> ShiftedRows:
                 )
     shifted_groups, notes = [], []
     for group in groups:
-        updates, missed = _shift_to_error_of(target, group, least_bias=-np.inf)
-        if not updates:
+        shifted = _shift_to_error_of(target, group, least_bias=-np.inf)
+        common = len(shifted.updates) + len(shifted.missed)
+        if not common:
             notes.append(f"{group.name} is left out: it has no seed in common with {name}")
-            continue
-        if len(updates) < len(group.updates):
+        elif common < len(group.updates):
             notes.append(
-                f"{group.name}: {len(group.updates) - len(updates)} of its {len(group.updates)} seeds left "
-                f"out: {name} has none of them"
+                f"{group.name}: {len(group.updates) - common} of its {len(group.updates)} seeds left out: "
+                f"{name} has none of them"
             )
-        if missed:
-            notes.append(
-                f"{group.name}: in {missed} of {len(updates)} seeds no shift brings it to the validation "
-                f"error of {name}; there the one with the lowest error is taken"
-            )
-        shifted_groups.append(group._replace(updates=updates))
+        notes += _notes_on_missed(shifted, group.name, name)
+        if shifted.updates:
+            shifted_groups.append(group._replace(updates=shifted.updates))
     return ShiftedRows(shifted_groups, notes)
 
 

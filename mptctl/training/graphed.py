@@ -18,8 +18,8 @@ from mptctl.training.optimizer.optim import capturable
 from mptctl.training.run import Student
 from mptctl.training.step import ask_teachers, begin_step, compute_step
 
-# Steps of one kind that are taken before the next one is captured: kernels are compiled in them, algorithms of
-# convolutions are chosen, and the optimizer makes its state.
+# Steps of one kind that are taken before the next one is captured: kernels are compiled in them, algorithms
+# of convolutions are chosen, and the optimizer makes its state.
 WARM_STEPS = 3
 
 Terms = dict[str, Tensor]
@@ -205,7 +205,8 @@ class GraphedStep:
         student = replace(student, method=self._with_k_in_memory(student))
         if self._recorded is None or self._recorded[0] != kind:
             if not self._is_warm(kind):
-                # On a copy, as aligned in memory as the recorded one: Triton compiles a kernel for each alignment.
+                # On a copy, as aligned in memory as the recorded one: Triton compiles a kernel for each
+                # alignment.
                 own = inputs.copied()
                 return self._recorder.warm_up(lambda: _compute(student, own, normalizer))
             self._record(student, kind, inputs, normalizer)

@@ -175,7 +175,8 @@ def _refuse_graph(recipe: Recipe, device: torch.device, workers: int) -> None:
     """Raise UsageError if ``runtime.graph`` is set where a step cannot be captured."""
     if recipe.runtime.graph and device.type != "cuda":
         raise UsageError(
-            f"runtime.graph: captures steps on a GPU, and this run computes on the {device.type}; set it to false"
+            f"runtime.graph: captures steps on a GPU, and this run computes on the {device.type}; "
+            "set it to false"
         )
     if recipe.runtime.graph and workers > 1:
         raise UsageError(f"runtime.graph: takes one worker, and this run has {workers}; set it to false")

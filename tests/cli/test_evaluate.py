@@ -48,6 +48,7 @@ def test_json_is_one_object_and_nothing_else(call: Call) -> None:
         "allow_unfinished": False,
         "passed": True,
         "answer": "pass",
+        "with_waivers": False,
         "failed": [],
         "checks": [],
         "limits": [],

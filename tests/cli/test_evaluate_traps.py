@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from tests.cli.conftest import IDS, LABELS, NEW, OLD, Call
 from tests.common import CommandLine, command, environment
+from tests.evaluation.files import write
 
 
 def test_where_both_streams_go_to_one_place_the_verdict_is_said_once_and_last(call: Call) -> None:
@@ -181,3 +183,58 @@ def test_what_keeps_models_from_being_compared_stands_in_markdown_and_junit(
     np.savez("new.npz", id=[1, 2], label=["x", "y"], pred=["x", "x"])
     assert mptctl(*words).returncode == 3
     assert not list(ElementTree.parse("j.xml").getroot().iter("error"))
+
+
+def test_errors_of_old_on_new_classes_are_not_defined_however_its_classes_are_given(
+    tmp_path: Path, mptctl: CommandLine
+) -> None:
+    """OLD knows cat and dog; of its six samples two are of the emu, which it cannot predict."""
+    labels = ["cat", "dog", "emu"] * 2
+    known = {"id": [f"s{i}" for i in range(6)], "label": labels}
+    (tmp_path / "old.txt").write_text("cat\ndog\n")
+    new = write(tmp_path / "new.csv", **known, pred=labels)
+    said = {}
+    for name, columns, flags in (
+        ("given", {}, ("--old-classes", tmp_path / "old.txt")),
+        ("named", {"classes": ["cat", "dog"]}, ()),
+    ):
+        old = write(
+            tmp_path / f"{name}.csv", **known, pred=["cat", "dog", "dog", "cat", "dog", "cat"], **columns
+        )
+        said[name] = json.loads(mptctl("evaluate", old, new, *flags, "--json").stdout)["old"] | {
+            "name": "",
+            "classes": 0,
+        }
+        table = mptctl("evaluate", old, new, *flags).stdout
+        assert re.search(r"error, new classes +n/a", table), table
+    assert said["given"] == said["named"]
+    assert said["given"]["knows_new"] is False
+
+
+def test_merged_logits_say_no_confidence_and_no_margin(tmp_path: Path, mptctl: CommandLine) -> None:
+    """OLD tells sofa and couch apart, which NEW calls seat: the softmax over merged logits is not OLD's."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(60) % 3
+    logits = 4 * np.eye(3)[truth] + rng.normal(size=(60, 3))
+    old = np.array(["sofa", "couch", "bed"])
+    new = np.array(["seat", "seat", "bed"])
+    ids = np.arange(60)
+    np.savez(tmp_path / "old.npz", id=ids, label=old[truth], logits=logits, classes=old)
+    answers = np.where(ids < 6, "bed", new[truth])
+    np.savez(tmp_path / "new.npz", id=ids, label=new[truth], pred=answers, classes=["seat", "bed"])
+    (tmp_path / "map.yaml").write_text("sofa: seat\ncouch: seat\n")
+    words = (
+        "evaluate",
+        tmp_path / "old.npz",
+        tmp_path / "new.npz",
+        "--class-map",
+        tmp_path / "map.yaml",
+        "--json",
+    )
+    report = json.loads(mptctl(*words).stdout)
+    assert report["counts"]["negative_flips"] == 4
+    assert (report["old"]["ece"], report["by_confidence"], report["margins"]) == (None, None, None)
+    assert [flip["old_confidence"] for flip in report["worst_flips"]] == [None] * 4
+    done = mptctl(*words, "--by", "confidence")
+    assert done.returncode == 4
+    assert "has logits that --class-map merged" in done.stderr

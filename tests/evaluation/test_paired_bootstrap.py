@@ -14,6 +14,7 @@ from mptctl.evaluation.paired_bootstrap import (
     CountedUpdate,
     FloatArray,
     WrongByBias,
+    common_variance,
     interval_of_mean,
     observed_rates,
     redraw_rates,
@@ -63,14 +64,14 @@ def test_each_draw_gets_the_largest_bias_without_error_from_the_least_one_on(
 
 
 def difference(one: list[CountedUpdate], column: str) -> tuple[list[float], FloatArray]:
-    """The difference of the first to the second of each pair, and draws of its mean."""
+    """The difference of the first to the second of each pair, and its draws, a row a pair."""
     draws = redraw_rates(one)
     values = [
         observed_rates(a)[column] - observed_rates(b)[column]
         for a, b in zip(one[::2], one[1::2], strict=True)
     ]
     apart = [a[column] - b[column] for a, b in zip(draws[::2], draws[1::2], strict=True)]
-    return values, np.mean(apart, axis=0)
+    return values, np.stack(apart)
 
 
 def is_noise(pairs: list[CountedUpdate], column: str) -> bool:
@@ -117,28 +118,47 @@ def test_two_methods_of_one_error_are_within_noise_and_a_planted_difference_is_n
         assert difference(worse, column)[1].mean() == pytest.approx(0.1, abs=0.03)
 
 
-def test_the_interval_over_seeds_is_students_and_never_narrower_than_that_of_the_draws() -> None:
+def test_the_interval_over_seeds_adds_the_variances_of_retraining_and_of_the_samples_in_common() -> None:
+    # Of one seed: the percentiles of its draws; of two: none.
     draws = np.linspace(0.009, 0.011, 1001)
+    assert interval_of_mean([0.01], draws[None]) == pytest.approx(np.quantile(draws, [0.025, 0.975]))
+    assert interval_of_mean([0.01, 0.02], np.stack([draws, draws])) is None
+    # Draws of which the seeds have nothing in common: Student's interval.
     values = [0.01, 0.02, 0.0]
+    own = np.array([[0.1, -0.1, 0, 0, 0, 0], [0, 0, 0.1, -0.1, 0, 0], [0, 0, 0, 0, 0.1, -0.1]])
     student = scipy.stats.t.interval(0.95, 2, np.mean(values), scipy.stats.sem(values))
-    assert interval_of_mean(values, draws) == pytest.approx(student)
-    assert interval_of_mean([0.01, 0.01, 0.01], draws) == pytest.approx(np.quantile(draws, [0.025, 0.975]))
-    assert interval_of_mean([0.01], draws) == pytest.approx(np.quantile(draws, [0.025, 0.975]))
-    assert interval_of_mean([0.01, float("nan")], draws) is None
+    assert interval_of_mean(values, own) == pytest.approx(student)
+    # Seeds that move together, with a standard deviation of 0.1, and do not differ: the normal interval.
+    shared = np.tile([0.1, -0.1], (3, 1))
+    assert interval_of_mean([0.01] * 3, shared) == pytest.approx((0.01 - 0.195996, 0.01 + 0.195996), abs=1e-6)
+    # Both: the squares of the two half widths are added.
+    half = ((student[1] - 0.01) ** 2 + 0.1959964**2) ** 0.5
+    assert interval_of_mean(values, shared) == pytest.approx((0.01 - half, 0.01 + half))
+    assert interval_of_mean([0.01, 0.02, float("nan")], shared) is None
+
+
+def test_what_seeds_have_in_common_is_the_covariance_of_their_draws() -> None:
+    one = np.array([0.1, -0.1, 0.1, -0.1])
+    assert common_variance(one[None]) == pytest.approx(0.01)
+    assert common_variance(np.stack([one, one, one])) == pytest.approx(0.01)
+    # Two of three move together: two of six covariances are 0.01. What moves apart has nothing in common.
+    assert common_variance(np.stack([one, one, np.array([0.1, 0.1, -0.1, -0.1])])) == pytest.approx(0.01 / 3)
+    assert common_variance(np.stack([one, -one])) == 0
 
 
 def test_seeds_that_point_both_ways_are_noise_though_each_by_itself_is_sure() -> None:
     one_way, other_way = updates(1, 0.34, 0.2), updates(2, 0.2, 0.26)
     assert not is_noise(one_way, "er_all")
     assert not is_noise(other_way, "er_all")
-    assert is_noise([*one_way, *other_way], "er_all")
+    assert is_noise([*one_way, *other_way, *updates(3, 0.34, 0.2)], "er_all")
 
 
 def test_seeds_that_share_their_test_samples_share_their_draws() -> None:
     one, other = updates(1, 0.3, 0.2)
     _, alone = difference([one, other], "er_all")
     _, twice = difference([one, other, one, other], "er_all")
-    assert twice.std() == pytest.approx(alone.std())
+    assert twice.mean(axis=0).std() == pytest.approx(alone.std())
+    assert common_variance(twice) == pytest.approx(common_variance(alone))
 
 
 def test_the_draws_spread_as_drawing_the_samples_one_by_one_does() -> None:

@@ -84,27 +84,44 @@ def test_relative_nfr_is_one_for_independent_errors() -> None:
     assert relative_nfr(counts(5, 0, 5, 0)) is None
 
 
-def test_er_increase_interval_against_a_published_example() -> None:
-    # Fagerland, Lydersen and Laake, Statistical Analysis of Contingency Tables (2017), chapter 8: complete responses
-    # before and after consolidation therapy, the square-and-add interval.
-    assert er_increase_interval(counts(59, 6, 16, 80)) == pytest.approx((-0.1186, -0.0046), abs=5e-5)
-
-
 def test_er_increase_interval_by_hand() -> None:
-    # (20, 12, 2, 16): p1 = 32 / 50, Wilson .5014 to .7586; p2 = 22 / 50, Wilson .3116 to .5769;
-    # phi = (320 - 24 - 25) / sqrt(32 * 18 * 22 * 28) = .45497.
-    z = 1.959963984540054
-    l1, u1 = (
-        (32 + z * z / 2 + side * z * math.sqrt(32 * 18 / 50 + z * z / 4)) / (50 + z * z) for side in (-1, 1)
+    # 12 negative and 2 positive flips of 50: exact 0.1306 to 0.3817 and 0.0049 to 0.1371, beta quantiles;
+    # phi = -sqrt(13 * 3 / (39 * 49)) = -0.14286.
+    p_low, p_high = beta.ppf(0.025, 12, 39), beta.ppf(0.975, 13, 38)
+    q_low, q_high = beta.ppf(0.025, 2, 49), beta.ppf(0.975, 3, 48)
+    assert (p_low, p_high, q_low, q_high) == pytest.approx((0.1306, 0.3817, 0.0049, 0.1371), abs=5e-5)
+    phi = -math.sqrt(13 * 3 / (39 * 49))
+    below_it = math.sqrt(
+        (0.24 - p_low) ** 2 - 2 * phi * (0.24 - p_low) * (q_high - 0.04) + (q_high - 0.04) ** 2
     )
-    l2, u2 = (
-        (22 + z * z / 2 + side * z * math.sqrt(22 * 28 / 50 + z * z / 4)) / (50 + z * z) for side in (-1, 1)
+    above_it = math.sqrt(
+        (p_high - 0.24) ** 2 - 2 * phi * (p_high - 0.24) * (0.04 - q_low) + (0.04 - q_low) ** 2
     )
-    assert (l1, u1, l2, u2) == pytest.approx((0.5014, 0.7586, 0.3116, 0.5769), abs=5e-5)
-    phi = 271 / math.sqrt(32 * 18 * 22 * 28)
-    below_it = math.sqrt((0.64 - l1) ** 2 - 2 * phi * (0.64 - l1) * (u2 - 0.44) + (u2 - 0.44) ** 2)
-    above_it = math.sqrt((u1 - 0.64) ** 2 - 2 * phi * (u1 - 0.64) * (0.44 - l2) + (0.44 - l2) ** 2)
     assert er_increase_interval(counts(20, 12, 2, 16)) == pytest.approx((0.2 - below_it, 0.2 + above_it))
+    # Which samples of the others both models get wrong makes no difference.
+    assert er_increase_interval(counts(36, 12, 2, 0)) == er_increase_interval(counts(20, 12, 2, 16))
+
+
+def test_er_increase_interval_at_its_edges() -> None:
+    # No flips of 20: none of either kind with 2.5 %; all of them: as one count of 20.
+    none = 1 - 0.025 ** (1 / 20)
+    assert er_increase_interval(counts(5, 0, 0, 15)) == pytest.approx((-none, none))
+    assert er_increase_interval(counts(0, 20, 0, 0)) == pytest.approx((2 * 0.025 ** (1 / 20) - 1, 1))
+    low, high = exact_interval(15, 20)
+    assert er_increase_interval(counts(0, 15, 5, 0)) == pytest.approx((2 * low - 1, 2 * high - 1))
+    # Of ten million samples it is the normal interval, 1.96 standard errors to each side.
+    deviation = math.sqrt((0.02 + 0.05 - 0.03**2) / 10_000_000)
+    ends = er_increase_interval(counts(8_300_000, 200_000, 500_000, 1_000_000))
+    assert ends == pytest.approx((-0.03 - 1.96 * deviation, -0.03 + 1.96 * deviation), abs=0.002 * deviation)
+
+
+@pytest.mark.parametrize("n", [2, 5, 20])
+def test_er_increase_interval_rises_with_negative_and_falls_with_positive_flips(n: int) -> None:
+    pairs = [(b, c) for b in range(n + 1) for c in range(n + 1 - b)]
+    ends = {(b, c): np.array(er_increase_interval(counts(n - b - c, b, c, 0))) for b, c in pairs}
+    for b, c in pairs:
+        for higher in ((b + 1, c), (b, c - 1), (b + 1, c - 1)):
+            assert higher not in ends or (ends[higher] >= ends[b, c]).all()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Rows 58 and 69: flags beside a gate file, and waivers, that would let more pass than was agreed to."""
+"""Rows 58, 69, 82 and 84: flags beside a gate file, and waivers, that would let more pass than was agreed to."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.common import CommandLine
+import mptctl as package
+from mptctl.errors import UsageError
+from tests.common import CommandLine, Done
+from tests.evaluation.files import write
 
 Pair = tuple[Path, Path]
 
@@ -42,6 +46,104 @@ def test_row_58_a_flag_beside_a_gate_file_loosens_nothing(
     report = json.loads(done.stdout)
     assert (report["gate"]["undecided"], report["gate"]["max_nfr"]) == ("fail", 0.12)
     assert any(said in warning for warning in report["warnings"])
+
+
+def write_two_classes(folder: Path) -> Pair:
+    """OLD knows the classes a and b of 400 samples, a third one is new; all 20 flips are of class a, 10 % of it."""
+    label = np.repeat(["a", "b", "c"], [200, 100, 100])
+    old = np.where(label == "c", "a", label)
+    new = np.where(np.arange(400) < 20, "c", label)
+    write(folder / "old.npz", id=np.arange(400), label=label, pred=old, classes=["a", "b"])
+    write(folder / "new.npz", id=np.arange(400), label=label, pred=new, classes=["a", "b", "c"])
+    return folder / "old.npz", folder / "new.npz"
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (("--old-classes", "all"), "old_classes: [cat, dog]"),
+        (("--old-classes", "one.txt"), "old_classes: [cat, dog]"),
+        (("--allow-identical",), "allow: [identical]"),
+        (("--allow-unfinished",), "allow: [unfinished]"),
+    ],
+)
+def test_row_82_flags_that_could_loosen_a_gate_file_are_refused(
+    tmp_path: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], line: str
+) -> None:
+    """The 20 flips are 6.67 % of the 300 samples of old classes, 5 % of all 400, and none of them is of class b."""
+    monkeypatch.chdir(tmp_path)
+    pair = write_two_classes(tmp_path)
+    Path("one.txt").write_text("b\n")
+    gate = write_gate(tmp_path, "limits: {max_nfr: 5.5}")
+    assert mptctl("evaluate", *pair, "--gate", gate).returncode == 3
+    done = mptctl("evaluate", *pair, "--gate", gate, *flags)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{flags[0]}: could loosen" in done.stderr
+    assert f"write `{line}` there" in done.stderr
+    # Without a gate file the flags are taken.
+    assert mptctl("evaluate", *pair, "--max-nfr", "5.5", *flags).returncode == (0 if "old" in flags[0] else 3)
+
+
+@pytest.mark.parametrize("form", ["[a]", "old.txt", "all"])
+def test_row_82_the_gate_file_itself_names_the_old_classes(
+    tmp_path: Path, mptctl: CommandLine, form: str
+) -> None:
+    """Of class a 20 of 200 flipped, of all classes 20 of 400. Another list than OLD's own is said."""
+    pair = write_two_classes(tmp_path)
+    (tmp_path / "old.txt").write_text("a\n")
+    gate = write_gate(tmp_path, f"old_classes: {form}\nlimits: {{max_nfr: 50}}")
+    done = mptctl("evaluate", *pair, "--gate", gate, "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["n_old"], report["counts"]["negative_flips"]) == ((400 if form == "all" else 200), 20)
+    said = "has c, which OLD does not know" if form == "all" else "leaves out b, which OLD knows"
+    assert any("gate.yaml: old_classes: " in each and said in each for each in report["warnings"])
+
+
+@pytest.mark.parametrize(("given", "said"), [("a\nb\nc\n", "has c, which"), ("b\n", "leaves out a, which")])
+def test_row_82_old_classes_that_contradict_old_are_said(
+    tmp_path: Path, mptctl: CommandLine, given: str, said: str
+) -> None:
+    (tmp_path / "old.txt").write_text(given)
+    done = mptctl("evaluate", *write_two_classes(tmp_path), "--old-classes", tmp_path / "old.txt", "--json")
+    assert [
+        each for each in json.loads(done.stdout)["warnings"] if "--old-classes: " in each and said in each
+    ]
+    (tmp_path / "old.txt").write_text("b\na\n")
+    done = mptctl("evaluate", *write_two_classes(tmp_path), "--old-classes", tmp_path / "old.txt", "--json")
+    assert not [each for each in json.loads(done.stdout)["warnings"] if "--old-classes" in each]
+
+
+def test_row_82_the_gate_file_itself_allows_one_model_twice(
+    tmp_path: Path, pair: Pair, mptctl: CommandLine
+) -> None:
+    gate = write_gate(tmp_path, "limits: {max_nfr: 12}")
+    assert mptctl("evaluate", pair[0], pair[0], "--gate", gate).returncode == 3
+    gate = write_gate(tmp_path, "limits: {max_nfr: 12}\nallow: [identical]")
+    assert mptctl("evaluate", pair[0], pair[0], "--gate", gate).returncode == 0
+    gate = write_gate(tmp_path, "limits: {max_nfr: 12}\nallow: [identcal]")
+    assert mptctl("evaluate", pair[0], pair[0], "--gate", gate).returncode == 2
+
+
+def test_row_82_python_does_the_same(tmp_path: Path) -> None:
+    labels = ["a", "b"] * 20
+    report = package.evaluate(labels, old=labels, new=["b", *labels[1:]], old_classes=["a", "b"])
+    gate = write_gate(tmp_path, "limits: {max_nfr: 50}")
+    with pytest.raises(UsageError, match=r"write `allow: \[identical\]` there"):
+        report.gate(gate, allow_identical=True)
+    assert report.gate(write_gate(tmp_path, "old_classes: [b, a]\nlimits: {max_nfr: 50}")).passed
+    with pytest.raises(UsageError, match="give them in one place"):
+        report.gate(write_gate(tmp_path, "old_classes: [a]\nlimits: {max_nfr: 50}"))
+
+
+def test_row_82_gate_init_writes_the_old_classes_that_it_was_given(
+    tmp_path: Path, mptctl: CommandLine
+) -> None:
+    pair, out = write_two_classes(tmp_path), tmp_path / "drafted.yaml"
+    (tmp_path / "old.txt").write_text("a\n")
+    assert mptctl("gate", "init", *pair, "--old-classes", tmp_path / "old.txt", "--out", out).returncode == 0
+    report = json.loads(mptctl("evaluate", *pair, "--gate", out, "--json").stdout)
+    assert (report["n_old"], report["gate"]["passed"]) == (200, True)
 
 
 def waived(what: str) -> str:
@@ -94,3 +196,68 @@ def test_row_69_the_day_of_a_waiver_is_that_of_utc(
         gate = write_gate(tmp_path, waived(f"id: '3', expires: {expires}"))
         report = json.loads(mptctl("evaluate", *pair, "--gate", gate, "--json").stdout)
         assert report["gate"]["waivers"][0]["expired"] is expired, zone
+
+
+def write_flips(
+    folder: Path, flips: int, waived: int, limit: str, confidence: str = "confidence: 0.95"
+) -> list[object]:
+    """Words of a comparison of 1,000 samples with some flips, under a gate file that waives the first of them."""
+    label = np.array(["a", "b"] * 500)
+    new = np.where(np.arange(1000) < flips, np.where(label == "a", "b", "a"), label)
+    known = {"id": np.arange(1000), "label": label, "classes": ["a", "b"]}
+    pair = [
+        write(folder / f"{name}.npz", **known, pred=pred) for name, pred in (("old", label), ("new", new))
+    ]
+    waivers = [f"  - {{id: {i}, reason: r, owner: o, expires: 2999-01-31}}" for i in range(waived)]
+    gate = "\n".join([confidence, f"limits: {{{limit}}}", "waivers:", *waivers])
+    return ["evaluate", *pair, "--gate", write_gate(folder, gate)]
+
+
+def verdict_of(done: Done) -> str:
+    """The last paragraph of what was printed, in one line."""
+    return " ".join(done.stdout.split("\n\n")[-1].split())
+
+
+@pytest.mark.parametrize("limit", ["max_nfr: 2", "max_lost: 2", "max_rel_nfr: 80"])
+def test_row_84_a_pass_that_needs_waivers_carries_no_level(
+    tmp_path: Path, mptctl: CommandLine, limit: str
+) -> None:
+    """30 flips of 1,000, of which 20 are waived: the interval of 10 of 1,000 lies below 2 %, that of 30 does not."""
+    words = write_flips(tmp_path, 30, 20, limit)
+    done = mptctl(*words)
+    assert done.returncode == 0, done.stdout
+    verdict = verdict_of(done)
+    assert verdict.startswith("PASSED with waivers ")
+    assert "10 of" in verdict
+    assert "20 waived; no level" in verdict
+    assert "interval" not in verdict
+    gate = json.loads(mptctl(*words, "--json").stdout)["gate"]
+    assert (gate["with_waivers"], gate["limits"][0]["interval"]) == (True, None)
+    assert "with waivers alone, so that this pass has no level" in gate["checks"][0]["message"]
+    markdown = mptctl(*words, "--markdown", "-").stdout
+    assert "Passed with waivers: " in markdown.splitlines()[0]
+
+
+def test_row_84_a_pass_that_needs_no_waiver_keeps_its_level(tmp_path: Path, mptctl: CommandLine) -> None:
+    """8 flips, of which 3 are waived: the interval of all 8, 0.35 to 1.57 %, lies below 2 %."""
+    words = write_flips(tmp_path, 8, 3, "max_nfr: 2")
+    verdict = verdict_of(mptctl(*words))
+    assert verdict.startswith("PASSED NFR 0.50 % within limit 2 %")
+    assert "5 of 1,000 counted, 3 waived, 95 % interval of all flips 0.35 to 1.57" in verdict
+    assert json.loads(mptctl(*words, "--json").stdout)["gate"]["with_waivers"] is False
+
+
+def test_row_84_without_a_level_such_a_pass_is_named_too(tmp_path: Path, mptctl: CommandLine) -> None:
+    verdict = verdict_of(mptctl(*write_flips(tmp_path, 30, 20, "max_nfr: 2", "")))
+    assert verdict.startswith("PASSED with waivers NFR 1.00 % within limit 2 %")
+
+
+def test_row_84_waivers_that_are_too_few_change_nothing(tmp_path: Path, mptctl: CommandLine) -> None:
+    done = mptctl(*write_flips(tmp_path, 60, 10, "max_nfr: 2"))
+    assert (done.returncode, verdict_of(done)[:6]) == (3, "FAILED")
+
+
+def test_row_84_a_sample_that_must_be_kept_and_is_waived(tmp_path: Path, mptctl: CommandLine) -> None:
+    words = write_flips(tmp_path, 1, 1, "max_nfr: 2", "must_keep: {ids: ['0']}")
+    done = mptctl(*words)
+    assert (done.returncode, verdict_of(done)[:19]) == (0, "PASSED with waivers")

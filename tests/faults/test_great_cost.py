@@ -1,7 +1,8 @@
-"""Rows 63, 64 and 65: small inputs that would cost much time or memory."""
+"""Rows 63, 64, 65 and 86: small inputs that would cost much time or memory."""
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -10,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
+from pyarrow import parquet
 
 from mptctl.data.class_labels import read_class_labels
 from mptctl.errors import CheckpointError, DataError, UsageError
@@ -23,7 +26,8 @@ from mptctl.models.state_dict import read_state_dict
 from mptctl.studies.study_file import load_study
 from tests.common import CommandLine, command, environment
 from tests.evaluation.files import write
-from tests.faults.small_pairs import LABELS, good
+from tests.faults.process import memory_limit, run_forked
+from tests.faults.small_pairs import IDS, LABELS, good
 
 ENDLESS = "/dev/zero"
 
@@ -225,3 +229,81 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2_000_000)
     )
     refused = "5 m.onnx: onnxruntime cannot com"
     assert out.stdout.splitlines() == ["(2, 192)", refused, refused, "True"], out.stderr[-500:]
+
+
+def write_npz(path: Path, **headers: tuple[str, int]) -> Path:
+    """An archive of sound predictions of 12 samples, but for some arrays of a type and length that a header gives."""
+    if not path.exists():
+        good(path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            key = name.removesuffix(".npy")
+            if key not in headers:
+                archive.writestr(name, content)
+                continue
+            kind, length = headers[key]
+            stream = io.BytesIO()
+            header = {"descr": kind, "fortran_order": False, "shape": (length,)}
+            np.lib.format.write_array_header_1_0(stream, header)
+            archive.writestr(name, stream.getvalue() + bytes(np.dtype(kind).itemsize * length))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("key", "header", "said"),
+    [
+        ("pred", ("<U0", 3_000_000_000), "texts of no characters"),
+        ("id", ("<U0", 12), "texts of no characters"),
+        ("label", ("<U12500000", 1), "12,500,000 characters"),
+        ("classes", ("|S20000000", 3), "20,000,000 characters"),
+    ],
+)
+def test_row_86_an_archive_whose_header_asks_for_much(
+    tmp_path: Path, key: str, header: tuple[str, int], said: str
+) -> None:
+    columns = {"classes": ["bird", "cat", "dog"]} if key == "classes" else {}
+    old = write(tmp_path / "a.npz", id=IDS, label=LABELS, pred=LABELS, **columns)
+    done = run_forked(
+        "evaluate", write_npz(old, **{key: header}), good(tmp_path / "b.npz"), before=memory_limit(10**9)
+    )
+    assert (done.returncode, done.stdout) == (4, ""), done.stderr
+    assert said in done.stderr
+    assert f"`{key}`" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "logits"), [("id", False), ("label", False), ("pred", False), ("label", True)]
+)
+def test_row_86_a_parquet_file_with_one_long_text_in_each_row(tmp_path: Path, key: str, logits: bool) -> None:
+    """A text of 50 MB, which the file holds once in some kilobytes, and 2,000 rows that refer to it."""
+    rows, long = 2000, "x" * 50_000_000
+    columns: dict[str, Any] = {
+        name: pa.array([f"{name}{i % 2}" for i in range(rows)]) for name in ("label", "pred")
+    }
+    columns["id"] = pa.array([str(i) for i in range(rows)])
+    if logits:
+        columns["classes"] = pa.array([["label0", "label1"]] * rows)
+        columns["logits"] = pa.array([[1.0, 0.0]] * rows)
+        del columns["pred"]
+    columns[key] = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([long]))
+    path = tmp_path / "old.parquet"
+    parquet.write_table(pa.table(columns), path, compression="zstd", dictionary_pagesize_limit=2**30)
+    assert path.stat().st_size < 200_000
+    done = run_forked("evaluate", path, good(tmp_path / "b.npz"), before=memory_limit(2 * 10**9), at_most=300)
+    assert (done.returncode, done.stdout) == (4, ""), done.stderr
+    assert f"`{key}` holds a text of 50,000,000 characters" in done.stderr
+
+
+@pytest.mark.parametrize("form", [".npz", ".csv", ".parquet"])
+def test_row_86_texts_of_the_largest_length_are_read(tmp_path: Path, mptctl: CommandLine, form: str) -> None:
+    labels = ["c" * 10_000 if label == "cat" else label for label in LABELS]
+    files = [good(tmp_path / f"{name}{form}", label=labels, pred=labels) for name in "ab"]
+    assert mptctl("evaluate", *files).returncode == 0
+    longer = [f"{label}c" if label.startswith("ccc") else label for label in labels]
+    files = [good(tmp_path / f"{name}{form}", label=longer, pred=longer) for name in "ab"]
+    done = mptctl("evaluate", *files)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "10,001 characters" in done.stderr

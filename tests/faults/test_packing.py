@@ -1,4 +1,4 @@
-"""Rows 8, 31 and 32: a copy of pictures that is killed or stopped at any moment, or whose disk fills, goes on."""
+"""Rows 8, 31, 32 and 85: a copy of pictures that is killed or whose disk fills goes on, and stays in its folder."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFile
 
 # What the command imports, once for all children.
-from mptctl.data.packing import shard_writer
+from mptctl.data.packing import remote, shard_writer
 from mptctl.data.packing.records import FILES_NAME, PackedFile, append_packed_files
 from mptctl.errors import StorageError
 from tests.common import CommandLine
@@ -178,3 +180,25 @@ def test_row_32_a_disk_that_fills_while_pictures_are_packed(
     assert not list(left.rglob(".*.part"))
     if left.exists():
         assert_no_picture_is_cut(left, copied)
+
+
+@pytest.mark.parametrize(
+    "key", ["../../foreign.parquet", "tables/../../../foreign.parquet", "photos/cat/../../../1.jpg"]
+)
+def test_row_85_a_key_of_a_store_does_not_lead_out_of_the_copy(
+    tmp_path: Path, folder: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """A store in memory, of fsspec as the others are: beside a sound table it has a key with `..`."""
+    monkeypatch.setitem(remote._PROTOCOLS, "memory", "fsspec")
+    store = fsspec.filesystem("memory")
+    store.pipe("/bucket/train.parquet", b"PAR1")
+    # As a real store does, and `pipe` does not, it keeps the key as it is.
+    store.store[f"/bucket/{key}"] = MemoryFile(store, f"/bucket/{key}", b"foreign")
+    (tmp_path / "foreign.parquet").write_bytes(b"mine")
+    (tmp_path / "1.jpg").write_bytes(b"mine")
+    done = mptctl("pack", "memory://bucket", tmp_path / "out" / "copy")
+    store.store.clear()
+    assert (done.returncode, done.stdout) == (4, ""), done.stderr
+    assert "have a part `..`" in done.stderr
+    assert (tmp_path / "foreign.parquet").read_bytes() == (tmp_path / "1.jpg").read_bytes() == b"mine"
+    assert not list(tmp_path.rglob("out/**/*.parquet"))

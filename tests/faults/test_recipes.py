@@ -133,7 +133,7 @@ def test_row_74_the_whole_of_what_a_picture_goes_through_is_said(mptctl: Command
     assert said["trained"].startswith("shorter side to 14 pixels (bilinear), centre crop of 14 x 14")
 
 
-NUMBERS = ("2_0", "1:30", "yes", "010", "'010'", "true", "1e", "0b1")
+NUMBERS = ("2_0", "1:30", "yes", "010", "'010'", "true", "1e", "0b1", "0x10", "0o20")
 
 
 @pytest.mark.parametrize("text", NUMBERS)

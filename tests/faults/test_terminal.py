@@ -127,11 +127,39 @@ def test_row_29_names_cannot_forge_a_verdict(tmp_path: Path, mptctl: CommandLine
     assert "\\n\\nGate passed\\n" in done.stdout
     page, markdown = (path.read_text(encoding="utf-8") for path in outputs.values())
     assert "<script>alert(1)" not in page
+    assert "\x1b" not in page
     assert "\x1b" not in markdown
     assert "<script>" not in markdown
     assert not any(line.strip() == "Gate passed" for line in markdown.splitlines())
     said = mptctl("evaluate", *pair, "--json")
     assert json.loads(said.stdout)["counts"]["negative_flips"] == 20
+
+
+@pytest.mark.parametrize("mark", ["\x1b", "\x9b", "\u202e", "\u2066"])
+def test_row_29_no_mark_that_deceives_reaches_a_page_or_a_table(
+    tmp_path: Path, mptctl: CommandLine, mark: str
+) -> None:
+    """In ids, classes and a column of slices: of 40 samples with logits, two flips are listed."""
+    classes = [f"cat{mark}gnp", "dog"]
+    label = np.array(classes)[np.arange(40) % 2]
+    ids = [f"x{mark}gpj.{i}" for i in range(40)]
+    logits = np.where(label[:, None] == np.array(classes), 3.0, 0.0)
+    flipped = np.where(np.arange(40)[:, None] < 2, -logits, logits)
+    place = [f"de{mark}", "fr"] * 20
+    for name, values in (("old", logits), ("new", flipped)):
+        np.savez(tmp_path / f"{name}.npz", id=ids, label=label, logits=values, classes=classes, place=place)
+    files = {"--report": "p.html", "--flips": "f.csv", "--markdown": "m.md", "--junit": "j.xml"}
+    words = [word for option, name in files.items() for word in (option, tmp_path / name)]
+    figures = tmp_path / "figures"
+    done = mptctl(
+        "evaluate", tmp_path / "old.npz", tmp_path / "new.npz", "--by", "place", *words, "--figures", figures
+    )
+    assert done.returncode == 0, done.stderr
+    for path in (*(tmp_path / name for name in files.values()), *figures.glob("*.svg")):
+        assert mark not in path.read_text(encoding="utf-8"), path
+    escape = ascii(mark)[1:-1]
+    assert f"x{escape}gpj.0" in (tmp_path / "f.csv").read_text(encoding="utf-8")
+    assert f"x{escape}gpj.0" in (tmp_path / "p.html").read_text(encoding="utf-8")
 
 
 def test_row_29_a_run_whose_name_moves_the_cursor(runs: Path, mptctl: CommandLine) -> None:

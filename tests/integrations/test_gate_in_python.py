@@ -49,6 +49,7 @@ def compared(frame: pd.DataFrame, **asked: object) -> mptctl.Report:
 def test_a_gate_file_is_held_against_a_frame_as_the_command_line_does(
     frame: pd.DataFrame, tmp_path: Path, mptctl: CommandLine
 ) -> None:
+    (tmp_path / "gate.yaml").write_text(f"old_classes: all\n{GATE}")
     gate = compared(frame).gate(tmp_path / "gate.yaml", max_nfr=0.11)
     for role in ("prod", "cand"):
         frame.rename(columns={"y": "label", role: "pred"})[["id", "label", "pred"]].to_csv(
@@ -58,8 +59,6 @@ def test_a_gate_file_is_held_against_a_frame_as_the_command_line_does(
     files = (
         tmp_path / "prod.csv",
         tmp_path / "cand.csv",
-        "--old-classes",
-        "all",
         "--metadata",
         tmp_path / "meta.csv",
     )

@@ -143,3 +143,9 @@ def test_which_backend() -> None:
     assert backend_for(logits, "reference") == "reference"
     with pytest.raises(ValueError, match=r"not torch\.float64"):
         backend_for(logits.double(), "triton")
+
+
+@pytest.mark.parametrize(("settings", "said"), [({"num_old": 1, "kk": 1}, "'kk'"), ({}, "'num_old'")])
+def test_the_module_refuses_wrong_settings_when_it_is_made(settings: dict[str, int], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        MPTLoss(**settings)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
@@ -58,8 +59,8 @@ def gate(tmp_path: Path) -> Gate:
         (programs / program).chmod(0o755)
 
     def run(**inputs: str) -> tuple[int, dict[str, str]]:
-        given = {"OLD": "old.npz", "NEW": "new.npz", "GATE": "", "MAX_NFR": ""} | inputs
-        assert set(given) == set(step("Gate")["env"])
+        given = dict.fromkeys(step("Gate")["env"], "") | {"OLD": "old.npz", "NEW": "new.npz"} | inputs
+        assert set(given) == {"OLD", "NEW", "GATE", "MAX_NFR", "OLD_CLASSES", "METADATA", "CONFIDENCE"}
         outputs = tmp_path / "outputs"
         outputs.write_text("")
         environment = (
@@ -107,6 +108,31 @@ def test_a_limit_alone_is_enough_and_none_is_an_error(gate: Gate) -> None:
     assert gate() == (2, {"verdict": "error"})
 
 
+def test_a_csv_that_pandas_writes_is_gated_with_its_old_classes(gate: Gate, tmp_path: Path) -> None:
+    """OLD knows ten classes but never answers the tenth, and NEW knows two more.
+
+    All 899 samples count as old where nothing says otherwise, 10 of them flips (1.11 %); of the ten old classes
+    there are 722, so that 1.39 % is right.
+    """
+    label = np.repeat([f"c{i:02d}" for i in range(12)], [72] * 8 + [73] * 2 + [88, 89])
+    old = np.where(label == "c09", "c08", np.where(label > "c09", "c00", label))
+    new = np.where(np.arange(899) < 10, "c11", label)
+    for name, pred in (("old", old), ("new", new)):
+        frame = pd.DataFrame({"id": np.arange(899), "label": label, "pred": pred, "country": "de"})
+        frame[["id", "label", "pred"]].to_csv(tmp_path / f"{name}.csv", index=False)
+    frame[["id", "country"]].to_csv(tmp_path / "meta.csv", index=False)
+    (tmp_path / "old.txt").write_text("".join(f"c{i:02d}\n" for i in range(10)))
+    files = {"OLD": "old.csv", "NEW": "new.csv"}
+    code, outputs = gate(**files, MAX_NFR="3", OLD_CLASSES="old.txt", CONFIDENCE="0.95")
+    assert (code, outputs["verdict"], float(outputs["nfr"])) == (0, "pass", 10 / 722)
+    assert gate(**files, MAX_NFR="2", OLD_CLASSES="old.txt", CONFIDENCE="0.95")[1]["verdict"] == "undecided"
+    rules = "old_classes: old.txt\nlimits: {max_nfr: 2}\nslices: [{by: {country: de}, max_nfr: 2}]\n"
+    (tmp_path / "gate.yaml").write_text(rules)
+    code, outputs = gate(**files, GATE="gate.yaml", METADATA="meta.csv")
+    assert (code, outputs["verdict"], float(outputs["nfr"])) == (0, "pass", 10 / 722)
+    assert gate(**files, GATE="gate.yaml", METADATA="meta.csv", OLD_CLASSES="all")[0] == 2
+
+
 @pytest.mark.parametrize("inputs", [{}, {"GATE": "broken.yaml"}])
 def test_a_second_use_in_a_job_publishes_nothing_of_the_first(
     gate: Gate, tmp_path: Path, inputs: dict[str, str]
@@ -122,3 +148,49 @@ def test_a_second_use_in_a_job_publishes_nothing_of_the_first(
 
 def test_a_damaged_file_is_no_verdict(gate: Gate) -> None:
     assert gate(NEW="damaged.npz", MAX_NFR="5") == (4, {"verdict": "error", "nfr": ""})
+
+
+# Keeps the comments of a pull request in a folder, one a file, and does what `gh api` is asked for with them.
+GH = """#!/usr/bin/env python3
+import os, pathlib, sys
+words, folder = sys.argv[1:], pathlib.Path(os.environ["COMMENTS"])
+place = next(word for word in words if word.startswith("repos/"))
+if "--jq" in words:
+    assert place == "repos/me/mine/issues/7/comments", place
+    assert words[words.index("--jq") + 1] == ".[] | select(.body | startswith(env.mark)) | .id"
+    for path in sorted(folder.iterdir()):
+        if path.read_text().startswith(os.environ["mark"]):
+            print(path.name)
+    sys.exit()
+body = pathlib.Path(words[words.index("--field") + 1].removeprefix("body=@")).read_text()
+method = words[words.index("--method") + 1]
+name = place.rpartition("/")[2] if method == "PATCH" else str(1 + len(list(folder.iterdir())))
+(folder / name).write_text(body)
+"""
+
+
+def test_each_push_edits_the_comment_of_the_last_one(tmp_path: Path) -> None:
+    """Two gates of one job have a comment each; somebody else's comment stays as it is."""
+    comments, gate = tmp_path / "comments", tmp_path / "gate"
+    comments.mkdir()
+    gate.mkdir()
+    (comments / "1").write_text("A reviewer's words on <!-- mptctl gate: one -->")
+    (tmp_path / "gh").write_text(GH)
+    (tmp_path / "gh").chmod(0o755)
+    kept = {
+        "COMMENTS": str(comments),
+        "RUNNER_TEMP": str(tmp_path),
+        "REPOSITORY": "me/mine",
+        "PULL_REQUEST": "7",
+    }
+    environment = os.environ | kept | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "GH_TOKEN": "x"}
+    for push, name in (("first", "one"), ("first", "two"), ("second", "one"), ("third", "one")):
+        (gate / "gate.md").write_text(f"### {push}\n")
+        words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step("Comment")["run"]]
+        subprocess.run(words, env=environment | {"NAME": name}, check=True)
+    texts = {path.name: path.read_text() for path in comments.iterdir()}
+    assert texts == {
+        "1": "A reviewer's words on <!-- mptctl gate: one -->",
+        "2": "<!-- mptctl gate: one -->\n### third\n",
+        "3": "<!-- mptctl gate: two -->\n### first\n",
+    }

@@ -108,7 +108,7 @@ def test_with_one_seed_it_says_that_samples_alone_were_drawn(tmp_path: Path) -> 
     made_seed(tmp_path, 1, {"no-treatment": 2.0, "mpt-kl": 3.0})
     comparison = compare_runs([tmp_path])
     assert comparison.noise.over == "samples"
-    assert "within sampling noise (95 %; one seed a row)" in marks_sentence(comparison)
+    assert "within sampling noise (95 % for all rows together; one seed a row)" in marks_sentence(comparison)
     assert "±" not in printed(comparison).split("\n\n")[0]
 
 
@@ -228,7 +228,7 @@ def test_the_area_of_a_mean_is_the_cost_of_its_training(comparison: Comparison) 
     drawn = draw_trade_off(comparison.rows).axes[0].collections
     areas = {str(mark.get_label()): mark.get_sizes()[0] for mark in drawn if isinstance(mark, PathCollection)}
     costs = {row.name: row.cost for row in comparison.rows if row.name != ODD}
-    assert set(costs) == {"no-treatment", "mpt-kl", BIAS_ROW}
+    assert set(costs) == {"no-treatment", "mpt-kl"}
     assert costs["no-treatment"] == pytest.approx(1)
     for name, cost in costs.items():
         assert areas[name] / areas["no-treatment"] == pytest.approx(cost)
@@ -285,48 +285,67 @@ def test_files_say_at_which_error_and_on_which_part_they_compare(tmp_path: Path)
 @pytest.fixture(scope="module")
 def held_against(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     root = tmp_path_factory.mktemp("against")
-    for seed in (1, 2):
+    for seed in (1, 2, 3):
         made_seed(root / str(seed), seed, {"no-treatment": 2.0, "mpt-kl": 4.0, "pct-kl": 2.0})
     found = compare_runs([root], against="no-treatment")
     rows = [row.model_copy(update={"name": ODD}) if row.name == "pct-kl" else row for row in found.rows]
     return found.model_copy(update={"rows": rows})
 
 
-def difference_cells(row: ComparisonRow) -> list[str]:
-    """Difference and interval of each column, in points."""
-    cells = []
-    for column in COLUMNS:
-        apart, digits = (row.differences or {})[column], 1 if column == "rel_nfr" else 2
-        assert apart.mean is not None
-        assert apart.low is not None
-        assert apart.high is not None
-        mean, low, high = (f"{100 * value:+.{digits}f}" for value in (apart.mean, apart.low, apart.high))
-        cells.append(f"{mean} ({low} to {high})")
-    return cells
+def points(value: float | None, column: str) -> str:
+    """A difference in points, with its sign."""
+    assert value is not None
+    return f"{100 * value:+.{1 if column == 'rel_nfr' else 2}f}"
+
+
+def markdown_differences(comparison: Comparison) -> list[list[str]]:
+    """The lines of the table of differences without the name of the row: rate, difference, both intervals."""
+    lines = [re.split(r"(?<!\\)\|", line)[1:-1] for line in comparison_markdown(comparison).splitlines()]
+    return [[cell.strip() for cell in line[1:]] for line in lines if len(line) == 5][2:]
 
 
 def test_differences_stand_in_every_form(held_against: Comparison) -> None:
     rows = [row for row in held_against.rows if row.differences]
-    assert [row.name for row in rows] == [BIAS_ROW, ODD, "mpt-kl"]
-    markdown = [re.split(r"(?<!\\)\|", line)[1:-1] for line in comparison_markdown(held_against).splitlines()]
-    table = [[cell.strip() for cell in line] for line in markdown if len(line) == 5][2:]
-    assert [line[1:] for line in table] == [difference_cells(row) for row in rows]
+    assert [row.name for row in rows] == [ODD, "mpt-kl"]
+    table = markdown_differences(held_against)
     text = LatexNodes2Text().latex_to_text(comparison_latex(held_against)).replace(" ", "")
     lines = {line["name"]: line for line in csv.DictReader(io.StringIO(render_csv(held_against)))}
     found = Tags()
     found.feed(comparison_page(held_against))
-    for row in rows:
+    titles = ("NFR", "Rel-NFR", "error, old", "error, all")
+    shown = ((row, column, title) for row in rows for column, title in zip(COLUMNS, titles, strict=True))
+    for (row, column, title), line in zip(shown, table, strict=True):
         assert row.differences is not None
-        for column, cell in zip(COLUMNS, difference_cells(row), strict=True):
-            assert cell.replace(" ", "") in text
-            mean, ends = cell.split(" ", 1)
-            assert mean in found.text
-            assert ends.strip("()") in found.text
-            kept = [lines[row.name][f"{column}_difference{end}"] for end in ("", "_low", "_high")]
-            apart = row.differences[column]
-            assert [float(value) for value in kept] == [apart.mean, apart.low, apart.high]
+        apart = row.differences[column]
+        mean, interval = (
+            points(apart.mean, column),
+            f"{points(apart.low, column)} to {points(apart.high, column)}",
+        )
+        # Of three seeds the interval answers for another training.
+        assert line == [title, mean, "", interval]
+        assert interval.replace(" ", "") in text
+        assert mean in found.text
+        assert interval in found.text
+        kept = [lines[row.name][f"{column}_difference{end}"] for end in ("", "_low", "_high")]
+        assert [float(value) for value in kept] == [apart.mean, apart.low, apart.high]
+        of_seeds = lines[row.name][f"{column}_difference_values"].split()
+        assert [float(value) for value in of_seeds] == apart.values
     assert lines["no-treatment"]["nfr_difference"] == ""
     assert {line["against"] for line in lines.values()} == {"no-treatment"}
+
+
+def test_one_seed_has_the_interval_of_another_test_draw_and_two_have_both_differences(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        made_seed(tmp_path / str(seed), seed, {"no-treatment": 2.0, "mpt-kl": 4.0})
+    one, two = (compare_runs(folders, against="mpt-kl") for folders in ([tmp_path / "1"], [tmp_path]))
+    plain = (one.rows[0].differences or {})["nfr"]
+    interval = f"{points(plain.low, 'nfr')} to {points(plain.high, 'nfr')}"
+    assert markdown_differences(one)[0] == ["NFR", points(plain.mean, "nfr"), interval, ""]
+    of_both = (two.rows[0].differences or {})["nfr"]
+    both = ", ".join(points(value, "nfr") for value in of_both.values)
+    assert markdown_differences(two)[0] == ["NFR", f"{points(of_both.mean, 'nfr')} ({both})", "", ""]
+    assert conclusion(two) == "Two seeds judge no difference; a third gives intervals."
+    assert conclusion(one) == "Fewer flips than mpt-kl: none; more: no-treatment."
 
 
 def test_differences_at_40_columns_and_which_rows_have_fewer_flips_is_said(

@@ -48,7 +48,7 @@ LINES = [
     ),
     (
         {"max_er_increase": 0.01},
-        "PASSED  error on old classes -1.33 points within limit 1 point  (95 % interval -3.09 to +0.17)",
+        "PASSED  error on old classes -1.33 points within limit 1 point  (95 % interval -3.06 to +0.20)",
     ),
     (
         {"max_nfr": 0.02, "max_lost": 0.004, "max_er_increase": 0.005},
@@ -113,8 +113,8 @@ def test_an_error_on_classes_that_a_model_does_not_know_is_not_defined() -> None
 
 @pytest.mark.parametrize(
     ("flips", "healed", "noise"),
-    [(8, 8, True), (57, 86, False), (114, 86, False)],
-    ids=["noise", "more than noise", "the interval leaves 0 out, and McNemar's p is 0.056"],
+    [(8, 8, True), (57, 86, False), (38, 22, False)],
+    ids=["noise", "more than noise", "the interval leaves 0 out, and McNemar's p is 0.052"],
 )
 def test_what_the_interval_and_the_test_both_allow_is_called_noise(
     flips: int, healed: int, noise: bool

@@ -198,7 +198,7 @@ def test_costs_of_a_row_are_in_units_of_one_plain_row_and_other_seeds_are_said(t
 
 
 def test_of_several_seeds_means_deviations_and_an_ensemble_are_as_pandas_finds_them(tmp_path: Path) -> None:
-    strengths = {"no-treatment": 2.5, "pct-kl": 2.6, "mpt-kl": 2.8, "mpt-lm": 2.8, "elodi": 2.7}
+    strengths = {"no-treatment": 3.2, "pct-kl": 2.6, "mpt-kl": 2.8, "mpt-lm": 2.8, "elodi": 2.7}
     for seed in (1, 2, 10):
         made_seed(tmp_path / str(seed), seed, strengths)
     comparison = compare_runs([tmp_path])

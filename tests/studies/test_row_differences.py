@@ -44,11 +44,12 @@ def test_by_hand(tmp_path: Path) -> None:
     assert apart["rel_nfr"].mean is None
 
 
-def test_the_interval_says_what_the_marks_say(tmp_path: Path) -> None:
+def test_of_three_seeds_the_interval_contains_students_and_rows_of_one_and_two_seeds_have_others(
+    tmp_path: Path,
+) -> None:
     for seed in (1, 2, 3):
         made_seed(tmp_path / str(seed), seed, {"no-treatment": 1.0, "mpt-kl": 3.0, "pct-kl": 2.9})
-    found = compare_runs([tmp_path], against="mpt-kl")
-    rows = {row.name: row for row in found.rows}
+    rows = {row.name: row for row in compare_runs([tmp_path], against="mpt-kl").rows}
     for name in ("no-treatment", "pct-kl"):
         apart = rows[name].differences
         assert apart is not None
@@ -56,20 +57,24 @@ def test_the_interval_says_what_the_marks_say(tmp_path: Path) -> None:
             values = np.subtract(getattr(rows[name], column).values, getattr(rows["mpt-kl"], column).values)
             low, high = scipy.stats.t.interval(0.95, 2, values.mean(), scipy.stats.sem(values))
             one = apart[column]
+            assert one.values == pytest.approx(values.tolist(), abs=1e-12)
             assert one.seeds == 3
             assert one.mean == pytest.approx(values.mean(), abs=1e-12)
             assert one.low is not None
             assert one.high is not None
-            # Of the test draw alone it may be wider.
+            # The samples add to it what the seeds have in common; here each seed has its own, and that is little.
             assert one.low <= low + 1e-12
             assert one.high >= high - 1e-12
-    best = next(row.name for row in found.rows if "er_all" in row.best)
-    for row in compare_runs([tmp_path], against=best).rows:
-        if row.differences is not None:
-            one = row.differences["er_all"]
-            assert one.low is not None
-            assert one.high is not None
-            assert (one.low <= 0 <= one.high) == ("er_all" in row.within_noise_of_best)
+            assert one.high - one.low < 1.2 * (high - low) + 0.02
+    # The same of two seeds: both differences, and no interval; of one: the draw of its samples.
+    two = {row.name: row for row in compare_runs([tmp_path / "1", tmp_path / "2"], against="mpt-kl").rows}
+    one_seed = {row.name: row for row in compare_runs([tmp_path / "1"], against="mpt-kl").rows}
+    of_two, of_one = two["pct-kl"].differences, one_seed["pct-kl"].differences
+    assert of_two is not None
+    assert of_one is not None
+    assert (of_two["nfr"].low, of_two["nfr"].high, len(of_two["nfr"].values)) == (None, None, 2)
+    assert of_one["nfr"].low is not None
+    assert of_one["nfr"].values == [of_one["nfr"].mean]
 
 
 def test_only_seeds_that_both_have_count_and_of_none_there_is_no_difference(tmp_path: Path) -> None:
@@ -109,7 +114,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 
 def test_from_the_command_line_also_at_one_error(tmp_path: Path, mptctl: CommandLine) -> None:
-    for seed in (1, 2):
+    for seed in (1, 2, 3):
         made_seed(tmp_path / str(seed), seed, {"no-treatment": 2.0, "mpt-kl": 5.0, "pct-kl": 2.0})
     words = ("compare", tmp_path, "--equal-error", "no-treatment", "--against", "no-treatment")
     page = json.loads(mptctl(*words, "--json").stdout)

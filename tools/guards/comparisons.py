@@ -167,4 +167,55 @@ COMPARISONS: dict[int, Guard] = {
         "    if _worst_answer([gate.answer, other.answer]) == gate.answer:\n",
         "    if True:\n",
     ),
+    80: one(
+        "an old model that is right by chance is a fault",
+        "evaluation/pairing/confusion.py",
+        "    if confusion.right and kappa is not None and kappa <= 0:\n",
+        "    if False:\n",
+    ),
+    81: one(
+        "exchanged names of classes are found",
+        "evaluation/pairing/confusion.py",
+        "        if _log_tail(renamed_right, tosses) <= log_allowed:\n",
+        "        if False:\n",
+    ),
+    84: one(
+        "a pass that needs waivers is named so",
+        "evaluation/gate/check.py",
+        'answer, interval, needs_waivers = "pass", None, True',
+        'answer, interval = "pass", None',
+    ),
+    83: Guard(
+        "slices and rules of samples to keep are looked at one by one",
+        (
+            Patch(
+                "mptctl/evaluation/gate/rules.py",
+                "        if may_be_by_chance(found.counts.old_right, found.counts.total)\n",
+                "        if False\n",
+            ),
+            Patch(
+                "mptctl/evaluation/gate/rules.py",
+                '            named.append(f"{samples:,} samples of {name}")\n',
+                "            pass\n",
+            ),
+        ),
+    ),
+    82: one(
+        "flags that could loosen a gate file are refused",
+        "evaluation/gate/gate_file.py",
+        "            if is_given:\n",
+        "            if False:\n",
+    ),
+    86: one(
+        "the length of texts is looked at before they are read",
+        "evaluation/reading/parquet_file.py",
+        "        if longest is not None and longest > LONGEST_VALUE:\n",
+        "        if False:\n",
+    ),
+    89: one(
+        "each thread has a workspace of its own",
+        "evaluation/reading/workspace.py",
+        "    work = _current.get()\n    if work is None:\n",
+        "    work = globals().get('shared')\n    globals()['shared'] = work = work or Workspace()\n    if False:\n",
+    ),
 }

@@ -364,6 +364,12 @@ RUNS: dict[int, Guard] = {
             ),
         ),
     ),
+    85: one(
+        "keys of a store that lead out of a copy are refused",
+        "data/packing/remote.py",
+        "        self._refuse_keys_outside(objects)\n",
+        "",
+    ),
     90: one(
         "a rate is filled into its tensor",
         "training/optimizer/optim.py",

@@ -163,6 +163,14 @@ def _read_request(flags: EvaluateFlags, models: list[str]) -> Request:
     _check_outputs(flags, files, models)
     limits = _limits_of_flags(flags.limits)
     gate_file = None if flags.limits.gate_file is None else read_gate_file(flags.limits.gate_file)
+    if gate_file is not None:
+        gate_file.refuse_loosening(
+            {
+                "--old-classes": (compared.old_classes is not None, "old_classes: [cat, dog]"),
+                "--allow-identical": (limits.allow_identical, "allow: [identical]"),
+                "--allow-unfinished": (limits.allow_unfinished, "allow: [unfinished]"),
+            }
+        )
     question = read_question(compared)
     slicing = replace(question.slicing, min_slice=flags.min_slice, fdr=flags.fdr)
     request = Request(

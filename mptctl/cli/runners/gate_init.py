@@ -35,7 +35,7 @@ def write_gate_file(old: str, new: str, flags: ComparedFlags, out: Path, session
 
     Raises:
         UsageError: the file exists, --metadata is given without --by, or both models are the same.
-        DataError: the old model is never right.
+        DataError: the old model is never right, no better than chance, or has exchanged class names.
         MptctlError: as `load_predictions` and `compare`.
     """
     if flags.metadata is not None and not flags.by:
@@ -69,6 +69,8 @@ def write_gate_file(old: str, new: str, flags: ComparedFlags, out: Path, session
         raise UsageError(f"{new}: {IDENTICAL}, and its limits would be nobody's; name the replacement as NEW")
     if not report.counts.old_right:
         raise DataError(f"{old}: {never_right_sentence(report.counts)}; {LIKELY_CAUSE}")
+    for fault in report.old_faults:
+        raise DataError(f"{old}: {fault.message}")
     with writing(out) as stream:
-        stream.write(draft_gate_file(report, today_in_utc(), narrow).encode())
+        stream.write(draft_gate_file(report, today_in_utc(), narrow, question.old_classes).encode())
     typer.echo(f"wrote {out}", err=True)

@@ -80,7 +80,7 @@ def import_model(
     path = write_import(checkpoint, split_json, overwrite=overwrite, log=print_line)
     if split is not None:
         hold_manifest(split, folder)
-    for line in [*described.notes, *look.lines, *([look.warning] if look.warning else [])]:
+    for line in [*described.notes, *look.lines, *look.warnings]:
         print_line(line)
     typer.echo(str(path))
 

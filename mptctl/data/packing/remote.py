@@ -18,6 +18,7 @@ from mptctl.data.packing.source import CHUNK, Original, PackSource, Reading, Sta
 from mptctl.data.picture_kinds import is_read
 from mptctl.errors import DataError, UsageError, one_line, some
 from mptctl.files import replacing
+from mptctl.files.explained import shown
 from mptctl.machine.facts import has_package, require_extra
 from mptctl.names import Progress
 
@@ -79,7 +80,7 @@ class Store:
 
         Raises:
             DataError: the store cannot be reached, refuses, or has nothing there; or the address is a folder
-                of a web server, which cannot be listed.
+                of a web server, which cannot be listed; or a key would be a path outside of a copy.
         """
         names_files = "{" in self.place or "." in self.place.rpartition("/")[2]
         if self.place.startswith("http") and not names_files:
@@ -98,7 +99,24 @@ class Store:
         objects = [_make_stored_object(path, info) for path, info in sorted(infos.items())]
         if not objects:
             raise DataError(f"{self.place}: nothing lies there; correct the address")
+        self._refuse_keys_outside(objects)
         return objects
+
+    def _refuse_keys_outside(self, objects: Sequence[StoredObject]) -> None:
+        """Raise DataError for keys that, as paths of files below a folder, would lie outside it.
+
+        A store's key is any text, and `..` in it has no meaning there.
+        """
+        outside = [
+            stored.path
+            for stored in objects
+            if not {".", ".."}.isdisjoint(stored.path.removeprefix(self.root).split("/"))
+        ]
+        if outside:
+            raise DataError(
+                f"{self.place}: {len(outside):,} keys have a part `..` or `.` ({some(map(shown, outside))}), "
+                "which as paths of files would lie elsewhere; rename these objects, or name another address"
+            )
 
     def read(self, objects: Sequence[StoredObject]) -> list[bytes | str]:
         """Fetch some objects at once; return the bytes of each, or a text that says what is wrong with it."""

@@ -13,7 +13,7 @@ from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.sanity import IDENTICAL, never_right_sentence
 from mptctl.evaluation.rates import Counts, Interval
 from mptctl.evaluation.reading.columns import first
-from mptctl.evaluation.verdict import Gate, GateCheck, LimitRow, WaiverRow
+from mptctl.evaluation.verdict import Gate, GateCheck, LimitRow, OldFault
 
 # What to do if the old model does not say which classes it knows.
 REMEDY = "give --old-classes FILE (or all)"
@@ -42,10 +42,10 @@ def check_gate(
     *,
     identical: bool = False,
     unfinished: Sequence[str] = (),
+    old_faults: Sequence[OldFault] = (),
     waived: int = 0,
     scopes: Sequence[Scope] = (),
     rules: Sequence[GateCheck] = (),
-    waivers: Sequence[WaiverRow] = (),
 ) -> Gate:
     """Hold a flip table against limits, and return the verdict.
 
@@ -61,10 +61,10 @@ def check_gate(
         limits: its limits; if there are no limits, slices' limits or rules at all, the gate passes.
         identical: old and new are one model, so nothing was compared. Fails unless the limits allow it.
         unfinished: a sentence on each model whose run did not end. Fails unless the limits allow it.
+        old_faults: reasons why the old model's right answers say nothing; each fails the gate.
         waived: how many of the flips are waived.
         scopes: slices with limits of their own.
         rules: checks of the gate file that are no limits, such as samples that must be kept.
-        waivers: rows for the report; they decide nothing here.
 
     Raises:
         UsageError: a limit on Rel-NFR that no table of so many samples can exceed.
@@ -73,12 +73,15 @@ def check_gate(
     limit_checks = [
         _check_limit(scope, kind, limit) for scope in every_scope for kind, limit in scope.limits.given()
     ]
-    conditions = _failed_conditions(counts, limits, identical, unfinished) if limit_checks or rules else []
+    conditions = []
+    if limit_checks or rules:
+        conditions = _failed_conditions(counts, limits, identical, unfinished, old_faults)
     checks = [*conditions, *limit_checks, *rules]
     return Gate(
         **limits.model_dump(),
         passed=all(check.passed for check in checks),
         answer=_worst_answer(check.answer for check in checks),
+        with_waivers=any(check.with_waivers for check in checks),
         failed=[check.name for check in checks if not check.passed],
         checks=checks,
         limits=[
@@ -86,7 +89,6 @@ def check_gate(
             for check in checks
             if check.limit is not None
         ],
-        waivers=list(waivers),
     )
 
 
@@ -97,7 +99,11 @@ def _worst_answer(answers: Iterable[Decision]) -> Decision:
 
 
 def _failed_conditions(
-    counts: Counts, limits: Limits, identical: bool, unfinished: Sequence[str]
+    counts: Counts,
+    limits: Limits,
+    identical: bool,
+    unfinished: Sequence[str],
+    old_faults: Sequence[OldFault],
 ) -> list[GateCheck]:
     """Return a failed check for each condition under which no limit means anything; else nothing."""
     failed: list[tuple[str, str]] = []
@@ -108,6 +114,7 @@ def _failed_conditions(
         failed.append(("unfinished", f"{sentence}; finish it with --resume, or give --allow-unfinished"))
     if not counts.old_right:
         failed.append(("old-never-right", f"{never_right_sentence(counts)}, and no limit means anything"))
+    failed += [(fault.name, fault.message) for fault in old_faults]
     return [failed_condition(name, message) for name, message in failed]
 
 
@@ -126,28 +133,34 @@ def failed_condition(name: str, message: str) -> GateCheck:
 def _check_limit(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
     """Hold one rate of a scope against a limit: by its interval if there is a confidence, else by its value.
 
+    Waived flips count in the interval. Where the limit is kept without them but not with them, it passes with
+    waivers, and no interval stands beside it.
+
     Raises:
         UsageError: a limit on Rel-NFR that no table of so many samples can exceed.
     """
     kind.check_reach(limit, scope.counts.total)
     waived = scope.waived if kind.counts_flips else 0
-    counts, limits = scope.counts, scope.limits
-    flips = counts.negative_flips - waived
-    value, level = kind.value(counts, flips), limits.confidence
-    interval = kind.interval(counts, flips, level) if level is not None and value is not None else None
-    if level is None and value is not None:
-        tested, answer = value, decide((value, value), limit)
-    elif interval is not None:
-        tested, answer = interval[1], decide(interval, limit)
-    else:
-        tested, answer = None, "fail"
+    counts, limits, level = scope.counts, scope.limits, scope.limits.confidence
+    flips = counts.negative_flips
+    value = kind.value(counts, flips - waived)
+    answer, interval = _decide_rate(kind, counts, flips, level, limit)
+    needs_waivers = False
+    # Which flips are waived was decided after they had been seen, so the rest is no sample of a rate.
+    if waived and answer != "pass" and _decide_rate(kind, counts, flips - waived, level, limit)[0] == "pass":
+        answer, interval, needs_waivers = "pass", None, True
+    tested = None if interval is None else interval[1]
+    if level is None or needs_waivers:
+        tested = value
     more = None
     if answer == "undecided" and level is not None:
         more = more_samples(counts, flips, kind, level, limit)
     of = f" of {scope.name}" if scope.name else ""
-    shown = _show_value(kind, value, interval, level, flips, waived)
+    shown = _show_value(kind, value, interval, level, flips - waived, waived)
     outcome = _outcome_as_verb(answer, tested)
     message = f"{kind.title}{of} {shown} {outcome} the limit of {100 * limit:g} {kind.unit(100 * limit)}"
+    if needs_waivers:
+        message += " with waivers alone" + ("" if level is None else ", so that this pass has no level")
     if answer == "undecided":
         message += f"; {_samples_needed(more, scope.name)}"
     return GateCheck(
@@ -158,11 +171,33 @@ def _check_limit(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
         interval=interval,
         answer=answer,
         more_samples=more,
-        counted=flips if kind.counts_flips else None,
+        counted=flips - waived if kind.counts_flips else None,
         waived=waived,
+        with_waivers=needs_waivers,
         passed=answer == "pass" or (answer == "undecided" and limits.undecided == "pass"),
         message=message,
     )
+
+
+def _decide_rate(
+    kind: LimitKind, counts: Counts, flips: int, level: float | None, limit: float
+) -> tuple[Decision, Interval | None]:
+    """Decide the limit of a rate, and return the interval that decided, if there is one.
+
+    Args:
+        kind: of the limit.
+        counts: the flip table.
+        flips: flips that count.
+        level: of the interval; None: the value decides.
+        limit: a fraction.
+    """
+    value = kind.value(counts, flips)
+    if value is None:
+        return "fail", None
+    if level is None:
+        return decide((value, value), limit), None
+    interval = kind.interval(counts, flips, level)
+    return ("fail", None) if interval is None else (decide(interval, limit), interval)
 
 
 def _show_value(
@@ -178,7 +213,7 @@ def _show_value(
     Args:
         kind: of the limit on the rate.
         value: a fraction; None where the rate is not defined.
-        interval: of the rate.
+        interval: of the rate with all flips.
         level: of the interval.
         flips: flips that the rate counts.
         waived: flips that it does not count.
@@ -189,7 +224,8 @@ def _show_value(
         remarks.append(f"{flips:,} flips counted, {waived:,} waived")
     if interval is not None and level is not None:
         bounds = f"{100 * interval[0]:.2f} to {100 * interval[1]:.2f} {kind.unit()}"
-        remarks.append(f"{100 * level:.10g} % interval {bounds}")
+        of_all = " of all flips" if waived else ""
+        remarks.append(f"{100 * level:.10g} % interval{of_all} {bounds}")
     return f"{shown} ({'; '.join(remarks)})" if remarks else shown
 
 
@@ -251,7 +287,7 @@ def judge_both_readings(
     counts = narrow.counts()
     if not silent or not counts.total:
         return None
-    reading = NarrowReading(never_answered=sorted(silent), counts=counts)
+    reading = NarrowReading(never_answered=sorted(silent), counts=counts, old_faults=narrow.old_faults)
     name = answers.pairing.models["old"].name
     try:
         other = judge_predicted_labels(lambda: again(narrow), name, REMEDY)
@@ -296,6 +332,7 @@ def stricter_gate(gate: Gate, other: Gate, remedy: str) -> Gate:
             ``old-classes`` with its reasons is added to `gate`.
         remedy: what to do, for the message.
     """
+    gate = gate.model_copy(update={"with_waivers": gate.with_waivers or other.with_waivers})
     if _worst_answer([gate.answer, other.answer]) == gate.answer:
         return gate
     decisive = [check for check in other.checks if check.answer == other.answer]

@@ -9,6 +9,7 @@ from datetime import date
 
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.limits import LIMITS
+from mptctl.evaluation.pairing.pairs import ALL, GivenClasses
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import exact_interval
 
@@ -18,7 +19,9 @@ LEVEL = 0.95
 EXAMPLES = 5
 
 
-def draft_gate_file(report: FlipReport, today: date, narrow: FlipReport | None = None) -> str:
+def draft_gate_file(
+    report: FlipReport, today: date, narrow: FlipReport | None = None, old_classes: GivenClasses = None
+) -> str:
     """Write the text of a gate file whose limits are the upper ends of a comparison's intervals, rounded up.
 
     Args:
@@ -26,6 +29,7 @@ def draft_gate_file(report: FlipReport, today: date, narrow: FlipReport | None =
         today: the waivers in comments expire a year later.
         narrow: the same comparison in the narrow reading, to which the gate is held as well; None where OLD
             says which classes it knows. A limit is the larger one of both readings.
+        old_classes: as they were given; None: they follow from OLD.
     """
     readings = [report] if narrow is None else [report, narrow]
     in_a_year = date(today.year + 1, today.month, min(today.day, 28))
@@ -40,6 +44,9 @@ def draft_gate_file(report: FlipReport, today: date, narrow: FlipReport | None =
         "",
         "# The whole interval at this level must lie within a limit. Without it the rate itself decides.",
         f"confidence: {LEVEL}",
+        "",
+        "# The old classes, over whose samples rates are counted. Without them: what OLD says.",
+        *_old_class_lines(old_classes),
         "",
         "limits:",
         *_limit_lines([reading.counts for reading in readings]),
@@ -65,6 +72,15 @@ def draft_gate_file(report: FlipReport, today: date, narrow: FlipReport | None =
         for each in ids
     ]
     return "\n".join(lines) + "\n"
+
+
+def _old_class_lines(old_classes: GivenClasses) -> list[str]:
+    """Write the key with the old classes, one a line if they are listed; a comment where none are given."""
+    if old_classes is None:
+        return ["# old_classes: old_classes.txt"]
+    if old_classes == ALL:
+        return ["old_classes: all"]
+    return ["old_classes:", *(f"  - {_as_yaml_text(name)}" for name in old_classes)]
 
 
 def _limit_lines(tables: Sequence[Counts]) -> list[str]:

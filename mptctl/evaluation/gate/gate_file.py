@@ -8,16 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from mptctl.errors import UsageError, option
 from mptctl.evaluation.limits import Limits, LimitValues, small_limits
+from mptctl.evaluation.pairing.pairs import ALL, GivenClasses
 from mptctl.files import read_text
 from mptctl.files.explained import explain, shown
 from mptctl.files.model import Typed
-from mptctl.files.text_file import read_named_lines
+from mptctl.files.text_file import read_named_lines, read_names
 
 # Room for some ten thousand waivers; nobody reviews a larger file.
 MOST_BYTES = 2**21
@@ -107,6 +108,17 @@ class GateFile(Typed):
     """The rules of a release, as a file that is reviewed like code."""
 
     confidence: float | None = Field(default=None, description="level of the interval that decides")
+    old_classes: list[str] | str | None = Field(
+        default=None,
+        min_length=1,
+        description="the old classes: a list, a file of them, one a line, beside the gate file, or `all` "
+        "labels; default: what OLD says",
+    )
+    allow: list[Literal["identical", "unfinished"]] = Field(
+        default_factory=list,
+        description="conditions that do not fail the gate: OLD and NEW are one model, or a run is not "
+        "finished",
+    )
     limits: FileLimits = Field(default=FileLimits(), description="over all samples of old classes")
     slices: list[SliceLimits] = Field(default_factory=list, description="limits of single slices")
     must_keep: MustKeep = Field(default=MustKeep(), description="no flip at all")
@@ -114,6 +126,17 @@ class GateFile(Typed):
     _name: str = PrivateAttr(default="the gate file")
     _is_read: bool = PrivateAttr(default=False)
     _listed: ListedIds | None = PrivateAttr(default=None)
+    _old_classes: list[str] | None = PrivateAttr(default=None)
+
+    @property
+    def given_old_classes(self) -> GivenClasses:
+        """The old classes that the file names, read from their own file if it names one; None: not named."""
+        return ALL if self.old_classes == ALL else self._old_classes
+
+    @property
+    def name_of_old_classes(self) -> str:
+        """The key with the old classes, after the file, for messages."""
+        return f"{self._name}: old_classes"
 
     @property
     def listed(self) -> ListedIds | None:
@@ -161,7 +184,7 @@ class GateFile(Typed):
         """Merge the file's limits with those of flags; where both set a value, the stricter one is taken.
 
         An undecided limit fails under the rules of a file, whatever the flags say. Only so is a higher
-        confidence always stricter.
+        confidence always stricter. What is allowed, the file alone says.
 
         Raises:
             UsageError: file and flags set no limit and the file has no rule, so every release would pass.
@@ -169,6 +192,7 @@ class GateFile(Typed):
         content = flags.model_dump()
         if self._is_read:
             content["undecided"] = "fail"
+            content |= {f"allow_{each}": each in self.allow for each in ("identical", "unfinished")}
         for key, limit in self.limits.fractions().items():
             content[key] = limit if content[key] is None else min(content[key], limit)
         if self.confidence is not None:
@@ -200,6 +224,21 @@ class GateFile(Typed):
             )
         return warnings
 
+    def refuse_loosening(self, flags: Mapping[str, tuple[bool, str]]) -> None:
+        """Refuse flags that could make a rule of the file let more pass; the file has keys for them.
+
+        Args:
+            flags: by flag or argument, whether it is given, and what to write into the file.
+
+        Raises:
+            UsageError: one is given.
+        """
+        for flag, (is_given, line) in flags.items():
+            if is_given:
+                raise UsageError(
+                    f"{flag}: could loosen {self._name}, so it is not taken beside it; write `{line}` there"
+                )
+
 
 # How a value must be written, by pydantic's type of the error.
 _FORMS = {
@@ -209,7 +248,7 @@ _FORMS = {
 
 
 def read_gate_file(path: Path) -> GateFile:
-    """Read a gate file, and the ids of `must_keep.file`, which are added to `must_keep.ids`.
+    """Read a gate file, the classes of `old_classes`, and the ids of `must_keep.file`, added to its `ids`.
 
     Raises:
         UsageError: the file cannot be read, is no YAML, has an unknown key (the message names the nearest
@@ -231,6 +270,11 @@ def read_gate_file(path: Path) -> GateFile:
         raise UsageError(f"{path}: {explain(error, GateFile, forms=_FORMS)}") from error
     rules._name, rules._is_read = str(path), True
     _check_ranges(path, rules)
+    if isinstance(rules.old_classes, list):
+        rules._old_classes = list(rules.old_classes)
+    elif rules.old_classes not in (None, ALL):
+        named = path.parent / str(rules.old_classes)
+        rules._old_classes = read_names(named, f"{rules.name_of_old_classes}:")
     if rules.must_keep.file is None:
         return rules
     listed = path.parent / rules.must_keep.file

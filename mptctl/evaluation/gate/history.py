@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.rates import Counts
 from mptctl.files import Model, locked_folder, writing
 
@@ -62,12 +63,17 @@ def make_release(report: FlipReport, today: datetime.date, tag: str | None = Non
     gate = report.gate
     verdict: Verdict = "passed" if gate.passed else "undecided" if gate.answer == "undecided" else "failed"
     errors = {"errors"}
+    # Of the gate what was agreed to, and not the verdict: a waiver that expires makes no other release.
+    agreed = dict.fromkeys(Limits.model_fields, ...) | {
+        "limits": {"__all__": {"name", "limit"}},
+        "waivers": {"__all__": {"name", "owner", "reason", "expires", "max_flips"}},
+    }
     identifying = {
         "n": ...,
         "counts": ...,
         "per_class": ...,
         "pairs": ...,
-        "gate": ...,
+        "gate": agreed,
         "old": errors,
         "new": errors,
     }

@@ -10,6 +10,8 @@ from mptctl.errors import DataError, option, some
 from mptctl.evaluation.gate.check import Scope, check_gate, failed_condition
 from mptctl.evaluation.gate.gate_file import GateFile, ListedIds, Waiver
 from mptctl.evaluation.limits import Limits
+from mptctl.evaluation.pairing.confusion import by_chance_sentence, may_be_by_chance
+from mptctl.evaluation.pairing.sanity import LIKELY_CAUSE
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.slices.source import Slice, SliceSource, slice_name
 from mptctl.evaluation.verdict import Gate, GateCheck, WaiverRow
@@ -46,9 +48,10 @@ def evaluate_gate(
 ) -> GateVerdict:
     """Judge a comparison by limits and by the rules of a gate file.
 
-    A waived flip counts neither as a flip of any limit nor for `must_keep`. It still counts as a sample, as a
-    right answer of OLD and as an error of NEW, because the new model is wrong there whoever agreed to it. So
-    no denominator shrinks, and the error increase does not change.
+    A waived flip counts neither in the value of any limit nor for `must_keep`. It still counts as a sample,
+    as a right answer of OLD and as an error of NEW, because the new model is wrong there whoever agreed to
+    it. So no denominator shrinks, and the error increase does not change. It also counts in every interval; a
+    limit that is only kept without the waived flips passes with waivers, at no level.
 
     Args:
         source: the samples by the columns that the rules name.
@@ -75,6 +78,7 @@ def evaluate_gate(
         must_keep |= source.flips_in([keep.by])[0]
     if keep.ids or keep.by is not None:
         checks = [*checks, _check_must_keep(source, rules, must_keep, waived)]
+    checks = [*checks, *_check_old_in_slices(source, [rule.by for rule in rules.slices])]
     counts, scopes = source.answers.counts(), _scopes_of_slices(source, rules, limits, waived)
     rules.check_reach([counts.total, *(scope.counts.total for scope in scopes)])
     gate = check_gate(
@@ -82,12 +86,12 @@ def evaluate_gate(
         limits,
         identical=identical,
         unfinished=unfinished,
+        old_faults=source.answers.old_faults,
         waived=len(waived),
         scopes=scopes,
         rules=checks,
-        waivers=applied.rows,
     )
-    return GateVerdict(gate, waived, must_keep)
+    return GateVerdict(gate.model_copy(update={"waivers": applied.rows}), waived, must_keep)
 
 
 class AppliedWaivers(NamedTuple):
@@ -153,6 +157,33 @@ def _scopes_of_slices(
         )
         for rule, flips in zip(rules.slices, flips_of_slices, strict=True)
     ]
+
+
+def _check_old_in_slices(source: SliceSource, every: Sequence[Mapping[str, str]]) -> list[GateCheck]:
+    """Make a failed check of each slice in which OLD is never right, or no better than chance.
+
+    Every slice has the condition of the whole test set. One difference: a kappa of 0 or less is a fault only
+    where OLD is right on few samples of the slice (`may_be_by_chance`).
+    """
+    slices = {slice_name(by): _require_slice(source, by) for by in every}
+    doubtful = {
+        name: found
+        for name, found in slices.items()
+        if may_be_by_chance(found.counts.old_right, found.counts.total)
+    }
+    confusions = source.confusions_in([found.by for found in doubtful.values()])
+    failed = []
+    for name, confusion in zip(doubtful, confusions, strict=True):
+        kappa = confusion.kappa
+        if not confusion.right:
+            sentence = f"OLD is wrong on all {confusion.total:,} samples of {name}: nothing can be lost there"
+            failed.append(
+                failed_condition(f"old-never-right of {name}", f"{sentence}; remove this slice, or mend OLD")
+            )
+        elif kappa is not None and kappa <= 0:
+            sentence = by_chance_sentence(confusion, f"of {name}")
+            failed.append(failed_condition(f"old-by-chance of {name}", f"{sentence} there; {LIKELY_CAUSE}"))
+    return failed
 
 
 def _require_slice(source: SliceSource, by: Mapping[str, str]) -> Slice:
@@ -234,7 +265,7 @@ def _fail_exceeded(row: WaiverRow) -> GateCheck:
 def _check_must_keep(
     source: SliceSource, rules: GateFile, flips: frozenset[str], waived: frozenset[str]
 ) -> GateCheck:
-    """Check that no sample that must be kept flips, and that OLD gets at least one of them right.
+    """Check that no sample that must be kept flips, and that OLD gets some of the samples of each rule right.
 
     Args:
         source: the samples.
@@ -246,23 +277,24 @@ def _check_must_keep(
     counted = sorted(flips - waived)
     samples, right = source.count_samples(keep.ids, keep.by)
     waived_here = flips & waived
-    if counted:
+    unprotected = _rules_without_right_answers(source, rules)
+    if unprotected:
+        where = "; on all ".join(unprotected)
+        message = f"OLD is wrong on all {where}; so none of these can flip; correct the list"
+        if counted:
+            message += f"; and {len(counted):,} samples that must be kept flipped ({first(counted)})"
+    elif counted:
         message = f"{len(counted):,} of the samples that must be kept flipped ({first(counted)})"
     elif waived_here:
         message = (
             f"{len(waived_here):,} of the samples that must be kept flipped, which waivers allow "
             f"({first(sorted(waived_here))}); all others are kept"
         )
-    elif not right:
-        message = (
-            f"OLD is wrong on all {samples:,} samples that must be kept, so that none can flip; correct the "
-            "list"
-        )
     elif right < samples:
         message = f"every sample that must be kept and that OLD gets right is kept ({right:,} of {samples:,})"
     else:
         message = "every sample that must be kept is kept"
-    passed = right > 0 and not counted
+    passed = not unprotected and not counted
     return GateCheck(
         name="must-keep",
         limit=0,
@@ -271,6 +303,30 @@ def _check_must_keep(
         answer="pass" if passed else "fail",
         counted=len(counted),
         waived=len(waived_here),
+        with_waivers=passed and bool(waived_here),
         passed=passed,
         message=message,
     )
+
+
+def _rules_without_right_answers(source: SliceSource, rules: GateFile) -> list[str]:
+    """Name each rule of `must_keep` of whose samples OLD gets none right, after the number of its samples.
+
+    The rules are the ids in the gate file, those in the file that it names, and the slice: a right answer to
+    a sample of one protects nothing of another.
+    """
+    keep, lines = rules.must_keep, {} if rules.listed is None else rules.listed.lines
+    own = [each for each in keep.ids if each not in lines]
+    parts: list[tuple[str, Sequence[str], Mapping[str, str] | None]] = []
+    if own:
+        parts.append(("must_keep.ids", own, None))
+    if lines:
+        parts.append(("must_keep.file", list(lines), None))
+    if keep.by is not None:
+        parts.append((f"must_keep.by ({slice_name(keep.by)})", (), keep.by))
+    named = []
+    for name, ids, by in parts:
+        samples, right = source.count_samples(ids, by)
+        if not right:
+            named.append(f"{samples:,} samples of {name}")
+    return named

@@ -51,6 +51,7 @@ class Cells:
         right: by role, (G,) True where the model is right.
         same: by role, (G,) True where the model answers as the old model does.
         answer: (G,) the new model's answer where the samples are negative flips; -1 elsewhere.
+        old_answer: (G,) the old model's answer where it is wrong; -1 elsewhere.
         weights: (G, 3) sum, sum of squares, and maximum of the samples' weights; (0, 3) without weights.
     """
 
@@ -59,6 +60,7 @@ class Cells:
     right: Mapping[str, BoolArray]
     same: Mapping[str, BoolArray]
     answer: IntArray
+    old_answer: IntArray
     weights: NDArray[np.float64]
 
     @property
@@ -187,6 +189,8 @@ class Join:
         keys |= {f"right_{role}": f"{role}.pred = {base}.label" for role in self.roles}
         keys |= {f"same_{role}": f"{role}.pred = {old}.pred" for role in self.roles}
         keys["answer"] = f"CASE WHEN {self.flipped} THEN {new}.pred END"
+        # Where OLD is wrong there is no flip, so cells of flips are not divided.
+        keys["old_answer"] = f"CASE WHEN {old}.pred <> {base}.label THEN {old}.pred END"
         different = " OR ".join(f"{role}.label <> {base}.label" for role in others) or "false"
         sums = {"n": "count(*)", "conflicts": f"count(*) FILTER ({different})"}
         sums |= {f"check_{role}": f"bit_xor(hash({role}.row::BIGINT + 1))" for role in self.roles}
@@ -199,8 +203,8 @@ class Join:
         # all cores.
         with self._places(vocabulary) as place:
             result = current().arrays(
-                f"SELECT * REPLACE ({place('truth')} AS truth, {place('answer')} AS answer) "
-                f"FROM (SELECT {named} FROM {source} GROUP BY "
+                f"SELECT * REPLACE ({place('truth')} AS truth, {place('answer')} AS answer, "
+                f"{place('old_answer')} AS old_answer) FROM (SELECT {named} FROM {source} GROUP BY "
                 f"{', '.join(str(i + 1) for i in range(len(keys)))})",
                 "pairing",
                 self._all_rows,
@@ -224,6 +228,7 @@ class Join:
             right={role: result[f"right_{role}"].astype(np.bool_) for role in self.roles},
             same={role: result[f"same_{role}"].astype(np.bool_) for role in self.roles},
             answer=np.ma.filled(result["answer"], -1),
+            old_answer=np.ma.filled(result["old_answer"], -1),
             weights=weights,
         )
 

@@ -8,9 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from mptctl.evaluation.pairing.confusion import Confusion, find_old_faults
 from mptctl.evaluation.pairing.pairs import Pairing
 from mptctl.evaluation.pairing.scores import Scores, score
 from mptctl.evaluation.rates import Counts, negative_flips
+from mptctl.evaluation.verdict import OldFault
 
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
@@ -78,9 +80,26 @@ class PairedAnswers:
         return {role: scores for role, scores in by_role.items() if scores is not None}
 
     @cached_property
+    def own_scores(self) -> dict[str, Scores]:
+        """`scores` without models of which a class map merged logits: their softmax is not the model's."""
+        return {role: each for role, each in self.scores.items() if not self.pairing.models[role].merged}
+
+    @cached_property
     def cells_of_old(self) -> BoolArray:
         """(G,) True for cells of old classes."""
         return self.is_old_class[self.pairing.cells.truth]
+
+    @cached_property
+    def confusion_of_old(self) -> Confusion:
+        """How often the old model gave an answer to samples of an old class, by places in the vocabulary."""
+        cells, kept = self.pairing.cells, self.cells_of_old
+        truth, answer = cells.truth[kept], cells.old_answer[kept]
+        return Confusion(truth, np.where(answer < 0, truth, answer), cells.n[kept])
+
+    @cached_property
+    def old_faults(self) -> list[OldFault]:
+        """Reasons why the old model's right answers say nothing; a gate fails on each."""
+        return find_old_faults(self.confusion_of_old, self.pairing.vocabulary)
 
     @cached_property
     def flipped_cells(self) -> tuple[IntArray, IntArray, IntArray]:

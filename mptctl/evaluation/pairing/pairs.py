@@ -104,17 +104,18 @@ GivenClasses = Sequence[str] | Literal["all"] | None
 
 
 def choose_old_classes(
-    old: Predictions, new: Predictions, given: GivenClasses = None
+    old: Predictions, new: Predictions, given: GivenClasses = None, named_by: str = ""
 ) -> tuple[frozenset[str], list[str]]:
     """Choose the old classes: those given, or else the classes that the old model names, or else all labels.
 
     Args:
         old, new: predictions of the two models.
         given: labels, or ``all`` for all labels of the test set; None: not given.
+        named_by: the flag or the key of a file that gives them, for messages; default: the flag.
 
     Returns:
-        The old classes, and warnings: on spellings, on an old model that names no classes, and on labels that
-        the new model cannot predict.
+        The old classes, and warnings: on spellings, on an old model that names no classes or others than
+        those given, and on labels that the new model cannot predict.
 
     Raises:
         CheckpointError: the new model, a checkpoint of ours, cannot predict all old classes.
@@ -130,8 +131,8 @@ def choose_old_classes(
         chosen = frozenset(given)
         if unknown := sorted(chosen - labels - set(old.classes or ()) - set(new.classes or ())):
             raise DataError(
-                f"{option('old-classes')}: {first(unknown)} not known to either model; use the labels of the "
-                "test set"
+                f"{named_by or option('old-classes')}: {first(unknown)} not known to either model; use the "
+                "labels of the test set"
             )
     elif old.classes is not None:
         chosen = frozenset(old.classes)
@@ -140,6 +141,10 @@ def choose_old_classes(
         warnings.append(
             f"{old.name} does not say which classes it knows: all {len(labels)} labels count as old; "
             f"add `classes` to the file, or give {option('old-classes')}"
+        )
+    if given is not None and old.classes is not None:
+        warnings += _contradictions(
+            old, chosen, labels if given == ALL else None, named_by or option("old-classes")
         )
     if new.classes is not None:
         if foreign := sorted(chosen - set(new.classes)):
@@ -160,6 +165,30 @@ def choose_old_classes(
                 f"{first(unpredictable)}"
             )
     return chosen, warnings
+
+
+def _contradictions(
+    old: Predictions, chosen: frozenset[str], labels: set[str] | None, named_by: str
+) -> list[str]:
+    """Return a warning where the old classes that are given are not those that the old model names.
+
+    Args:
+        old: predictions of the old model, which names its classes.
+        chosen: the old classes that are given.
+        labels: the labels of the test set, if these are the old classes: then a class without samples is no
+            contradiction. None if the classes are listed.
+        named_by: the flag or key that gives them.
+    """
+    own = frozenset(old.classes or ())
+    more, fewer = sorted(chosen - own), sorted((own if labels is None else own & labels) - chosen)
+    parts = [f"has {first(more)}, which OLD does not know"] if more else []
+    parts += [f"leaves out {first(fewer)}, which OLD knows"] if fewer else []
+    if not parts:
+        return []
+    return [
+        f"{named_by}: {' and '.join(parts)} by the classes of {old.name}; so other samples are counted than "
+        "OLD's own list would"
+    ]
 
 
 def unanswered_labels(old: Predictions, given: GivenClasses = None) -> frozenset[str]:

@@ -20,11 +20,21 @@ WRITE = "write integers or text"
 SWELLING = 5
 # Most names, ids or rows that a message lists.
 NAMED = 3
+# Chosen: most characters of an id, a label or a prediction; no path of a file is longer on any usual system.
+LONGEST_VALUE = 10_000
 
 
 def first(names: Iterable[str]) -> str:
     """List the first three names for a message, safe to print, and say how many more there are."""
     return some((shown(name) for name in names), NAMED)
+
+
+def too_long(path: Path, column: str, length: int) -> DataError:
+    """Make the error of a column that holds a value, or has room for one, of more than `LONGEST_VALUE`."""
+    return DataError(
+        f"{path}: `{column}` holds a text of {length:,} characters; at most {LONGEST_VALUE:,} are read; "
+        "write names"
+    )
 
 
 def unreadable(path: Path, error: BaseException, form: str = "") -> DataError:

@@ -84,6 +84,11 @@ def write_columns(
     parquet.write_table(pa.table({**columns, "id": id_column}), path)
 
 
+def arrow_column(frame: Any, name: str, argument: str) -> pa.Array | pa.ChunkedArray:
+    """Take a column of a frame by its name, as an Arrow array; errors as `column` and `write_columns`."""
+    return _as_arrow(column(frame, name, argument), name)
+
+
 def _as_arrow(values: Any, name: str) -> pa.Array | pa.ChunkedArray:
     """Convert a column to Arrow; DataError, which names the column, where its values are of several types."""
     if isinstance(values, pa.Array | pa.ChunkedArray):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError, StorageError
-from mptctl.evaluation.reading.columns import COLUMNS, as_text
+from mptctl.evaluation.reading.columns import COLUMNS, LONGEST_VALUE, as_text, too_long
 from mptctl.evaluation.reading.scan import SideColumns
 from mptctl.evaluation.reading.workspace import current, free_memory, shown_size
 
@@ -113,8 +113,8 @@ def _read_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key
     """Read one array of an archive, or map it if it is `logits` and not compressed.
 
     Raises:
-        DataError: the array is encrypted, compressed in another way than numpy's, holds Python objects, or is
-            not what its header or its checksum says.
+        DataError: the array is encrypted, compressed in another way than numpy's, holds Python objects or
+            texts of more than `LONGEST_VALUE`, or is not what its header or its checksum says.
         StorageError: the array does not fit into the free memory.
     """
     if info.flag_bits & 1:
@@ -134,6 +134,14 @@ def _read_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key
             f"{path}: `{key}` is damaged: its header says {header.shape} {header.dtype}, {header.size} "
             f"bytes, and the archive holds {info.file_size}; write it again"
         )
+    if header.dtype.kind in "US" and 0 not in header.shape:
+        length = header.dtype.itemsize // np.dtype(f"{header.dtype.kind}1").itemsize
+        if not length:  # numpy would make of each such text one of a character
+            raise DataError(
+                f"{path}: `{key}` is damaged: its header says texts of no characters; write it again"
+            )
+        if length > LONGEST_VALUE:
+            raise too_long(path, key, length)
     if key == "logits" and info.compress_type == zipfile.ZIP_STORED and 0 not in header.shape:
         return _map_array(path, info, header, key)
     free = free_memory()

@@ -16,6 +16,7 @@ from pyarrow import parquet, types
 from mptctl.errors import DataError
 from mptctl.evaluation.reading.columns import (
     COLUMNS,
+    LONGEST_VALUE,
     NAMED,
     SWELLING,
     as_objects,
@@ -24,6 +25,7 @@ from mptctl.evaluation.reading.columns import (
     empty_cells,
     first,
     rows_named,
+    too_long,
     unreadable,
     whole_limit,
 )
@@ -57,6 +59,7 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
         wanted = [name for name in COLUMNS if name in schema.names]
         for name in wanted:
             _check_type(path, name, schema.field(name).type)
+        _refuse_long_texts(path, schema)
         parts: dict[str, list[NDArray[Any]]] = {
             name: [] for name in wanted if name not in ("logits", "classes")
         }
@@ -160,6 +163,7 @@ def scan(name: str, parts: Sequence[Path]) -> Scanned | None:
             return None
         if not OF_THE_READER.isdisjoint(lower):
             return None
+        _refuse_long_texts(part, schema)
         if starts and types_here != fields:
             raise _error_of_unlike_parts(parts[0], fields, part, types_here)
         fields = types_here
@@ -180,6 +184,29 @@ def scan(name: str, parts: Sequence[Path]) -> Scanned | None:
     )
     kind: IdKind = "integers" if _is_number(_value_type(fields["id"])) else "text"
     return scan_rows(name, source, rows, columns, kind, has_classes=bool(classes))
+
+
+def _refuse_long_texts(path: Path, schema: pa.Schema) -> None:
+    """Raise DataError where an id, label or prediction, or a class of the first row, is a very long text.
+
+    A text that a file holds once, in a few bytes, may stand in very many rows; DuckDB measures it without a
+    copy.
+    """
+    source = f"read_parquet({file_in_sql(path)}, hive_partitioning=false)"
+    for name in ("id", "label", "pred", "classes"):
+        kind = _value_type(schema.field(name).type) if schema.names.count(name) == 1 else pa.null()
+        item = _value_type(kind.value_type) if name == "classes" and hasattr(kind, "value_type") else kind
+        if _is_number(item) or not _is_label(item):
+            continue
+        first_row = f"(SELECT classes FROM {source} LIMIT 1)"
+        relation = source if item is kind else f"(SELECT unnest(classes) AS classes FROM {first_row})"
+        measure = "strlen" if _is_text(item) else "octet_length"
+        try:
+            ((longest,),) = current().fetch(f"SELECT max({measure}({name})) FROM {relation}")
+        except duckdb.Error:
+            return  # what is unusual or damaged is judged where the file is read
+        if longest is not None and longest > LONGEST_VALUE:
+            raise too_long(path, name, longest)
 
 
 def _column(key: str, kind: pa.DataType) -> Column | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -64,6 +64,12 @@ class Predictions:
                 "`logits`, (N, C)"
             )
         return Scored(self.logits, self.classes)
+
+    def in_memory(self) -> Predictions:
+        """The same predictions, whose table needs neither its files nor a workspace any more."""
+        if isinstance(self.table, ArrayTable):
+            return self
+        return replace(self, table=ArrayTable(self.ids, self.labels, self.preds, self.table.id_kind))
 
     @cached_property
     def ids(self) -> NDArray[np.str_]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from mptctl.errors import DataError
+from mptctl.evaluation.reading.columns import LONGEST_VALUE, too_long
 from mptctl.evaluation.reading.table import FileTable, IdKind, sample_step
 from mptctl.evaluation.reading.workspace import current
 from mptctl.files.explained import shown
@@ -81,7 +83,7 @@ def scan_rows(
         The predictions; None where a row is unusual or cannot be read.
 
     Raises:
-        DataError: there are more than `MOST_NAMES` different labels or predictions.
+        DataError: there are more than `MOST_NAMES` different labels or predictions, or one is very long.
         StorageError: more memory is needed than the workspace may take.
     """
     import duckdb
@@ -106,6 +108,8 @@ def scan_rows(
     for key, text, n, is_wrong in names:
         if text is None or is_wrong is not False:
             return None
+        if len(text) > LONGEST_VALUE:
+            raise too_long(Path(name), key, len(text))
         counts[key][str(int(float(text))) if columns[key].whole else text] += n
     for key, count_by_name in counts.items():
         if len(count_by_name) > MOST_NAMES:

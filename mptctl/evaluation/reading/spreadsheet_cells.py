@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from mptctl.errors import inert
+
 # Text that a spreadsheet takes for a formula, and such text with apostrophes before it.
 _FORMULA = re.compile(r"'*[=+\-@]")
 # The columns of a list of flips. A CSV file whose header begins with these was written with `as_cell`.
@@ -13,9 +15,12 @@ FLIP_COLUMNS = ("id", "label", "old", "new", "new_class", "old_confidence", "new
 def as_cell(text: str) -> str:
     """Put an apostrophe before a text that a spreadsheet would take for a formula; `from_cell_sql` undoes it.
 
+    Characters that a reader would not see as they stand become their escapes (`inert`), for good.
+
     >>> as_cell("=1+1"), as_cell("'-x"), as_cell("cat")
     ("'=1+1", "''-x", 'cat')
     """
+    text = inert(text)
     return f"'{text}" if _FORMULA.match(text) else text
 
 

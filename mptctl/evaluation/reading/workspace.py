@@ -10,6 +10,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -176,33 +177,35 @@ class Workspace:
             watcher.join()
 
 
-_open: list[Workspace] = []
+# Of each thread its own: a connection of DuckDB takes one query at a time.
+_current: ContextVar[Workspace | None] = ContextVar("workspace", default=None)
 
 
 @contextmanager
 def workspace(memory_limit: int | None = None, progress: Progress | None = None) -> Iterator[Workspace]:
-    """Open a workspace, which `current` returns until the block ends; it is closed in any case.
+    """Open a workspace, which `current` returns in this thread; close it when the block ends.
 
     Args:
         memory_limit: bytes; default: `default_limit`.
         progress: called with how far a long query is.
     """
     opened = Workspace(memory_limit, progress)
-    _open.append(opened)
+    before = _current.set(opened)
     try:
         yield opened
     finally:
-        _open.remove(opened)
+        _current.reset(before)
         opened.close()
 
 
 def current() -> Workspace:
-    """Return the innermost open workspace; without one, open one that is closed when the process exits."""
-    if not _open:
-        opened = Workspace()
-        atexit.register(opened.close)
-        _open.append(opened)
-    return _open[-1]
+    """Return this thread's innermost open workspace, or else open one until the process ends."""
+    work = _current.get()
+    if work is None:
+        work = Workspace()
+        atexit.register(work.close)
+        _current.set(work)
+    return work
 
 
 def default_limit() -> int:

@@ -56,7 +56,7 @@ class DerivedColumns:
         """The derived columns that this comparison has."""
         return [
             CLASS,
-            *([CONFIDENCE] if "old" in self.answers.scores else []),
+            *([CONFIDENCE] if "old" in self.answers.own_scores else []),
             *([] if self.superclasses is None else [SUPERCLASS]),
             *([] if self.pictures is None else [SIZE]),
         ]
@@ -96,10 +96,13 @@ class DerivedColumns:
 
     def _confidence_bands(self, flag: str) -> str:
         """SQL: a relation of each row's band of the old model's confidence; DataError without logits."""
-        scores = self.answers.scores.get("old")
+        scores = self.answers.own_scores.get("old")
         if scores is None:
             name = self.answers.pairing.models["old"].name
-            raise DataError(f"{flag} {CONFIDENCE}: {name} has no logits; give some, or leave it out")
+            lack = (
+                "has no logits" if "old" not in self.answers.scores else "has logits that --class-map merged"
+            )
+            raise DataError(f"{flag} {CONFIDENCE}: {name} {lack}; give others, or leave it out")
         # A confidence at the last edge lies in the last band.
         place = np.searchsorted(CONFIDENCE_EDGES, scores.confidence, side="right") - 1
         names = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(CONFIDENCE_EDGES)]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from mptctl.errors import DataError, UsageError
+from mptctl.evaluation.pairing.confusion import Confusion
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.reading.side_table import SideTable, no_such_column, side_headers
 from mptctl.evaluation.reading.table import quoted
@@ -19,6 +20,7 @@ from mptctl.evaluation.reading.workspace import current
 from mptctl.evaluation.slices.derived_columns import SIZE, SUPERCLASS, DerivedColumns
 from mptctl.files.explained import shown
 
+T = TypeVar("T")
 # What a derived column needs, for the error that it is not there.
 NEEDS = {SUPERCLASS: "--superclasses FILE", SIZE: "pictures of a run"}
 # Chosen: a column with more different values holds ids or measurements, and makes no slices.
@@ -222,9 +224,42 @@ class SliceSource:
         return self._by_values.get(frozenset(by.items()))
 
     def flips_in(self, every: Sequence[Mapping[str, str]]) -> list[frozenset[str]]:
-        """Find the ids of the negative flips in each of some slices, given by their values by column.
+        """Find the ids of the negative flips in each of some slices, given by their values by column."""
+        flipped = self.answers.pairing.join.flipped
+        return self._in_slices(
+            every, "list(old.id::VARCHAR)", flipped, lambda rows: frozenset(rows[0][0] if rows else ())
+        )
+
+    def confusions_in(self, every: Sequence[Mapping[str, str]]) -> list[Confusion]:
+        """Count the old model's answers by class in each of some slices, given by their values by column.
+
+        Classes and answers are places in the vocabulary.
+        """
+        place = {name: i for i, name in enumerate(self.answers.pairing.vocabulary)}
+
+        def count(rows: Sequence[tuple[Any, ...]]) -> Confusion:
+            pairs = [(place[label], place[answer], n) for label, answer, n in rows]
+            return Confusion(*np.array(pairs, dtype=np.int64).reshape(-1, 3).T)
+
+        return self._in_slices(every, "old.label, old.pred, count(*)", "true", count)
+
+    def _in_slices(
+        self,
+        every: Sequence[Mapping[str, str]],
+        chosen: str,
+        condition: str,
+        make: Callable[[Sequence[tuple[Any, ...]]], T],
+    ) -> list[T]:
+        """Query the samples of old classes in each of some slices, given by their values by column.
 
         There is one query for all slices by the same columns.
+
+        Args:
+            every: the slices.
+            chosen: SQL of what is selected; the rest is grouped by what is no aggregate.
+            condition: SQL of a condition on samples.
+            make: makes the result of a slice of its rows, which may be none. It is called once for a slice
+                that is asked for several times.
         """
         # Each slice as its columns, sorted, and its values in them.
         parted = [(tuple(sorted(by)), tuple(by[column] for column in sorted(by))) for by in every]
@@ -233,34 +268,40 @@ class SliceSource:
         for columns, values in parted:
             numbers = wanted.setdefault(columns, {})
             numbers.setdefault(values, len(numbers))
-        flips = {columns: self._flips_by_values(columns, numbers) for columns, numbers in wanted.items()}
-        return [flips[columns][values] for columns, values in parted]
+        made: dict[tuple[tuple[str, ...], tuple[str, ...]], T] = {}
+        for columns, numbers in wanted.items():
+            rows = self._rows_by_values(columns, list(numbers), chosen, condition)
+            made |= {(columns, values): make(rows.get(number, [])) for values, number in numbers.items()}
+        return [made[key] for key in parted]
 
-    def _flips_by_values(
-        self, columns: tuple[str, ...], numbers: Mapping[tuple[str, ...], int]
-    ) -> dict[tuple[str, ...], frozenset[str]]:
-        """Find the ids of the negative flips with certain values in some columns.
+    def _rows_by_values(
+        self, columns: tuple[str, ...], wanted: Sequence[tuple[str, ...]], chosen: str, condition: str
+    ) -> dict[int, list[tuple[Any, ...]]]:
+        """Query the samples of old classes with certain values in some columns.
 
         Args:
             columns: the columns.
-            numbers: the wanted values in these columns, numbered from 0 in their order.
+            wanted: the values in these columns.
+            chosen, condition: as in `_in_slices`.
 
         Returns:
-            The ids for each entry of `numbers`; empty where nothing flipped.
+            The rows by place in `wanted`; nothing where there is no row.
         """
         work = current()
-        values = {f"v{i}": [wanted[i] for wanted in numbers] for i in range(len(columns))}
-        relation = work.register({"number": np.arange(len(numbers)), **values})
+        values = {f"v{i}": [each[i] for each in wanted] for i in range(len(columns))}
+        relation = work.register({"number": np.arange(len(wanted)), **values})
         matched = " AND ".join(f"w.v{i} = {self._value[column]}" for i, column in enumerate(columns))
         rows = work.fetch(
-            f"SELECT w.number, list(old.id::VARCHAR) FROM {self._samples} JOIN {relation} AS w ON {matched} "
-            f"WHERE {self._of_old} AND {self.answers.pairing.join.flipped} GROUP BY w.number",
-            "reading flips",
+            f"SELECT w.number, {chosen} FROM {self._samples} JOIN {relation} AS w ON {matched} "
+            f"WHERE {self._of_old} AND {condition} GROUP BY ALL",
+            "reading slices",
             self._rows_read,
         )
         work.drop_later(f"DROP VIEW IF EXISTS {relation}")
-        ids = {number: frozenset(flips) for number, flips in rows}
-        return {wanted: ids.get(number, frozenset()) for wanted, number in numbers.items()}
+        by_number: dict[int, list[tuple[Any, ...]]] = {}
+        for number, *row in rows:
+            by_number.setdefault(number, []).append(tuple(row))
+        return by_number
 
     def flips_among(self, ids: Sequence[str]) -> list[str]:
         """Find the negative flips among some ids, at least one; sorted."""

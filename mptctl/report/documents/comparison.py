@@ -26,6 +26,7 @@ from mptctl.studies.comparison import (
     Comparison,
     ComparisonRow,
     Counted,
+    Difference,
     Spread,
 )
 from mptctl.studies.comparison import Column as Rate
@@ -36,6 +37,8 @@ from mptctl.studies.updates import PART_NAMES
 TITLES: dict[Rate, str] = {"nfr": "NFR", "rel_nfr": "Rel-NFR", "er_old": "error, old", "er_all": "error, all"}
 # Decimals of a rate. Rel-NFR is a ratio of two rates: its second decimal says nothing.
 DIGITS: dict[Rate, int] = {"nfr": 2, "rel_nfr": 1, "er_old": 2, "er_all": 2}
+# Titles of the two intervals of a difference, by what each would see change.
+TEST_DRAW, TRAINING = "another test draw", "another training"
 # Titles of the old models' calibration, by the field of a row; all but the temperature are in percent.
 CALIBRATION_TITLES: dict[str, str] = {
     "accuracy": "accuracy",
@@ -61,10 +64,7 @@ FOOTER = (
 
 
 def comparison_document(comparison: Comparison) -> Document:
-    """The document of a comparison: for each section a table, its differences and a figure; then remarks.
-
-    The table of the old models' calibration, where there is one, follows the sections.
-    """
+    """The document of a comparison: tables and figures of each section, old models' calibration, remarks."""
     sections: dict[str | None, list[ComparisonRow]] = {}
     for row in comparison.rows:
         sections.setdefault(row.section, []).append(row)
@@ -136,31 +136,43 @@ def _rate_cell(row: ComparisonRow, rate: Rate) -> Cell:
 
 
 def _differences_table(comparison: Comparison, section: str | None, rows: list[ComparisonRow]) -> Table:
-    """The differences of a section's rows to the row they are compared with, with their intervals."""
+    """The differences of a section's rows, a line for each rate; an interval stands below its question."""
     return Table(
-        [Column("method"), *(Column(title, notes_in_latex=True) for title in TITLES.values())],
-        [[row.name, *(_difference_cell(row, rate) for rate in TITLES)] for row in rows],
+        [
+            Column("method"),
+            Column("rate", words=True),
+            Column("difference", notes_in_latex=True),
+            *(Column(title) for title in (TEST_DRAW, TRAINING)),
+        ],
+        [
+            [row.name, TITLES[rate], *_difference_cells(difference, rate)]
+            for row in rows
+            for rate, difference in (row.differences or {}).items()
+        ],
         title="" if section is None else f"Differences: {section}",
         name="Differences",
-        sentence=f"Differences to {comparison.against}, in points, over the seeds that both have, with their "
-        f"{100 * comparison.noise.level:.10g} % interval; of one seed it is of the draw of "
-        f"{PART_NAMES[comparison.part]} samples only.",
+        sentence=f"Differences to {comparison.against}, in points, over the seeds that both have, with "
+        f"{100 * comparison.noise.level:.10g} % intervals: of one seed, what another draw of "
+        f"{PART_NAMES[comparison.part]} samples would change for the same trainings; of three and more, what "
+        "another training and another draw would. Two seeds have no interval, but both differences.",
     )
 
 
-def _difference_cell(row: ComparisonRow, rate: Rate) -> Cell:
-    """The difference of a row to the row it is compared with, in points, with its interval as a note.
+def _difference_cells(difference: Difference, rate: Rate) -> tuple[Cell, str, str]:
+    """A difference in points, its interval for another test draw, and that for another training.
 
-    Empty for a rate without a difference, ``n/a`` for one that is not defined.
+    Of two seeds there is neither, and the difference of each stands as a note.
     """
-    difference = (row.differences or {}).get(rate)
-    if difference is None or difference.mean is None:
-        return Cell("" if difference is None else NOT_DEFINED)
-    mean = _signed_points(difference.mean, rate)
+    if difference.mean is None:
+        return Cell(NOT_DEFINED), "", ""
+    of_seeds = [NOT_DEFINED if value is None else _signed_points(value, rate) for value in difference.values]
+    mean = Cell(
+        _signed_points(difference.mean, rate), (", ".join(of_seeds),) if difference.seeds == 2 else ()
+    )
     if difference.low is None or difference.high is None:
-        return Cell(mean)
+        return mean, "", ""
     interval = f"{_signed_points(difference.low, rate)} to {_signed_points(difference.high, rate)}"
-    return Cell(mean, (interval,))
+    return (mean, interval, "") if difference.seeds == 1 else (mean, "", interval)
 
 
 def _signed_points(fraction: float, rate: Rate) -> str:
@@ -269,10 +281,10 @@ def parameters_text(row: ComparisonRow) -> str:
 def marks_sentence(comparison: Comparison) -> str:
     """The meaning of marks and columns, in two lines of 80 characters, or three where rows lack seeds."""
     level = f"{100 * comparison.noise.level:.10g} %"
-    noise = f"noise ({level} interval contains zero)"
+    noise = f"noise ({level} for all rows together)"
     rates = f"mean ± SD of {seeds_text(_most_seeds(comparison))}"
     if comparison.noise.over == "samples":
-        noise = f"sampling noise ({level}; one seed a row)"
+        noise = f"sampling noise ({level} for all rows together; one seed a row)"
         rates = "of one seed"
     best = f"the best{_rows_ranked(comparison, COLUMNS) or ' of its column'}"
     return (
@@ -310,7 +322,7 @@ def conclusion(comparison: Comparison) -> str:
 def _sides_sentence(comparison: Comparison, base: str) -> str:
     """A sentence on the rows with fewer flips than the base row, with more, and within noise of it.
 
-    Empty where no row has an interval.
+    With two seeds it says that they judge nothing. Empty where no row has an interval for another reason.
     """
     fewer, more, within_noise = list[str](), list[str](), list[str]()
     # Lowest NFR first.
@@ -325,7 +337,8 @@ def _sides_sentence(comparison: Comparison, base: str) -> str:
         else:
             within_noise.append(_quoted_name(row))
     if not fewer + more + within_noise:
-        return ""
+        has_two = any(each.seeds == 2 for row in comparison.rows for each in (row.differences or {}).values())
+        return "Two seeds judge no difference; a third gives intervals." if has_two else ""
     sentence = f"Fewer flips than {base}{_at_error(comparison)}: {', '.join(fewer) or 'none'}"
     if more:
         sentence += f"; more: {', '.join(more)}"

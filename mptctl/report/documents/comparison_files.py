@@ -14,7 +14,7 @@ from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.media.latex import document_latex
 from mptctl.report.media.markdown import document_markdown
 from mptctl.report.media.provenance import origins_of_runs, provenance
-from mptctl.studies.comparison import COLUMNS, Comparison, Spread
+from mptctl.studies.comparison import COLUMNS, Comparison, Difference, Spread
 
 # Rates of the CSV: those of the table, and three more fields of a row.
 RATES = (*COLUMNS, "lost", "pfr", "nfi")
@@ -26,7 +26,7 @@ CSV_COLUMNS = (
     "flips", "flips_of", "errors", "errors_of", "cost", "parameters", "best", "within_noise_of_best",
     "bias_values",
     "flips_at_test_error", "errors_at_test_error", "against",
-    *(f"{rate}_difference{end}" for rate in COLUMNS for end in ("", "_low", "_high")),
+    *(f"{rate}_difference{end}" for rate in COLUMNS for end in ("", "_low", "_high", "_values")),
 )  # fmt: skip
 
 
@@ -94,9 +94,15 @@ def render_csv(comparison: Comparison) -> str:
         cells.append(_text_cell(comparison.against))
         for rate in COLUMNS:
             difference = (row.differences or {}).get(rate)
-            cells += [None] * 3 if difference is None else [difference.mean, difference.low, difference.high]
+            cells += [None] * 4 if difference is None else _difference_cells(difference)
         writer.writerow(cells)
     return out.getvalue()
+
+
+def _difference_cells(difference: Difference) -> list[object]:
+    """A difference, the ends of its interval, and the difference of each seed."""
+    of_seeds = ["nan" if value is None else value for value in difference.values]
+    return [difference.mean, difference.low, difference.high, _joined(of_seeds)]
 
 
 def _text_cell(text: str | None) -> str | None:

@@ -7,7 +7,6 @@ from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
 from rich.text import Text
 
-from mptctl.errors import some
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.files.explained import shown
 from mptctl.names import SortKey
@@ -20,7 +19,13 @@ from mptctl.report.documents.flip_tables import (
     rates_table,
     slices_table,
 )
-from mptctl.report.documents.wording import sentences_beside_line, sort_classes, verdict, verdict_line
+from mptctl.report.documents.wording import (
+    sentences_beside_line,
+    some_of_all,
+    sort_classes,
+    verdict,
+    verdict_line,
+)
 from mptctl.report.media.document import TONES, Document, Note, Table, notes
 from mptctl.report.media.numbers import of_count
 from mptctl.report.media.terminal import fitted_table, print_parts
@@ -42,6 +47,7 @@ def print_report(
     rows: int | None = None,
     *,
     full: bool = False,
+    can_type_flags: bool = True,
 ) -> None:
     """Print a comparison: one screen, or all tables if `full` or `rows` is given.
 
@@ -51,11 +57,12 @@ def print_report(
         sort: column by which the classes are sorted.
         rows: most rows of each list; 0: all; None: `FULL_ROWS`.
         full: print all tables.
+        can_type_flags: the reader typed a command, and may be told of another flag.
     """
     if full or rows is not None:
         print_parts(flips_document(report, sort, FULL_ROWS if rows is None else rows).parts, console)
     else:
-        _print_screen(report, console, sort)
+        _print_screen(report, console, sort, " --full shows all tables." if can_type_flags else "")
 
 
 def flips_document(report: FlipReport, sort: SortKey = "flips", rows: int = FULL_ROWS) -> Document:
@@ -90,12 +97,18 @@ def flips_document(report: FlipReport, sort: SortKey = "flips", rows: int = FULL
     )
 
 
-def _print_screen(report: FlipReport, console: Console, sort: SortKey) -> None:
-    """Print the main tables and sentences and, as far as a terminal is tall enough, the worst classes."""
+def _print_screen(report: FlipReport, console: Console, sort: SortKey, hint: str) -> None:
+    """Print the main tables and sentences and, as far as a terminal is tall enough, the worst classes.
+
+    Args:
+        report, console, sort: as for `print_report`.
+        hint: on further tables; follows a sentence.
+    """
     counts = counts_table(report)
     flip_sentences = _flip_sentences(report)
     sentences = [*sentences_beside_line(report), *flip_sentences[:1]]
-    sentences[-1] += " --full shows all tables."
+    if hint:
+        sentences = [*sentences[:-1], f"{sentences[-1]}{hint}"] if sentences else [hint.strip()]
     parts: list[Note | Table] = [rates_table(report), *notes([*sentences, *flip_sentences[1:]])]
     slices = slices_table(report, report.slices[:SLICE_ROWS], len(report.slices))
     if slices is not None:
@@ -154,7 +167,7 @@ def _flip_sentences(report: FlipReport) -> list[str]:
     if not flips:
         return []
     classes = [row for row in report.per_class if row.negative_flips]
-    worst = some((f"{shown(row.label)}: {of_count(row.nfr)}" for row in classes), CLASSES, "; ")
+    worst = some_of_all([f"{shown(row.label)}: {of_count(row.nfr)}" for row in classes], CLASSES)
     return [
         f"Of {flips:,} {'flip' if flips == 1 else 'flips'}, {destinations.to_old_class.count:,} went to old "
         f"classes and {destinations.to_new_class.count:,} to new ones.",

@@ -13,12 +13,13 @@ from mptctl.report.documents.flip_tables import (
     rates_table,
     slices_table,
 )
-from mptctl.report.documents.wording import verdict
+from mptctl.report.documents.wording import first_or_all, verdict
 from mptctl.report.media.document import Table
 from mptctl.report.media.markdown import escape, table_lines
 
 # Rows of the tables of classes and of slices.
-CLASSES, SLICES = 5, 20
+# In a folded table more rows take no more room.
+CLASSES, SLICES = 20, 20
 # Bytes of the text at most, some less than the 65,536 characters that GitHub takes for a comment.
 MOST_BYTES = 60_000
 MARKS = {"passed": "✅", "failed": "❌", "undecided": "⚠️", "ungated": "ℹ️"}
@@ -39,8 +40,8 @@ def render_markdown(report: FlipReport) -> str:
     worst = [row for row in report.per_class if row.negative_flips]
     tables = (
         causes_table(report),
-        slices_table(report, report.slices[:SLICES], len(report.slices)),
-        classes_table(worst[:CLASSES], len(worst)) if worst else None,
+        slices_table(report, list(first_or_all(report.slices, SLICES)), len(report.slices)),
+        classes_table(first_or_all(worst, CLASSES), len(worst)) if worst else None,
     )
     folded = [table for table in tables if table is not None]
     text, kept = _markdown(report, sentences, folded), len(sentences)

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack
 from pydantic import ValidationError
 
 from mptctl.errors import ComparisonWarning, UsageError, options_as_arguments
-from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.flip_report import FlipReport, NarrowReading
 from mptctl.evaluation.gate.check import check_gate, judge_predicted_labels, stricter_gate
 from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
 from mptctl.evaluation.limits import LIMITS, LimitArguments, Limits, LimitValues
-from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.verdict import Gate
 from mptctl.files.explained import explain, shown_value
 from mptctl.files.output_kinds import HTML, MARKDOWN
@@ -127,24 +126,30 @@ class Report:
         if self._samples is not None and (file is not None or self._must_keep):
             with options_as_arguments():
                 rules = GateFile() if file is None else read_gate_file(Path(file))
+                if file is not None:
+                    rules.refuse_loosening({"allow_identical": (allow_identical, "allow: [identical]")})
                 report = self._samples.compare_under(rules.keeping(self._must_keep), all_limits)
                 return self._warn_and_take_gate(report)
         if file is not None:
             raise UsageError(f"gate: {file}: this report has no samples; compare them with mptctl.evaluate")
         result = self.result
 
-        def gate_on(counts: Counts) -> Gate:
+        def gate_on(reading: FlipReport | NarrowReading) -> Gate:
             with options_as_arguments():
                 return check_gate(
-                    counts, all_limits, identical=result.identical, unfinished=result.unfinished
+                    reading.counts,
+                    all_limits,
+                    identical=result.identical,
+                    unfinished=result.unfinished,
+                    old_faults=reading.old_faults,
                 )
 
-        gate, narrow = gate_on(result.counts), result.narrow
+        gate, narrow = gate_on(result), result.narrow
         if narrow is None:
             return gate
         # OLD's classes are not known: the gate must pass also on those that OLD predicts.
         remedy = "give old_classes, a list or 'all'"
-        other = judge_predicted_labels(lambda: gate_on(narrow.counts), result.old.name, remedy)
+        other = judge_predicted_labels(lambda: gate_on(narrow), result.old.name, remedy)
         return stricter_gate(gate, other, remedy)
 
     def _warn_and_take_gate(self, report: FlipReport) -> Gate:
@@ -257,7 +262,7 @@ class Report:
         from mptctl.report.documents.flips import print_report
 
         text = io.StringIO()
-        print_report(self._with_names, Console(file=text, width=WIDTH))
+        print_report(self._with_names, Console(file=text, width=WIDTH), can_type_flags=False)
         return text.getvalue().rstrip("\n")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
@@ -266,7 +271,7 @@ class Report:
         from mptctl.report.documents.flips import print_report
 
         with console.capture() as capture:
-            print_report(self._with_names, console)
+            print_report(self._with_names, console, can_type_flags=False)
         yield Text.from_ansi(capture.get())
 
     def _repr_html_(self) -> str:

@@ -65,13 +65,20 @@ def _updates_table(reports: Mapping[str, FlipReport]) -> Table:
     return Table([Column(title) for title in (*titles, *(["gate"] if has_gate else []))], rows)
 
 
+def _named(name: str, reports: Mapping[str, FlipReport]) -> str:
+    """The name of an update, and whether it passes with waivers alone."""
+    gate = reports[name].gate
+    return f"{name} (with waivers)" if gate.passed and gate.with_waivers else name
+
+
 def _last_line(reports: Mapping[str, FlipReport]) -> tuple[str, str]:
     """The verdict on all updates in words, and the worst state; without limits, which updates flip least."""
     states = {name: verdict(report).state for name, report in reports.items()}
     present = [state for state in STATES if state in states.values()]
     if present:
         groups = [
-            f"{state.upper()}: {some([name for name in reports if states[name] == state], NAMED)}"
+            f"{state.upper()}: "
+            + some([_named(name, reports) for name in reports if states[name] == state], NAMED)
             for state in present
         ]
         return "; ".join(groups), present[0]

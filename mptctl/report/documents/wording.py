@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from mptctl.errors import some
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, SweepCurve
@@ -17,6 +19,7 @@ from mptctl.names import SortKey
 from mptctl.report.media.document import State
 from mptctl.report.media.numbers import format_interval, of_count, p_value, percent, points
 
+T = TypeVar("T")
 # Limits of each verdict that the verdict line names; the sentences and the JSON have the others.
 NAMED = 3
 KINDS = {kind.name: kind for kind in LIMITS}
@@ -79,7 +82,7 @@ def verdict(report: FlipReport) -> Verdict:
     else:
         limits = _limit_groups(report, in_title=True)
         title_limits = limits if state == "passed" else limits[:1]
-        title = f"{state.capitalize()}: {'; '.join(title_limits)}"
+        title = f"{_state_words(report).capitalize()}: {'; '.join(title_limits)}"
     return Verdict(state, title, sentences)
 
 
@@ -91,6 +94,12 @@ def _state(report: FlipReport) -> State:
     if gate.passed:
         return "passed"
     return "undecided" if gate.answer == "undecided" else "failed"
+
+
+def _state_words(report: FlipReport, write: Callable[[str], str] = str) -> str:
+    """The state of the gate, as `write` writes it, and whether it passed with waivers alone."""
+    with_waivers = report.gate.passed and report.gate.with_waivers
+    return write(_state(report)) + (" with waivers" if with_waivers else "")
 
 
 def sentences_beside_line(report: FlipReport) -> tuple[str, ...]:
@@ -235,6 +244,16 @@ def waiver_sentences(waivers: list[WaiverRow]) -> list[str]:
     return sentences
 
 
+def first_or_all(items: Sequence[T], most: int) -> Sequence[T]:
+    """Return the first items; all, if only one is more than `most`: to leave out one saves no room."""
+    return items if len(items) <= most + 1 else items[:most]
+
+
+def some_of_all(texts: Sequence[str], most: int) -> str:
+    """List texts with semicolons, beyond `most` how many more there are, but never that there is one more."""
+    return some(texts, len(first_or_all(texts, most)), "; ")
+
+
 def sort_classes(rows: list[ClassRow], key: SortKey) -> list[ClassRow]:
     """Classes sorted by name, or worst first by NFR or by the rise of error; for ``flips`` as they are.
 
@@ -261,7 +280,7 @@ def verdict_line(report: FlipReport) -> str:
         nfr_words = f"NFR {percent(nfr.value)}  ({counted})"
         return f"OLD and NEW are the same model: {nfr_words}" if report.identical else nfr_words
     limits = [_limit_in_full(report, gate.checks[0])] if len(gate.checks) == 1 else _limit_groups(report)
-    return f"{_state(report).upper()}  {'; '.join(limits)}"
+    return f"{_state_words(report, str.upper)}  {'; '.join(limits)}"
 
 
 def _limit_groups(report: FlipReport, *, in_title: bool = False) -> list[str]:
@@ -281,7 +300,7 @@ def _limit_groups(report: FlipReport, *, in_title: bool = False) -> list[str]:
         "failed": [("", failed), ("undecided: ", undecided), ("kept: ", kept)],
     }[_state(report)]
     return [
-        prefix + some((_limit_in_brief(report, check, in_title=in_title) for check in checks), NAMED, "; ")
+        prefix + some_of_all([_limit_in_brief(report, check, in_title=in_title) for check in checks], NAMED)
         for prefix, checks in groups
         if checks
     ]
@@ -304,6 +323,8 @@ def _limit_in_full(report: FlipReport, check: GateCheck) -> str:
         report_interval = None if check.waived else rate.ci95
         interval = check.interval or report_interval
         counted = _count_and_interval(rate, check.value, interval, level, waived=check.waived)
+        if check.with_waivers and report.gate.confidence is not None:
+            counted += "; no level"
         return f"{title} {percent(check.value)}{_limit_words(check)}  ({counted})"
     if check.value is None:
         return _limit_in_brief(report, check)
@@ -322,7 +343,7 @@ def _count_and_interval(
     Args:
         rate: has the count.
         value: of the rate without waived flips; None: there is nothing to count.
-        interval: of that value.
+        interval: of that value; where flips are waived, of the value with all flips.
         level: of the interval, as text.
         waived: number of waived flips.
     """
@@ -332,7 +353,8 @@ def _count_and_interval(
     if interval is None:
         return counted
     low, high = interval
-    return f"{counted}, {level} interval {100 * low:.2f} to {100 * high:.2f}"
+    of_all = " of all flips" if waived else ""
+    return f"{counted}, {level} interval{of_all} {100 * low:.2f} to {100 * high:.2f}"
 
 
 def _limit_words(check: GateCheck, in_title: bool = False) -> str:

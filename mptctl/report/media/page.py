@@ -14,7 +14,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from mptctl import __version__
-from mptctl.errors import encodable
+from mptctl.errors import encodable, inert
 from mptctl.report.media.document import Document, Drawing, Note, Table
 from mptctl.report.media.numbers import percent
 from mptctl.report.media.provenance import Provenance
@@ -37,6 +37,7 @@ def render_page(template: str, *, provenance: Provenance | None = None, **parts:
             [PackageLoader("mptctl.report.media", name) for name in ("templates", "scripts")]
         ),
         autoescape=True,
+        finalize=_inert_value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -49,7 +50,7 @@ def render_page(template: str, *, provenance: Provenance | None = None, **parts:
 
 def anchor(sample: str) -> str:
     """The id of a flip's element on a page, such as ``flip-7``; `anchorOf` in flips.js makes the same id."""
-    return "flip-" + quote(sample, safe="/!*()", errors="replace")
+    return "flip-" + quote(inert(sample), safe="/!*()", errors="replace")
 
 
 def render_document(document: Document, provenance: Provenance | None = None) -> str:
@@ -79,10 +80,21 @@ def unbroken(text: str) -> str:
 
 def script_json(value: Any) -> Markup:
     """Plain data as JSON without spaces, for a script: it cannot end the script or begin a tag."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(_inert_value(value), separators=(",", ":"), ensure_ascii=False)
     for letter in "<>&'\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return Markup(text)  # noqa: S704  # what means something to HTML is escaped
+
+
+def _inert_value(value: Any) -> Any:
+    """A value of a template whose texts, also in lists and mappings, cannot deceive a reader; see `inert`."""
+    if isinstance(value, str):
+        return value if isinstance(value, Markup) else inert(value)
+    if isinstance(value, list | tuple):
+        return [_inert_value(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _inert_value(each) for key, each in value.items()}
+    return value
 
 
 def drawn_inline(drawing: Drawing) -> Markup:

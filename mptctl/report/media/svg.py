@@ -13,6 +13,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
+from mptctl.errors import inert
 from mptctl.files import OpenOutput, writing
 from mptctl.files.output_kinds import WRITTEN_BY
 
@@ -66,7 +67,8 @@ def inline_svg(name: str, figure: Figure, seen: str) -> str:
     body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
     for colour, variable in THEMED.items():
         body = body.replace(colour, f"var(--{variable})")
-    return f'<svg {view_box.group(0) if view_box else ""} role="img" aria-label="{html.escape(seen)}">{body}'
+    label = html.escape(seen)
+    return inert(f'<svg {view_box.group(0) if view_box else ""} role="img" aria-label="{label}">{body}')
 
 
 def shorten(label: str, letters: int) -> str:
@@ -96,7 +98,11 @@ def save_figure(figure: Figure, path: Path, open_output: OpenOutput = writing) -
     """
     suffix = path.suffix.lower().removeprefix(".")
     with style(), matplotlib.rc_context({"svg.hashsalt": "mptctl"}), open_output(path) as stream:
-        figure.savefig(stream, format=suffix, dpi=200, facecolor="white", metadata=figure_metadata(suffix))
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format=suffix, dpi=200, facecolor="white", metadata=figure_metadata(suffix))
+        # The names in an SVG are text, in which nothing may deceive a reader.
+        is_text = suffix == "svg"
+        stream.write(inert(drawn.getvalue().decode()).encode() if is_text else drawn.getvalue())
 
 
 def figure_metadata(suffix: str) -> dict[str, str | None]:

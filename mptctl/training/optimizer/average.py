@@ -36,7 +36,7 @@ class WeightAverage:
         self.follow(model)
 
     def count_step(self) -> None:
-        """Count the step that `follow` computes: apart from it, since a graph counts nothing when replayed."""
+        """Count the step that `follow` computes: apart from it, since a replayed graph counts nothing."""
         self._steps += 1
 
     @torch.no_grad()

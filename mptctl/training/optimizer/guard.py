@@ -49,8 +49,8 @@ class NonFiniteGuard:
         self.skip = torch.zeros((), device=device)  # the type that fused optimizers expect of found_inf
         self.can_look = device.type == "cpu"
         self._copies = self._copy_buffers()
-        # Of the last step before which all were finite: its number, counted from 0, the terms of its loss, and
-        # the norms of its gradients.
+        # Of the last step before which all were finite: its number, counted from 0, the terms of its loss,
+        # and the norms of its gradients.
         self._step = torch.full((), -1, dtype=torch.int64, device=device)
         self._terms: dict[str, Tensor] = {}
         self._values = self._norms = torch.empty(0, device=device)  # `_terms` are parts of the former

@@ -56,7 +56,7 @@ def keep_rates_on(device: torch.device, optimizer: torch.optim.Optimizer) -> Non
 
 @contextlib.contextmanager
 def capturable(optimizer: torch.optim.Optimizer) -> Iterator[None]:
-    """Let Adam's step be captured in the block; fused, it computes the same, but warns of the flag outside."""
+    """Let Adam's step be captured in the block; fused, it computes the same, but warns outside."""
     groups = [group for group in optimizer.param_groups if "capturable" in group]
     for group in groups:
         group["capturable"] = True

@@ -16,13 +16,13 @@ from tests.common import CommandLine
 from tests.evaluation.files import write
 
 pytestmark = pytest.mark.filterwarnings("ignore::mptctl.errors.ComparisonWarning")
-# 1,000 samples of which OLD gets the 100 of class a right, and never predicts b.
-LABELS = np.array(["a"] * 100 + ["b"] * 900)
-OLD = np.array(["a"] * 1000)
+# 1,000 samples of which OLD gets the 100 of the classes a and c right, and never predicts b.
+LABELS = np.array(["a"] * 50 + ["c"] * 50 + ["b"] * 900)
+OLD = np.where(LABELS == "b", "a", LABELS)
 
 
 def with_flips(flips: int) -> np.ndarray:
-    return np.where(np.arange(1000) < flips, "b", "a")
+    return np.where(np.arange(1000) < flips, "b", OLD)
 
 
 def saved(folder: Path, flips: int) -> tuple[Path, Path]:

@@ -91,14 +91,14 @@ def test_each_rule(judged: Any, rule: str, answer: str) -> None:
 
 def test_limits_are_listed_with_slice_interval_and_waived(judged: Any) -> None:
     gate = judged(
-        "confidence: 0.95\nlimits: {max_nfr: 23.1}\nslices: [{by: {country: it}, max_nfr: 50}]\n"
+        "confidence: 0.95\nlimits: {max_nfr: 23.7}\nslices: [{by: {country: it}, max_nfr: 50}]\n"
         "must_keep: {ids: [test/00000]}\n" + waiver("id: test/00039")
     )
     rows = {row.name: row for row in gate.limits}
     assert list(rows) == ["max-nfr", "max-nfr of country=it", "must-keep"]
     assert [row.waived for row in rows.values()] == [1, 1, 0]
     assert rows["max-nfr"].value == pytest.approx(3 / 40)
-    assert rows["max-nfr"].interval == pytest.approx(exact_interval(3, 40))
+    assert rows["max-nfr"].interval == pytest.approx(exact_interval(4, 40))
     assert rows["max-nfr of country=it"].value == pytest.approx(3 / 20)
     assert rows["must-keep"].value == 0
 
@@ -190,10 +190,10 @@ class TestWaivers:
         if limit == "max_rel_nfr":
             assert check.value == pytest.approx(1 / 4)
             table = Counts(both_right=36, negative_flips=4, positive_flips=0, both_wrong=0)
-            assert check.interval == relative_nfr_interval(table, 0.95, 1)
+            assert check.interval == relative_nfr_interval(table, 0.95, 4)  # waived flips count in intervals
         else:
             assert check.value == pytest.approx(1 / 40)
-            assert check.interval == exact_interval(1, 40)
+            assert check.interval == exact_interval(4, 40)
 
     def test_one_that_is_expired_fails_if_a_flip_still_needs_it(self, judged: Any) -> None:
         gate = judged("limits: {max_nfr: 50}\n" + waiver("id: test/00039", "2026-06-14"))

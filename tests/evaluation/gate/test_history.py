@@ -11,6 +11,7 @@ import pytest
 
 from mptctl.errors import DataError, StorageError
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
+from mptctl.evaluation.gate.gate_file import read_gate_file
 from mptctl.evaluation.gate.history import Release, append_release, make_release, read_history
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
@@ -130,3 +131,21 @@ def test_processes_that_add_at_once_lose_nothing(twenty: Pair, tmp_path: Path) -
         process.join(300)
     assert [process.exitcode for process in running] == [0] * 4
     assert sorted(int(each.fingerprint, 16) for each in read_history(path)) == list(range(20))
+
+
+def test_a_waiver_that_expires_makes_no_other_release(twenty: Pair, tmp_path: Path) -> None:
+    """The waiver covers a flip, without which the limit of 20 % is kept; a day later it fails."""
+    path = tmp_path / "releases.jsonl"
+    flip = compare(*twenty).worst_flips[0].id
+    text = f"limits: {{max_nfr: 20}}\nwaivers: [{{id: '{flip}', reason: r, owner: o, expires: 2026-01-31}}]\n"
+    (tmp_path / "gate.yaml").write_text(text)
+    gate_file = read_gate_file(tmp_path / "gate.yaml")
+    days = (DAY, date(2026, 2, 1))
+    made = [
+        make_release(compare(*twenty, ComparisonRequest(gate_file=gate_file, today=day)), day) for day in days
+    ]
+    assert [each.verdict for each in made] == ["passed", "failed"]
+    assert [append_release(path, each) for each in made] == [None, 1]
+    (tmp_path / "gate.yaml").write_text(text.replace("2026-01-31", "2026-03-31"))
+    renewed = ComparisonRequest(gate_file=read_gate_file(tmp_path / "gate.yaml"), today=days[1])
+    assert append_release(path, make_release(compare(*twenty, renewed), days[1])) is None

@@ -1,0 +1,61 @@
+"""Predictions of two models that bring their own ids and labels, in files or in frames."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from mptctl.errors import UsageError
+from mptctl.evaluation.reading.columns import COLUMNS, class_names
+from mptctl.evaluation.reading.frames import arrow_column, column_names, is_frame
+from mptctl.evaluation.reading.predictions import Predictions, build_predictions, read_predictions
+from mptctl.evaluation.reading.row_reading import read_rows
+from mptctl.files.scratch import scratch_folder
+
+
+def read_model(value: Any, argument: str, names: dict[str, str]) -> Predictions:
+    """Read the predictions of one model from a file, or from a frame of pandas, polars or Arrow, into memory.
+
+    Args:
+        value: a path as `mptctl evaluate` takes it, or a frame with the columns of a predictions file.
+        argument: the Python argument that gave it; the name of a frame's model, and for messages.
+        names: the columns of a frame that have other names than in a file, by name in a file.
+
+    Raises:
+        UsageError: it is neither, a column is not there, or a file has another ending.
+        DataError, NonFiniteError, StorageError: as `read_predictions`.
+    """
+    if isinstance(value, str | Path):
+        return read_predictions(Path(value).expanduser()).in_memory()
+    if not is_frame(value):
+        raise UsageError(
+            f"{argument}: neither a predictions file nor a frame with ids, labels and predictions; for "
+            "arrays give evaluate(labels, old=..., new=...)"
+        )
+    there = column_names(value)
+    wanted = {key: names.get(key, key) for key in COLUMNS}
+    optional = {"pred", "logits", "classes"}
+    columns = {
+        key: arrow_column(value, name, argument)
+        for key, name in wanted.items()
+        if key not in optional or name in there
+    }
+    if not columns.keys() & {"pred", "logits"}:
+        arrow_column(value, wanted["pred"], argument)  # raises the error that there is no such column
+    # By way of a file, so that a frame has the rules of files.
+    with scratch_folder() as scratch:
+        path = scratch / f"{argument}.parquet"
+        parquet.write_table(pa.table(columns), path)
+        rows = read_rows([path])
+    classes = rows.get("classes")
+    return build_predictions(
+        argument,
+        rows["id"],
+        rows["label"],
+        rows.get("pred"),
+        rows.get("logits"),
+        None if classes is None else class_names(classes, argument),
+    )
