@@ -354,9 +354,7 @@ def _noise_words(comparison: Comparison) -> str:
 
 def _at_error(comparison: Comparison) -> str:
     """The error that all rows are shifted to, as part of a sentence; empty where they are not shifted."""
-    if comparison.equal_error is None:
-        return ""
-    return f" at the validation error of {comparison.equal_error}"
+    return f" at the validation error of {comparison.equal_error}" if comparison.equal_error else ""
 
 
 def _quoted_name(row: ComparisonRow) -> str:
