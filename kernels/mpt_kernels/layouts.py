@@ -23,7 +23,8 @@ class WideLayout(NamedTuple):
 
     Attributes:
         warps: of a program.
-        each: classes that one lane holds of a tile where rows are not aligned; aligned rows have 16 bytes a lane.
+        each: classes that one lane holds of a tile where rows are not aligned; aligned rows have 16 bytes
+            a lane.
         caching: whether the first pass asks the cache to keep what it loads, the second to drop it, and
             stores to pass it by.
         power: whether an exponential at temperature 1 is computed as that at tau to the power of tau, where

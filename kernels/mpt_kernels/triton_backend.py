@@ -31,7 +31,8 @@ from mpt_kernels.types import LossSettings, MptLossOutput
 
 # Most classes of a row that is held in registers: 8 logits of each model a thread, up to 16 warps.
 NARROW = 4096
-# Programs that the second kernel adds up at once, at least and at most; one warp for each 256 of them, at least 4.
+# Programs that the second kernel adds up at once, at least and at most; a warp for each 256 of them, 4 or
+# more.
 SUMMED = (128, 4096)
 # Compute capability from which on a launch can be made ready while the one before it runs.
 READY_FROM = 90
@@ -364,7 +365,8 @@ def kernel_settings(s: LossSettings, classes: int) -> tuple[float, ...]:
     ref_value, ref_slope = _factors(s.lam_ref, classes, s)
     per_tau = 1.0 / s.tau if s.distance == "kl" else 1.0
     return (
-        s.alpha, s.beta, s.ce_focal_weight, per_tau, old_value, old_slope, ref_value, ref_slope, s.ignore_index,
+        s.alpha, s.beta, s.ce_focal_weight, per_tau, old_value, old_slope, ref_value, ref_slope,
+        s.ignore_index,
     )  # fmt: skip
 
 

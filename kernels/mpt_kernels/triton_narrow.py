@@ -124,8 +124,8 @@ def narrow_rows(
             m_ref = tl.maximum(m_ref, _max(ref[i], LANES, VECTOR))
             until_ref = tl.where(before, m_ref, until_ref)
 
-    # 4. The maxima of all lanes, and a = m c with c = log2(e) / tau; at temperature 1 with the bias, one scale
-    #    of both parts, which is less for new classes, since their exponents are greater by the bias.
+    # 4. The maxima of all lanes, and a = m c with c = log2(e) / tau; at temperature 1 with the bias, one
+    #    scale of both parts, which is less for new classes, since their exponents are greater by the bias.
     z_before = tl.maximum(z_before, tl.maximum(until_zo, until_zn))
     old_before, ref_before = tl.maximum(old_before, until_old), tl.maximum(ref_before, until_ref)
     m_zo, m_zn, m_old, m_ref, z_before, old_before, ref_before, _ = max8(

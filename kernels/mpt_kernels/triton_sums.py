@@ -1,4 +1,4 @@
-"""Device code that adds up the results of rows: each program its own, and a second launch those of all programs."""
+"""Device code that adds up results of rows: each program its own, a second launch those of all programs."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,no-any-return"
 
@@ -37,8 +37,8 @@ def add_programs(
     """Add up the sums of all programs of the launch before, BLOCK at once, in a fixed order.
 
     To be launched as one program; if READY, it may begin before that launch ends, and waits for its end.
-    Stores (4,) loss, ce, fd_old and fd_ref, divided by the normaliser, and (3,) counts. The order makes results
-    repeat bit by bit.
+    Stores (4,) loss, ce, fd_old and fd_ref, divided by the normaliser, and (3,) counts. The order makes
+    results repeat bit by bit.
     """
     if READY:
         gdc_wait()

@@ -48,8 +48,8 @@ def wide_rows(
     LANES: tl.constexpr, EACH: tl.constexpr, ALIGNED: tl.constexpr,
     # Hints for the cache: of the first pass's loads, of the second's, and of stores.
     KEEP: tl.constexpr, DROP: tl.constexpr, PAST: tl.constexpr,
-    # tau if that is a small integer, else 0: an exponential at temperature 1 is that at tau to this power. Whether
-    # the next launch may be made ready now.
+    # tau if that is a small integer, else 0: an exponential at temperature 1 is that at tau to this power.
+    # Whether the next launch may be made ready now.
     POWER: tl.constexpr, READY: tl.constexpr,
 ):  # fmt: skip
     """Compute terms, counts and gradient of one row in each program, in tiles of LANES x EACH classes.
@@ -138,8 +138,8 @@ def wide_rows(
         ref_y = tl.load(ref_ptr + element(y, REF[1])).to(tl.float32)
         before = max_before_label(ref_ptr, lane, each, y, STEP, REF, C, ALIGNED)
         ref_before = tl.maximum(ref_before, before)
-    # 4. The maxima over all lanes, and a = m c; at temperature 1 with the bias, one scale of both parts, which
-    #    is less for new classes. Each lane's sums are rescaled from its own maximum to that of all.
+    # 4. The maxima over all lanes, and a = m c; at temperature 1 with the bias, one scale of both parts,
+    #    which is less for new classes. Each lane's sums are rescaled from its own maximum to that of all.
     top_zo, top_zn, top_old, top_ref, z_before, old_before, ref_before, _ = max8(
         m_zo, m_zn, m_old, tl.maximum(m_ro, m_rn), z_before, old_before, ref_before, o, 0
     )

@@ -252,7 +252,7 @@ class TestWhatCannotFlip:
             ("0, 1", "pass", "every sample that must be kept is kept"),
             ("0, 5", "pass", "that OLD gets right is kept (1 of 2)"),
             ("3, 5", "fail", "1 of the samples that must be kept flipped (3)"),
-            ("5, 6, 7", "fail", "OLD is wrong on all 3 samples that must be kept"),
+            ("5, 6, 7", "fail", "OLD is wrong on all 3 samples of must_keep.ids"),
         ],
     )
     def test_samples_that_old_gets_wrong(self, verdict: Any, ids: str, answer: str, message: str) -> None:
