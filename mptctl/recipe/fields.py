@@ -167,6 +167,8 @@ class MethodRecipe(Group):
 class RuntimeRecipe(Group):
     """Seed, device, precision and caches; only seed and batch statistics change more than rounding."""
 
+    LATER = frozenset({"graph"})
+
     seed: int = Field(0, ge=0, le=2**31 - 1, description="seed of initial weights, order and augmentation")
     device: str = Field("auto", description="auto, cpu, cuda or cuda:N", json_schema_extra=ROUNDING)
     precision: Literal["fp32", "bf16"] = Field(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import beta, binom, multinomial, norm
+from scipy.stats import beta, binom, multinomial
 
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import (
@@ -122,39 +122,6 @@ def test_er_increase_interval_rises_with_negative_and_falls_with_positive_flips(
     for b, c in pairs:
         for higher in ((b + 1, c), (b, c - 1), (b + 1, c - 1)):
             assert higher not in ends or (ends[higher] >= ends[b, c]).all()
-
-
-@pytest.mark.parametrize(
-    ("cells", "numerator"),
-    [
-        ((5, 20, 15, 10), 50 - 300),  # the models' right answers exclude each other: nothing is taken off
-        ((30, 10, 12, 5), 150 - 120 - 57 / 2),  # 1.5: just more than half the samples
-        ((20, 10, 12, 7), 0.0),  # 140 - 120 is less than half the samples
-        ((40, 5, 3, 0), -15),
-    ],
-)
-def test_er_increase_interval_is_newcombes_tenth_method(
-    cells: tuple[int, int, int, int], numerator: float
-) -> None:
-    a, b, c, d = cells
-    n = sum(cells)
-    z = norm.ppf(0.975)
-
-    def wilson(count: int) -> tuple[float, float]:
-        """The roots of (p - count / n)^2 = z^2 p (1 - p) / n, the definition of the interval."""
-        share = count / n
-        low, high = sorted(np.roots([1 + z * z / n, -(2 * share + z * z / n), share * share]).real)
-        return low, high
-
-    (l1, u1), (l2, u2) = wilson(a + b), wilson(a + c)
-    p1, p2 = (a + b) / n, (a + c) / n
-    phi = numerator / math.sqrt((a + b) * (c + d) * (a + c) * (b + d))
-    below_it, above_it = (
-        math.sqrt(one**2 + other**2 - 2 * phi * one * other)
-        for one, other in ((p1 - l1, u2 - p2), (u1 - p1, p2 - l2))
-    )
-    expected = (p1 - p2 - below_it, p1 - p2 + above_it)
-    assert er_increase_interval(counts(*cells)) == pytest.approx(expected, abs=1e-12)
 
 
 @given(st.tuples(*[st.integers(0, 40)] * 4).filter(any))

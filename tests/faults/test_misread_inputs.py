@@ -250,6 +250,7 @@ def test_row_75_an_old_model_that_does_not_say_what_it_knows(tmp_path: Path, mpt
     assert report["narrow"] == {
         "never_answered": ["n"],
         "counts": {"both_right": 94, "negative_flips": 6, "positive_flips": 0, "both_wrong": 0},
+        "old_faults": [],
     }
     assert any("NFR is 6.00 % (6 / 100), and the verdict differs" in text for text in report["warnings"])
     # Where a person says which it is, that is what holds.

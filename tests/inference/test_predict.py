@@ -90,9 +90,8 @@ def test_old_and_new_run_compare_by_class_name(split: Split) -> None:
     assert report.n_old == len(split.indices("test", split.classes.num_old))
     assert (report.old.classes, report.new.classes) == (split.classes.num_old, len(split.classes.names))
     # Neither was trained: both guess, and always the same class.
-    remark, doubt = report.warnings
-    assert "predict all 901 samples alike" in remark
-    assert "hardly ever right" in doubt
+    for text in ("predict all 901 samples alike", "hardly ever right"):
+        assert any(text in warning for warning in report.warnings), report.warnings
     assert not report.identical
 
 

@@ -197,7 +197,7 @@ def test_limits_that_mean_nothing(limits: dict[str, Any], message: str) -> None:
     [
         ({"new": NEW[:4]}, DataError, "new: 4 rows for 5 labels; give one for each sample"),
         ({"labels": LABELS[:4]}, DataError, "old: 5 rows for 4 labels"),
-        ({"new": None}, DataError, "new: nothing, which is no array"),
+        ({"new": None}, UsageError, "evaluate: give labels with old= and new=, or two files or frames"),
         ({"labels": np.array([0.5, 1, 1, 1, 2])}, DataError, "labels: 1 of 5 values"),
         (
             {"new": np.full((5, 3), np.nan), "classes": ["cat", "dog", "emu"]},
@@ -264,6 +264,7 @@ def test_a_warning_speaks_python() -> None:
     assert report.warnings == [
         "old does not say which classes it knows: all 3 labels count as old; "
         "add `classes` to the file, or give old_classes",
+        "the old model is never right on 1 class (emu), so that nothing can be lost there",
         "old never predicts 1 of the labels (emu); if it does not know them, NFR is 25.00 % (1 / 4)",
     ]
 
