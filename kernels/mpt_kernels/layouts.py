@@ -4,7 +4,7 @@ from typing import NamedTuple, TypeVar
 
 
 class NarrowLayout(NamedTuple):
-    """How a program computes rows that lie whole in registers.
+    """The layout of a program whose rows lie whole in registers.
 
     Attributes:
         held: classes of a row that one lane of a warp holds at most.
@@ -19,7 +19,7 @@ class NarrowLayout(NamedTuple):
 
 
 class WideLayout(NamedTuple):
-    """How a program computes one row in tiles, in two passes.
+    """The layout of a program that computes one row in tiles, in two passes.
 
     Attributes:
         warps: of a program.
@@ -38,7 +38,7 @@ class WideLayout(NamedTuple):
 
 
 class Size(NamedTuple):
-    """What a layout is chosen by.
+    """A size, by which a layout is chosen.
 
     Attributes:
         capability: compute capability of the GPU, 90 for 9.0.

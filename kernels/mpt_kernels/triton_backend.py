@@ -3,7 +3,7 @@
 A row kernel computes the gradient, and the loss of each row. A row must move 2 C s + C s_ref + C_old s_old +
 24 bytes, for element sizes s of the student's logits and s_ref, s_old of the teachers'; 24 bytes are the
 label and the row's results. Rows of up to NARROW classes are held in registers, so every logit is read once.
-Wider rows are read twice, the second time mostly from cache.
+Wider rows are read twice; of a large batch more is under way than the cache holds.
 
 Rows are added up in a fixed order, so results are bitwise reproducible: each program of the row kernel adds
 up its own, and a second kernel those of all programs. From sm_90 on the second launch is made ready while the

@@ -121,7 +121,7 @@ def inputs(shape: Shape, device: torch.device, seed: int, spread: float = 3.0) -
 
     def logits(width: int) -> Tensor:
         room = torch.empty(
-            shape.n, -(-width // shape.pad) * shape.pad, dtype=DTYPES[shape.dtype], device=device
+            shape.n, triton.cdiv(width, shape.pad) * shape.pad, dtype=DTYPES[shape.dtype], device=device
         )
         room.normal_(0.0, spread, generator=generator)
         return room[:, :width]
@@ -252,7 +252,7 @@ def compile_one(task: tuple[Shape, Layout, bool]) -> str:
     if not torch.cuda.is_available():
         driver.set_active(_Sm90())
     models = tuple(
-        torch.empty(shape.n, -(-w // shape.pad) * shape.pad, dtype=DTYPES[shape.dtype])[:, :w]
+        torch.empty(shape.n, triton.cdiv(w, shape.pad) * shape.pad, dtype=DTYPES[shape.dtype])[:, :w]
         for w in (shape.c, shape.c // 2, shape.c)
     )
     try:
