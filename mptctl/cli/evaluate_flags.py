@@ -233,7 +233,7 @@ class OutputFlags:
         "flips"
     )
     full: Annotated[
-        bool, typer.Option("--full", help="Show all tables: classes, predictions, causes, calibration.")
+        bool, typer.Option("--full", help="Show all tables: classes, predictions, calibration.")
     ] = False
     rows: Annotated[
         int | None,

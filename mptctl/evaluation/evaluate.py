@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
 from mptctl.errors import DataError, UsageError, option
-from mptctl.evaluation.causes import FlipCauses, find_causes, find_shift
 from mptctl.evaluation.flip_report import ErrorDifference, FlippedSample, FlipReport
 from mptctl.evaluation.flips import (
     destinations,
@@ -62,8 +61,6 @@ class ComparisonRequest:
         gate_file: further limits, samples that must be kept, and waivers.
         today: the day by which waivers expire; default: today in UTC.
         worst: how many flipped samples to list.
-        validation: reads the new model's validation part, or returns None if there is none; without this
-            function no causes of flips are looked for.
         identical: old and new are known to be one model. Predictions with equal answers, classes and logits
             (`same_content`) count as one model's anyway.
         unfinished: a sentence on each of old and new whose run did not come to its end.
@@ -79,7 +76,6 @@ class ComparisonRequest:
     gate_file: GateFile | None = None
     today: date = field(default_factory=today_in_utc)
     worst: int = 24
-    validation: Callable[[], Predictions | None] | None = None
     identical: bool = False
     unfinished: Sequence[str] = ()
     warnings: Sequence[str] = ()
@@ -168,7 +164,6 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
         verdict.gate,
         lambda narrower: _judge(_slice_source(narrower, request, ()), request).gate,
     )
-    causes = _find_causes(answers, request)
     pairs, more_pairs = flips_by_pair(answers)
     classes = flips_by_class(answers)
     return FlipReport(
@@ -206,9 +201,8 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
         small_slices=small,
         class_map=None if request.class_map is None else request.class_map.classes,
         weighted=None if request.weight is None else weighted_rates(answers, request.weight),
-        causes=None if causes is None else causes.shares,
         narrow=None if both_readings is None else both_readings.reading,
-        worst_flips=_listed_flips(answers, request, slices, verdict, causes),
+        worst_flips=_listed_flips(answers, request, slices, verdict),
         warnings=[*request.warnings, *([] if both_readings is None else [both_readings.warning])],
     )
 
@@ -235,38 +229,19 @@ def _slice_source(
     return SliceSource(columns, slicing.files, flag_of_key)
 
 
-def _find_causes(answers: PairedAnswers, request: ComparisonRequest) -> FlipCauses | None:
-    """Find the causes of flips; None where they are not asked for, or a model has no logits.
-
-    The validation part is read only if flips went to new classes, since only these can be caused by a bias.
-    """
-    if request.validation is None:
-        return None
-    shift = None
-    if destinations(answers).to_new_class.count and "new" in answers.scores:
-        validation = request.validation()
-        if validation is not None and request.class_map is not None:
-            validation = request.class_map.rename("new", validation)
-        shift = find_shift(validation, answers.old_classes)
-    return find_causes(answers, shift)
-
-
 def _listed_flips(
     answers: PairedAnswers,
     request: ComparisonRequest,
     slices: SliceSource,
     verdict: GateVerdict,
-    causes: FlipCauses | None,
 ) -> list[FlippedSample]:
-    """List the worst flips, each with its cause, its values in the columns of --by, waived and must_keep."""
+    """List the worst flips, each with its values in the columns of --by, waived and must_keep."""
     flips = worst_flips(answers, request.worst)
     columns = list(dict.fromkeys(column for key in request.slicing.by for column in key))
     values = slices.values([flip.id for flip in flips], columns)
-    cause_by_id = {} if causes is None else causes.by_id
     return [
         flip.model_copy(
             update={
-                "cause": cause_by_id.get(flip.id),
                 "by": values.get(flip.id, {}),
                 "waived": flip.id in verdict.waived,
                 "must_keep": flip.id in verdict.must_keep,

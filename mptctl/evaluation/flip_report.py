@@ -64,10 +64,6 @@ class SweepCurve(Model):
     at_new_error: SweepPoint | None = Field(description="the shift with `nfr_at_new_error`, and its errors")
 
 
-# Causes of a flip, in the order in which the rules are tried.
-Cause = Literal["noise", "label doubtful", "bias", "new class", "old classes", "forgotten"]
-
-
 class Bin(Model):
     """A bin of confidence: a bar of a reliability diagram."""
 
@@ -237,23 +233,6 @@ class Weighted(Model):
     er_new: WeightedRate = Field(description="error of the new model")
 
 
-class CauseRow(Model):
-    """The share of one cause among the flips."""
-
-    cause: Cause = Field(description="the first rule that holds; the gate's page of the manual has the rules")
-    flips: Rate | None = Field(
-        description="negative flips of this cause / negative flips; null where it was not tried"
-    )
-
-
-class Causes(Model):
-    """Causes of flips by rules on predictions; the rules do not know what training did."""
-
-    rows: list[CauseRow] = Field(description="in the order in which the rules are tried")
-    bias: float | None = Field(description="constant chosen on the validation part; null where it was not")
-    not_tried: list[str] = Field(description="causes that nothing was given for, and what would")
-
-
 class NarrowReading(Model):
     """The narrow reading of an old model that names no classes: it knows only what it predicts."""
 
@@ -271,7 +250,6 @@ class FlippedSample(Model):
     new_class: bool = Field(description="the old model did not know that class")
     old_confidence: float | None = Field(description="the old model's confidence in the right prediction")
     new_confidence: float | None = Field(description="the new model's confidence in the wrong one")
-    cause: Cause | None = Field(default=None, description="as in `causes`")
     by: dict[str, str] = Field(default={}, description="with --by: its value in each of these columns")
     waived: bool = Field(default=False, description="a waiver of the gate file covers it")
     must_keep: bool = Field(default=False, description="of the samples that the gate file says must be kept")
@@ -331,7 +309,6 @@ class FlipReport(Model):
         default_factory=dict, description="names for people by class id, as split.json has them"
     )
     weighted: Weighted | None = Field(default=None, description="with --weight")
-    causes: Causes | None = Field(default=None, description="of run folders: shares of causes of flips")
     narrow: NarrowReading | None = Field(
         default=None,
         description="where OLD has no `classes` and never predicts some labels; the gate is held to both",

@@ -49,8 +49,6 @@ def evaluate(  # noqa: PLR0913  # a published signature
     noise_floor: Any = None,
     baseline: Any = None,
     nfr_margin: float | None = None,
-    causes: bool = False,
-    validation: tuple[Any, Any] | None = None,
 ) -> Report:
     """Compare the model in production with its replacement on one test set, as `mptctl evaluate` does.
 
@@ -83,9 +81,6 @@ def evaluate(  # noqa: PLR0913  # a published signature
         baseline: (N,) predictions or (N, C) logits of a plain update, which is shifted to the error of `new`
             on these samples.
         nfr_margin: a fraction; the report tells whether NFR is below it.
-        causes: give each flip its cause; needs logits of both models.
-        validation: (M,) labels and (M, C) logits of the new model on samples outside training and this test
-            set. They are needed for the cause "bias", and turn `causes` on.
 
     Raises:
         DataError: arrays cannot be read, have unequal lengths, or contradict each other.
@@ -117,8 +112,6 @@ def evaluate(  # noqa: PLR0913  # a published signature
                 raise UsageError("evaluate: give labels with old= and new=, or two files or frames: OLD, NEW")
             given = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
             test, models, columns = _read_arrays(given, labels, label, id, (ids, classes, given_old_classes))
-        validation_part = None if validation is None else _read_validation(validation, test)
-        wants_causes = causes or validation is not None
         samples = _Samples(
             old=models["old"],
             new=models["new"],
@@ -131,10 +124,8 @@ def evaluate(  # noqa: PLR0913  # a published signature
             ),
             columns=replace(columns, keys=keys, metadata=metadata, id_name=id or "id"),
         )
-        # A function that returns None asks for causes without a validation part.
-        request = replace(samples.request, validation=(lambda: validation_part) if wants_causes else None)
         further = {role: models.get(role) for role in ("noise_floor", "baseline")}
-        result = samples.compare(request, **further)
+        result = samples.compare(samples.request, **further)
     for remark in result.warnings:
         warnings.warn(remark, ComparisonWarning, stacklevel=2)
     return Report(result, samples, kept)
@@ -295,21 +286,3 @@ def runs(folder: str | Path = "runs") -> list[RunEntry]:
     if not Path(folder).is_dir():
         raise UsageError(f"runs: {folder}: no such folder; name the one with the runs")
     return list_runs(Path(folder)).runs
-
-
-def _read_validation(validation: tuple[Any, Any], test: InMemory) -> Predictions:
-    """Read the argument `validation` of `evaluate` as predictions, with the classes of the test set.
-
-    Raises:
-        UsageError: it is not a pair, or has no logits.
-        DataError, NonFiniteError: the arrays cannot be read.
-    """
-    if not isinstance(validation, tuple) or len(validation) != 2:
-        raise UsageError(
-            "validation: is not a pair; give labels and the new model's logits: validation=(labels, logits)"
-        )
-    labels, logits = validation
-    part = InMemory.of(labels, None, test.classes, test.old_classes).predictions("validation", logits)
-    if part.logits is None:
-        raise UsageError("validation: holds predictions; give the new model's logits, (M, C)")
-    return part

@@ -1,4 +1,4 @@
-"""`mptctl evaluate` of run folders: causes of flips, slices by pictures, and classes of other names."""
+"""`mptctl evaluate` of run folders: slices by pictures, and classes of other names."""
 
 from __future__ import annotations
 
@@ -36,25 +36,6 @@ def run_folder(split: Split, name: str, classes: tuple[str, ...], seed: int) -> 
     meta = CheckpointMeta(recipe=recipe, class_names=classes, num_old=split.classes.num_old)
     (split.run_root / name).mkdir()
     save_checkpoint(split.run_root / name / "best.pt", meta, model.state_dict())
-
-
-def test_causes_are_in_every_output(runs: Split, mptctl: CommandLine) -> None:
-    words = ("evaluate", "old", "new", "--device", "cpu", "--noise-floor", "again", "--baseline", "free")
-    page = json.loads(mptctl(*words, "--json").stdout)
-    flips = page["counts"]["negative_flips"]
-    assert flips > 0
-    assert sum(row["flips"]["count"] for row in page["causes"]["rows"]) == flips
-    assert page["causes"]["not_tried"] == []
-    if page["destinations"]["to_new_class"]["count"]:
-        assert page["causes"]["bias"] >= 0
-    causes = {flip["cause"] for flip in page["worst_flips"]}
-    done = mptctl(*words, "--full", "--report", "page.html", "--markdown", "page.md")
-    assert max(len(line) for line in done.stdout.splitlines()) <= 80
-    assert "Why they flipped" in done.stdout
-    text = Path("page.html").read_text()
-    for cause in causes:
-        assert f'<span class="tag cause">cause: {cause}</span>' in text
-    assert "<summary>Why they flipped</summary>" in Path("page.md").read_text()
 
 
 def test_slices_by_size_and_superclass(runs: Split, mptctl: CommandLine) -> None:
@@ -98,5 +79,5 @@ def test_a_class_map_for_run_folders(runs: Split, mptctl: CommandLine) -> None:
     Path("map.yaml").write_text("".join(f"{one}: {other}\n" for one, other in pairs))
     found = json.loads(mptctl("evaluate", "former", *words, "--class-map", "map.yaml").stdout)
     plain = json.loads(mptctl("evaluate", "old", *words).stdout)
-    for key in ("counts", "n_old", "per_class", "causes", "margins"):
+    for key in ("counts", "n_old", "per_class", "margins"):
         assert found[key] == plain[key]

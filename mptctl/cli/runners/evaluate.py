@@ -266,7 +266,6 @@ def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing:
             today=request.today,
             nfr_margin=_fraction(flags.limits.nfr_margin),
             worst=request.most_flips,
-            validation=loaded.validation,
             identical=loaded.identical,
             unfinished=loaded.unfinished,
             warnings=[*loaded.warnings, *small_limits(request.limits)],

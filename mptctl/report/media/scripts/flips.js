@@ -29,7 +29,7 @@ function listFlips(flips) {
   const status = document.getElementById("shown");
   const more = document.getElementById("more");
   const pattern = document.getElementById("row").content.firstElementChild;
-  const selects = Object.fromEntries(["class", "cause", "slice", "waived"].map(
+  const selects = Object.fromEntries(["class", "slice", "waived"].map(
     name => [name, document.getElementById(`filter-${name}`)]));
   const made = new Map([...gallery.children].map((row, place) => [place, row]));
   const fresh = new Set(flips.fresh), waived = new Set(flips.waived);
@@ -38,13 +38,11 @@ function listFlips(flips) {
   // What each filter can be set to: name, and which flips it leaves.
   const choices = {
     class: flips.names.map((name, place) => [name, flip => flips.label[flip] === place]),
-    cause: flips.causes.map((name, place) => [name, flip => flips.cause[flip] === place]),
     slice: flips.slices.map((name, place) => [name, flip => flips.keys.some(key => key[flip] === place)]),
     waived: waived.size ? [["yes", flip => waived.has(flip)], ["no", flip => !waived.has(flip)]] : [],
   };
   const counts = {
     class: count(flips.label, flips.names.length),
-    cause: count(flips.cause, flips.causes.length),
     slice: flips.keys.map(key => count(key, flips.slices.length)).reduce(
       (one, other) => one.map((n, place) => n + other[place]), flips.slices.map(() => 0)),
     waived: [waived.size, flips.ids.length - waived.size],
@@ -85,7 +83,6 @@ function listFlips(flips) {
     put(".old-sure", flips.old[flip] === null ? null : `${flips.old[flip]} %`);
     put(".new-sure", flips.new[flip] === null ? null : `${flips.new[flip]} %`);
     put(".fresh", fresh.has(flips.answer[flip]) ? "(new class)" : null);
-    put(".cause", flips.cause[flip] < 0 ? null : "cause: " + flips.causes[flips.cause[flip]]);
     put(".waived", waived.has(flip) ? "waived" : null);
     put("code", id);
     item.querySelector("a").href = "#" + item.id;
