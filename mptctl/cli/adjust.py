@@ -37,7 +37,6 @@ def adjust(
         ),
     ] = None,
     confidence: Annotated[float | None, opt.confidence()] = None,
-    noise_floor: opt.NoiseFloor = None,
     temperature: Annotated[
         bool, typer.Option("--temperature", help="Fit a temperature, which changes calibration alone.")
     ] = False,
@@ -75,10 +74,9 @@ def adjust(
         mptctl adjust mpt-kl --temperature
     """
     from mptctl.cli.runners.adjust import adjust_and_show
-    from mptctl.cli.runners.budget import budget_of_flags, refuse_without_budget
+    from mptctl.cli.runners.budget import budget_of_flags
     from mptctl.release.adjust_report import AdjustRequest
 
     budget = budget_of_flags(max_nfr, max_er_increase, confidence)
-    refuse_without_budget(max_nfr, noise_floor=noise_floor)
-    request = AdjustRequest(new, old, budget, temperature, name, overwrite, noise_floor)
+    request = AdjustRequest(new, old, budget, temperature, name, overwrite)
     adjust_and_show(request, Session(run_root, device, data_root=data_root), figure, as_json)

@@ -314,15 +314,6 @@ class EvaluateFlags:
             rich_help_panel=SLICES,
         ),
     ] = None
-    noise_floor: Annotated[
-        str | None,
-        typer.Option(
-            "--noise-floor",
-            metavar="MODEL",
-            help="The old model trained again: what it flips is retraining noise.",
-            rich_help_panel=COMPARED,
-        ),
-    ] = None
     baseline: Annotated[
         str | None,
         typer.Option(

@@ -21,7 +21,6 @@ from mptctl.evaluation.gate.check import judge_both_readings
 from mptctl.evaluation.gate.gate_file import GateFile
 from mptctl.evaluation.gate.rules import GateVerdict, evaluate_gate, today_in_utc
 from mptctl.evaluation.limits import Limits
-from mptctl.evaluation.noise_floor import measure_noise_floor, refuse_other_classes
 from mptctl.evaluation.pairing.class_map import ClassMap
 from mptctl.evaluation.pairing.confusion import never_right_warnings
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
@@ -91,7 +90,6 @@ def compare(
     new: Predictions,
     request: ComparisonRequest | None = None,
     *,
-    noise_floor: Predictions | None = None,
     baseline: Predictions | None = None,
 ) -> FlipReport:
     """Compare the model in production with its replacement on one test set.
@@ -99,15 +97,13 @@ def compare(
     Args:
         old, new: predictions of the two models, on the same samples in any order.
         request: what to compute; default: the rates, without a limit.
-        noise_floor: another training of the old model; its NFR is what retraining noise alone flips.
         baseline: a plain update; its bias curve is drawn beside the new model's.
 
     Raises:
         DataError: ids or labels do not match, no test sample is of an old class, or the new model, from a
             predictions file, does not know all old classes.
         CheckpointError: the new model, from a checkpoint, does not know all old classes.
-        UsageError: a margin that is not between 0 and 1, a limit that no rate of these samples can exceed, or
-            a noise floor of other classes than the old model's.
+        UsageError: a margin that is not between 0 and 1, or a limit that no rate of these samples can exceed.
     """
     request = request or ComparisonRequest()
     warnings = [*request.warnings]
@@ -116,9 +112,7 @@ def compare(
         request = replace(request, limits=request.gate_file.merged(request.limits))
     if request.nfr_margin is not None and not 0 < request.nfr_margin < 1:
         raise UsageError(f"--nfr-margin {100 * request.nfr_margin:g}: must lie between 0 and 100 percent")
-    if noise_floor is not None:
-        refuse_other_classes(old, noise_floor)
-    given = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
+    given = {"old": old, "new": new, "baseline": baseline}
     models = {role: model for role, model in given.items() if model is not None}
     old_classes, class_map, named_by = request.old_classes, request.class_map, option("old-classes")
     if request.rules.given_old_classes is not None:
@@ -188,7 +182,6 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
         rates=rates,
         er_difference=ErrorDifference(value=er_increase(counts), ci95=er_increase_interval(counts)),
         equivalence=judge_equivalence(counts, request.nfr_margin, request.limits.confidence or 0.95),
-        noise_floor=measure_noise_floor(answers),
         by_confidence=flips_by_confidence(answers),
         destinations=destinations(answers),
         margins=compare_margins(answers),

@@ -123,18 +123,6 @@ class Equivalence(Model):
     )
 
 
-class NoiseFloor(Model):
-    """Retraining noise: what another training of the old model flips."""
-
-    name: str = Field(description="the third model")
-    same_classes: bool = Field(
-        description="it is known to predict the old model's classes; false where classes are not known"
-    )
-    nfr: Rate = Field(description="NFR of the old model replaced by the third one")
-    rel_nfr: Rate = Field(description="Rel-NFR of the same replacement")
-    er_old_classes: float = Field(description="error of the third model on samples of old classes")
-
-
 class ConfidenceRow(Model):
     """Flips among the old model's right predictions whose confidence lies in one range."""
 
@@ -285,7 +273,6 @@ class FlipReport(Model):
     rates: Rates = Field(description="the flip rates with counts and intervals")
     er_difference: ErrorDifference = Field(description="change of error on samples of old classes")
     equivalence: Equivalence | None = Field(description="with --nfr-margin")
-    noise_floor: NoiseFloor | None = Field(description="with --noise-floor")
     by_confidence: list[ConfidenceRow] | None = Field(description="needs the old model's logits")
     destinations: Destinations = Field(description="old class or new class")
     margins: Margins | None = Field(description="needs logits")

@@ -97,7 +97,7 @@ def load_updates(
         _refuse_duplicates(news, session.run_root)
     new_by_key = {f"new {number}": new for number, new in enumerate(news)}
     others = {role: name for role, name in names.items() if role != "old"}
-    # Of two wrong models the first one's error is raised: NEW before the noise floor and the baseline.
+    # Of two wrong models the first one's error is raised: NEW before the baseline.
     loaded = _load({"old": names["old"], **new_by_key, **others}, session, part, renamed)
     updates = []
     for key in new_by_key:

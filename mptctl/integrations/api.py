@@ -46,7 +46,6 @@ def evaluate(  # noqa: PLR0913  # a published signature
     ids: Any = None,
     classes: Any = None,
     old_classes: Any = None,
-    noise_floor: Any = None,
     baseline: Any = None,
     nfr_margin: float | None = None,
 ) -> Report:
@@ -76,8 +75,6 @@ def evaluate(  # noqa: PLR0913  # a published signature
         old_classes: the old classes, in the order of `old`'s columns if it is logits of as many columns.
             ``"all"``: all labels. Default: the classes that the old model knows or, with a warning, all
             labels; then a gate must also pass without the labels that the old model never predicts.
-        noise_floor: (N,) predictions or (N, C) logits of another training of the old model; its flips measure
-            retraining noise.
         baseline: (N,) predictions or (N, C) logits of a plain update, which is shifted to the error of `new`
             on these samples.
         nfr_margin: a fraction; the report tells whether NFR is below it.
@@ -105,12 +102,12 @@ def evaluate(  # noqa: PLR0913  # a published signature
     with options_as_arguments(), workspace():
         if old is None and new is None:
             _refuse_arguments_of_arrays(ids=ids, classes=classes)
-            given = {"old": labels, "new": replacement, "noise_floor": noise_floor, "baseline": baseline}
+            given = {"old": labels, "new": replacement, "baseline": baseline}
             test, models, columns = _read_two_models(given, label, id, given_old_classes)
         else:
             if old is None or new is None or replacement is not None:
                 raise UsageError("evaluate: give labels with old= and new=, or two files or frames: OLD, NEW")
-            given = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
+            given = {"old": old, "new": new, "baseline": baseline}
             test, models, columns = _read_arrays(given, labels, label, id, (ids, classes, given_old_classes))
         samples = _Samples(
             old=models["old"],
@@ -124,8 +121,7 @@ def evaluate(  # noqa: PLR0913  # a published signature
             ),
             columns=replace(columns, keys=keys, metadata=metadata, id_name=id or "id"),
         )
-        further = {role: models.get(role) for role in ("noise_floor", "baseline")}
-        result = samples.compare(samples.request, **further)
+        result = samples.compare(samples.request, models.get("baseline"))
     for remark in result.warnings:
         warnings.warn(remark, ComparisonWarning, stacklevel=2)
     return Report(result, samples, kept)
@@ -195,7 +191,7 @@ def _read_arrays(
         raise UsageError(f"id={id!r}: names a column where a frame comes first; give label='COLUMN' too")
     test = InMemory.of(labels, ids, classes, old_classes)
     models = {
-        role: test.predictions(role, value, is_old=role in ("old", "noise_floor"))
+        role: test.predictions(role, value, is_old=role == "old")
         for role, value in given.items()
         if value is not None
     }
@@ -217,15 +213,15 @@ class _Samples:
     request: ComparisonRequest
     columns: SliceColumns
 
-    def compare(self, request: ComparisonRequest, **further: Predictions | None) -> FlipReport:
+    def compare(self, request: ComparisonRequest, baseline: Predictions | None = None) -> FlipReport:
         """Compare with the slices that the request and its gate file need.
 
         Args:
             request: settings, without slices.
-            further: further arguments of `compare`.
+            baseline: a plain update; None: none.
         """
         with workspace(), self.columns.request(request.rules) as slicing:
-            return compare(self.old, self.new, replace(request, slicing=slicing), **further)
+            return compare(self.old, self.new, replace(request, slicing=slicing), baseline=baseline)
 
     def compare_under(self, gate_file: GateFile, limits: Limits) -> FlipReport:
         """Compare under a gate file and further limits, which the report's gate checks.

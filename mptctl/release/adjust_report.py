@@ -25,7 +25,6 @@ class AdjustRequest:
         temperature: fit a temperature.
         name: of the run folder below the run root; None: the name of `new` with `SUFFIX`.
         overwrite: replace a run that is in the folder.
-        noise_floor: another training of the old model; a budget below its NFR gives a warning.
     """
 
     new: str
@@ -34,12 +33,11 @@ class AdjustRequest:
     temperature: bool = False
     name: str | None = None
     overwrite: bool = False
-    noise_floor: str | None = None
 
     @property
     def names(self) -> dict[str, str]:
         """The models whose predictions are needed, by role."""
-        named = {"old": self.old, "new": self.new, "noise_floor": self.noise_floor}
+        named = {"old": self.old, "new": self.new}
         return {role: name for role, name in named.items() if name is not None}
 
 

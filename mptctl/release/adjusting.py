@@ -30,7 +30,6 @@ from mptctl.models.records import Adjustment
 from mptctl.models.run_folder import RunDir, find_checkpoint
 from mptctl.names import Session
 from mptctl.release.adjust_report import SUFFIX, AdjustReport, AdjustRequest, Chosen, limits_of
-from mptctl.release.chance_flips import below_chance
 from mptctl.release.measured import checkpoint_metrics, report_rates
 from mptctl.release.new_run import refuse_unfit, warn_of_unknown_training, write_run
 
@@ -94,7 +93,7 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
     answers, remarks = _pair_with_old_classes(loaded, split)
     if request.budget is not None:
         _refuse_no_comparison(loaded, answers)
-    remarks += warn_of_unknown_training(checkpoint) + below_chance(request.budget, answers)
+    remarks += warn_of_unknown_training(checkpoint)
     samples = validation_samples(answers)
     selection = _select(request, checkpoint, samples)
     remarks += selection.warnings

@@ -269,14 +269,11 @@ def test_what_cannot_be_sliced_is_said(call: Call) -> None:
     assert "is read by this call" in clash.err
 
 
-def test_noise_floor_and_baseline(call: Call) -> None:
+def test_baseline(call: Call) -> None:
     logits("o.npz", 2, 0)
     logits("n.npz", 3, 1)
     logits("b.npz", 3, 2)
-    logits("o2.npz", 2, 3)
-    words = ("o.npz", "n.npz", "--noise-floor", "o2.npz", "--baseline", "b.npz", "--json")
-    page = json.loads(call(*words).out)
-    assert page["noise_floor"]["name"] == "o2.npz"
+    page = json.loads(call("o.npz", "n.npz", "--baseline", "b.npz", "--json").out)
     assert [curve["name"] for curve in page["bias_sweep"]][-1] == "b.npz"
 
 

@@ -99,7 +99,7 @@ def evaluate_updates(old: str, news: list[str], flags: EvaluateFlags) -> None:
         MptctlError: a flag, a file or a model cannot be used.
         typer.Exit: in place of GateFailed, where the verdict has just been printed on the same screen.
     """
-    roles = {"old": old, "noise_floor": flags.noise_floor, "baseline": flags.baseline}
+    roles = {"old": old, "baseline": flags.baseline}
     given = {role: name for role, name in roles.items() if name is not None}
     request = _read_request(flags, [*given.values(), *news])
     memory = None if flags.memory_limit is None else parse_size(flags.memory_limit, "--memory-limit")
@@ -270,7 +270,6 @@ def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing:
             unfinished=loaded.unfinished,
             warnings=[*loaded.warnings, *small_limits(request.limits)],
         ),
-        noise_floor=loaded.models.get("noise_floor"),
         baseline=loaded.models.get("baseline"),
     )
     if loaded.split is not None:

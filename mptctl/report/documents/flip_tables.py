@@ -14,7 +14,7 @@ from mptctl.evaluation.flip_report import (
     WrongAnswerRow,
 )
 from mptctl.evaluation.slices.source import slice_name
-from mptctl.report.documents.wording import rate_lines, slices_sentence
+from mptctl.report.documents.wording import slices_sentence
 from mptctl.report.media.document import Cell, Column, Row, Table
 from mptctl.report.media.numbers import format_count, format_interval, percent, q_value
 
@@ -35,7 +35,7 @@ def rates_table(report: FlipReport, *, macro: bool = False) -> Table:
     ]
     rows = [
         [words.title, words.meaning, percent(rate.value), format_interval(rate.ci95), format_count(rate)]
-        for words, rate in rate_lines(report)
+        for words, rate in report.rates.worded()
     ]
     if macro:
         mean = report.macro_nfr

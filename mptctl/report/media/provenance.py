@@ -31,7 +31,6 @@ PACKAGES = ("torch", "numpy", "duckdb")
 ROLES = {
     "old": "old model",
     "new": "new model",
-    "noise_floor": "noise floor",
     "baseline": "baseline",
     "model": "model",
 }
