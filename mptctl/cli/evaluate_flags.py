@@ -78,10 +78,6 @@ class LimitFlags:
             rich_help_panel=LIMITS,
         ),
     ] = False
-    nfr_margin: Annotated[
-        float | None,
-        percent("--nfr-margin", "Say whether NFR is below this: yes, no, undecided.", panel=LIMITS),
-    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
-from mptctl.errors import DataError, UsageError, option
+from mptctl.errors import DataError, option
 from mptctl.evaluation.flip_report import ErrorDifference, FlippedSample, FlipReport
 from mptctl.evaluation.flips import (
     destinations,
@@ -35,7 +35,7 @@ from mptctl.evaluation.pairing.sanity import (
     unrelated_warnings,
 )
 from mptctl.evaluation.reading.predictions import Predictions
-from mptctl.evaluation.report_sections import compare_margins, judge_equivalence, summarise, sweep_biases
+from mptctl.evaluation.report_sections import compare_margins, summarise, sweep_biases
 from mptctl.evaluation.slices.derived_columns import DerivedColumns
 from mptctl.evaluation.slices.ranking import SliceRequest, rank
 from mptctl.evaluation.slices.source import SliceSource
@@ -53,7 +53,6 @@ class ComparisonRequest:
             it names none, all labels, and then the gate must also pass on the labels that the old model
             predicts at least once.
         limits: the limits of the gate, from flags or arguments.
-        nfr_margin: a fraction; the report says whether NFR is below it, at `limits.confidence`, or else 95 %.
         class_map: names of classes that differ between old and new.
         slicing: the parts of the test set whose flips are compared with the rest.
         weight: the column, in the files of `slicing`, of what a flip of each sample costs.
@@ -68,7 +67,6 @@ class ComparisonRequest:
 
     old_classes: GivenClasses = None
     limits: Limits = field(default_factory=Limits)
-    nfr_margin: float | None = None
     class_map: ClassMap | None = None
     slicing: SliceRequest = field(default_factory=SliceRequest)
     weight: str | None = None
@@ -103,15 +101,13 @@ def compare(
         DataError: ids or labels do not match, no test sample is of an old class, or the new model, from a
             predictions file, does not know all old classes.
         CheckpointError: the new model, from a checkpoint, does not know all old classes.
-        UsageError: a margin that is not between 0 and 1, or a limit that no rate of these samples can exceed.
+        UsageError: a limit that no rate of these samples can exceed.
     """
     request = request or ComparisonRequest()
     warnings = [*request.warnings]
     if request.gate_file is not None:
         warnings += [*request.gate_file.overruled(request.limits), *request.gate_file.small_limits()]
         request = replace(request, limits=request.gate_file.merged(request.limits))
-    if request.nfr_margin is not None and not 0 < request.nfr_margin < 1:
-        raise UsageError(f"--nfr-margin {100 * request.nfr_margin:g}: must lie between 0 and 100 percent")
     given = {"old": old, "new": new, "baseline": baseline}
     models = {role: model for role, model in given.items() if model is not None}
     old_classes, class_map, named_by = request.old_classes, request.class_map, option("old-classes")
@@ -181,7 +177,6 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
         gate=verdict.gate if both_readings is None else both_readings.gate,
         rates=rates,
         er_difference=ErrorDifference(value=er_increase(counts), ci95=er_increase_interval(counts)),
-        equivalence=judge_equivalence(counts, request.nfr_margin, request.limits.confidence or 0.95),
         by_confidence=flips_by_confidence(answers),
         destinations=destinations(answers),
         margins=compare_margins(answers),

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mptctl.evaluation.rates import Answer, Counts, Interval, Rate, Rates
+from mptctl.evaluation.rates import Counts, Interval, Rate, Rates
 from mptctl.evaluation.verdict import Gate, OldFault
 from mptctl.files import Model
 
@@ -109,17 +109,6 @@ class ErrorDifference(Model):
     value: float = Field(description="error of the new model minus error of the old one")
     ci95: Interval = Field(
         description="95 % interval, from the exact intervals of negative and of positive flips"
-    )
-
-
-class Equivalence(Model):
-    """The answer to whether NFR is below a margin."""
-
-    margin: float = Field(description="the margin, a fraction")
-    confidence: float = Field(description="level of the interval that decides")
-    ci: Interval = Field(description="exact interval of NFR at that level")
-    below: Answer = Field(
-        description="yes: the interval lies below the margin; no: at or above it; else undecided"
     )
 
 
@@ -272,7 +261,6 @@ class FlipReport(Model):
     gate: Gate = Field(description="the limits and whether they are kept")
     rates: Rates = Field(description="the flip rates with counts and intervals")
     er_difference: ErrorDifference = Field(description="change of error on samples of old classes")
-    equivalence: Equivalence | None = Field(description="with --nfr-margin")
     by_confidence: list[ConfidenceRow] | None = Field(description="needs the old model's logits")
     destinations: Destinations = Field(description="old class or new class")
     margins: Margins | None = Field(description="needs logits")

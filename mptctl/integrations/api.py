@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +46,6 @@ def evaluate(  # noqa: PLR0913  # a published signature
     classes: Any = None,
     old_classes: Any = None,
     baseline: Any = None,
-    nfr_margin: float | None = None,
 ) -> Report:
     """Compare the model in production with its replacement on one test set, as `mptctl evaluate` does.
 
@@ -77,21 +75,16 @@ def evaluate(  # noqa: PLR0913  # a published signature
             labels; then a gate must also pass without the labels that the old model never predicts.
         baseline: (N,) predictions or (N, C) logits of a plain update, which is shifted to the error of `new`
             on these samples.
-        nfr_margin: a fraction; the report tells whether NFR is below it.
 
     Raises:
         DataError: arrays cannot be read, have unequal lengths, or contradict each other.
         NonFiniteError: rows of logits contain NaN or plus infinity.
-        UsageError: the margin is not between 0 and 1, the frame has no such column, or `id` is given without
+        UsageError: the frame has no such column, or `id` is given without
             `label`.
 
     Warns:
         ComparisonWarning: something about the comparison is doubtful.
     """
-    if nfr_margin is not None and not (isinstance(nfr_margin, Real) and 0 < nfr_margin < 1):
-        raise UsageError(
-            f"nfr_margin={nfr_margin!r}: must lie between 0 and 1; rates are fractions, 2 % is 0.02"
-        )
     if must_keep is not None and not hasattr(must_keep, "__len__"):
         raise UsageError(f"must_keep={must_keep!r}: is no list; give the ids of samples")
     keys = slice_columns([by] if isinstance(by, str) else by)
@@ -116,7 +109,6 @@ def evaluate(  # noqa: PLR0913  # a published signature
                 old_classes=ALL if all_are_old else test.old_classes,
                 class_map=None if class_map is None else read_class_map(Path(class_map)),
                 gate_file=GateFile().keeping(kept) if kept else None,
-                nfr_margin=nfr_margin,
                 worst=len(models["old"]),  # keep every flip; the report chooses which to show
             ),
             columns=replace(columns, keys=keys, metadata=metadata, id_name=id or "id"),

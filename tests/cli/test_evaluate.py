@@ -116,7 +116,6 @@ def test_old_classes_that_the_new_file_lacks_are_named(call: Call) -> None:
         ("old.npz", "new.npz", "--confidence", "95"),
         ("old.npz", "new.npz", "--confidence", "1e-9"),
         ("old.npz", "new.npz", "--confidence", "nan"),
-        ("old.npz", "new.npz", "--nfr-margin", "0"),
         ("old.npz", "new.npz", "--old-classes", "nowhere.txt"),
         ("old.npz", "new.npz", "--sort", "size"),
         ("old.npz", "new.npz", "--json", "--markdown", "-"),
@@ -275,11 +274,6 @@ def test_baseline(call: Call) -> None:
     logits("b.npz", 3, 2)
     page = json.loads(call("o.npz", "n.npz", "--baseline", "b.npz", "--json").out)
     assert [curve["name"] for curve in page["bias_sweep"]][-1] == "b.npz"
-
-
-def test_margin_of_equivalence(call: Call) -> None:
-    done = call("old.npz", "new.npz", "--nfr-margin", "2")
-    assert "NFR below 2 %: no, by the 95 % interval." in done.out
 
 
 def test_help_names_every_format_that_can_be_read(call: Call) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mptctl.errors import CheckpointError, DataError, UsageError
+from mptctl.errors import CheckpointError, DataError
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 from tests.evaluation.made_up import answers
@@ -106,11 +106,3 @@ class TestOtherModels:
         report = compare(old, new, baseline=new)
         assert [curve.role for curve in report.bias_sweep] == ["new", "baseline"]
         assert report.bias_sweep[0].points == report.bias_sweep[1].points
-
-
-def test_margin_of_equivalence(twenty: tuple[Predictions, Predictions]) -> None:
-    # NFR is 3 of 14: its 95 % interval is 4.7 % to 50.8 %.
-    verdicts = {m: compare(*twenty, ComparisonRequest(nfr_margin=m)).equivalence for m in (0.04, 0.2, 0.51)}
-    assert {m: e and e.below for m, e in verdicts.items()} == {0.04: "no", 0.2: "undecided", 0.51: "yes"}
-    with pytest.raises(UsageError, match="--nfr-margin"):
-        compare(*twenty, ComparisonRequest(nfr_margin=2.0))

@@ -36,7 +36,7 @@ def example(first_class: str = "ant", with_logits: bool = True, many: int = 0) -
     return compare(
         build_predictions("old", ids, labels, logits=logits[0][:, : c - 2], classes=classes[: c - 2]),
         build_predictions(f"new {first_class}", ids, labels, logits=logits[1], classes=classes),
-        ComparisonRequest(limits=Limits(max_nfr=0.01), nfr_margin=0.02),
+        ComparisonRequest(limits=Limits(max_nfr=0.01)),
     )
 
 

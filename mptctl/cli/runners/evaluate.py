@@ -264,7 +264,6 @@ def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing:
             weight=flags.weight,
             gate_file=request.gate_file,
             today=request.today,
-            nfr_margin=_fraction(flags.limits.nfr_margin),
             worst=request.most_flips,
             identical=loaded.identical,
             unfinished=loaded.unfinished,

@@ -128,7 +128,7 @@ def _doubt_sentences(report: FlipReport) -> list[str]:
 def further_sentences(report: FlipReport) -> list[str]:
     """Sentences beside NFR: the change of error, and the results of options that were used.
 
-    The options are renamed classes, weights, equivalence and a plain comparison.
+    The options are renamed classes, weights and a plain comparison.
     """
     change = report.er_difference
     low, high = change.ci95
@@ -142,12 +142,6 @@ def further_sentences(report: FlipReport) -> list[str]:
         *_class_map_sentences(report),
         *_weighted_sentences(report),
     ]
-    equivalence = report.equivalence
-    if equivalence is not None:
-        sentences.append(
-            f"NFR below {100 * equivalence.margin:g} %: {equivalence.below}, by the "
-            f"{100 * equivalence.confidence:.10g} % interval."
-        )
     plain_curves = [curve for curve in report.bias_sweep if curve.role == "baseline"]
     return [*sentences, *map(_plain_comparison_sentence, plain_curves)]
 
