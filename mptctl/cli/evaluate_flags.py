@@ -292,24 +292,6 @@ class EvaluateFlags:
             rich_help_panel=SLICES,
         ),
     ] = 30
-    fdr: Annotated[
-        Literal["bh", "by"],
-        typer.Option(
-            "--fdr",
-            help="Control of false discoveries: bh (Benjamini and Hochberg), or by (Benjamini and "
-            "Yekutieli), valid under any dependence.",
-            rich_help_panel=SLICES,
-        ),
-    ] = "bh"
-    weight: Annotated[
-        str | None,
-        typer.Option(
-            "--weight",
-            metavar="COLUMN",
-            help="Column with the weight of each sample's flip: weighted rates beside the plain ones.",
-            rich_help_panel=SLICES,
-        ),
-    ] = None
     baseline: Annotated[
         str | None,
         typer.Option(

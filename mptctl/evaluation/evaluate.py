@@ -21,6 +21,7 @@ from mptctl.evaluation.gate.check import judge_both_readings
 from mptctl.evaluation.gate.gate_file import GateFile
 from mptctl.evaluation.gate.rules import GateVerdict, evaluate_gate, today_in_utc
 from mptctl.evaluation.limits import Limits
+from mptctl.evaluation.macro_nfr import mean_over_classes
 from mptctl.evaluation.pairing.class_map import ClassMap
 from mptctl.evaluation.pairing.confusion import never_right_warnings
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
@@ -40,7 +41,6 @@ from mptctl.evaluation.slices.derived_columns import DerivedColumns
 from mptctl.evaluation.slices.ranking import SliceRequest, rank
 from mptctl.evaluation.slices.source import SliceSource
 from mptctl.evaluation.statistics import er_increase, er_increase_interval, exact_interval, mcnemar, nfr
-from mptctl.evaluation.weights import find_weights, mean_over_classes, weighted_rates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,6 @@ class ComparisonRequest:
         limits: the limits of the gate, from flags or arguments.
         class_map: names of classes that differ between old and new.
         slicing: the parts of the test set whose flips are compared with the rest.
-        weight: the column, in the files of `slicing`, of what a flip of each sample costs.
         gate_file: further limits, samples that must be kept, and waivers.
         today: the day by which waivers expire; default: today in UTC.
         worst: how many flipped samples to list.
@@ -69,7 +68,6 @@ class ComparisonRequest:
     limits: Limits = field(default_factory=Limits)
     class_map: ClassMap | None = None
     slicing: SliceRequest = field(default_factory=SliceRequest)
-    weight: str | None = None
     gate_file: GateFile | None = None
     today: date = field(default_factory=today_in_utc)
     worst: int = 24
@@ -118,8 +116,7 @@ def compare(
         if old_classes is not None and old_classes != ALL:
             old_classes = class_map.rename_old_classes(old_classes)
     chosen, remarks = choose_old_classes(models["old"], models["new"], old_classes, named_by)
-    weights = None if request.weight is None else find_weights(request.weight, request.slicing.files)
-    answers = PairedAnswers(pair(models, weights), chosen)
+    answers = PairedAnswers(pair(models), chosen)
     if not answers.counts().total:
         raise DataError(
             f"{new.name}: none of its {len(new)} samples is of an old class; "
@@ -188,7 +185,6 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
         slices=ranked,
         small_slices=small,
         class_map=None if request.class_map is None else request.class_map.classes,
-        weighted=None if request.weight is None else weighted_rates(answers, request.weight),
         narrow=None if both_readings is None else both_readings.reading,
         worst_flips=_listed_flips(answers, request, slices, verdict),
         warnings=[*request.warnings, *([] if both_readings is None else [both_readings.warning])],

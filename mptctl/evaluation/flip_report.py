@@ -192,22 +192,11 @@ class MappedClass(Model):
     new: list[str] = Field(description="what NEW calls it; several it was split into")
 
 
-class WeightedRate(Model):
-    """A rate in which each sample counts by its weight."""
+class MacroRate(Model):
+    """A mean of rates over classes."""
 
-    value: float | None = Field(description="weight of these / weight of all; null where there is none")
+    value: float | None = Field(description="each sample weighs 1 / samples of its class")
     ci95: Interval | None = Field(description="95 % interval by the Bayesian bootstrap")
-
-
-class Weighted(Model):
-    """Rates by what a flip of each sample costs, over samples of old classes."""
-
-    column: str = Field(description="where the weights stand")
-    total: float = Field(description="sum of the weights")
-    nfr: WeightedRate = Field(description="weight of the negative flips / weight of the samples")
-    lost: WeightedRate = Field(description="weight of the negative flips / weight of what OLD gets right")
-    er_old: WeightedRate = Field(description="error of the old model")
-    er_new: WeightedRate = Field(description="error of the new model")
 
 
 class NarrowReading(Model):
@@ -247,7 +236,7 @@ class FlipReport(Model):
     old: ModelSummary = Field(description="the model in production")
     new: ModelSummary = Field(description="its replacement")
     nfr_ci95: Interval = Field(description="exact 95 % interval of NFR")
-    macro_nfr: WeightedRate = Field(
+    macro_nfr: MacroRate = Field(
         description="mean of the NFR of each old class: each sample weighs 1 / samples of its class"
     )
     mcnemar_p: float = Field(description="exact two-sided McNemar test of equal error")
@@ -283,7 +272,6 @@ class FlipReport(Model):
     class_labels: dict[str, str] = Field(
         default_factory=dict, description="names for people by class id, as split.json has them"
     )
-    weighted: Weighted | None = Field(default=None, description="with --weight")
     narrow: NarrowReading | None = Field(
         default=None,
         description="where OLD has no `classes` and never predicts some labels; the gate is held to both",

@@ -259,7 +259,6 @@ def test_what_cannot_be_sliced_is_said(call: Call) -> None:
     alone = call("old.npz", "new.npz", "--metadata", "meta.csv")
     assert (alone.code, "--metadata: is for --by or --gate" in alone.err) == (2, True)
     assert call("old.npz", "new.npz", "--by", "class,class").code == 2
-    assert call("old.npz", "new.npz", "--by", "class", "--fdr", "xx").code == 2
     assert call("old.npz", "new.npz", "--by", "class", "--metadata", "nowhere.csv").code == 4
     assert call("old.npz", "--by", "class").code == 2
     Path("meta.csv").write_text("id,country\n")

@@ -86,7 +86,7 @@ def _predictions(root: Path) -> None:
         rows = [f"{i},{label},{pred}" for i, label, pred in zip(ids, labels, preds, strict=True)]
         (root / f"{name}.csv").write_text("\n".join(["id,label,pred", *rows]) + "\n", encoding="utf-8")
     sites = [f"{name},{'north' if i % 4 else 'south'},{1 + i % 3}" for i, name in enumerate(ids)]
-    (root / "metadata.csv").write_text("\n".join(["id,site,cost", *sites]) + "\n", encoding="utf-8")
+    (root / "metadata.csv").write_text("\n".join(["id,site,camera", *sites]) + "\n", encoding="utf-8")
     pair = [root / "old.csv", root / "new.csv"]
     done = run_forked("evaluate", *pair, "--append-history", root / "history.jsonl")
     assert done.returncode == 0, done.stderr

@@ -172,7 +172,7 @@ def _read_request(flags: EvaluateFlags, models: list[str]) -> Request:
             }
         )
     question = read_question(compared)
-    slicing = replace(question.slicing, min_slice=flags.min_slice, fdr=flags.fdr)
+    slicing = replace(question.slicing, min_slice=flags.min_slice)
     request = Request(
         flags, replace(question, slicing=slicing), limits, gate_file, files, trackers, today_in_utc()
     )
@@ -233,7 +233,7 @@ def _refuse_flags_without_use(request: Request) -> None:
             f"--confidence {limits.confidence:g}: says how sure a limit must be; give one, such as --max-nfr "
             "2"
         )
-    if request.flags.compared.metadata is not None and not by and request.flags.weight is None:
+    if request.flags.compared.metadata is not None and not by:
         raise UsageError("--metadata: is for --by or --gate; name a column of it, such as --by country")
     if request.flags.compared.superclasses is not None and not any("superclass" in key for key in by):
         raise UsageError("--superclasses: is for --by superclass or --gate; give one of them")
@@ -261,7 +261,6 @@ def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing:
             limits=request.limits,
             class_map=request.question.class_map,
             slicing=slicing,
-            weight=flags.weight,
             gate_file=request.gate_file,
             today=request.today,
             worst=request.most_flips,

@@ -128,7 +128,7 @@ def _doubt_sentences(report: FlipReport) -> list[str]:
 def further_sentences(report: FlipReport) -> list[str]:
     """Sentences beside NFR: the change of error, and the results of options that were used.
 
-    The options are renamed classes, weights and a plain comparison.
+    The options are renamed classes and a plain comparison.
     """
     change = report.er_difference
     low, high = change.ci95
@@ -140,7 +140,6 @@ def further_sentences(report: FlipReport) -> list[str]:
         f"{percent(report.new.er_old_classes)}: {points(change.value)} ({100 * low:+.2f} to "
         f"{100 * high:+.2f}; McNemar {p_value(report.mcnemar_p)}){noise}.",
         *_class_map_sentences(report),
-        *_weighted_sentences(report),
     ]
     plain_curves = [curve for curve in report.bias_sweep if curve.role == "baseline"]
     return [*sentences, *map(_plain_comparison_sentence, plain_curves)]
@@ -171,21 +170,6 @@ def _class_map_sentences(report: FlipReport) -> list[str]:
         more = len(classes) - MAPPED
         sentences.append(f"{more:,} more classes have other names in NEW; all of them are in the JSON.")
     return sentences
-
-
-def _weighted_sentences(report: FlipReport) -> list[str]:
-    """A sentence on the weighted rates; none without weights."""
-    weighted = report.weighted
-    if weighted is None:
-        return []
-    nfr, lost, old, new = (
-        f"{percent(rate.value)} ({format_interval(rate.ci95)})"
-        for rate in (weighted.nfr, weighted.lost, weighted.er_old, weighted.er_new)
-    )
-    return [
-        f"Weighted by {shown(weighted.column)}: NFR {nfr}, lost {lost}; "
-        f"error on old classes from {old} to {new}."
-    ]
 
 
 def check_sentences(checks: list[GateCheck]) -> list[str]:
