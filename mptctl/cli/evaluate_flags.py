@@ -89,7 +89,7 @@ class ComparedFlags:
         typer.Option(
             "--by",
             metavar="COLUMN",
-            help="Flips by a column of --metadata, OLD, NEW or the split's table; by class; by superclass; "
+            help="Flips by a column of --metadata, OLD, NEW or the split's table; by class; "
             "by confidence of OLD; by size of a run's pictures; a,b crosses two. Repeatable.",
         ),
     ] = None
@@ -99,16 +99,6 @@ class ComparedFlags:
             "--metadata",
             metavar="FILE",
             help="Columns of the samples by `id`, in a form that predictions have.",
-            rich_help_panel=SLICES,
-        ),
-    ] = None
-    superclasses: Annotated[
-        Path | None,
-        typer.Option(
-            "--superclasses",
-            metavar="FILE",
-            help="Superclass of each class, for --by superclass: .yaml (class: superclass) or .csv (columns "
-            "class, superclass).",
             rich_help_panel=SLICES,
         ),
     ] = None

@@ -208,7 +208,7 @@ def _slice_source(
 ) -> SliceSource:
     """Make the source of slices by keys, a column or several each: the gate file's keys and ``by``."""
     slicing = request.slicing
-    columns = DerivedColumns(answers, slicing.superclasses, slicing.pictures)
+    columns = DerivedColumns(answers, slicing.pictures)
     flag_of_key = dict.fromkeys(request.rules.keys(), "--gate: the column") | dict.fromkeys(by, option("by"))
     return SliceSource(columns, slicing.files, flag_of_key)
 

@@ -38,7 +38,7 @@ def run_folder(split: Split, name: str, classes: tuple[str, ...], seed: int) -> 
     save_checkpoint(split.run_root / name / "best.pt", meta, model.state_dict())
 
 
-def test_slices_by_size_and_superclass(runs: Split, mptctl: CommandLine) -> None:
+def test_slices_by_size(runs: Split, mptctl: CommandLine) -> None:
     words = ("evaluate", "old", "new", "--device", "cpu", "--min-slice", "1", "--json")
     page = json.loads(mptctl(*words, "--by", "size", "--by", "class,size").stdout)
     rows = runs.indices("test")
@@ -50,16 +50,6 @@ def test_slices_by_size_and_superclass(runs: Split, mptctl: CommandLine) -> None
     for place, name in enumerate(runs.classes.old):
         key = (("class", name), ("size", f"{low} to {2 * low - 1} px"))
         assert by[key] == (runs.labels[rows] == place).sum()
-
-    half = {name: "low" if i < 2 else "high" for i, name in enumerate(runs.classes.names)}
-    Path("super.csv").write_text("class,superclass\n" + "".join(f"{a},{b}\n" for a, b in half.items()))
-    Path("super.yaml").write_text("".join(f"{a}: {b}\n" for a, b in half.items()))
-    for file in ("super.csv", "super.yaml"):
-        found = json.loads(mptctl(*words, "--by", "superclass", "--superclasses", file).stdout)
-        assert {row["by"]["superclass"]: row["n"] for row in found["slices"]} == {
-            "low": int((runs.labels[rows] < 2).sum()),
-            "high": int((runs.labels[rows] >= 2).sum()),
-        }
 
 
 def test_a_class_map_for_run_folders(runs: Split, mptctl: CommandLine) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mptctl.evaluation.weights import bootstrap_interval
 from scipy.stats import beta
 
+from mptctl.evaluation.macro_nfr import bootstrap_interval
 from mptctl.evaluation.reading.predictions import Predictions
 from tests.common import CommandLine
 from tests.evaluation.files import write

@@ -51,7 +51,6 @@ def make_inputs(root: Path) -> None:
     (root / "study.yaml").write_text(STUDY, encoding="utf-8")
     (root / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
     (root / "map.yaml").write_text("cat: cat\ndog: [dog]\nbird: bird\n", encoding="utf-8")
-    (root / "superclasses.yaml").write_text("cat: animal\ndog: animal\nbird: other\n", encoding="utf-8")
     (root / "old_classes.txt").write_text("cat\ndog\n", encoding="utf-8")
     runs = root / "runs"
     split = make_split("digits", run_root=runs)

@@ -35,11 +35,6 @@ TARGETS = (
     Target("gate.yaml", ("evaluate old.csv new.csv --metadata metadata.csv --gate gate.yaml",)),
     Target("must_keep.txt", ("evaluate old.csv new.csv --metadata metadata.csv --gate gate.yaml",), 1),
     Target("map.yaml", ("evaluate old.csv new.csv --class-map map.yaml",), 2),
-    Target(
-        "superclasses.yaml",
-        ("evaluate old.csv new.csv --by superclass --superclasses superclasses.yaml",),
-        2,
-    ),
     Target("old_classes.txt", ("evaluate old.csv new.csv --old-classes old_classes.txt",), 1),
     Target(
         "history.jsonl", ("history history.jsonl", "evaluate old.csv new.csv --append-history history.jsonl")

@@ -222,7 +222,7 @@ def _fraction(percent: float | None) -> float | None:
 
 
 def _refuse_flags_without_use(request: Request) -> None:
-    """Refuse --confidence, --metadata and --superclasses where nothing uses them; only without a gate file.
+    """Refuse --confidence and --metadata where nothing uses them; only without a gate file.
 
     Raises:
         UsageError: one of them is given without use.
@@ -235,8 +235,6 @@ def _refuse_flags_without_use(request: Request) -> None:
         )
     if request.flags.compared.metadata is not None and not by:
         raise UsageError("--metadata: is for --by or --gate; name a column of it, such as --by country")
-    if request.flags.compared.superclasses is not None and not any("superclass" in key for key in by):
-        raise UsageError("--superclasses: is for --by superclass or --gate; give one of them")
 
 
 def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing: SliceRequest) -> FlipReport:

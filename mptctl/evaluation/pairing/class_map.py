@@ -125,7 +125,7 @@ def read_class_map(path: Path) -> ClassMap:
         UsageError: the file has another ending, cannot be read, or is no map (see `_mapped_classes`).
         DataError: the file is a device or FIFO.
     """
-    return ClassMap(str(path), _mapped_classes(str(path), read_pairs(path, "--class-map", ("old", "new"))))
+    return ClassMap(str(path), _mapped_classes(str(path), read_pairs(path)))
 
 
 def _mapped_classes(name: str, pairs: Sequence[tuple[str, str]]) -> list[MappedClass]:

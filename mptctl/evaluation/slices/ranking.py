@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,14 +29,12 @@ class SliceRequest:
         by: keys of slices, each one column or a crossing of several.
         files: where columns are looked for, in this order.
         min_slice: a slice with fewer samples of old classes is only counted, and not ranked.
-        superclasses: by class, for the column `superclass`; None: there is no such column.
         pictures: reads the sizes of pictures, for the column `size`; None: there is no such column.
     """
 
     by: Sequence[tuple[str, ...]] = ()
     files: Sequence[Path] = ()
     min_slice: int = MIN_SLICE
-    superclasses: Mapping[str, str] | None = None
     pictures: Callable[[], PictureSizes] | None = None
 
 
