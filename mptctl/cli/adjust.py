@@ -60,8 +60,8 @@ def adjust(
 ) -> None:
     """Shift a trained update until it keeps a budget of flips.
 
-    The shift is a constant, subtracted from the new classes' logits (one for all new classes, or one for
-    each); the model is written as a new run. The shift is chosen on the validation part; the test part is
+    The shift is a constant, subtracted from the logits of all new classes; the model is written as a new
+    run. The shift is chosen on the validation part; the test part is
     not read. Exits with 3, and writes nothing, where no shift keeps the budget, and names the least NFR
     that a shift reaches.
 

@@ -44,12 +44,8 @@ class AdjustRequest:
 class Chosen(Model):
     """The shifts and the temperature that were folded into the classifier."""
 
-    kind: Literal["none", "bias", "per-class"] = Field(
-        description="bias: one shift for all new classes; per-class: one for each; none: no shift"
-    )
-    bias: float | None = Field(
-        description="what was subtracted from every new class's logit; null for per-class"
-    )
+    kind: Literal["none", "bias"] = Field(description="bias: one shift for all new classes; none: no shift")
+    bias: float = Field(description="what was subtracted from every new class's logit")
     biases: dict[str, float] = Field(description="the same by class; empty where there is no shift")
     temperature: float = Field(description="what the logits were divided by afterwards; 1 leaves them")
 
@@ -66,7 +62,7 @@ class AdjustFigures(Model):
     flips: int | None = Field(description="negative flips")
     samples_old: int | None = Field(description="samples of old classes")
     errors: int = Field(description="wrong predictions")
-    samples: int = Field(description="samples: the validation part, or half of it where shifts are per-class")
+    samples: int = Field(description="samples: the validation part")
     nll: float | None = Field(description="mean of -log p of the true class, over the classes that it knows")
 
 
