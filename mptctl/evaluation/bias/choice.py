@@ -175,7 +175,7 @@ class BiasChoice:
     @property
     def biases(self) -> FloatArray:
         """(C,) what is taken off each logit."""
-        return self.bias * self.line.samples.is_new
+        return np.where(self.line.samples.is_new, self.bias, 0.0)
 
 
 def choose_bias(samples: ValidationSamples, budget: Budget) -> BiasChoice:
