@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.decision import PROBABILITY, Decision, decide, more_samples
-from mptctl.evaluation.flip_report import NarrowReading
 from mptctl.evaluation.limits import LimitKind, Limits
-from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.sanity import IDENTICAL, never_right_sentence
 from mptctl.evaluation.rates import Counts, Interval
-from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.verdict import Gate, GateCheck, LimitRow, OldFault
-
-# What to do if the old model does not say which classes it knows.
-REMEDY = "give --old-classes FILE (or all)"
 
 
 @dataclass(frozen=True)
@@ -251,110 +244,4 @@ def _samples_needed(more: int | None, place: str) -> str:
     return (
         f"about {more:,} more samples {of} would settle it with {100 * PROBABILITY:g} % probability, if the "
         "rate stays the same (a gate that is repeated on more samples no longer has its level)"
-    )
-
-
-@dataclass(frozen=True)
-class BothReadings:
-    """The gate of an old model that does not say which classes it knows, judged on two sets of old classes.
-
-    Attributes:
-        gate: the stricter of the two verdicts.
-        reading: the narrow reading: old classes are the labels that the old model predicts at least once.
-        warning: says how the two readings differ.
-    """
-
-    gate: Gate
-    reading: NarrowReading
-    warning: str
-
-
-def judge_both_readings(
-    answers: PairedAnswers, silent: frozenset[str], gate: Gate, again: Callable[[PairedAnswers], Gate]
-) -> BothReadings | None:
-    """Judge a comparison also without the labels that the old model never answers, and may not know.
-
-    Args:
-        answers: with all labels as old classes.
-        silent: labels that the old model never answers.
-        gate: the verdict on all labels.
-        again: computes the verdict on answers with other old classes.
-
-    Returns:
-        Both readings; None where there is no silent label, or no sample of another label.
-    """
-    narrow = PairedAnswers(answers.pairing, answers.old_classes - silent)
-    counts = narrow.counts()
-    if not silent or not counts.total:
-        return None
-    reading = NarrowReading(never_answered=sorted(silent), counts=counts, old_faults=narrow.old_faults)
-    name = answers.pairing.models["old"].name
-    try:
-        other = judge_predicted_labels(lambda: again(narrow), name, REMEDY)
-    except DataError as error:  # a rule of the gate file on what cannot flip in this reading
-        checks = [failed_condition("old-classes", str(error))]
-        other = gate.model_copy(update={"passed": False, "answer": "fail", "checks": checks})
-    nfr = f"{100 * counts.negative_flips / counts.total:.2f} % ({counts.negative_flips:,} / {counts.total:,})"
-    warning = (
-        f"{name} never predicts {len(silent)} of the labels ({first(sorted(silent))}); if it does not know "
-        f"them, NFR is {nfr}"
-    )
-    if other.answer != gate.answer:
-        warning += f", and the verdict differs; the stricter one is used; {REMEDY}"
-    elif gate.checks:
-        warning += ", and the verdict is the same"
-    return BothReadings(stricter_gate(gate, other, REMEDY), reading, warning)
-
-
-def judge_predicted_labels(judge: Callable[[], Gate], old: str, remedy: str) -> Gate:
-    """Compute the verdict on the labels that the old model predicts.
-
-    Args:
-        judge: computes it.
-        old: the old model's name, for messages.
-        remedy: what to do, for messages.
-
-    Raises:
-        UsageError: a limit on Rel-NFR that no table of so few samples can exceed.
-    """
-    try:
-        return judge()
-    except UsageError as error:
-        raise UsageError(f"{error}, or {remedy}: these are samples of labels that {old} predicts") from error
-
-
-def stricter_gate(gate: Gate, other: Gate, remedy: str) -> Gate:
-    """Return the stricter of two verdicts.
-
-    Args:
-        gate: the verdict on all labels; the result, unless the other one has a worse answer.
-        other: the verdict on the labels that the old model predicts. If its answer is worse, a check
-            ``old-classes`` with its reasons is added to `gate`.
-        remedy: what to do, for the message.
-    """
-    gate = gate.model_copy(update={"with_waivers": gate.with_waivers or other.with_waivers})
-    if _worst_answer([gate.answer, other.answer]) == gate.answer:
-        return gate
-    decisive = [check for check in other.checks if check.answer == other.answer]
-    reasons = "; ".join(check.message for check in decisive)
-    message = f"OLD does not say which classes it knows, and on those that it predicts: {reasons}; {remedy}"
-    samples = [check.more_samples for check in decisive if check.more_samples is not None]
-    check = GateCheck(
-        name="old-classes",
-        limit=None,
-        value=None,
-        tested=None,
-        answer=other.answer,
-        # All limits are settled only where each of them is.
-        more_samples=max(samples) if samples and len(samples) == len(decisive) else None,
-        passed=other.passed,
-        message=message,
-    )
-    return gate.model_copy(
-        update={
-            "passed": other.passed,
-            "answer": other.answer,
-            "failed": gate.failed if other.passed else [*gate.failed, check.name],
-            "checks": [*gate.checks, check],
-        }
     )

@@ -107,8 +107,6 @@ def _samples_sentence(check: GateCheck) -> str:
     """A sentence on how many more samples would decide an undecided limit, if any number would."""
     kind, _, slice_name = check.name.partition(" of ")
     limit, samples_of = (check.name, f" of {slice_name}") if slice_name else (f"--{kind}", " of old classes")
-    if check.limit is None:  # the verdict on a part of the labels, by limits of the test set or of slices
-        limit, samples_of = "the verdict on the labels that OLD predicts", ""
     if check.more_samples is None:
         return f"No number of samples within reach would settle {limit} at this rate."
     return f"About {check.more_samples:,} more samples{samples_of} would settle {limit} at this rate."
