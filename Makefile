@@ -1,4 +1,4 @@
-# make demo: the whole story on embedded characters. make test: everything CI checks. make gpu-check: what needs a GPU.
+# make demo: the whole story on embedded characters. make lint test docs-check: all that CI checks. make gpu-check: what needs a GPU.
 # make nightly: what takes too long for make test. The rest: CONTRIBUTING.md.
 PYTHON ?= python3
 # The newest Python that is here and allowed; those of pyenv are not on the path.
@@ -11,7 +11,7 @@ INSTALL := $(UV) pip install --python $(BIN)/python --constraint constraints.txt
 # Where the environment says that Python keeps no bytecode, each process would compile all that it imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test tests test-integrations test-browser lint style types imports repeats gpu-check rehearse docs site clean \
+.PHONY: demo test docs-check test-integrations test-browser lint style types imports repeats gpu-check rehearse docs site clean \
 	mutants break-guards fuzz soak load test-lowest test-latest test-slow nightly constraints audit
 
 # Twice quiet: pip's warnings about indices of a machine's own are nothing to act on, and errors are still said.
@@ -66,14 +66,14 @@ repeats:
 PYTEST_ALL = pytest --numprocesses $$($(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)') --dist worksteal
 
 test:
-	@echo "make test: installs what is missing of .venv (7 GB), then style, types and imports, then all tests; \
-	about 9 minutes on two idle cores, and the time of the download."
+	@echo "make test: installs what is missing of .venv (7 GB), then all tests; about 10 minutes on two idle cores, and the \
+	time of the download. Style and types: make lint. What docs say: make docs-check."
 	@$(MAKE) --no-print-directory .venv/.installed
-	@$(MAKE) --no-print-directory --jobs --output-sync=target style types imports repeats tests
-
-# Beside the checks of lint, whose output make keeps in one piece each; what begins with + is shown as it comes.
-tests:
 	+$(BIN)/$(PYTEST_ALL)
+
+# Numbers, words, links and pictures of README and docs; of use where these, or files in results/, have changed.
+docs-check: .venv/.installed
+	$(BIN)/$(PYTEST_ALL) -m 'docs and not nightly'
 
 # The tests that make test leaves out, each for a reason that CONTRIBUTING.md gives.
 test-slow: .venv/.installed

@@ -15,6 +15,8 @@ from mptctl.machine.facts import has_package
 from tests.common import ROOT, CommandLine, environment
 from tools.draw_terminal import PAGE, TARGET, commands, draw, snippets
 
+pytestmark = pytest.mark.docs
+
 NEEDED = ("mkdocs", "material", "mkdocstrings_handlers.python")
 MISSING = [name for name in NEEDED if not has_package(name)]
 
