@@ -12,7 +12,7 @@ INSTALL := $(UV) pip install --python $(BIN)/python --constraint constraints.txt
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test tests test-integrations test-browser lint style types imports repeats gpu-check rehearse docs site clean \
-	break-guards fuzz soak load test-lowest test-latest test-slow nightly constraints audit
+	mutants break-guards fuzz soak load test-lowest test-latest test-slow nightly constraints audit
 
 # Twice quiet: pip's warnings about indices of a machine's own are nothing to act on, and errors are still said.
 .venv/.uv: constraints.txt
@@ -79,6 +79,10 @@ tests:
 test-slow: .venv/.installed
 	$(BIN)/$(PYTEST_ALL) -m nightly
 
+# Puts one wrong expression at a time into the package, and sees a test of its room fail. By hand and in a nightly job.
+mutants: .venv/.installed
+	$(BIN)/python -m tests.mutants
+
 # Takes out the guard of each row of the fault table, and sees the row's test fail. By hand and in a nightly job.
 break-guards: .venv/.installed
 	$(BIN)/python -m tools.break_guards
@@ -115,7 +119,7 @@ test-latest: .venv-latest
 # Goes on after what fails, and says at the end what ran, in what time, and what failed.
 nightly: export FUZZ := --cases 10000 --pictures 3000 --seed $(shell date +%Y%m%d)
 nightly:
-	.ci/each test-slow break-guards fuzz soak load test-integrations test-lowest test-latest rehearse
+	.ci/each test-slow mutants break-guards fuzz soak load test-integrations test-lowest test-latest rehearse
 
 # Known faults of the packages that are installed, by the databases of PyPI.
 audit: .venv/.program
