@@ -1,4 +1,4 @@
-"""Pages as a browser shows them: no violation of accessibility, a choice of class and links that work, many flips at once."""
+"""Pages as a browser shows them: no violation of accessibility, working links, many flips at once."""
 
 from __future__ import annotations
 
