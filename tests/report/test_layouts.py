@@ -18,7 +18,7 @@ from mptctl.models.run_list import RunEntry, RunList
 from mptctl.report.documents.few_shot import few_shot_document
 from mptctl.report.documents.history import print_history
 from mptctl.report.documents.lists import doctor_document, print_catalog, runs_document
-from mptctl.report.documents.quickstart import print_quickstart
+from mptctl.report.documents.quickstart import quickstart_document
 from mptctl.report.media.terminal import print_document
 from mptctl.studies.catalog import CatalogEntry
 from mptctl.studies.quickstart import QuickstartResult, QuickstartRow
@@ -78,9 +78,9 @@ def quickstart(console: Console) -> None:
     ]  # fmt: skip
     said = "Of 4,650 test characters of the 31 old classes, the plain update breaks 225."
     result = QuickstartResult(
-        rows=rows, meaning=said, examples=[], runs=[], report="runs/flips.html", next_command="mptctl split", seconds=1
+        rows=rows, meaning=said, runs=[], report="runs/flips.html", next_command="mptctl split", seconds=1
     )  # fmt: skip
-    print_quickstart(result, lambda name: None, console)
+    print_document(quickstart_document(result), console)
 
 
 def few_shot(console: Console) -> None:
