@@ -10,9 +10,9 @@ COLUMNS = (
     Column("model"),
     Column("flips"),
     Column("of"),
-    Column("NFR", spare=3),
-    Column("95 % interval", spare=2),
-    Column("error, old", spare=1),
+    Column("NFR"),
+    Column("95 % interval"),
+    Column("error, old"),
     Column("error, all"),
 )
 
