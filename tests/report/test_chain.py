@@ -13,7 +13,6 @@ from mptctl.report.documents.chain import FLIPS, KINDS, write_chain
 from mptctl.report.figures.chain import draw_chain
 from mptctl.studies.chain import ChainReport, report_chains
 from mptctl.studies.run_folders import runs_of_chain
-from tests.report.layouts import check_layout
 from tests.report.rendered import chain_markdown, print_chain
 from tests.studies.test_chain import made_chain
 
@@ -30,12 +29,6 @@ def report(tmp_path: Path) -> ChainReport:
         rows=[*rows, *(row.model_copy(update={"seed": 2}) for row in rows)],
         notes=["something was left out"],
     )
-
-
-def test_at_40_columns_rows_are_stacked(report: ChainReport) -> None:
-    one = [row for row in report.rows if row.seed == 1 and row.name != ODD]
-    found = report.model_copy(update={"rows": one})
-    check_layout("chain", lambda console: print_chain(found, console))
 
 
 def test_in_a_terminal_it_keeps_to_80_columns_and_has_every_number(report: ChainReport) -> None:

@@ -33,7 +33,7 @@ from mptctl.studies.run_folders import runs_of_chain
 from mptctl.studies.study_report import StudyReport, StudyRow
 from mptctl.tune.tune_report import Comparison as Second
 from mptctl.tune.tune_report import TuneReport
-from tests.report import test_layouts
+from tests.report import shown
 from tests.report.examples import example, with_everything
 from tests.report.golden import check_golden, coloured, piped, readable_page
 from tests.report.rendered import (
@@ -221,7 +221,7 @@ SHOWN: dict[str, Show] = {
     "calibration": lambda console: print_calibration(calibrated(True), console, full=True),
     "split": split,
     "tune-budget": lambda console: print_tune(searched(True), console),
-    **test_layouts.SHOWN,
+    **shown.SHOWN,
     "tune": lambda console: print_tune(searched(), console),
 }
 

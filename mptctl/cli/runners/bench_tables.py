@@ -71,7 +71,6 @@ def print_loader(bench: LoaderBench) -> None:
             for row in bench.rows
         ],
         words=("loader", "source", "augmentation"),
-        spare=("augmentation", "slowest", "fastest"),
     )
     for name, reason in bench.skipped.items():
         typer.echo(f"{name}: not measured, {reason}")
@@ -107,7 +106,6 @@ def print_evaluate(bench: EvaluateBench) -> None:
             for row in bench.rows
         ],
         words=("way",),
-        spare=("fastest", "slowest"),
     )
     _conclude(evaluate_sentence(bench))
 
@@ -220,7 +218,6 @@ def print_step(bench: StepBench) -> None:
             for row in bench.rows
         ],
         words=("step", "precision"),
-        spare=("slowest", "fastest"),
     )
     for name, reason in bench.skipped.items():
         typer.echo(f"{name}: not measured, {reason}")
@@ -246,19 +243,15 @@ def print_step(bench: StepBench) -> None:
     _conclude(step_sentence(bench))
 
 
-def _print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[str], spare: Sequence[str] = ()
-) -> None:
+def _print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[str]) -> None:
     """Print a table as wide as the terminal.
 
     Args:
         columns: titles.
         rows: cells.
         words: titles of the columns of text, which stand at the left; numbers stand at the right.
-        spare: titles of columns that a narrow terminal leaves out, the first of them first.
     """
-    order = {title: place for place, title in enumerate(spare, start=1)}
-    styled = [Column(title, words=title in words, spare=order.get(title, 0)) for title in columns]
+    styled = [Column(title, words=title in words) for title in columns]
     print_parts([Table(styled, list(rows))], Console())
 
 

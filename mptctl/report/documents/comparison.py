@@ -95,7 +95,10 @@ def comparison_document(comparison: Comparison) -> Document:
 def _updates_table(
     comparison: Comparison, section: str | None, rows: list[ComparisonRow], legend: str
 ) -> Table:
-    """The rates of a section's updates; only the last section's table has a legend, for the marks of all."""
+    """The rates of a section's updates, with the number of parameters where updates differ in it.
+
+    Only the last section's table has a legend, for the marks of all.
+    """
     base, shift_sentence = comparison.equal_error, ""
     if base is not None:
         shift_sentence = (
@@ -103,14 +106,15 @@ def _updates_table(
             "is subtracted from the new classes' logits, or the smallest is added."
         )
     columns = [Column(title, "%", marked=True) for title in TITLES.values()]
+    has_sizes = len({row.parameters for row in comparison.rows}) > 1
     return Table(
-        [Column("method"), *columns, Column("cost"), Column("parameters", spare=1)],
+        [Column("method"), *columns, Column("cost"), *([Column("parameters")] if has_sizes else [])],
         [
             [
                 Cell(row.name, _row_notes(comparison, row)),
                 *(_rate_cell(row, rate) for rate in TITLES),
                 number(row.cost, ".2f"),
-                parameters_text(row),
+                *([parameters_text(row)] if has_sizes else []),
             ]
             for row in rows
         ],

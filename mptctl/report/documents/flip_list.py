@@ -7,9 +7,8 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from mptctl.evaluation.flip_report import FlippedSample, FlipReport
+from mptctl.evaluation.flip_report import FlippedSample
 from mptctl.evaluation.reading.spreadsheet_cells import FLIP_COLUMNS, as_cell
-from mptctl.evaluation.slices.source import slice_name
 
 # Flips that a page lists at most; a page with ten times as many takes more than two seconds to open.
 MOST_FLIPS = 100_000
@@ -17,11 +16,10 @@ MOST_FLIPS = 100_000
 FIRST_ROWS = 24
 
 
-def flip_list(report: FlipReport, flips: Sequence[FlippedSample]) -> dict[str, Any]:
+def flip_list(flips: Sequence[FlippedSample]) -> dict[str, Any]:
     """Flips as plain data, a list for each column, with each name written once.
 
     Args:
-        report: the comparison; the page offers its slices as filters.
         flips: n of them, in the order of the page.
 
     Returns:
@@ -29,17 +27,12 @@ def flip_list(report: FlipReport, flips: Sequence[FlippedSample]) -> dict[str, A
         `ids`; `label` and `answer`, as places in `names`; `old` and `new`, confidences in whole percent or
         None; `cause`, as a place in `causes` or -1;
         `names` and `causes`, each different one once; `fresh`, the places in `names` of classes that the
-        old model does not know; `slices`, titles of the report's slices; `keys`, for each combination of
-        columns a list of n places in `slices`, or -1; `waived`, the places of flips that are waived.
+        old model does not know; `waived`, the places of flips that are waived.
     """
     names: dict[str, int] = {}
     causes: dict[str, int] = {}
     label = [names.setdefault(flip.label, len(names)) for flip in flips]
     answer = [names.setdefault(flip.answer, len(names)) for flip in flips]
-    # By the columns of a slice, the places of slices by their values in these columns.
-    places_by_columns: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
-    for place, row in enumerate(report.slices):
-        places_by_columns.setdefault(tuple(row.by), {})[tuple(row.by.values())] = place
     return {
         "ids": [flip.id for flip in flips],
         "names": list(names),
@@ -50,11 +43,6 @@ def flip_list(report: FlipReport, flips: Sequence[FlippedSample]) -> dict[str, A
         "new": [_percent(flip.new_confidence) for flip in flips],
         "cause": [-1 if flip.cause is None else causes.setdefault(flip.cause, len(causes)) for flip in flips],
         "causes": list(causes),
-        "slices": [slice_name(row.by) for row in report.slices],
-        "keys": [
-            [places.get(tuple(flip.by.get(column, "") for column in columns), -1) for flip in flips]
-            for columns, places in places_by_columns.items()
-        ],
         "waived": [place for place, flip in enumerate(flips) if flip.waived],
     }
 

@@ -1,11 +1,10 @@
-"""The other verbs' tables at 40, 80 and 120 columns, from figures made by hand."""
+"""Documents of the other commands, from figures made by hand, for the kept texts."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
 
-import pytest
 from rich.console import Console
 
 from mptctl.evaluation.calibration.report import CalibrationReport
@@ -18,13 +17,12 @@ from mptctl.models.run_list import RunEntry, RunList
 from mptctl.report.documents.few_shot import few_shot_document
 from mptctl.report.documents.history import print_history
 from mptctl.report.documents.lists import doctor_document, print_catalog, runs_document
-from mptctl.report.documents.quickstart import print_quickstart
+from mptctl.report.documents.quickstart import quickstart_document
 from mptctl.report.media.terminal import print_document
 from mptctl.studies.catalog import CatalogEntry
 from mptctl.studies.quickstart import QuickstartResult, QuickstartRow
 from mptctl.studies.study_dry_run import PlannedRow, StudyDryRun
 from mptctl.tune.tune_report import Comparison
-from tests.report.layouts import check_layout
 from tests.report.rendered import print_calibration, print_plan, print_tune
 from tests.report.test_tune_report import report as tuned
 from tests.report.test_tune_report import trial
@@ -78,9 +76,9 @@ def quickstart(console: Console) -> None:
     ]  # fmt: skip
     said = "Of 4,650 test characters of the 31 old classes, the plain update breaks 225."
     result = QuickstartResult(
-        rows=rows, meaning=said, examples=[], runs=[], report="runs/flips.html", next_command="mptctl split", seconds=1
+        rows=rows, meaning=said, runs=[], report="runs/flips.html", next_command="mptctl split", seconds=1
     )  # fmt: skip
-    print_quickstart(result, lambda name: None, console)
+    print_document(quickstart_document(result), console)
 
 
 def few_shot(console: Console) -> None:
@@ -157,23 +155,3 @@ SHOWN = {
     "study-plan": study_plan,
     "doctor": doctor,
 }
-
-
-@pytest.mark.parametrize("name", SHOWN)
-def test_columns_go_or_rows_are_stacked_and_no_word_is_broken(name: str) -> None:
-    lines = check_layout(name, SHOWN[name])
-    assert len(lines[80]) <= 24
-
-
-LAST = {
-    "tune": "Choice: kl-k4, NFR 4.00 % (100 / 2,500; 95 % interval 3.06 to 5.12 % for a choice among 5), "
-    "error 52.48 % (2,624 / 5,000).",
-    "one-model": "of the classes that it knows are right: accuracy 92.67 % (95 % interval 90.77 to 94.29)",
-    "doctor": "Training takes the CPU (2 cores), picture folders DALI; first mend storage: make room.",
-    "quickstart": "For your own data: mptctl split",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", LAST)
-def test_what_it_comes_to_is_said_last(name: str) -> None:
-    assert " ".join(check_layout(name, SHOWN[name])[120]).endswith(LAST[name])
