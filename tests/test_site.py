@@ -35,7 +35,7 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     assert out.returncode == 0, out.stderr
     assert "WARNING" not in out.stderr
     api = (tmp_path / "site" / "api.html").read_text(encoding="utf-8")
-    assert "nfr_margin" in api
+    assert "must_keep" in api
     fetched, missing = [], []
     for path in (tmp_path / "site").rglob("*.html"):
         if path.name == "404.html":  # a server's, with links from its root

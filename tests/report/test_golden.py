@@ -162,21 +162,17 @@ def searched(budget: bool = False) -> TuneReport:
     )
 
 
-def adjusted(kind: str) -> str:
+def adjusted() -> str:
     after = AdjustFigures(
         nfr=0.04, bound=0.06, er_all=0.12, flips=4, samples_old=100, errors=18, samples=150, nll=0.5
     )
     before = after.model_copy(update={"nfr": 0.07, "er_all": 0.1, "nll": 0.7})
-    chosen = (
-        Chosen(kind="bias", bias=1.25, biases={"a": 1.25, "b": 1.25}, temperature=1.5)
-        if kind == "bias"
-        else Chosen(kind="per-class", bias=None, biases={"a\x1b[2J": 1.0, "b": 0.5}, temperature=1.0)
-    )
+    chosen = Chosen(kind="bias", bias=1.25, biases={"a": 1.25, "b": 1.25}, temperature=1.5)
     report = AdjustReport(
         chosen=chosen, validation=after, before=before, max_nfr=0.05, max_er_increase=None, confidence=0.95,
         epochs=10, run="runs/new", best="runs/new/best.pt", warnings=[],
     )  # fmt: skip
-    return "\n".join(describe_adjustment(report, {"b": "bee"})) + "\n"
+    return "\n".join(describe_adjustment(report)) + "\n"
 
 
 def split(console: Console) -> None:
@@ -239,8 +235,7 @@ FILES: dict[str, Callable[[], str]] = {
             ("md", render_flips_markdown), ("junit.xml", render_junit), ("github.txt", render_github),
         )
     },
-    "adjust-bias.txt": lambda: adjusted("bias"),
-    "adjust-per-class.txt": lambda: adjusted("per-class"),
+    "adjust-bias.txt": adjusted,
 }  # fmt: skip
 
 PAGES: dict[str, Callable[[], str]] = {

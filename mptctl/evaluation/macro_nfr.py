@@ -1,22 +1,16 @@
-"""Weighted rates: each sample counts by its weight, which says what a flip of the sample costs."""
+"""The mean of NFR over the old classes, and its interval."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.errors import DataError
-from mptctl.evaluation.flip_report import ClassRow, Weighted, WeightedRate
-from mptctl.evaluation.pairing.join import Weights
-from mptctl.evaluation.pairing.paired_answers import PairedAnswers
-from mptctl.evaluation.rates import Interval, negative_flips
-from mptctl.evaluation.reading.side_table import SideTable, no_such_column, side_headers
+from mptctl.evaluation.flip_report import ClassRow, MacroRate
+from mptctl.evaluation.rates import Interval
 from mptctl.evaluation.statistics import exact_interval
-from mptctl.files.explained import shown
 
 FloatArray = NDArray[np.float64]
 # Draws of the bootstrap, and its fixed seed. Chance then moves an end of an interval by some 3 %
@@ -24,61 +18,7 @@ FloatArray = NDArray[np.float64]
 DRAWS, SEED = 20_000, 0
 
 
-def find_weights(column: str, files: Sequence[Path]) -> Weights:
-    """Find the column of weights in the first of some files that has it.
-
-    Raises:
-        DataError: no file has the column (the message names the columns that there are), or a file cannot be
-            read.
-    """
-    headers = {file: side_headers(file) for file in dict.fromkeys(files)}
-    with_column = [file for file, names in headers.items() if column in names]
-    if with_column:
-        return Weights(f"{shown(column)} of {with_column[0]}", SideTable(with_column[0], [column]))
-    raise no_such_column("--weight", headers, column)
-
-
-def weighted_rates(answers: PairedAnswers, column: str) -> Weighted:
-    """Compute NFR, the share lost and both errors, in which each sample of an old class counts by its weight.
-
-    Args:
-        answers: paired with weights.
-        column: the name of the column of weights, for the report and for messages.
-
-    Raises:
-        DataError: the weights of all samples of old classes are zero.
-    """
-    cells = answers.pairing.cells
-    weights, of_old = cells.weights[answers.cells_of_old], answers.cells_of_old
-    old, new = cells.right["old"][of_old], cells.right["new"][of_old]
-    total, largest = float(weights[:, 0].sum()), float(weights[:, 2].max(initial=0.0))
-    if not total:
-        raise DataError(
-            f"--weight {shown(column)}: the weights of all {int(cells.n[of_old].sum())} samples of old "
-            "classes are zero; give those that count a positive one"
-        )
-
-    def share(part: NDArray[np.bool_], of: NDArray[np.bool_]) -> WeightedRate:
-        """The weight of the cells `part` as a share of the weight of the cells `of`."""
-        inside, squares_inside = weights[of & part, :2].sum(axis=0)
-        outside, squares_outside = weights[of & ~part, :2].sum(axis=0)
-        if not inside + outside:
-            return WeightedRate(value=None, ci95=None)
-        ends = bootstrap_interval((inside, squares_inside), (outside, squares_outside), largest)
-        return WeightedRate(value=float(inside / (inside + outside)), ci95=ends)
-
-    every, flipped = np.ones_like(old), negative_flips(old, new)
-    return Weighted(
-        column=column,
-        total=total,
-        nfr=share(flipped, every),
-        lost=share(flipped, old),
-        er_old=share(~old, every),
-        er_new=share(~new, every),
-    )
-
-
-def mean_over_classes(classes: Sequence[ClassRow]) -> WeightedRate:
+def mean_over_classes(classes: Sequence[ClassRow]) -> MacroRate:
     """Compute the mean of the classes' NFR, which is the NFR if each sample weighs 1 / samples of its class.
 
     Args:
@@ -89,7 +29,7 @@ def mean_over_classes(classes: Sequence[ClassRow]) -> WeightedRate:
     inside, outside = (
         (float((count / n).sum()), float((count / n**2).sum())) for count in (flips, n - flips)
     )
-    return WeightedRate(
+    return MacroRate(
         value=inside[0] / len(n), ci95=bootstrap_interval(inside, outside, largest=float(1 / n.min()))
     )
 
