@@ -12,7 +12,7 @@ INSTALL := $(UV) pip install --python $(BIN)/python --constraint constraints.txt
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test docs-check test-integrations test-browser lint style types imports repeats gpu-check rehearse docs site clean \
-	mutants break-guards fuzz soak load test-lowest test-latest test-slow nightly constraints audit
+	mutants fuzz soak load test-lowest test-latest test-slow nightly constraints audit
 
 # Twice quiet: pip's warnings about indices of a machine's own are nothing to act on, and errors are still said.
 .venv/.uv: constraints.txt
@@ -83,10 +83,6 @@ test-slow: .venv/.installed
 mutants: .venv/.installed
 	$(BIN)/python -m tests.mutants
 
-# Takes out the guard of each row of the fault table, and sees the row's test fail. By hand and in a nightly job.
-break-guards: .venv/.installed
-	$(BIN)/python -m tools.break_guards
-
 # Damages inputs of the command line at random, and kills its work at random moments. By hand and, with fewer cases that
 # are others each day, in a nightly job.
 FUZZ ?= --cases 30000 --pictures 10000
@@ -119,7 +115,7 @@ test-latest: .venv-latest
 # Goes on after what fails, and says at the end what ran, in what time, and what failed.
 nightly: export FUZZ := --cases 10000 --pictures 3000 --seed $(shell date +%Y%m%d)
 nightly:
-	.ci/each test-slow mutants break-guards fuzz soak load test-integrations test-lowest test-latest rehearse
+	.ci/each test-slow mutants fuzz soak load test-integrations test-lowest test-latest rehearse
 
 # Known faults of the packages that are installed, by the databases of PyPI.
 audit: .venv/.program
@@ -165,7 +161,6 @@ rehearse: .venv-gpu
 
 docs: .venv/.installed
 	$(BIN)/mptctl reference > docs/reference.md
-	$(BIN)/python -m tools.draw_house
 	$(BIN)/python -m tools.draw_terminal
 	$(BIN)/python -m tools.draw_evidence
 	$(BIN)/python -m tools.draw_flips

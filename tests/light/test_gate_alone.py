@@ -115,6 +115,5 @@ def test_the_doctor_says_what_works(place: Path) -> None:
     assert "Releases are gated here, and nothing is trained" in " ".join(mptctl(place, "doctor").split())
 
 
-@pytest.mark.parametrize("words", [["recipes"], ["bench", "evaluate", "--rows", "1000", "--repeats", "1"]])
-def test_lists_and_the_bench_of_comparisons_need_no_torch(place: Path, words: list[str]) -> None:
-    assert mptctl(place, *words)
+def test_lists_need_no_torch(place: Path) -> None:
+    assert mptctl(place, "recipes")

@@ -1,11 +1,11 @@
-"""Whole calls that choose on the samples that they test, counted: `tools.best_epoch_coverage`."""
+"""Whole calls that choose on the samples that they test, counted: `tests.simulations.best_epoch_coverage`."""
 
 from __future__ import annotations
 
 import pytest
 
 from mptctl.evaluation.bias.choice import Budget
-from tools.best_epoch_coverage import (
+from tests.simulations.best_epoch_coverage import (
     adjust_call,
     count_calls,
     largest_met,

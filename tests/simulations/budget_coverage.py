@@ -1,6 +1,6 @@
 """Count how often a budget that `adjust` promises is kept, over validation parts drawn from a large pool.
 
-python -m tools.budget_coverage runs/equal-cost --seeds 1 2 3 --updates no-treatment mpt-kl-k0.9
+python -m tests.simulations.budget_coverage runs/equal-cost --seeds 1 2 3 --updates no-treatment mpt-kl-k0.9
 """
 
 from __future__ import annotations

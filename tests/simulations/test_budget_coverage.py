@@ -1,4 +1,4 @@
-"""Counting how often a budget holds: `tools.budget_coverage`."""
+"""Counting how often a budget holds: `tests.simulations.budget_coverage`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 from mptctl.evaluation.bias.choice import Budget
 from tests.evaluation.made_up import made_up
-from tools.budget_coverage import measure_coverage
+from tests.simulations.budget_coverage import measure_coverage
 
 
 def test_a_budget_that_any_bias_keeps_is_kept_each_time() -> None:

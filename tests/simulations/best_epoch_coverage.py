@@ -1,6 +1,6 @@
 """Count how often calls of `adjust`, `train-mpt` and `tune` break their budget of flips, on made-up logits.
 
-python -m tools.best_epoch_coverage
+python -m tests.simulations.best_epoch_coverage
 
 Each call chooses the epoch, the bias, k or the trial on the validation samples that its budget is tested on.
 """

@@ -1,6 +1,6 @@
 """Count how often verdicts of the gate are wrong, and how often the further samples that it names decide.
 
-python -m tools.verdict_errors
+python -m tests.simulations.verdict_errors
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The population are the stored predictions of one seed; validation and test part are drawn from them.
 
-python -m tools.equal_error_coverage results/cifar10-bf16 --row mpt-kl-k1.5
+python -m tests.simulations.equal_error_coverage results/cifar10-bf16 --row mpt-kl-k1.5
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Coverage of intervals whose biases were chosen on validation samples: `tools.equal_error_coverage`, in small."""
+"""Coverage of intervals whose biases were chosen on validation samples, in small."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mptctl.evaluation.paired_bootstrap import BiasAtError, BoolArray, CountedUpdate, WrongByBias
-from tools.equal_error_coverage import count_told_apart, measure_coverage
+from tests.simulations.equal_error_coverage import count_told_apart, measure_coverage
 
 N, N_VAL = 800, 300
 # Of 200 redraws: a share of 95 % is known to 1.5 points, one of 5 % likewise.

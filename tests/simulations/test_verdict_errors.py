@@ -1,4 +1,4 @@
-"""Counting how often verdicts are wrong: `tools.verdict_errors`."""
+"""Counting how often verdicts are wrong: `tests.simulations.verdict_errors`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from scipy.stats import multinomial
 from mptctl.evaluation.gate.check import check_gate
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.rates import Counts
-from tools.verdict_errors import (
+from tests.simulations.verdict_errors import (
     deciding_share,
     errors_by_enumeration,
     errors_of_counts,

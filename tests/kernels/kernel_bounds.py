@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
-from pydantic import Field
 
 from mpt_kernels.types import LossSettings
 from mptctl.bench.loss_timing import DTYPES, least_bytes
-from mptctl.files import Model
-
-Binds = Literal["memory", "issue", "alu", "fma", "sfu"]
 
 
 class Gpu(NamedTuple):
@@ -61,45 +56,27 @@ KINDS = {
 }
 
 
-class KernelRow(Model):
-    """The time of loss and gradient in one way at one size. Fields from machine code are null for other ways
-    than ours, and on other GPUs than A100, H200 and B200.
+class Bounds(NamedTuple):
+    """Lower bounds on the time of the row kernel at one size, in microseconds, and what they are computed from.
+
+    Attributes:
+        floor_us: the bytes that must be moved, at the speed of a copy.
+        issue_us: warp instructions at four a clock and multiprocessor.
+        fma_us, alu_us, sfu_us: arithmetic, comparisons and bits, and powers of two, at their unit's rate.
+        instructions: executed instructions a thread and logit of the student, by kind.
+        spills: whether a thread keeps something in local memory.
     """
 
-    name: str = Field(description="eager, compile (torch.compile), or ours")
-    n: int = Field(description="rows")
-    c: int = Field(description="classes; half of them are old")
-    dtype: str = Field(description="type of all logits")
-    us: float | None = Field(
-        description="microseconds on the GPU, forward and backward, in a graph, on a cold cache; null "
-        "without a GPU"
-    )
-    call_us: float | None = Field(
-        None,
-        description="microseconds of one call with what the host does for it, cache warm; null without a GPU",
-    )
-    bytes: int = Field(description="what must be moved at least: logits read once, gradient written once")
-    floor_us: float = Field(description="bytes at the speed of a copy")
-    arch: str | None = Field(None, description="sm_80 (A100), sm_90 (H200) or sm_100 (B200)")
-    distance: str = Field("kl", description="of the teachers")
-    rows_per_program: int | None = Field(None, description="rows that a program works on at once")
-    num_warps: int | None = Field(None, description="warps of a program")
-    registers: int | None = Field(None, description="registers a thread")
-    spills: bool | None = Field(None, description="whether a thread keeps something in local memory")
-    load_bits: int | None = Field(None, description="width of the widest load of a thread")
-    instructions: dict[str, float] | None = Field(
-        None, description="executed instructions a thread and logit of the student, by kind"
-    )
-    issue_us: float | None = Field(None, description="warp instructions at four a clock and multiprocessor")
-    fma_us: float | None = Field(None, description="those of single-precision arithmetic at its unit's rate")
-    alu_us: float | None = Field(None, description="comparisons, selections and bits at their unit's rate")
-    sfu_us: float | None = Field(
-        None, description="special functions, here powers of two, at their unit's rate"
-    )
-    binds: Binds | None = Field(None, description="the largest of the bounds and of the floor")
+    floor_us: float
+    issue_us: float
+    fma_us: float
+    alu_us: float
+    sfu_us: float
+    instructions: dict[str, float]
+    spills: bool
 
 
-def bound_row(n: int, c: int, dtype: str, arch: str) -> KernelRow:
+def bound_row(n: int, c: int, dtype: str, arch: str) -> Bounds:
     """Compile the row kernel of the MPT-KL loss for a GPU, and compute bounds from its instructions.
 
     The second kernel, which adds up programs, is not in the bounds.
@@ -113,7 +90,7 @@ def bound_row(n: int, c: int, dtype: str, arch: str) -> KernelRow:
         ImportError: Triton is not installed.
         FileNotFoundError: Triton was installed without its disassembler.
     """
-    from mpt_kernels.machine_code import access_bytes, compile_launch  # imports Triton
+    from tests.kernels.machine_code import compile_launch  # imports Triton
 
     gpu, c_old, of_type = GPUS[arch], c // 2, DTYPES[dtype]
 
@@ -136,35 +113,14 @@ def bound_row(n: int, c: int, dtype: str, arch: str) -> KernelRow:
         units[KINDS[kind][1] if kind in KINDS else None] += count
     # Instructions of two operations are issued once, and take their unit twice as long.
     units["fma"] += code.count_executed(r"(FADD2|FMUL2|FFMA2)\b.*")
-    moved = least_bytes(n, c, c_old, of_type.itemsize)
-    times: dict[Binds, float] = {
-        "memory": 1e6 * moved / gpu.bandwidth,
-        "issue": microseconds(code.executed.total(), SCHEDULERS * LANES),
-        "fma": microseconds(units["fma"], gpu.fma),
-        "alu": microseconds(units["alu"], gpu.alu),
-        "sfu": microseconds(units["sfu"], gpu.sfu),
-    }
-    return KernelRow(
-        name="ours",
-        n=n,
-        c=c,
-        dtype=dtype,
-        us=None,
-        bytes=moved,
-        floor_us=round(times["memory"], 4),
-        arch=arch,
-        distance=settings.distance or "none",
-        rows_per_program=math.ceil(n / launch.programs),
-        num_warps=launch.options["num_warps"],
-        registers=code.registers,
-        spills=code.spills,
-        load_bits=8 * max(access_bytes(name) for name in code.instructions if name.startswith("LDG")),
+    return Bounds(
+        floor_us=1e6 * least_bytes(n, c, c_old, of_type.itemsize) / gpu.bandwidth,
+        issue_us=microseconds(code.executed.total(), SCHEDULERS * LANES),
+        fma_us=microseconds(units["fma"], gpu.fma),
+        alu_us=microseconds(units["alu"], gpu.alu),
+        sfu_us=microseconds(units["sfu"], gpu.sfu),
         instructions={kind: round(count * warps * LANES / n / c, 2) for kind, count in kinds.items()},
-        issue_us=round(times["issue"], 4),
-        fma_us=round(times["fma"], 4),
-        alu_us=round(times["alu"], 4),
-        sfu_us=round(times["sfu"], 4),
-        binds=max(times, key=lambda name: times[name]),
+        spills=code.spills,
     )
 
 
