@@ -38,14 +38,11 @@ def named_folder(name: str, run_root: Path) -> Path:
 
 
 def _describe_other_content(folder: Path) -> str:
-    """Say what a folder holds that is neither a study nor a run: nothing, several studies, or a chain."""
-    if not runs_of_chain(folder):
-        return f"{folder} holds no run that has come to a checkpoint"
-    # Folders of seeds and generations have numbers for names.
-    studies = [each.name for each in _folders_in(folder) if not each.name.isdecimal() and runs_of_chain(each)]
+    """Say what a folder holds that is neither a study nor a run: nothing, or several studies."""
+    studies = [each.name for each in _folders_in(folder) if runs_below(each)]
     if studies:
         return f"{folder} holds studies; name one of them: {some(studies)}"
-    return f"{folder}: its runs lie in generations; show them with mptctl chain"
+    return f"{folder} holds no run that has come to a checkpoint"
 
 
 def runs_below(folder: Path) -> list[Path]:
@@ -59,18 +56,6 @@ def runs_below(folder: Path) -> list[Path]:
     inside = _folders_in(folder)
     runs = [each for each in inside if is_run_folder(each)]
     return runs or [run for each in inside for run in _folders_in(each) if is_run_folder(run)]
-
-
-def runs_of_chain(folder: Path, depth: int = 3) -> list[Path]:
-    """List every run folder at or below a folder, in the order of their names.
-
-    The default depth is that of a chain: seed, generation, run.
-    """
-    if is_run_folder(folder):
-        return [folder]
-    if depth == 0:
-        return []
-    return [run for inner in _folders_in(folder) for run in runs_of_chain(inner, depth - 1)]
 
 
 def find_by_digest(digest: str, beside: Path) -> Path | None:

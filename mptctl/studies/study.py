@@ -20,7 +20,6 @@ from mptctl.machine.signals import StopRequest, stopped_with
 from mptctl.models.lock import is_free, locked, refuse_unusable
 from mptctl.models.ownership import FolderKind
 from mptctl.names import Progress, tell_nobody
-from mptctl.studies.chain import report_chains
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.study_estimate import disk_bytes, free_bytes, sizes_of_split
 from mptctl.studies.study_file import Study
@@ -99,10 +98,8 @@ def run_study(
         _train(request, board, log, stop)
         done = board.runs_of("done")
         updates = [board.folder(run) for run in done if run.is_update]
-        comparison = chain = None
-        if request.study.file.generations is not None:
-            chain = report_chains([*map(board.folder, done)]) if updates else None
-        elif request.study.file.old_models is not None:
+        comparison = None
+        if request.study.file.old_models is not None:
             old_models = [board.folder(run) for run in done if run.only_old_classes]
             comparison = compare_runs(updates or old_models, by="old") if done else None
         elif updates:
@@ -113,7 +110,6 @@ def run_study(
         seeds=list(request.seeds),
         runs=board.rows(),
         comparison=comparison,
-        chain=chain,
         seconds=round(time.monotonic() - started, 1),
     )
 
@@ -149,7 +145,7 @@ def prepare_study(
     if results is not None:
         make_results_folder(results)
     splits = make_splits(
-        request.study.file.splits,
+        request.study.file.split,
         request.run_root,
         request.seeds,
         request.data_root,

@@ -50,8 +50,6 @@ TABLE = (
     Written("compare old new", "--latex", ("table.tex",)),
     Written("compare old new", "--markdown", ("table.md",)),
     Written("compare old new", "--report", ("page.html",)),
-    Written("chain runs", "--markdown", ("chain.md",)),
-    Written("chain runs", "--figure", ("chain.png", "chain.svg")),
     Written("predict new pictures", "--out", ("answers.csv", "answers.npz", "answers.parquet")),
     Written("adjust new --old old --max-nfr 2", "--figure", ("adjust.svg", "pareto.png")),
     Written("export new --format onnx", "--out", ("model.onnx",)),
@@ -154,7 +152,6 @@ def test_row_59_a_read_only_file_stays(mptctl: CommandLine, files: Path, written
     ("words", "path"),
     [
         (f"{GATED} --report", "runs/tune/tune.html"),
-        ("chain runs --figure", "runs/tune/tune.png"),
         ("history history.jsonl --out", "runs/new/adjust.svg"),
         ("predict new pictures --out", "runs/new/answers.npz"),
         (f"{GATED} --append-history", "runs/new/metrics.jsonl"),

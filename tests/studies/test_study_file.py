@@ -27,7 +27,7 @@ def write(folder: Path, text: str) -> str:
 def test_the_papers_studies_are_there_and_their_descriptions_come_first() -> None:
     wanted = {
         "demo", "cifar100-r18", "imagenet-r18", "cifar100-r18-r50", "imagenet-r18-r50", "imagenet-ablation",
-        "cifar100-vit", "cifar10-embedding", "cifar100-k", "tiny-imagenet-100", "cifar10", "pct-own", "chain",
+        "cifar100-vit", "cifar10-embedding", "cifar100-k", "tiny-imagenet-100", "cifar10", "pct-own",
     }  # fmt: skip
     assert wanted <= set(study_names())
     for name in study_names():
@@ -116,15 +116,6 @@ def test_a_recipe_lies_beside_its_study(tmp_path: Path) -> None:
         (HEAD + "updates: [{method: elodi, ref: ensemble}]", "say ensemble: 8"),
         (HEAD + "updates: [elodi]\nensemble: 2", "no update has ref: ensemble"),
         (HEAD + "updates: [mpt-kl]\nseeds: [1, 1]", "seeds: 1"),
-        (HEAD + "updates: [mpt-kl]\ngenerations: [0.5, 0.75, 0.6]", "generations: 0.6 comes after 0.75"),
-        (HEAD + "updates: [mpt-kl]\ngenerations: [0.5, 0.5, 1]", "generations: 0.5 comes after 0.5"),
-        (HEAD + "updates: [mpt-kl]\ngenerations: [0.5, 0.75, 1.2]", "generations: 1.2: must be above 0"),
-        (HEAD + "updates: [mpt-kl]\ngenerations: [0.5, 1.0]", "generations: "),
-        (
-            "description: x\nsplit: {source: digits, old_fraction: 0.4}\nrecipe: digits\nupdates: [mpt-kl]\n"
-            "generations: [0.5, 0.7, 1]",
-            "split.old_fraction: 0.4: generations say which classes",
-        ),
         (HEAD + "updates: []", "updates: there is none"),
         (
             HEAD + "updates: [{method: mpt-kl, seeds: [4]}]\nseeds: [1, 2]",
@@ -142,7 +133,6 @@ def test_a_recipe_lies_beside_its_study(tmp_path: Path) -> None:
         (HEAD + "old_models: [{name: a}, {name: a}]\nupdates: []", "old_models: a stands there twice"),
         (HEAD + "old_models: [{name: a/b}]\nupdates: []", "names no old model"),
         (HEAD + "old_models: [{nam: a}]\nupdates: []", "unknown key old_models.0..nam; did you mean name?"),
-        (HEAD + OLDS + "updates: [mpt-kl]\ngenerations: [0.5, 0.75, 1]", "a chain has one old model"),
         (
             HEAD + "old_models: [{name: ls, set: {criterion.name: lss}}]\nupdates: []",
             "old model ls: .*criterion.name",

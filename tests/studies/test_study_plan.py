@@ -31,7 +31,6 @@ TINY = {"optim.max_steps": 2, "runtime.device": "cpu", "runtime.threads": 1}
 def study(
     *updates: object,
     ensemble: int | None = None,
-    generations: list[float] | None = None,
     old_models: list[object] | None = None,
     **settings: object,
 ) -> Study:
@@ -43,7 +42,6 @@ def study(
             "set": TINY | settings,
             "updates": list(updates),
             "ensemble": ensemble,
-            "generations": generations,
             "old_models": old_models,
         }
     )
@@ -90,34 +88,6 @@ def test_a_plain_update_that_begins_with_the_reference_has_one() -> None:
     wanted = study({"method": "no-treatment", "set": {"method.init": "ref"}})
     runs = {run.name: run for run in plan_study(wanted, [1])}
     assert runs["no-treatment"].teachers == ("1/old", "1/ref")
-
-
-def test_each_update_of_a_chain_replaces_the_one_before_by_the_same_method(tmp_path: Path) -> None:
-    wanted = study("no-treatment", "mpt-kl", generations=[0.5, 0.75, 1.0])
-    runs = {run.key: run for run in plan_study(wanted, [3])}
-    assert {key: run.teachers for key, run in runs.items()} == {
-        "3/1/old": (), "3/1/ref": (), "3/1/no-treatment": ("3/1/old",), "3/1/mpt-kl": ("3/1/old", "3/1/ref"),
-        "3/2/ref": (), "3/2/no-treatment": ("3/1/no-treatment",), "3/2/mpt-kl": ("3/1/mpt-kl", "3/2/ref"),
-    }  # fmt: skip
-    assert [key for key, run in runs.items() if run.only_old_classes] == ["3/1/old"]
-    seeds = {key: run.recipe.runtime.seed for key, run in runs.items()}
-    assert seeds == {
-        "3/1/old": 2003, "3/1/ref": 1003, "3/1/no-treatment": 3, "3/1/mpt-kl": 3,
-        "3/2/ref": 5003, "3/2/no-treatment": 4003, "3/2/mpt-kl": 4003,
-    }  # fmt: skip
-    splits = make_splits(wanted.file.splits, tmp_path, [3], None)
-    first, second = splits["3/1"].classes, splits["3/2"].classes
-    assert (len(first.names), first.num_old) == (7, 5)  # of ten classes
-    assert (len(second.names), second.num_old) == (10, 7)
-    assert first.names == second.old
-    known = {key: run.request(splits[run.place]).num_classes for key, run in runs.items()}
-    assert list(known.values()) == [5, 7, 7, 7, 10, 10, 10]
-    request = runs["3/2/mpt-kl"].request(splits["3/2"])
-    assert request.folder == tmp_path / "3" / "2" / "mpt-kl"
-    assert request.teachers == (
-        tmp_path / "3" / "1" / "mpt-kl" / "best.pt",
-        tmp_path / "3" / "2" / "ref" / "best.pt",
-    )
 
 
 def test_several_old_models_begin_alike_and_each_update_learns_from_one() -> None:
@@ -323,7 +293,7 @@ def test_a_study_takes_a_table_with_old_classes_by_file_and_groups(tmp_path: Pat
         val_fraction=0.2,
         group="patient",
     )
-    made = make_splits({"": wanted}, tmp_path / "runs", [1, 2], None)
+    made = make_splits(wanted, tmp_path / "runs", [1, 2], None)
     for seed, split in zip((1, 2), made.values(), strict=True):
         assert (split.classes.names, split.classes.num_old) == (("c", "b", "a"), 2)
         parts = [
@@ -333,7 +303,7 @@ def test_a_study_takes_a_table_with_old_classes_by_file_and_groups(tmp_path: Pat
         assert all(parts) and not parts[0] & parts[1] and not (parts[0] | parts[1]) & parts[2]
         assert split.file.request.seed == seed
     assert made["1"].fingerprint != made["2"].fingerprint
-    again = make_splits({"": wanted}, tmp_path / "runs", [1], None)
+    again = make_splits(wanted, tmp_path / "runs", [1], None)
     assert again["1"].fingerprint == made["1"].fingerprint
     for change, said in (
         ({"group": None}, "group: patient -> None"),
@@ -348,4 +318,4 @@ def test_a_study_says_of_its_data_what_split_says_of_them() -> None:
     flags = {field.name for field in fields(SplitFlags)}
     # A study decides these itself, or shows nothing of them.
     flags -= {"seed", "class_labels", "download", "report", "run_root", "overwrite", "as_json"}
-    assert flags | {"class_fraction"} == set(StudySplit.model_fields)
+    assert flags == set(StudySplit.model_fields)
