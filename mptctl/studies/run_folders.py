@@ -88,11 +88,23 @@ def recorded_teachers(folder: Path) -> dict[str, str]:
     return _identify(folder).teachers
 
 
+def is_old_model(folder: Path) -> bool:
+    """Tells whether a run had no teacher and knows the old classes of its split alone.
+
+    Raises:
+        CheckpointError: there is no run, or the checkpoint is damaged.
+    """
+    identity = _identify(folder)
+    return not identity.teachers and identity.num_known == identity.num_old
+
+
 class _Identity(NamedTuple):
-    """The digest of a checkpoint, and those of its teachers by their roles."""
+    """The digest of a checkpoint, those of its teachers by their roles, and its numbers of classes."""
 
     digest: str
     teachers: dict[str, str]
+    num_known: int
+    num_old: int
 
 
 def _identify(folder: Path) -> _Identity:
@@ -102,7 +114,7 @@ def _identify(folder: Path) -> _Identity:
         status = best.stat()
         return _read_checkpoint(best, status.st_mtime_ns, status.st_size)
     head = kept_answers(folder).head
-    return _Identity(head.digest, head.teachers)
+    return _Identity(head.digest, head.teachers, head.num_known, head.num_old)
 
 
 def kept_answers(folder: Path) -> RunAnswers:
@@ -133,7 +145,8 @@ def _read_checkpoint(best: Path, mtime: int, size: int) -> _Identity:
     from mptctl.models.checkpoint import load_checkpoint
 
     checkpoint = load_checkpoint(best)
-    return _Identity(checkpoint.digest, checkpoint.meta.teachers)
+    meta = checkpoint.meta
+    return _Identity(checkpoint.digest, meta.teachers, len(meta.class_names), meta.num_old)
 
 
 def _folders_in(where: Path) -> list[Path]:

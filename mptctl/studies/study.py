@@ -98,12 +98,9 @@ def run_study(
         _train(request, board, log, stop)
         done = board.runs_of("done")
         updates = [board.folder(run) for run in done if run.is_update]
-        comparison = None
-        if request.study.file.old_models is not None:
-            old_models = [board.folder(run) for run in done if run.only_old_classes]
-            comparison = compare_runs(updates or old_models, by="old") if done else None
-        elif updates:
-            comparison = compare_runs(updates)
+        # A study without updates compares its old models.
+        compared = updates if request.study.file.updates else [board.folder(run) for run in done]
+        comparison = compare_runs(compared) if compared else None
     return StudyReport(
         study=request.study.name,
         run_root=str(root),

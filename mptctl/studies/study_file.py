@@ -14,9 +14,8 @@ from pydantic import ConfigDict, Field, PositiveInt, ValidationError, field_vali
 from mptctl.errors import UsageError
 from mptctl.files.explained import explain, nearest
 from mptctl.files.model import Typed
-from mptctl.methods.rows import ROWS
 from mptctl.models.ownership import NOT_RUNS
-from mptctl.names import Init, MethodName, Role
+from mptctl.names import Init, MethodName
 from mptctl.recipe import Recipe, load_recipe
 from mptctl.recipe.reading import LIST_COMMAND, preset_folder, read_mapping
 from mptctl.studies.study_split import StudySplit
@@ -72,7 +71,6 @@ class UpdateRow(Typed):
     )
     set: dict[str, Any] = Field({}, description="recipe keys and their values, such as method.k")
     ref: Literal["ref", "ensemble"] = Field("ref", description="the reference, where the method has one")
-    old: str = Field("", description="the old model that it learns from, of several; default: the first")
     seeds: list[int] | None = Field(None, description="of the study's seeds, those that it has; default: all")
 
     @model_validator(mode="before")
@@ -116,8 +114,8 @@ class StudyFile(Typed):
         None,
         min_length=1,
         max_length=MOST_ROWS,
-        description="several old models; an update that learns from none of them is held against each; "
-        "default: one",
+        description="several old models, to be compared with each other, where there are no updates; default: "
+        "one",
     )
     updates: list[UpdateRow] = Field(
         max_length=MOST_ROWS, description="the rows of the table, in the order in which they are trained"
@@ -151,43 +149,16 @@ class StudyFile(Typed):
             )
         if self.ensemble is not None and not with_ensemble:
             raise ValueError(f"ensemble: {self.ensemble} members, and no update has ref: ensemble")
-        self._refuse_unfit_old_models()
-        return self
-
-    def _refuse_unfit_old_models(self) -> None:
-        """Refuse several old models of one name, and updates that do not go with theirs.
-
-        Raises:
-            ValueError: also where there are neither updates nor several old models.
-        """
-        several = self.old_models or []
-        if not several and not self.updates:
-            raise ValueError("updates: there is none; name a method, or several old_models to compare these")
-        names = [model.name for model in several]
+        names = [model.name for model in self.old_models or ()]
         _refuse_twice("old_models", names)
-        for update in self.updates:
-            learns_from_old = Role.OLD in ROWS[update.method].teachers
-            if update.old and not learns_from_old:
-                raise ValueError(
-                    f"updates: {update.name}: old: {update.method} learns from no old model, and is held "
-                    "against each"
-                )
-            if update.old and update.old not in names:
-                raise ValueError(
-                    f"updates: {update.name}: old: {update.old}: no such old "
-                    f"model{nearest(update.old, names)}"
-                )
-            if several and self.old_of(update).seeds is not None:
-                raise ValueError(
-                    f"updates: {update.name}: its old model {self.old_of(update).name} has not all seeds; "
-                    "leave its seeds out"
-                )
-
-    def old_of(self, update: UpdateRow) -> OldModel:
-        """The old model that an update names, else the first; only for a study with several old models."""
-        assert self.old_models
-        by_name = {model.name: model for model in self.old_models}
-        return by_name.get(update.old, self.old_models[0])
+        if not names and not self.updates:
+            raise ValueError("updates: there is none; name a method, or several old_models to compare these")
+        if names and self.updates:
+            raise ValueError(
+                "old_models: several are compared with each other, without updates; write updates: [], or "
+                "leave old_models out"
+            )
+        return self
 
 
 def _refuse_twice(key: str, names: list[str]) -> None:

@@ -12,7 +12,7 @@ from mptctl.methods.rows import ROWS
 from mptctl.models.run_folder import RunDir
 from mptctl.names import MethodName, Role
 from mptctl.recipe import Recipe, batch_differences, change_recipe
-from mptctl.studies.study_file import ENSEMBLE, REF, Study, UpdateRow
+from mptctl.studies.study_file import ENSEMBLE, OLD, REF, Study, UpdateRow
 from mptctl.training.request import (
     ENSEMBLE_SEED_OFFSET,
     OLD_SEED_OFFSET,
@@ -161,9 +161,8 @@ def _plan_seed(study: Study, seed: int) -> Iterator[PlannedRun]:
     def with_seed(recipe: Recipe, offset: int) -> Recipe:
         return change_recipe(recipe, {"runtime.seed": seed + offset}, study.name)
 
-    old_models = _old_models_of_seed(study, seed)
     # The old models of a seed differ in their recipes alone, and begin with the same weights.
-    for name in old_models:
+    for name in _old_models_of_seed(study, seed):
         yield PlannedRun(seed, name, with_seed(study.old[name], OLD_SEED_OFFSET), only_old_classes=True)
     members = tuple(f"{ENSEMBLE}/{i}" for i in range(study.file.ensemble or 0))
     runs_of_reference = {None: (), REF: (REF,), ENSEMBLE: members}
@@ -178,9 +177,8 @@ def _plan_seed(study: Study, seed: int) -> Iterator[PlannedRun]:
             members_planned = True
             for i, name in enumerate(members):
                 yield PlannedRun(seed, name, with_seed(study.new, ENSEMBLE_SEED_OFFSET + i))
-        old = study.file.old_of(update).run if study.file.old_models else old_models[0]
         recipe = with_seed(study.updates[update.name], 0)
-        yield PlannedRun(seed, update.name, recipe, old, runs_of_reference[reference])
+        yield PlannedRun(seed, update.name, recipe, OLD, runs_of_reference[reference])
 
 
 def _old_models_of_seed(study: Study, seed: int) -> list[str]:

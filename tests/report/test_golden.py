@@ -72,22 +72,14 @@ def _odd(found: Comparison) -> Comparison:
 
 @cache
 def comparison(how: str) -> Comparison:
-    """Three methods of two seeds: plain, at one error, by old model, by split; of three held against one of them."""
+    """Three methods of two seeds: plain, at one error, old models alone; of three held against one of them."""
     root = _root(seeds=3 if how == "against" else 2)
     if how == "equal-error":
         return _odd(compare_runs([root], equal_error="mpt-kl"))
     if how == "against":
         return _odd(compare_runs([root], against="no-treatment"))
-    if how == "by-old":
-        return _odd(compare_runs([root], by="old"))
-    if how == "by-split":
-        found = compare_runs([root], against="mpt-kl")
-        rows = [
-            row.model_copy(update={"split": section})
-            for section in ("split a", "split b")
-            for row in found.rows
-        ]
-        return _odd(found.model_copy(update={"rows": rows}))
+    if how == "old-models":
+        return compare_runs([root / "1" / "old", root / "2" / "old"])
     return _odd(compare_runs([root]))
 
 
@@ -191,7 +183,7 @@ def of_flips(render: Callable[[FlipReport], str], what: str) -> str:
 SHOWN: dict[str, Show] = {
     **{
         f"compare-{how}": partial(show_comparison, how)
-        for how in ("plain", "equal-error", "against", "by-old", "by-split")
+        for how in ("plain", "equal-error", "against", "old-models")
     },
     "study": lambda console: print_study(study(), console),
     "flips": lambda console: print_report(flips("failed"), console),
@@ -210,7 +202,7 @@ SHOWN: dict[str, Show] = {
 FILES: dict[str, Callable[[], str]] = {
     **{
         f"compare-{how}.{suffix}": partial(of_comparison, render, how)
-        for how in ("plain", "equal-error", "against", "by-old", "by-split")
+        for how in ("plain", "equal-error", "against", "old-models")
         for suffix, render in (("md", comparison_markdown), ("tex", comparison_latex), ("csv", render_csv))
     },
     **{
@@ -229,8 +221,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "flips-answers": lambda: render_html(flips("answers")),
     "compare-plain": lambda: comparison_page(comparison("plain")),
     "compare-against": lambda: comparison_page(comparison("against")),
-    "compare-by-old": lambda: comparison_page(comparison("by-old")),
-    "compare-by-split": lambda: comparison_page(comparison("by-split")),
+    "compare-old-models": lambda: comparison_page(comparison("old-models")),
     "study": lambda: study_page(study()),
     "tune": lambda: tune_page(searched()),
     "tune-budget": lambda: tune_page(searched(True)),

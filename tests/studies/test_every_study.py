@@ -35,7 +35,6 @@ CLASSES = {
     "mpt-plus": 100,
     "pct-own": 100,
     "tiny-imagenet-calibration": 200,
-    "tiny-imagenet-calibration-32": 100,
     "cub": 200,
     "finetune": 10,
 }

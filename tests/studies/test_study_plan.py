@@ -90,21 +90,13 @@ def test_a_plain_update_that_begins_with_the_reference_has_one() -> None:
     assert runs["no-treatment"].teachers == ("1/old", "1/ref")
 
 
-def test_several_old_models_begin_alike_and_each_update_learns_from_one() -> None:
+def test_several_old_models_begin_alike() -> None:
     several = [{"name": "ce"}, {"name": "ls", "set": {"criterion.name": "ls"}}, {"name": "fl", "seeds": [1]}]
-    of_ls = {"name": "mpt-kl-ls", "method": "mpt-kl", "old": "ls"}
-    runs = {
-        run.key: run for run in plan_study(study("no-treatment", "mpt-kl", of_ls, old_models=several), [1, 2])
-    }
+    runs = {run.key: run for run in plan_study(study(old_models=several), [1, 2])}
     assert {key: run.teachers for key, run in runs.items()} == {
-        "1/old-ce": (), "1/old-ls": (), "1/old-fl": (), "1/ref": (),
-        "1/no-treatment": ("1/old-ce",), "1/mpt-kl": ("1/old-ce", "1/ref"), "1/mpt-kl-ls": ("1/old-ls", "1/ref"),
-        "2/old-ce": (), "2/old-ls": (), "2/ref": (),
-        "2/no-treatment": ("2/old-ce",), "2/mpt-kl": ("2/old-ce", "2/ref"), "2/mpt-kl-ls": ("2/old-ls", "2/ref"),
+        "1/old-ce": (), "1/old-ls": (), "1/old-fl": (), "2/old-ce": (), "2/old-ls": (),
     }  # fmt: skip
-    assert [key for key, run in runs.items() if run.only_old_classes] == [
-        "1/old-ce", "1/old-ls", "1/old-fl", "2/old-ce", "2/old-ls",
-    ]  # fmt: skip
+    assert all(run.only_old_classes for run in runs.values())
     assert {runs[f"1/old-{name}"].recipe.runtime.seed for name in ("ce", "ls", "fl")} == {2001}
     assert runs["1/old-ls"].recipe.criterion.name == "ls"
 
@@ -262,7 +254,7 @@ def test_updates_on_the_same_batches_with_the_same_old_model_go_together() -> No
 
 
 def test_a_study_goes_on_where_its_pictures_have_moved(own_folder: Path, tmp_path: Path) -> None:
-    wanted = {"": StudySplit(source="imagefolder", val_fraction=0.2)}
+    wanted = StudySplit(source="imagefolder", val_fraction=0.2)
     root = tmp_path / "study"
     before = make_splits(wanted, root, [1], own_folder)
     moved = Path(shutil.move(own_folder, tmp_path / "elsewhere"))
