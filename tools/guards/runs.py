@@ -253,12 +253,6 @@ RUNS: dict[int, Guard] = {
         "        if not may_be_replaced:\n",
         "        if False:\n",
     ),
-    60: one(
-        "what is kept has to be of this very run",
-        "studies/study_results.py",
-        "    if not same:\n",
-        "    if False:\n",
-    ),
     63: one(
         "what is no regular file is not read",
         "files/text_file.py",
