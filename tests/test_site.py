@@ -82,7 +82,7 @@ def test_the_gate_in_ci_does_what_the_page_says(
     "name",
     [
         *("tutorial.md", "own-data.md", "ci.md", "pictures.md", "methods.md", "tune.md", "adjust.md"),
-        *("training.md", "data.md", "export.md", "compare.md", "studies.md", "chains.md", "fewshot.md"),
+        *("training.md", "data.md", "export.md", "compare.md", "studies.md", "fewshot.md"),
         *("margin-heads.md", "speed.md"),
     ],
 )

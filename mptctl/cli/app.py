@@ -15,7 +15,6 @@ import typer
 from mptctl import __version__
 from mptctl.cli import bench, figure, gate
 from mptctl.cli.adjust import adjust
-from mptctl.cli.chain import chain
 from mptctl.cli.command import Command, CommandGroup, CommandWithTorch
 from mptctl.cli.compare import compare
 from mptctl.cli.doctor import doctor
@@ -102,7 +101,7 @@ COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "export": export,
         "fewshot": fewshot,
     },
-    "Compare": {"study": study, "compare": compare, "chain": chain, "figure": figure.app},
+    "Compare": {"study": study, "compare": compare, "figure": figure.app},
     "Look and measure": {"runs": runs, "recipes": recipes, "pack": pack, "bench": bench.app},
 }
 # What these do begins with torch; the others can work without, or say for which part they need it.
