@@ -15,6 +15,8 @@ from mptctl.machine.facts import has_package
 from tests.common import ROOT, CommandLine, environment
 from tools.draw_terminal import PAGE, TARGET, commands, draw, snippets
 
+pytestmark = pytest.mark.docs
+
 NEEDED = ("mkdocs", "material", "mkdocstrings_handlers.python")
 MISSING = [name for name in NEEDED if not has_package(name)]
 
@@ -80,7 +82,7 @@ def test_the_gate_in_ci_does_what_the_page_says(
     "name",
     [
         *("tutorial.md", "own-data.md", "ci.md", "pictures.md", "methods.md", "tune.md", "adjust.md"),
-        *("training.md", "data.md", "export.md", "compare.md", "studies.md", "chains.md", "fewshot.md"),
+        *("training.md", "data.md", "export.md", "compare.md", "studies.md", "fewshot.md"),
         *("margin-heads.md", "speed.md"),
     ],
 )

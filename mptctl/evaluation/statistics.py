@@ -168,8 +168,8 @@ def er_increase_interval(counts: Counts, confidence: float = 0.95) -> Interval:
     are exact. Samples that both models get right, and those that both get wrong, count alike. This is
     Newcombe's square-and-add construction (Statistics in Medicine 17 (1998), 2635-2650), with exact intervals
     of the flips in place of Wilson's of the two errors, which are too narrow where errors are shared and
-    flips of one kind rare. In an enumeration (`tools.verdict_errors`) each end was wrong in at most
-    (1 - confidence) / 2 of test sets.
+    flips of one kind rare. In an enumeration (`tests.simulations.verdict_errors`) each end was wrong in at
+    most (1 - confidence) / 2 of test sets.
 
     >>> table = Counts(both_right=20, negative_flips=0, positive_flips=0, both_wrong=0)
     >>> [round(end, 6) for end in er_increase_interval(table)]  # 1 - 0.025 ** (1 / 20) on both sides

@@ -90,7 +90,7 @@ VERBS = (
     "predict runs/ref pictures", "split digits --run-root made", "study study.yaml --dry-run",
     "split imagefolder --data-root pictures --run-root made", "train-old --dry-run", "train-ref --dry-run",
     "train-mpt --dry-run", "train-baseline --dry-run", "train-ensemble --dry-run", "tune --dry-run",
-    "adjust ref --old old", "export ref", "chain --dry-run", "fewshot ref", "figure embedding ref", "bench",
+    "adjust ref --old old", "export ref", "fewshot ref", "figure embedding ref", "bench",
     "quickstart --help", "nothing", "",
 )  # fmt: skip
 FLAGS = (

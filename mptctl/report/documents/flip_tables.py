@@ -28,7 +28,7 @@ def rates_table(report: FlipReport, *, macro: bool = False) -> Table:
     """
     columns = [
         Column("rate"),
-        Column("meaning", words=True, spare=1),
+        Column("meaning", words=True),
         Column("value"),
         Column("95 % interval"),
         Column("count"),
@@ -122,9 +122,9 @@ def slices_table(report: FlipReport, rows: Sequence[SliceRow], total: int = 0) -
     columns = [
         Column("slice"),
         Column("flips"),
-        Column("NFR", spare=2),
-        Column("95 % interval", spare=3),
-        Column("lost", spare=1),
+        Column("NFR"),
+        Column("95 % interval"),
+        Column("lost"),
         Column("q"),
         Column("is", words=True),
     ]
@@ -153,10 +153,10 @@ def classes_table(rows: Sequence[ClassRow], total: int = 0) -> Table:
     columns = [
         Column("class"),
         Column("flips"),
-        Column("NFR", spare=3),
-        Column("95 % interval", spare=4),
-        Column("error of OLD", spare=1),
-        Column("error of NEW", spare=2),
+        Column("NFR"),
+        Column("95 % interval"),
+        Column("error of OLD"),
+        Column("error of NEW"),
         Column("mostly to", words=True),
     ]
     cells: list[Row] = [
@@ -185,7 +185,7 @@ def pairs_table(report: FlipReport, rows: Sequence[PairRow], total: int = 0) -> 
     columns = [
         Column("class"),
         Column("prediction", words=True),
-        Column("which is", words=True, spare=1),
+        Column("which is", words=True),
         Column("flips"),
     ]
     cells = [[row.label, row.answer, *_kind_and_flips(row)] for row in rows]

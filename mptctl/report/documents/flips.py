@@ -27,7 +27,7 @@ from mptctl.report.documents.wording import (
 )
 from mptctl.report.media.document import TONES, Document, Note, Table, notes
 from mptctl.report.media.numbers import of_count
-from mptctl.report.media.terminal import fitted_table, print_parts
+from mptctl.report.media.terminal import print_parts, rich_table
 
 # Rows of each list without --rows; slices on one screen; classes that a sentence names.
 FULL_ROWS, SLICE_ROWS, CLASSES = 10, 5, 3
@@ -116,8 +116,8 @@ def _print_screen(report: FlipReport, console: Console, sort: SortKey, hint: str
         print_parts([*_head_notes(report), Note(counts.title, "strong")], console)
         console.print(
             _side_by_side(
-                fitted_table(counts, console),
-                fitted_table(models_table(report, calibration=False), console),
+                rich_table(counts, console),
+                rich_table(models_table(report, calibration=False), console),
                 console,
             )
         )

@@ -180,16 +180,13 @@ class Report:
             name: of one of `mptctl.report.figures.flips.PLOTS`; None: the first one that has data.
 
         Raises:
-            UsageError: there is no figure of that name, or no data for it: all but the flow of flips need
-                logits.
+            UsageError: there is no figure of that name, or no data for it: figures need logits.
         """
         from mptctl.report.figures.flips import draw_figures
 
         figures = draw_figures(self._with_names)
         if not figures:
-            raise UsageError(
-                "plot: there is nothing to draw: no flips, and no logits; give logits for old or new"
-            )
+            raise UsageError("plot: there is nothing to draw: no logits; give logits for old or new")
         if name is not None and name not in figures:
             raise UsageError(f"plot: no figure {name!r}; there are {', '.join(figures)}")
         return figures[name or next(iter(figures))]

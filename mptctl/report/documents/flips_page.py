@@ -25,8 +25,6 @@ from mptctl.report.media.provenance import Provenance
 ROWS = 200
 # Pixels of the longest side above which a browser smooths a picture; smaller ones show their pixels.
 SMOOTH = 96
-# Names and labels of the page's filters of flips.
-FILTERS = (("class", "Class"), ("slice", "Slice"), ("waived", "Waived"))
 
 
 class Picture(NamedTuple):
@@ -72,10 +70,9 @@ def render_html(
         pairs=pairs if report.pairs else [],
         figures=drawings(report),
         rows_shown=list(zip(first, pictures, strict=True)),
-        flips=flip_list(report, listed),
+        flips=flip_list(listed),
         order=order_sentence(listed),
         listed=len(listed),
-        filters=FILTERS,
     )
 
 
