@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from mptctl.report.documents.flips_files import FlipFiles
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CommandLine, Log, short_recipe
+
+SAFETENSORS = find_spec("safetensors") is not None
 
 SHORT = (
     *("--recipe", "digits", "--set", "optim.epochs=1", "--set", "optim.batch_size=8"),
@@ -61,7 +64,11 @@ def test_every_command_that_reads_pictures_takes_them_from_where_they_are(
     monkeypatch.chdir(tmp_path)
     old, ref, where = moved / "old", moved / "ref", ("--data-root", moved / "pictures")
     for words in (
-        ("export", ref, "--format", "pt2", "--out", tmp_path / "ref.pt2"),
+        *(
+            [("export", ref, "--format", "safetensors", "--out", tmp_path / "ref.safetensors")]
+            if SAFETENSORS
+            else []
+        ),
         ("fewshot", old, "--way", "2", "--query", "1", "--episodes", "3"),
         ("evaluate", ref),
         ("compare", ref, "--old", old),

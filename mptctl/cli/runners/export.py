@@ -41,12 +41,12 @@ def export_and_show(request: ExportRequest, checkpoint: Path, session: Session, 
 
 def _describe(report: ExportReport) -> list[str]:
     """Lines for a person: how the exported model differs from the checkpoint, and the size of the file."""
-    within = "" if report.tolerance is None else f" (tolerance {report.tolerance:g})"
     lines = [
         f"{report.pictures:,} validation pictures: logits differ by up to "
-        f"{report.max_difference:.3g}{within}, {report.answers_differ:,} predictions differ",
+        f"{report.max_difference:.3g} (tolerance {report.tolerance:g}), {report.answers_differ:,} predictions "
+        "differ",
     ]
-    if report.answers_differ or report.quantized:
+    if report.answers_differ:
         lines.append(
             f"{report.negative_flips:,} of {report.right_before:,} right predictions turned wrong, "
             f"{report.positive_flips:,} wrong ones right; before a release: mptctl evaluate {report.run} "
