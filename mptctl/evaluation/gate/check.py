@@ -9,6 +9,7 @@ from mptctl.evaluation.decision import PROBABILITY, Decision, decide, more_sampl
 from mptctl.evaluation.limits import LimitKind, Limits
 from mptctl.evaluation.pairing.sanity import IDENTICAL, never_right_sentence
 from mptctl.evaluation.rates import Counts, Interval
+from mptctl.evaluation.statistics import expected_flips
 from mptctl.evaluation.verdict import Gate, GateCheck, LimitRow, OldFault
 
 
@@ -119,7 +120,14 @@ def failed_condition(name: str, message: str) -> GateCheck:
         message: the reason, in a sentence.
     """
     return GateCheck(
-        name=name, limit=None, value=None, tested=None, answer="fail", passed=False, message=message
+        name=name,
+        limit=None,
+        value=None,
+        tested=None,
+        answer="fail",
+        passed=False,
+        message=message,
+        brief=message.partition(";")[0],
     )
 
 
@@ -148,16 +156,9 @@ def _check_limit(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
     more = None
     if answer == "undecided" and level is not None:
         more = more_samples(counts, flips, kind, level, limit)
-    of = f" of {scope.name}" if scope.name else ""
-    shown = _show_value(kind, value, interval, level, flips - waived, waived)
-    outcome = _outcome_as_verb(answer, tested)
-    message = f"{kind.title}{of} {shown} {outcome} the limit of {100 * limit:g} {kind.unit(100 * limit)}"
-    if needs_waivers:
-        message += " with waivers alone" + ("" if level is None else ", so that this pass has no level")
-    if answer == "undecided":
-        message += f"; {_samples_needed(more, scope.name)}"
+    worded = _WordedLimit(scope, kind, limit, value, waived)
     return GateCheck(
-        name=f"{kind.name}{of}",
+        name=f"{kind.name}{worded.of}",
         limit=limit,
         value=value,
         tested=tested,
@@ -168,7 +169,8 @@ def _check_limit(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
         waived=waived,
         with_waivers=needs_waivers,
         passed=answer == "pass" or (answer == "undecided" and limits.undecided == "pass"),
-        message=message,
+        message=worded.message(answer, tested, interval, more, needs_waivers=needs_waivers),
+        brief=worded.brief(answer, needs_waivers=needs_waivers),
     )
 
 
@@ -193,42 +195,100 @@ def _decide_rate(
     return ("fail", None) if interval is None else (decide(interval, limit), interval)
 
 
-def _show_value(
-    kind: LimitKind,
-    value: float | None,
-    interval: Interval | None,
-    level: float | None,
-    flips: int,
-    waived: int,
-) -> str:
-    """Write a rate with its unit, and in brackets the waived flips and the interval, if there are any.
+@dataclass(frozen=True)
+class _WordedLimit:
+    """A limit of a scope in words.
 
-    Args:
-        kind: of the limit on the rate.
-        value: a fraction; None where the rate is not defined.
-        interval: of the rate with all flips.
-        level: of the interval.
-        flips: flips that the rate counts.
-        waived: flips that it does not count.
+    Attributes:
+        scope: the samples.
+        kind: of the limit.
+        limit: a fraction.
+        value: of the rate without waived flips; None where it is not defined.
+        waived: flips that the value does not count.
     """
-    shown = "n/a" if value is None else f"{100 * value:.2f} {kind.unit()}"
-    remarks = []
-    if waived:
-        remarks.append(f"{flips:,} flips counted, {waived:,} waived")
-    if interval is not None and level is not None:
-        bounds = f"{100 * interval[0]:.2f} to {100 * interval[1]:.2f} {kind.unit()}"
-        of_all = " of all flips" if waived else ""
-        remarks.append(f"{100 * level:.10g} % interval{of_all} {bounds}")
-    return f"{shown} ({'; '.join(remarks)})" if remarks else shown
 
+    scope: Scope
+    kind: LimitKind
+    limit: float
+    value: float | None
+    waived: int
 
-def _outcome_as_verb(answer: Decision, tested: float | None) -> str:
-    """The predicate of a sentence on a limit, such as ``exceeds``; `tested` is None if there is no value."""
-    if tested is None:
-        return "is not defined here, which does not keep"
-    return {"pass": "is within", "fail": "exceeds", "undecided": "is undecided: the interval contains"}[
-        answer
-    ]
+    @property
+    def of(self) -> str:
+        """The slice, after the name of the rate; empty for the whole test set."""
+        return f" of {self.scope.name}" if self.scope.name else ""
+
+    @property
+    def measured(self) -> str:
+        """The rate with its value: ``NFR 5.94 %``."""
+        value = "n/a" if self.value is None else f"{100 * self.value:.2f} {self.kind.unit()}"
+        return f"{self.kind.title}{self.of} {value}"
+
+    @property
+    def limit_with_unit(self) -> str:
+        return f"{100 * self.limit:g} {self.kind.unit(100 * self.limit)}"
+
+    @property
+    def flips(self) -> int:
+        """The flips that count."""
+        return self.scope.counts.negative_flips - self.waived
+
+    def message(
+        self,
+        answer: Decision,
+        tested: float | None,
+        interval: Interval | None,
+        more: int | None,
+        *,
+        needs_waivers: bool,
+    ) -> str:
+        """A sentence: the value, the interval that decided, the verdict, and what would decide it.
+
+        Args:
+            answer: the verdict.
+            tested: what was held against the limit; None where the rate is not defined.
+            interval: at the level of the gate; None where no interval decided.
+            more: more samples that would decide; None where no number would.
+            needs_waivers: the limit is kept without the waived flips alone.
+        """
+        level, remarks = self.scope.limits.confidence, list[str]()
+        if self.waived:
+            remarks.append(f"{self.flips:,} flips counted, {self.waived:,} waived")
+        if interval is not None and level is not None:
+            remarks.append(f"{self._interval(interval, level)} {self.kind.unit()}")
+        shown = f"{self.measured} ({'; '.join(remarks)})" if remarks else self.measured
+        verbs = {"pass": "is within", "fail": "exceeds", "undecided": "is undecided: the interval contains"}
+        verb = "is not defined here, which does not keep" if tested is None else verbs[answer]
+        sentence = f"{shown} {verb} the limit of {self.limit_with_unit}"
+        if needs_waivers:
+            sentence += " with waivers alone" + ("" if level is None else ", so that this pass has no level")
+        return f"{sentence}; {_samples_needed(more, self.scope.name)}" if answer == "undecided" else sentence
+
+    def brief(self, answer: Decision, *, needs_waivers: bool) -> str:
+        """The limit in few words: ``NFR 5.94 % > limit 3 %  (58 of 976, 95 % interval 4.54 to 7.61)``.
+
+        Without a level of the gate, the interval has 95 %.
+        """
+        kind, counts, level = self.kind, self.scope.counts, self.scope.limits.confidence
+        relation = {"pass": " within limit ", "fail": " > limit ", "undecided": ", limit "}[answer]
+        if self.value is None:
+            return f"{self.measured}, limit {self.limit_with_unit}  (nothing to count)"
+        remarks = []
+        if kind.of is not None:
+            of = f"{kind.of(counts):,}" if kind.high else f"{expected_flips(counts):,.1f} expected by chance"
+            waived = f" counted, {self.waived:,} waived" if self.waived else ""
+            remarks.append(f"{self.flips:,} of {of}{waived}")
+        interval = None if needs_waivers else kind.interval(counts, counts.negative_flips, level or 0.95)
+        if interval is not None:
+            remarks.append(self._interval(interval, level or 0.95))
+        if needs_waivers and level is not None:
+            remarks.append("no level")
+        return f"{self.measured}{relation}{self.limit_with_unit}  ({', '.join(remarks)})"
+
+    def _interval(self, interval: Interval, level: float) -> str:
+        """An interval with its level: ``95 % interval 4.54 to 7.61``."""
+        of_all = " of all flips" if self.waived else ""
+        return f"{100 * level:.10g} % interval{of_all} {100 * interval[0]:.2f} to {100 * interval[1]:.2f}"
 
 
 def _samples_needed(more: int | None, place: str) -> str:
