@@ -277,8 +277,11 @@ def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing:
         log_comparison(logged, request.trackers, new, flags.run_root)
     shown = report.model_copy(update={"worst_flips": report.worst_flips[: flags.output.gallery]})
     files, data_root = request.files, flags.data_root
-    for path in files.write(shown, loaded.models, data_root, loaded.split, report.worst_flips, sources):
+    written = files.write(shown, loaded.models, data_root, loaded.split, report.worst_flips, sources)
+    for path in written:
         typer.echo(f"wrote {path}", err=True)
+    if files.figures is not None and not any(path.parent == files.figures for path in written):
+        typer.echo("wrote no figures: they show logits, and predictions alone were given", err=True)
     if files.history is not None:
         tag = flags.output.tag
         release = make_release(report, request.today, _release_tag(tag))
