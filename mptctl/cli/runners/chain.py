@@ -9,7 +9,6 @@ import typer
 from mptctl.cli.outputs import Outputs
 from mptctl.cli.show import show
 from mptctl.errors import CheckpointError
-from mptctl.files.output_kinds import MARKDOWN
 from mptctl.names import Session
 from mptctl.report.documents.chain import write_chain
 from mptctl.report.media.progress_bars import showing_progress
@@ -33,14 +32,14 @@ def show_chain(
         UsageError: a file cannot be written, or would destroy what is read.
     """
     outputs = Outputs()
-    outputs.add_file("--markdown", markdown, MARKDOWN)
+    outputs.add_file("--markdown", markdown)
     outputs.add_figure("--figure", figure)
     runs = runs_of_chain(folder.expanduser())
     if not runs:
         problem = "holds no run" if folder.is_dir() else "no such folder"
         raise CheckpointError(f"{folder}: {problem}; name the folder of a study, such as runs/chain")
     read = {path for run in runs for path in (*run.iterdir(), *run.parent.iterdir()) if path.is_file()}
-    outputs.check(sorted(read), prints=as_json)
+    outputs.check(sorted(read))
     with showing_progress(session) as session:
         report = report_chains(runs, session)
     for path in write_chain(report, markdown, figure):

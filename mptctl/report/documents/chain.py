@@ -9,7 +9,6 @@ from typing import Literal
 
 from mptctl.evaluation.rates import Rate
 from mptctl.files import FilesTogether
-from mptctl.files.output_kinds import MARKDOWN_MARK
 from mptctl.report.media.document import Cell, Column, Document, Drawing, Table, notes
 from mptctl.report.media.markdown import document_markdown
 from mptctl.report.media.numbers import format_count, format_interval, percent
@@ -46,7 +45,7 @@ def write_chain(report: ChainReport, markdown: Path | None = None, figure: Path 
     with FilesTogether() as files:
         if markdown is not None:
             with files.open(markdown) as stream:
-                stream.write(f"{MARKDOWN_MARK}\n{document_markdown(chain_document(report))}".encode())
+                stream.write(document_markdown(chain_document(report)).encode())
         if figure is not None:
             from mptctl.report.figures.chain import draw_chain
             from mptctl.report.media.svg import save_figure
