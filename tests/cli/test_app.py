@@ -267,7 +267,6 @@ def test_what_can_be_said_at_once_is_said_without_importing_torch(tmp_path: Path
         "chain nothing",
         "study nothing",
         "fewshot nobody",
-        "fewshot nobody --add runs --name x",
         "figure embedding nobody",
         "gate init nobody runs",
         "bench kernel --rows x",

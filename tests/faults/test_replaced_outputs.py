@@ -62,7 +62,7 @@ TABLE = (
 )
 # Flags of files and folders that do not write into a file that a user names: they read, or write folders of ours.
 OTHERS = {
-    "--add", "--class-labels", "--class-map", "--class-names", "--classes", "--data-root", "--gate", "--log",
+    "--class-labels", "--class-map", "--class-names", "--classes", "--data-root", "--gate", "--log",
     "--metadata", "--old-classes", "--recipe", "--results", "--run-root", "--superclasses", "--validation",
 }  # fmt: skip
 
