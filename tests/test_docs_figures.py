@@ -13,6 +13,8 @@ from tests.common import ROOT
 from tools import draw_evidence, draw_flips, kept_embeddings
 from tools.draw_figures import PAGES, PICTURES, words_in
 
+pytestmark = pytest.mark.docs
+
 DOCS = ROOT / "docs"
 # `test_site` holds the screen; the method is a drawing without data.
 OTHERS = {"evaluate.svg", "method.svg"}

@@ -18,7 +18,7 @@ from torchvision.transforms import v2
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.loading.resident import load_resident_pictures
 from mptctl.recipe import DataRecipe
-from mptctl.recipe.transforms import AutoAugment, Grayscale, RandAugment, RandomErasing, Step, TrivialAugment
+from mptctl.recipe.transforms import Grayscale, RandAugment, RandomErasing, Step, TrivialAugment
 
 Reader = Literal["torchcodec", "pil"]
 
@@ -98,8 +98,6 @@ def _to_torchvision(step: Step) -> Any:
             return v2.RandAugment(**settings)
         case TrivialAugment():
             return v2.TrivialAugmentWide(**settings)
-        case AutoAugment():
-            return v2.AutoAugment(**settings | {"policy": v2.AutoAugmentPolicy(step.policy)})
         case Grayscale():
             return v2.RandomGrayscale(**settings)
         case RandomErasing():

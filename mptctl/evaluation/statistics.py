@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, betainccinv, betaincinv  # scipy.stats takes a second to import
 
-from mptctl.evaluation.rates import Answer, Counts, Interval, Rate
+from mptctl.evaluation.rates import Counts, Interval, Rate
 
 # With a p below this, a difference is called more than noise.
 SIGNIFICANT = 0.05
@@ -227,14 +227,3 @@ def relative_nfr_interval(
     low, high = _exact_ends(flips, counts.new_wrong, flips_tail)
     old_low, old_high = _exact_ends(counts.old_right, counts.total, old_tail)
     return low / old_high, high / old_low
-
-
-def below(interval: Interval, margin: float) -> Answer:
-    """Decide by its interval whether a rate lies below a margin: yes, no (at or above it) or undecided.
-
-    >>> below((0.01, 0.02), 0.03), below((0.01, 0.02), 0.015)
-    ('yes', 'undecided')
-    """
-    if interval[1] < margin:
-        return "yes"
-    return "no" if interval[0] >= margin else "undecided"

@@ -56,7 +56,6 @@ def print_loader(bench: LoaderBench) -> None:
             for row in bench.rows
         ],
         words=("loader", "source", "augmentation"),
-        spare=("augmentation", "slowest", "fastest"),
     )
     for name, reason in bench.skipped.items():
         typer.echo(f"{name}: not measured, {reason}")
@@ -117,7 +116,6 @@ def print_step(bench: StepBench) -> None:
             for row in bench.rows
         ],
         words=("step", "precision"),
-        spare=("slowest", "fastest"),
     )
     for name, reason in bench.skipped.items():
         typer.echo(f"{name}: not measured, {reason}")
@@ -141,17 +139,13 @@ def print_step(bench: StepBench) -> None:
         )
 
 
-def _print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[str], spare: Sequence[str] = ()
-) -> None:
+def _print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[str]) -> None:
     """Print a table as wide as the terminal.
 
     Args:
         columns: titles.
         rows: cells.
         words: titles of the columns of text, which stand at the left; numbers stand at the right.
-        spare: titles of columns that a narrow terminal leaves out, the first of them first.
     """
-    order = {title: place for place, title in enumerate(spare, start=1)}
-    styled = [Column(title, words=title in words, spare=order.get(title, 0)) for title in columns]
+    styled = [Column(title, words=title in words) for title in columns]
     print_parts([Table(styled, list(rows))], Console())
