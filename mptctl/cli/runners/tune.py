@@ -19,7 +19,7 @@ from mptctl.cli.training_flags import TrainingFlags
 from mptctl.cli.tune_flags import TuneFlags
 from mptctl.errors import UsageError
 from mptctl.evaluation.bias.choice import Budget
-from mptctl.files.output_kinds import SEARCH_FILES
+from mptctl.files.kept_names import SEARCH_FILES
 from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import find_checkpoint, find_references
 from mptctl.recipe import Recipe
@@ -102,7 +102,7 @@ def _choose_budget(tuning: TuneFlags) -> Budget:
 def _check_outputs(flags: TrainingFlags, models: list[str]) -> None:
     """Refuse files of the search that would overwrite an input or go through a link, before any computing."""
     outputs = Outputs()
-    outputs.add_folder("tune", flags.run_root / (flags.name or "tune"), SEARCH_FILES, lambda path: None)
+    outputs.add_folder("tune", flags.run_root / (flags.name or "tune"), SEARCH_FILES, is_ours=True)
     inputs = files_read_for(models, flags.run_root)
     outputs.check([*inputs, Path(flags.recipe).expanduser()] if flags.recipe else inputs)
 
