@@ -194,8 +194,8 @@ def step(
 ) -> None:
     """Measure a training step on pictures that are already there, beside its floor and a published loop.
 
-    Rows are student, floor (student and its teachers' forward passes), published, ours, ours-cached,
-    ours-lockstep and, on a GPU, floor-graph and ours-graph (floor and ours as one CUDA graph).
+    Rows are student, floor (student and its teachers' forward passes), published, ours, ours-cached
+    and, on a GPU, floor-graph and ours-graph (floor and ours as one CUDA graph).
 
     Examples:
 

@@ -230,7 +230,6 @@ def print_step(bench: StepBench) -> None:
             "ours / floor": ratios.ours_to_floor,
             "ours-cached / student": ratios.cached_to_student,
             "ours / published": ratios.ours_to_published,
-            "ours-lockstep / ours": ratios.lockstep_to_ours,
             "ours-graph / floor-graph": ratios.graph_to_floor_graph,
             "ours-graph / ours": ratios.graph_to_ours,
             "ours / ours in fp32": ratios.ours_to_fp32,
