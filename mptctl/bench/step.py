@@ -37,8 +37,8 @@ class StepRow(Model):
         "passes of its teachers, which no step with teachers can do without; published: the usual loop of "
         "published code, with teachers in it, autograd through the loss, torch's default optimizer and "
         "memory format, one look at the loss a step; ours: the training loop's own step; ours-cached: the "
-        "same with teachers' logits read from disk, as with runtime.cache_teachers; "
-        "floor-graph and ours-graph: floor and ours replayed as one CUDA graph, as with runtime.graph"
+        "same with teachers' logits read from disk, as with runtime.cache_teachers; floor-graph and "
+        "ours-graph: floor and ours replayed as one CUDA graph, as with runtime.graph"
     )
     precision: Precision = Field(description="of student and teachers: fp32, or bf16 under autocast")
     images_per_s: float = Field(description="median over the repeats")
@@ -263,8 +263,8 @@ def _time_in_turns(
     for repeat in range(repeats):
         # In turn forwards and backwards, so that a drift of the machine's speed meets all ways alike.
         order = reversed(ways) if repeat % 2 else iter(ways)
-        for precision, name in order:
-            seconds[precision, name].append(time_steps(ways[precision, name], steps))
+        for key in order:
+            seconds[key].append(time_steps(ways[key], steps))
     return seconds
 
 

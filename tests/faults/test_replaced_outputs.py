@@ -40,7 +40,7 @@ TABLE = (
     Written(GATED, "--report", ("page.html", "page.htm", "page", "README.md")),
     Written(GATED, "--markdown", ("page.md", "README", "page.html")),
     Written(GATED, "--junit", ("gate.xml", "gate")),
-    Written(GATED, "--figures DIR", ("margins.png", "flow.svg")),
+    Written(GATED, "--figures DIR", ("margins.png", "bias.svg")),
     Written(GATED, "--save-predictions DIR", ("old.npz", "new.npz")),
     Written(GATED, "--flips", ("flips.csv",)),
     Written(GATED, "--append-history", ("releases.jsonl", "notes.txt")),
@@ -65,7 +65,7 @@ TABLE = (
 # Flags of files and folders that do not write into a file that a user names: they read, or write folders of ours.
 OTHERS = {
     "--add", "--class-labels", "--class-map", "--class-names", "--classes", "--data-root", "--gate", "--log",
-    "--metadata", "--old-classes", "--recipe", "--run-root", "--superclasses", "--validation",
+    "--metadata", "--old-classes", "--recipe", "--run-root", "--validation",
 }  # fmt: skip
 
 
@@ -187,7 +187,7 @@ def test_row_59_earlier_outputs_are_replaced(mptctl: CommandLine, files: Path) -
         assert mptctl("history", "out/releases.jsonl", "--out", "out/history.png").returncode == 0
         assert mptctl("history", "out/releases.jsonl", "--out", "out/history.svg").returncode == 0
     # Each kind knows its own outputs and no others.
-    for name in ("page", "page.md", "flow.svg", "history.png", "old.npz"):
+    for name in ("page", "page.md", "history.png", "old.npz"):
         assert mptctl(*GATED.split(), "--junit", f"out/{name}").returncode == 2
     assert mptctl(*GATED.split(), "--report", "out/gate.xml").returncode == 2
 

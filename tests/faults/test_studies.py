@@ -122,7 +122,6 @@ def test_row_33_finished_runs_are_not_repeated_and_a_failed_one_is_named(killed:
     "words",
     [
         ("--parallel", "1"),
-        # That one was neither killed nor went in lock-step, which lock-step's own tests hold against it.
         pytest.param(("--parallel", "2"), marks=pytest.mark.nightly),
     ],
 )

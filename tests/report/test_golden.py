@@ -31,7 +31,7 @@ from mptctl.studies.comparison import Comparison
 from mptctl.studies.study_report import StudyReport, StudyRow
 from mptctl.tune.tune_report import Comparison as Second
 from mptctl.tune.tune_report import TuneReport
-from tests.report import test_layouts
+from tests.report import shown
 from tests.report.examples import example, with_everything
 from tests.report.golden import check_golden, coloured, piped, readable_page
 from tests.report.rendered import (
@@ -137,21 +137,17 @@ def searched(budget: bool = False) -> TuneReport:
     )
 
 
-def adjusted(kind: str) -> str:
+def adjusted() -> str:
     after = AdjustFigures(
         nfr=0.04, bound=0.06, er_all=0.12, flips=4, samples_old=100, errors=18, samples=150, nll=0.5
     )
     before = after.model_copy(update={"nfr": 0.07, "er_all": 0.1, "nll": 0.7})
-    chosen = (
-        Chosen(kind="bias", bias=1.25, biases={"a": 1.25, "b": 1.25}, temperature=1.5)
-        if kind == "bias"
-        else Chosen(kind="per-class", bias=None, biases={"a\x1b[2J": 1.0, "b": 0.5}, temperature=1.0)
-    )
+    chosen = Chosen(kind="bias", bias=1.25, biases={"a": 1.25, "b": 1.25}, temperature=1.5)
     report = AdjustReport(
         chosen=chosen, validation=after, before=before, max_nfr=0.05, max_er_increase=None, confidence=0.95,
         epochs=10, run="runs/new", best="runs/new/best.pt", warnings=[],
     )  # fmt: skip
-    return "\n".join(describe_adjustment(report, {"b": "bee"})) + "\n"
+    return "\n".join(describe_adjustment(report)) + "\n"
 
 
 def split(console: Console) -> None:
@@ -195,7 +191,7 @@ SHOWN: dict[str, Show] = {
     "calibration": lambda console: print_calibration(calibrated(True), console, full=True),
     "split": split,
     "tune-budget": lambda console: print_tune(searched(True), console),
-    **test_layouts.SHOWN,
+    **shown.SHOWN,
     "tune": lambda console: print_tune(searched(), console),
 }
 
@@ -212,8 +208,7 @@ FILES: dict[str, Callable[[], str]] = {
             ("md", render_flips_markdown), ("junit.xml", render_junit), ("github.txt", render_github),
         )
     },
-    "adjust-bias.txt": lambda: adjusted("bias"),
-    "adjust-per-class.txt": lambda: adjusted("per-class"),
+    "adjust-bias.txt": adjusted,
 }  # fmt: skip
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -15,10 +15,11 @@ from mptctl.files import write_atomically
 from mptctl.files.output_kinds import HTML
 from mptctl.inference.predict import make_image_reader
 from mptctl.report.documents.flips_page import render_html
-from mptctl.report.documents.quickstart import print_quickstart
+from mptctl.report.documents.quickstart import quickstart_document
 from mptctl.report.documents.study import watch_study
 from mptctl.report.media.progress_bars import print_plain_line
 from mptctl.report.media.provenance import ProvenanceCollector
+from mptctl.report.media.terminal import print_document
 from mptctl.studies.quickstart import PAGE_NAME, quickstart
 
 
@@ -54,7 +55,7 @@ def show_quickstart(run_root: Path, seed: int, *, overwrite: bool, as_json: bool
         ProvenanceCollector(done.found, sys.argv).finish(),
     )
     write_atomically(page, render_html(done.flips, pictures, provenance=sources).encode())
-    show(done.result, lambda result: print_quickstart(result, pictures, Console()), as_json=as_json)
+    show(done.result, lambda result: print_document(quickstart_document(result)), as_json=as_json)
 
 
 def _refuse_page(page: Path, *, overwrite: bool) -> None:

@@ -97,10 +97,10 @@ def _bins_table(bins: list[Bin], after: str, full: bool) -> Table:
     """
     columns = [
         Column("confidence"),
-        Column("mean confidence", spare=1),
+        Column("mean confidence"),
         Column("right"),
         Column("share"),
-        Column("95 % interval", spare=2),
+        Column("95 % interval"),
     ]
     rows = []
     for each in bins:

@@ -84,7 +84,7 @@ def comparison_document(comparison: Comparison) -> Document:
 
 
 def _updates_table(comparison: Comparison) -> Table:
-    """The rates of the updates, with a legend for the marks."""
+    """The rates of the updates, their parameters where these differ, and a legend for the marks."""
     base, shift_sentence = comparison.equal_error, ""
     if base is not None:
         shift_sentence = (
@@ -92,14 +92,15 @@ def _updates_table(comparison: Comparison) -> Table:
             "is subtracted from the new classes' logits, or the smallest is added."
         )
     columns = [Column(title, "%", marked=True) for title in TITLES.values()]
+    has_sizes = len({row.parameters for row in comparison.rows}) > 1
     return Table(
-        [Column("method"), *columns, Column("cost"), Column("parameters", spare=1)],
+        [Column("method"), *columns, Column("cost"), *([Column("parameters")] if has_sizes else [])],
         [
             [
                 Cell(row.name, _row_notes(comparison, row)),
                 *(_rate_cell(row, rate) for rate in TITLES),
                 number(row.cost, ".2f"),
-                parameters_text(row),
+                *([parameters_text(row)] if has_sizes else []),
             ]
             for row in comparison.rows
         ],

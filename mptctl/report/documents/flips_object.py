@@ -165,7 +165,7 @@ class Report:
 
         Columns: `id`; `label`; `old` and `new` (predictions); `new_class` (whether the new prediction is a
         class that the old model does not know); `old_confidence` and `new_confidence` (softmax, 0 to 1; null
-        without logits); `cause` (null where causes were not asked for).
+        without logits).
         """
         import pyarrow as pa
 
@@ -179,7 +179,6 @@ class Report:
                 "new_class": pa.array([flip.new_class for flip in self._flips], pa.bool_()),
                 "old_confidence": pa.array([flip.old_confidence for flip in self._flips], pa.float64()),
                 "new_confidence": pa.array([flip.new_confidence for flip in self._flips], pa.float64()),
-                "cause": pa.array([flip.cause for flip in self._flips], pa.string()),
             }
         )
 
@@ -190,16 +189,13 @@ class Report:
             name: of one of `mptctl.report.figures.flips.PLOTS`; None: the first one that has data.
 
         Raises:
-            UsageError: there is no figure of that name, or no data for it: all but the flow of flips need
-                logits.
+            UsageError: there is no figure of that name, or no data for it: figures need logits.
         """
         from mptctl.report.figures.flips import draw_figures
 
         figures = draw_figures(self._with_names)
         if not figures:
-            raise UsageError(
-                "plot: there is nothing to draw: no flips, and no logits; give logits for old or new"
-            )
+            raise UsageError("plot: there is nothing to draw: no logits; give logits for old or new")
         if name is not None and name not in figures:
             raise UsageError(f"plot: no figure {name!r}; there are {', '.join(figures)}")
         return figures[name or next(iter(figures))]

@@ -17,7 +17,7 @@ from mptctl.report.media.document import ON_PAGE, ON_SCREEN, TONES, Cell, Column
 from mptctl.report.media.numbers import duration
 from mptctl.report.media.progress_bars import ChangesLog, JobState, live_view
 from mptctl.report.media.provenance import origins_of_runs, provenance
-from mptctl.report.media.terminal import fitted_table
+from mptctl.report.media.terminal import rich_table
 from mptctl.studies.study_dry_run import StudyDryRun
 from mptctl.studies.study_report import Board, RunProgress, StudyReport
 
@@ -115,12 +115,12 @@ def board_view(board: Board, console: Console) -> Group:
         )
     columns = [
         Column("run"),
-        Column("method", words=True, spare=1),
+        Column("method", words=True),
         Column("state", words=True),
-        Column("steps", spare=2),
+        Column("steps"),
         Column("left"),
     ]
-    return Group(fitted_table(Table(columns, rows), console), Text(summary(board), style="dim"))
+    return Group(rich_table(Table(columns, rows), console), Text(summary(board), style="dim"))
 
 
 def summary(board: Board) -> str:
@@ -135,10 +135,10 @@ def plan_document(plan: StudyDryRun) -> Document:
     """The document of a dry run: what is done of each run, and the time that the rest will take."""
     columns = [
         Column("run"),
-        Column("method", words=True, spare=1),
+        Column("method", words=True),
         Column("there", words=True),
-        Column("steps left", spare=3),
-        Column("ms a step", spare=2),
+        Column("steps left"),
+        Column("ms a step"),
         Column("takes"),
     ]
     rows: list[Row] = []

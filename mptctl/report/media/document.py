@@ -57,7 +57,6 @@ class Column:
         title: above the cells.
         unit: of the numbers; Markdown, LaTeX and pages put it behind the title, a terminal leaves it out.
         words: the cells are text, which stands on the left and may be wrapped.
-        spare: a narrow terminal leaves out the column with 1 first, then the one with 2; 0: never.
         marked: cells may have marks.
         notes_in_latex: LaTeX prints the notes of cells too.
     """
@@ -65,7 +64,6 @@ class Column:
     title: str
     unit: str = ""
     words: bool = False
-    spare: int = 0
     marked: bool = False
     notes_in_latex: bool = False
 
