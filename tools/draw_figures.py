@@ -23,7 +23,6 @@ from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.predictions import build_predictions
 from mptctl.inference.discriminability import DiscriminabilityReport
-from mptctl.report.documents.chain import chain_document
 from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.documents.few_shot import discriminability_document
 from mptctl.report.documents.flips_page import render_html
@@ -35,9 +34,7 @@ from mptctl.report.figures.tune import draw_both
 from mptctl.report.media.document import Document, Table
 from mptctl.report.media.svg import save_figure
 from mptctl.studies.answers_file import RunAnswers, read_answers
-from mptctl.studies.chain import report_chains
 from mptctl.studies.compare import compare_runs
-from mptctl.studies.run_folders import runs_of_chain
 from mptctl.tune.tune_report import TuneReport
 from tools.kept_embeddings import FEATURES, read_embeddings
 from tools.kept_embeddings import words as embedding_words
@@ -60,11 +57,6 @@ class Page(NamedTuple):
 
     words: str
     text: str
-
-
-def chain() -> Picture:
-    """The figure of `mptctl chain results/chain-bf16 --figure`: flips of each generation."""
-    return _first_drawing(chain_document(report_chains(runs_of_chain(KEPT / "chain-bf16"))))
 
 
 def trade_off() -> Picture:
@@ -115,7 +107,6 @@ def flips() -> Page:
 
 
 PICTURES: dict[str, Callable[[], Picture]] = {
-    "chain.png": chain,
     "trade-off.png": trade_off,
     "tune.png": tune,
     "margins.png": margins,

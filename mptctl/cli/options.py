@@ -48,15 +48,6 @@ Refs = Annotated[
         help="Reference model, or an ensemble's folder; repeated, an ensemble. (default: ref)",
     ),
 ]
-NoiseFloor = Annotated[
-    str | None,
-    typer.Option(
-        "--noise-floor",
-        metavar="MODEL",
-        help="The old model trained again: what it flips is retraining noise; a smaller budget brings a "
-        "warning.",
-    ),
-]
 
 
 def columns_by_role(columns: list[str] | None, roles: Sequence[str]) -> dict[str, str]:

@@ -30,14 +30,6 @@ def study(
         typer.Option("--run-root", metavar="DIR", help="Runs lie in DIR/SEED/RUN. (default: runs/STUDY)"),
     ] = None,
     data_root: opt.DataRoot = None,
-    results: Annotated[
-        Path | None,
-        typer.Option(
-            "--results",
-            metavar="DIR",
-            help="Copy recipe, metrics and predictions of each finished run to DIR/STUDY/SEED/RUN.",
-        ),
-    ] = None,
     parallel: Annotated[
         int | None,
         typer.Option(
@@ -68,7 +60,7 @@ def study(
 
         mptctl study cifar100-r18 --data-root ~/data --dry-run
 
-        mptctl study cifar100-r18 --data-root ~/data --results results
+        mptctl study cifar100-r18 --data-root ~/data --report cifar100.html
     """
     from mptctl.cli.runners.study import read_study_and_seeds, train_study
 
@@ -84,6 +76,5 @@ def study(
         ray_address=ray_address,
         parallel=parallel,
         lockstep=lockstep,
-        results=results,
     )
     train_study(request, report, dry_run=dry_run, as_json=as_json)

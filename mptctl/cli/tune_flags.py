@@ -99,7 +99,6 @@ class TuneFlags:
         ),
     ] = None
     confidence: Annotated[float | None, opt.confidence(CHOICE)] = None
-    noise_floor: opt.NoiseFloor = None
     ray_address: opt.RayAddress = None
     gpus_per_trial: Annotated[
         float | None,

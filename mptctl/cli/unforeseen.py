@@ -39,8 +39,9 @@ def explain_unforeseen(error: Exception, words: Sequence[str]) -> tuple[str, int
     said = one_line(error)[:300]
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in LEFT_OUT:
         module = str(error.name).partition(".")[0]
+        command = next((word for word in words if not word.startswith("-")), "mptctl")
         return (
-            f"{' '.join(words[:1])}: needs {module}, which is not installed (requirements-gate.txt leaves it "
+            f"{command}: needs {module}, which is not installed (requirements-gate.txt leaves it "
             "out); install all of mptctl with pip install, without --no-deps",
             UsageError.exit_code,
         )

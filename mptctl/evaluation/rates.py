@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import Field
 
 from mptctl.files import Model
 
 Interval = tuple[float, float]
-Answer = Literal["yes", "no", "undecided"]
 # A boolean array of numpy or a boolean tensor of torch; torch is not imported for it.
 Mask = TypeVar("Mask", bound=Any)
 

@@ -96,7 +96,7 @@ RUN_FILES = (
 )  # fmt: skip
 SEARCH_FILES = ("best.yaml", "trials.json", "tune.png", "tune.html")
 SPLIT_FILES = ("split.json", "manifest.npz", "manifest-*.npz", "columns-*.parquet")
-# Further files of a run that `study --results` keeps.
+# Further files of a run that is kept without its weights.
 RESULT_FILES = ("metrics.jsonl.gz",)
 PACK_FILES = ("pack.json", "pack-files.jsonl")
 

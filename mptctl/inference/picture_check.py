@@ -140,7 +140,7 @@ def list_other_preparations(current: Preparation) -> list[Preparation]:
             norms, (current.reverses_channels, not current.reverses_channels)
         )
     ]
-    crops = [{"eval_resize": None, "eval_crop": None if crop == 1 else crop} for crop in CROPS]
+    crops = [{"eval_resize": None if crop == 1 else int(data.image_size / crop)} for crop in CROPS]
     resizes = [{"interpolation": interpolation} for interpolation in get_args(Interpolation)]
     others += [current._replace(data=data.model_copy(update=keys)) for keys in (*crops, *resizes)]
     return [other for other in dict.fromkeys(others) if other != current]

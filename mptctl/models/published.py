@@ -146,8 +146,13 @@ def _read_pictures(config: dict[str, Any], file: Path) -> tuple[dict[str, Any], 
     if not isinstance(cfg, dict):
         return {}, [f"{file.name} does not say how it sees pictures: the recipe's data group does"]
     try:
-        defaults = {"interpolation": DEFAULT_INTERPOLATION, "eval_crop": 1.0}
-        data: dict[str, Any] = defaults | {"image_size": int(cfg["input_size"][-1])} | picture_keys(cfg)
+        size = int(cfg["input_size"][-1])
+        data: dict[str, Any] = {
+            "interpolation": DEFAULT_INTERPOLATION,
+            "eval_resize": None,
+            "image_size": size,
+        }
+        data |= picture_keys(cfg, size)
     except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError) as error:
         raise CheckpointError(f"{file}: its pretrained_cfg is damaged; fetch the model again") from error
     published, here = cfg.get("interpolation", DEFAULT_INTERPOLATION), data["interpolation"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, PositiveInt, field_validator, model_validator
@@ -32,7 +30,7 @@ class DataRecipe(Group):
     """The model's pictures: size, augmentation, normalisation and the loader."""
 
     LATER: ClassVar[frozenset[str]] = frozenset(
-        {"transforms", "interpolation", "eval_crop", "sampling", "mixup", "cutmix", "mix_probability"}
+        {"transforms", "interpolation", "sampling", "mixup", "cutmix", "mix_probability"}
     )
 
     image_size: PositiveInt = Field(
@@ -87,13 +85,6 @@ class DataRecipe(Group):
     eval_resize: PositiveInt | None = Field(
         None, description="shorter side before the centre crop in evaluation, in pixels; default: image_size"
     )
-    eval_crop: float | None = Field(
-        None,
-        gt=0,
-        le=1,
-        description="image_size over the shorter side before the centre crop in evaluation, in place of "
-        "eval_resize; timm's crop_pct",
-    )
     mean: tuple[float, float, float] = Field(
         (0.485, 0.456, 0.406), description="mean of each channel, in 0..1"
     )
@@ -132,15 +123,6 @@ class DataRecipe(Group):
         """Read the steps, which may be names or mappings."""
         return read_steps(steps)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _rename_former_key(cls, content: object) -> object:
-        """Rename `workers` to `threads`; refuse both together."""
-        content = with_current_data_keys(content)
-        if isinstance(content, Mapping) and "workers" in content:
-            raise ValueError("data.workers: the former name of data.threads, which is there too; remove it")
-        return content
-
     @model_validator(mode="after")
     def _refuse_wrong_ranges(self) -> DataRecipe:
         """Refuse std not above 0, wrong scale and ratio, and mix_probability without MixUp or CutMix."""
@@ -161,16 +143,6 @@ class DataRecipe(Group):
         return self
 
     @model_validator(mode="after")
-    def _refuse_two_sizes_before_crop(self) -> DataRecipe:
-        """Refuse `eval_crop` together with `eval_resize`."""
-        if self.eval_crop is not None and self.eval_resize is not None:
-            raise ValueError(
-                f"data.eval_crop: says what data.eval_resize, {self.eval_resize}, says too; set one of them "
-                "to null"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _refuse_large_blur_kernels(self) -> DataRecipe:
         for place, step in enumerate(self.transforms):
             if isinstance(step, GaussianBlur) and step.kernel_size // 2 >= self.image_size:
@@ -183,21 +155,9 @@ class DataRecipe(Group):
     @property
     def resized_side(self) -> int:
         """Shorter side before the centre crop in evaluation, in pixels."""
-        if self.eval_crop is not None:
-            return math.floor(self.image_size / self.eval_crop)  # rounded as in timm
         return self.eval_resize or self.image_size
 
     @property
     def mixes(self) -> bool:
         """Tell whether pairs of training pictures are mixed."""
         return self.mixup > 0 or self.cutmix > 0
-
-
-def with_current_data_keys(data: object) -> object:
-    """Rename the key `workers` of earlier versions to `threads`; return anything else as it is.
-
-    Nothing is renamed if ``data`` has both keys.
-    """
-    if not isinstance(data, Mapping) or "workers" not in data or "threads" in data:
-        return data
-    return {"threads" if key == "workers" else key: value for key, value in data.items()}

@@ -16,7 +16,7 @@ from mptctl.files.model import NOTHING, Plain, is_list, read_as
 from mptctl.files.yaml_text import read_yaml, refuse_unknown_keys
 from mptctl.names import METHOD_NAMES, Source
 from mptctl.recipe.criterion import CriterionRecipe, refuse_unused_settings
-from mptctl.recipe.data import DataRecipe, with_current_data_keys
+from mptctl.recipe.data import DataRecipe
 from mptctl.recipe.fields import Recipe
 from mptctl.recipe.timm_pictures import picture_keys_of_network
 from mptctl.recipe.validation import differences, recipe_keys, validate_recipe
@@ -61,39 +61,42 @@ def load_recipe(
     fixed: Mapping[str, Any] | None = None,
     *,
     base: str | None = None,
+    described: Mapping[str, Any] | None = None,
     of_run: bool = False,
 ) -> Recipe:
     """Read a preset or a file, apply overrides, and validate the result.
 
     A key's value comes from the last of these that sets the key: preset, timm's config of the network, file,
-    overrides, ``fixed``. If only `data.image_size` changes, `data.eval_resize` changes in proportion.
+    ``described``, overrides, ``fixed``. If only `data.image_size` changes, `data.eval_resize` changes in proportion.
 
     Args:
         name_or_file: a preset's name, or the path of a YAML file.
         overrides: ``key.sub=value`` strings, applied in order; values are YAML.
         fixed: values by dotted key that the command sets.
         base: preset for keys that a file does not set; None: the defaults. A preset needs no base.
+        described: values by key of `data` that come with published weights.
         of_run: the file was written by a run: timm's config is not used, and any picture sizes are allowed.
 
     Raises:
         UsageError: there is no such recipe, the file is not safe YAML, a key or value is not valid, or a crop
             is too small for the resized picture.
     """
-    # Former names of keys are renamed first, so that an override wins over a file by either name.
-    content = _with_current_key_names(_read_preset_or_file(name_or_file))
+    content = _read_preset_or_file(name_or_file)
     changes = _read_overrides(overrides)
     # A preset is the lowest layer; a file is a layer over its base.
     preset, file = content, dict[Any, Any]()
     if _is_file(name_or_file):
         file = content
-        preset = {} if base is None else _with_current_key_names(_read_preset_or_file(base))
-    layers = (file, changes, _nest_all(fixed or {}))
+        preset = {} if base is None else _read_preset_or_file(base)
+    layers = (file, {"data": described or {}}, changes, _nest_all(fixed or {}))
     merged = reduce(_merge_with_sizes, layers, preset)
-    # Which network it is follows from all layers, but the network's config is a layer below them.
+    # Which network it is follows from all layers, but its config sets only keys that no layer sets.
     model = merged.get("model")
     if not of_run and isinstance(model, dict):
-        config = {"data": picture_keys_of_network(str(model.get("arch")))}
-        merged = reduce(_merge_with_sizes, (config, *layers), preset)
+        size = _typed_value("data.image_size", _data_of(merged).get("image_size", DataRecipe().image_size))
+        keys = picture_keys_of_network(str(model.get("arch")), size) if isinstance(size, int) else {}
+        set_by_layers = {key for layer in layers for key in _data_of(layer)}
+        merged = _merge(merged, {"data": {key: keys[key] for key in keys.keys() - set_by_layers}})
     recipe = validate_recipe(_read_class_weights(merged, name_or_file), name_or_file)
     if not of_run:
         _refuse_small_crop(recipe.data, name_or_file)
@@ -129,7 +132,7 @@ def _refuse_unused_settings_of_file(
 
 
 def _read_overrides(overrides: Sequence[str]) -> dict[Any, Any]:
-    """Parse ``key.sub=value`` strings to nested keys and values; former names of keys are renamed."""
+    """Parse ``key.sub=value`` strings to nested keys and values."""
     changes: dict[Any, Any] = {}
     known = recipe_keys()
     for override in overrides:
@@ -140,9 +143,14 @@ def _read_overrides(overrides: Sequence[str]) -> dict[Any, Any]:
         if field is not None and is_list(field.annotation) and value.strip() not in NOTHING:
             # A list may come without brackets, which have a meaning in shells: 0.5,0.5,0.5.
             value = value if value.lstrip().startswith("[") else f"[{value}]"
-        change = _nest(key, _read_yaml(value, f"--set {key}"))
-        changes = _merge(changes, _with_current_key_names(change))
+        changes = _merge(changes, _nest(key, _read_yaml(value, f"--set {key}")))
     return changes
+
+
+def _data_of(layer: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """The group `data` of nested keys; empty where it is missing or no mapping."""
+    data = layer.get("data")
+    return data if isinstance(data, Mapping) else {}
 
 
 def _criterion_keys(keys: Iterable[str]) -> list[str]:
@@ -153,17 +161,12 @@ def _criterion_keys(keys: Iterable[str]) -> list[str]:
 def _merge_with_sizes(content: dict[Any, Any], change: Mapping[Any, Any]) -> dict[Any, Any]:
     """Merge ``change`` over ``content``, and keep the keys of picture sizes consistent.
 
-    A change of `eval_crop` clears `eval_resize`, and the other way round. A change of `image_size` without
-    `eval_resize` scales `eval_resize` in proportion.
+    A change of `image_size` without `eval_resize` scales `eval_resize` in proportion.
     """
     merged = _merge(content, change)
     before, changed = content.get("data"), change.get("data")
     if not isinstance(before, dict) or not isinstance(changed, Mapping):
         return merged
-    if changed.get("eval_crop") not in (None, *NOTHING) and "eval_resize" not in changed:
-        return _merge(merged, {"data": {"eval_resize": None}})
-    if changed.get("eval_resize") not in (None, *NOTHING) and "eval_crop" not in changed:
-        merged = _merge(merged, {"data": {"eval_crop": None}})
     if "image_size" not in changed or "eval_resize" in changed:
         return merged
     try:
@@ -179,11 +182,6 @@ def _merge_with_sizes(content: dict[Any, Any], change: Mapping[Any, Any]) -> dic
 
 def _refuse_small_crop(data: DataRecipe, where: str) -> None:
     """Raise UsageError if the centre crop is too small for the resized picture, see `LARGEST_RESIZE`."""
-    if data.resized_side > LARGEST_RESIZE * data.image_size and data.eval_crop is not None:
-        raise UsageError(
-            f"recipe {where}: data.eval_crop {data.eval_crop:g}: the model sees little of each picture; set "
-            f"it to {1 / LARGEST_RESIZE:.2f} to 1, or leave it out"
-        )
     if data.eval_resize is not None and data.eval_resize > LARGEST_RESIZE * data.image_size:
         raise UsageError(
             f"recipe {where}: data.eval_resize {data.eval_resize}: more than {LARGEST_RESIZE:g} times "
@@ -205,8 +203,8 @@ def describe_missing_keys(name_or_file: str, base: str) -> str | None:
     """
     if not _is_file(name_or_file):
         return None
-    in_file = _flatten(_with_current_key_names(_read_preset_or_file(name_or_file)))
-    in_base = _flatten(_with_current_key_names(_read_preset_or_file(base)))
+    in_file = _flatten(_read_preset_or_file(name_or_file))
+    in_base = _flatten(_read_preset_or_file(base))
     taken = [f"{key}={_typed_value(key, value)}" for key, value in in_base.items() if key not in in_file]
     num_keys = len(recipe_keys())
     num_defaults = num_keys - len(in_file) - len(taken)
@@ -266,11 +264,6 @@ def _read_class_weights(content: dict[Any, Any], where: str) -> dict[Any, Any]:
         return content
     weights = read_mapping(Path(file).expanduser(), f"recipe {where}: criterion.class_weights {file}")
     return _merge(content, {"criterion": {"class_weights": weights}})
-
-
-def _with_current_key_names(content: dict[Any, Any]) -> dict[Any, Any]:
-    """Rename former names of keys in nested groups; only the group `data` has such names."""
-    return {key: with_current_data_keys(value) if key == "data" else value for key, value in content.items()}
 
 
 def _nest(key: str, value: Any) -> dict[str, Any]:

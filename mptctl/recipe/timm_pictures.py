@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
@@ -15,16 +16,21 @@ if TYPE_CHECKING:
 _TIMM = "timm:"
 
 
-def picture_keys(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a `pretrained_cfg` of timm to the keys mean, std, interpolation and eval_crop of `data`.
+def picture_keys(config: Mapping[str, Any], image_size: int) -> dict[str, Any]:
+    """Convert a `pretrained_cfg` of timm to the keys mean, std, interpolation and eval_resize of `data`.
 
     Missing values are left out, and so is an interpolation that recipes do not have, such as lanczos.
 
+    Args:
+        config: the `pretrained_cfg`; its ``crop_pct`` is the side of the crop over that of the resized picture.
+        image_size: side of the crop, in pixels.
+
     Raises:
         TypeError, ValueError: a value is not a number, or not a list of numbers.
+        ZeroDivisionError, OverflowError: ``crop_pct`` is 0 or close to it.
 
-    >>> picture_keys({"mean": (0.5, 0.5, 0.5), "crop_pct": 0.9, "interpolation": "bicubic"})
-    {'mean': [0.5, 0.5, 0.5], 'interpolation': 'bicubic', 'eval_crop': 0.9}
+    >>> picture_keys({"mean": (0.5, 0.5, 0.5), "crop_pct": 0.9, "interpolation": "bicubic"}, 224)
+    {'mean': [0.5, 0.5, 0.5], 'interpolation': 'bicubic', 'eval_resize': 248}
     """
     keys: dict[str, Any] = {
         key: [float(value) for value in config[key]] for key in ("mean", "std") if config.get(key)
@@ -32,13 +38,13 @@ def picture_keys(config: Mapping[str, Any]) -> dict[str, Any]:
     if config.get("interpolation") in get_args(Interpolation):
         keys["interpolation"] = config["interpolation"]
     if config.get("crop_pct"):
-        keys["eval_crop"] = float(config["crop_pct"])
+        keys["eval_resize"] = math.floor(image_size / float(config["crop_pct"]))  # rounded as in timm
     return keys
 
 
 @cache
-def picture_keys_of_network(arch: str) -> dict[str, Any]:
-    """The keys of `picture_keys` for a network by its name.
+def picture_keys_of_network(arch: str, image_size: int) -> dict[str, Any]:
+    """The keys of `picture_keys` for a network by its name, for pictures of ``image_size`` pixels.
 
     Empty if the network is not timm's, timm does not know it, or timm is not installed.
     """
@@ -47,12 +53,12 @@ def picture_keys_of_network(arch: str) -> dict[str, Any]:
     import timm
 
     config = timm.get_pretrained_cfg(arch.removeprefix(_TIMM), allow_unregistered=True)
-    return picture_keys(config.to_dict()) if config is not None else {}
+    return picture_keys(config.to_dict(), image_size) if config is not None else {}
 
 
 def network_notes(recipe: Recipe) -> list[str]:
     """A list with a note on which picture keys are as in timm's config; empty without a config."""
-    keys = picture_keys_of_network(recipe.model.arch)
+    keys = picture_keys_of_network(recipe.model.arch, recipe.data.image_size)
     if not keys:
         return []
     config = DataRecipe.model_validate(keys)

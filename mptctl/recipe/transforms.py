@@ -133,13 +133,6 @@ class TrivialAugment(_OperationStep):
     num_magnitude_bins: int = Field(31, ge=2, description="number of magnitudes")
 
 
-class AutoAugment(_OperationStep):
-    """Applies a random pair of operations out of those learnt on ImageNet (Cubuk et al. 2019)."""
-
-    name: Literal["auto-augment"] = "auto-augment"
-    policy: Literal["imagenet"] = Field("imagenet", description="data on which the pairs were learnt")
-
-
 class Grayscale(_Step):
     """Makes pictures grey, with three channels (torchvision's RandomGrayscale)."""
 
@@ -225,7 +218,7 @@ class RandomErasing(_Step):
         return self
 
 
-PixelStep = ColorJitter | RandAugment | TrivialAugment | AutoAugment | Grayscale | GaussianBlur | Rotation
+PixelStep = ColorJitter | RandAugment | TrivialAugment | Grayscale | GaussianBlur | Rotation
 Step = PixelStep | RandomErasing
 STEPS: dict[str, type[Group]] = {kind.model_fields["name"].default: kind for kind in get_args(Step)}
 EXAMPLE = "[{name: rand-augment, num_ops: 2, magnitude: 9}]"

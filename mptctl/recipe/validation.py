@@ -28,7 +28,7 @@ ALSO_CALLED = {
     "class_balanced": "data.sampling",
     "class_weight": "criterion.class_weights",
     "color_jitter": "data.transforms",
-    "crop_pct": "data.eval_crop",
+    "crop_pct": "data.eval_resize",
     "cut_mix": "data.cutmix",
     "cutmix_alpha": "data.cutmix",
     "cutmix_prob": "data.mix_probability",

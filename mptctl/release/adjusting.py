@@ -11,7 +11,6 @@ import torch
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, DataError, UsageError
 from mptctl.evaluation.bias.choice import BiasChoice, barely_met_warning, choose_bias
-from mptctl.evaluation.bias.mixture import Mixture, mix_old_in
 from mptctl.evaluation.bias.validation_samples import FloatArray, ValidationSamples, validation_samples
 from mptctl.evaluation.calibration.temperature import fit_temperature
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
@@ -30,7 +29,6 @@ from mptctl.models.records import Adjustment
 from mptctl.models.run_folder import RunDir, find_checkpoint
 from mptctl.names import Session
 from mptctl.release.adjust_report import SUFFIX, AdjustReport, AdjustRequest, Chosen, limits_of
-from mptctl.release.chance_flips import below_chance
 from mptctl.release.measured import checkpoint_metrics, report_rates
 from mptctl.release.new_run import refuse_unfit, warn_of_unknown_training, write_run
 
@@ -42,17 +40,12 @@ class Adjusted:
     Attributes:
         report: what ``--json`` prints.
         folder: the run folder that was written.
-        choice: the shift, and the other shifts that were tried; None without a budget.
-        mixture: rates of both models mixed at inference, on the validation part; None without a budget, and
-            where the old model's logits cannot be used.
-        class_labels: readable names by class id; None where the split has none.
+        choice: the shift, and the others that were tried; None without a budget.
     """
 
     report: AdjustReport
     folder: RunDir
     choice: BiasChoice | None
-    mixture: Mixture | None
-    class_labels: dict[str, str] | None
 
 
 def adjust(request: AdjustRequest, session: Session) -> Adjusted:
@@ -94,7 +87,7 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
     answers, remarks = _pair_with_old_classes(loaded, split)
     if request.budget is not None:
         _refuse_no_comparison(loaded, answers)
-    remarks += warn_of_unknown_training(checkpoint) + below_chance(request.budget, answers)
+    remarks += warn_of_unknown_training(checkpoint)
     samples = validation_samples(answers)
     selection = _select(request, checkpoint, samples)
     remarks += selection.warnings
@@ -105,8 +98,7 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
     meta, line = _checkpoint_records(request, checkpoint, report, selection)
     notes = write_run(run, existing, meta, model, split, line)
     report = report.model_copy(update={"warnings": [*report.warnings, *notes]})
-    mixture = None if selection.choice is None else _mixture(answers, samples)
-    return Adjusted(report, run, selection.choice, mixture, split.file.class_labels)
+    return Adjusted(report, run, selection.choice)
 
 
 @dataclass(frozen=True)
@@ -254,15 +246,13 @@ def _report(
     """The report of an adjustment, with the rates of the adjusted model and of the model as it was."""
     choice, biases = selection.choice, selection.biases
     kind = "none" if choice is None else choice.kind
-    # Only samples that had no part in the direction of the biases can say what a choice does.
-    samples = selection.samples if choice is None else choice.line.samples
+    samples = selection.samples
     level = 0.95 if choice is None else choice.level
     has_old = request.old is not None
     bias_by_class = zip(checkpoint.meta.class_names, biases.tolist(), strict=True)
     chosen = Chosen(
         kind=kind,
-        # One shift is the same for all new classes, and 0 for the old ones: so it is the largest bias.
-        bias=None if kind == "per-class" else max([0.0, *biases.tolist()]),
+        bias=0.0 if choice is None else choice.bias,
         biases={name: bias for name, bias in bias_by_class if bias != 0},
         temperature=selection.temperature,
     )
@@ -316,18 +306,3 @@ def _adjustment(request: AdjustRequest, checkpoint: Checkpoint, report: AdjustRe
         flips=after.flips,
         samples_old=after.samples_old,
     )
-
-
-def _mixture(answers: PairedAnswers, samples: ValidationSamples) -> Mixture | None:
-    """Rates of both models mixed; None unless the old model has logits, of exactly the old classes."""
-    pairing = answers.pairing
-    old, new = pairing.models["old"], pairing.models["new"]
-    if old.logits is None or old.classes is None or new.classes is None:
-        return None
-    if set(old.classes) != answers.old_classes:
-        return None
-    # The old model's columns in the order of the new model's classes.
-    column_of = {label: column for column, label in enumerate(old.classes)}
-    columns = [column_of[label] for label in new.classes if label in column_of]
-    old_logits = np.asarray(old.logits)[pairing.rows["old"]].astype(np.float64)
-    return mix_old_in(samples, old_logits[:, columns])

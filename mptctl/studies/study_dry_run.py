@@ -77,11 +77,10 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
     refuse_unusable_root(root)
     splits = {}
     for seed in request.seeds:
-        for stage, wanted in request.study.file.splits.items():
-            place = place_of(seed, stage)
-            split = existing_split(wanted, root / place, seed, request.data_root)
-            if split is not None:
-                splits[place] = split
+        place = place_of(seed)
+        split = existing_split(request.study.file.split, root / place, seed, request.data_root)
+        if split is not None:
+            splits[place] = split
     runs, standing = plan_runs(request, splits)
     unfinished = [run for run in runs if standing[run.key] != "done"]
     missing = [run for run in unfinished if standing[run.key] == "missing"]
@@ -123,8 +122,7 @@ def _find_sizes(request: StudyRequest, splits: dict[str, Split]) -> dict[str, Si
     """
     content = request.study.file.split
     known = {place: sizes_of_split(split) for place, split in splits.items()}
-    stages = request.study.file.splits
-    if len(known) == len(request.seeds) * len(stages):
+    if len(known) == len(request.seeds):
         return known
     found = content.find(request.data_root)
     must_be_made = (
@@ -133,15 +131,11 @@ def _find_sizes(request: StudyRequest, splits: dict[str, Split]) -> dict[str, Si
     if must_be_made:
         with scratch_folder() as scratch:
             seed = request.seeds[0]
-            made = make_splits(stages, scratch, [seed], request.data_root)
-            counted = {stage: sizes_of_split(made[place_of(seed, stage)]) for stage in stages}
+            made = make_splits(content, scratch, [seed], request.data_root)
+            counted = sizes_of_split(made[place_of(seed)])
     else:
-        source = count_source(found.source, found.root)
-        counted = {stage: sizes_of_source(each, found.source, source) for stage, each in stages.items()}
-    for stage, sizes in counted.items():
-        for seed in request.seeds:
-            known.setdefault(place_of(seed, stage), sizes)
-    return known
+        counted = sizes_of_source(content, found.source, count_source(found.source, found.root))
+    return {place_of(seed): counted for seed in request.seeds} | known
 
 
 def _build_rows(

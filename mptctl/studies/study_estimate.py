@@ -73,7 +73,7 @@ def sizes_of_source(wanted: StudySplit, kind: Source, source: SourceSize) -> Siz
     """
     val_fraction = VAL_FRACTION if wanted.val_fraction is None else wanted.val_fraction
     names = [str(i) for i in range(source.classes)]
-    classes = split_classes(names, old_fraction=wanted.old_fraction, class_fraction=wanted.class_fraction)
+    classes = split_classes(names, old_fraction=wanted.old_fraction)
     num_classes = len(classes.names)
     train, test = (pictures * num_classes // source.classes for pictures in (source.train, source.test))
     val = round(train * val_fraction)

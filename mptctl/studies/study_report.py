@@ -14,7 +14,6 @@ from mptctl.data.split import Split
 from mptctl.files import Model
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.run_folder import RunDir
-from mptctl.studies.chain import ChainReport
 from mptctl.studies.comparison import Comparison
 from mptctl.studies.study_plan import PlannedRun, in_lockstep, total_steps
 from mptctl.studies.study_state import Standing
@@ -66,11 +65,7 @@ class StudyReport(Model):
     seeds: list[int] = Field(description="that were asked for")
     runs: list[StudyRow] = Field(description="all runs, each after its teachers")
     comparison: Comparison | None = Field(
-        description="the table of the updates that are done, as compare prints it; null where none is, and "
-        "for a chain"
-    )
-    chain: ChainReport | None = Field(
-        None, description="the table of a chain of updates, as chain prints it; null for other studies"
+        description="the table of the updates that are done, as compare prints it; null where none is"
     )
     seconds: float = Field(description="from start to end")
 
@@ -125,7 +120,7 @@ class Board:
 
     def folder(self, run: PlannedRun) -> Path:
         """The folder that a run is written into."""
-        return run.seed_folder(self._splits[run.place]) / run.name
+        return self._splits[run.place].run_root / run.name
 
     def runs_of(self, status: Status) -> list[PlannedRun]:
         """The runs of one status, each after its teachers."""

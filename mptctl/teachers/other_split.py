@@ -16,8 +16,7 @@ def check_teacher_splits(split: Split, metas: Mapping[Path, CheckpointMeta]) -> 
     """Warn of each teacher that may have been trained on pictures that this split holds out.
 
     There is no warning of an imported model, whose split is not known, nor if the teacher's split has the
-    same pictures in the same parts. Splits of a chain's generations, and splits of other old classes, have
-    so.
+    same pictures in the same parts, as splits of other old classes have.
 
     Args:
         split: of the run.

@@ -256,7 +256,7 @@ def build_student(request: RunRequest, plan: RunPlan, device: torch.device, grou
     model, notes = _build_initial_model(request)
     model = move_to_device(model, device, channels_last=recipe.runtime.channels_last)
     if recipe.runtime.sync_batchnorm and group.size > 1:
-        model = convert_sync_batchnorm(model, device)
+        model = convert_sync_batchnorm(model)
     wrapped = group.wrap(model, device)
     if recipe.runtime.compile:
         # torch.compile is typed as returning a function; of a module it returns a module.

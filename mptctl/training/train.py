@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 
 from mptctl.data.held_split import hold_manifest
-from mptctl.errors import Stopped
+from mptctl.errors import Stopped, UsageError
 from mptctl.machine.device import choose_device
 from mptctl.machine.signals import StopRequest, stop_on_signals
 from mptctl.models.metrics_log import truncate_metrics
@@ -42,6 +42,11 @@ def train(request: RunRequest, observer: Observer) -> FitResult:
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch_settings(request.recipe, device))
         group = stack.enter_context(workers(device))
+        if request.recipe.runtime.sync_batchnorm and group.size > 1 and device.type == "cpu":
+            raise UsageError(
+                "runtime.sync_batchnorm: is for GPUs; on CPUs leave it out and set "
+                "model.freeze=[norm-statistics], or train with one worker"
+            )
         hold_folder(request, group, stack)
         stop = stack.enter_context(stop_on_signals())
         run = begin_run(request, observer, device, group, stop, stack)

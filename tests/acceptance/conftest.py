@@ -15,14 +15,6 @@ from tests.same.inputs import make_predictions, make_sources
 SHORT = ("--set", "optim.epochs=2", *HERE)
 
 
-@pytest.hookimpl(tryfirst=True)  # before items are left out by their marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave all of this folder to the night."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.nightly)
-
-
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder as commands find it; not to be changed."""

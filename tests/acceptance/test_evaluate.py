@@ -19,7 +19,7 @@ def _spoil(name: str, **changed: object) -> object:
     def spoil(place: Path) -> None:
         with np.load(place / name) as arrays:
             kept = dict(arrays) | changed
-        np.savez(place / name, **{key: value for key, value in kept.items() if value is not None})  # type: ignore[arg-type]
+        np.savez(place / name, **{key: value for key, value in kept.items() if value is not None})
 
     return spoil
 
@@ -96,8 +96,8 @@ COMPARISONS = [
     Case("evaluate twice.csv few.csv", 4, "twice.csv"),
     Case("evaluate few.csv nolabel.csv", 4, "nolabel.csv"),
     Case(FILES, 4, "new.npz", before=cut("new.npz", 5000)),
-    Case(FILES, 4, "new.npz", before=_spoil("new.npz", id=None)),  # type: ignore[arg-type]
-    Case(FILES, 4, "new.npz", before=_spoil("new.npz", logits=np.zeros((3, 6)))),  # type: ignore[arg-type]
+    Case(FILES, 4, "new.npz", before=_spoil("new.npz", id=None)),
+    Case(FILES, 4, "new.npz", before=_spoil("new.npz", logits=np.zeros((3, 6)))),
     Case("evaluate old.npz new.parquet", 4, "new.parquet", before=cut("new.parquet", 900)),
     Case("evaluate old.npz new.csv", 4, "new.csv", before=written("new.csv", "id,label\na\n")),
     Case(f"{FILES} --metadata few.csv --by pred", 4, "few.csv"),

@@ -264,7 +264,6 @@ def test_what_can_be_said_at_once_is_said_without_importing_torch(tmp_path: Path
         "predict runs/split.json runs --out a.txt",
         "adjust nobody --old nobody --max-nfr 2",
         "compare nothing",
-        "chain nothing",
         "study nothing",
         "fewshot nobody",
         "fewshot nobody --add runs --name x",

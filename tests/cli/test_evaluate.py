@@ -116,7 +116,6 @@ def test_old_classes_that_the_new_file_lacks_are_named(call: Call) -> None:
         ("old.npz", "new.npz", "--confidence", "95"),
         ("old.npz", "new.npz", "--confidence", "1e-9"),
         ("old.npz", "new.npz", "--confidence", "nan"),
-        ("old.npz", "new.npz", "--nfr-margin", "0"),
         ("old.npz", "new.npz", "--old-classes", "nowhere.txt"),
         ("old.npz", "new.npz", "--sort", "size"),
         ("old.npz", "new.npz", "--json", "--markdown", "-"),
@@ -260,7 +259,6 @@ def test_what_cannot_be_sliced_is_said(call: Call) -> None:
     alone = call("old.npz", "new.npz", "--metadata", "meta.csv")
     assert (alone.code, "--metadata: is for --by or --gate" in alone.err) == (2, True)
     assert call("old.npz", "new.npz", "--by", "class,class").code == 2
-    assert call("old.npz", "new.npz", "--by", "class", "--fdr", "xx").code == 2
     assert call("old.npz", "new.npz", "--by", "class", "--metadata", "nowhere.csv").code == 4
     assert call("old.npz", "--by", "class").code == 2
     Path("meta.csv").write_text("id,country\n")
@@ -269,20 +267,12 @@ def test_what_cannot_be_sliced_is_said(call: Call) -> None:
     assert "is read by this call" in clash.err
 
 
-def test_noise_floor_and_baseline(call: Call) -> None:
+def test_baseline(call: Call) -> None:
     logits("o.npz", 2, 0)
     logits("n.npz", 3, 1)
     logits("b.npz", 3, 2)
-    logits("o2.npz", 2, 3)
-    words = ("o.npz", "n.npz", "--noise-floor", "o2.npz", "--baseline", "b.npz", "--json")
-    page = json.loads(call(*words).out)
-    assert page["noise_floor"]["name"] == "o2.npz"
+    page = json.loads(call("o.npz", "n.npz", "--baseline", "b.npz", "--json").out)
     assert [curve["name"] for curve in page["bias_sweep"]][-1] == "b.npz"
-
-
-def test_margin_of_equivalence(call: Call) -> None:
-    done = call("old.npz", "new.npz", "--nfr-margin", "2")
-    assert "NFR below 2 %: no, by the 95 % interval." in done.out
 
 
 def test_help_names_every_format_that_can_be_read(call: Call) -> None:

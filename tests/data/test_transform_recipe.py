@@ -71,7 +71,7 @@ def test_names_of_other_programs_lead_to_the_key() -> None:
     for name in ("data.color_jitter", "data.rand_augment", "data.random_erasing", "data.transform"):
         with pytest.raises(UsageError, match=r"did you mean data\.transforms\?"):
             load_recipe("digits", [f"{name}=1"])
-    with pytest.raises(UsageError, match=r"did you mean data\.eval_crop\?"):
+    with pytest.raises(UsageError, match=r"did you mean data\.eval_resize\?"):
         load_recipe("digits", ["data.crop_pct=0.9"])
 
 
@@ -86,8 +86,8 @@ def test_without_the_new_keys_cache_keys_are_what_they_were(preset: str, digest:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     assert in_key() == digest
-    changes = ("data.transforms=[trivial-augment]", "data.interpolation=bicubic", "data.eval_crop=0.9")
-    assert len({digest, *(in_key(change) for change in changes)}) == 4
+    changes = ("data.transforms=[trivial-augment]", "data.interpolation=bicubic")
+    assert len({digest, *(in_key(change) for change in changes)}) == 3
 
 
 # The same of whole recipes, as checkpoints hold them.
@@ -99,23 +99,11 @@ def test_without_later_keys_recipes_are_written_as_they_were(preset: str, digest
     assert hashlib.sha256(load_recipe(preset).model_dump_json().encode()).hexdigest()[:16] == digest
 
 
-def test_the_crop_of_evaluation_is_timms_and_said_once(tmp_path: Path) -> None:
-    assert [DataRecipe(image_size=224, eval_crop=part).resized_side for part in (0.875, 0.95, 1.0)] == [
-        256,
-        235,
-        224,
-    ]
-    assert (
-        load_recipe("imagenet", ["data.eval_crop=0.95"]).data.resized_side == 235
-    )  # in place of its eval_resize
-    assert load_recipe("imagenet", ["data.eval_crop=0.95", "data.image_size=100"]).data.resized_side == 105
-    with pytest.raises(UsageError, match=r"data\.eval_crop: says what data\.eval_resize, 256, says too"):
-        load_recipe("imagenet", ["data.eval_crop=0.95", "data.eval_resize=256"])
-    with pytest.raises(UsageError, match=r"data\.eval_crop 0\.5: the model sees little"):
-        load_recipe("imagenet", ["data.eval_crop=0.5"])
-    file = tmp_path / "r.yaml"
-    file.write_text("data: {image_size: 224, eval_crop: 0.9}\n")
-    assert load_recipe(str(file), ["data.eval_resize=230"]).data.resized_side == 230
+def test_the_size_that_comes_with_published_weights_follows_the_size_that_a_person_sets() -> None:
+    described = {"image_size": 224, "eval_resize": 248}
+    assert load_recipe("imagenet", described=described).data.eval_resize == 248
+    assert load_recipe("imagenet", ["data.image_size=64"], described=described).data.eval_resize == 71
+    assert load_recipe("imagenet", ["data.eval_resize=230"], described=described).data.eval_resize == 230
 
 
 def test_bicubic_pictures_are_torchvisions() -> None:
@@ -131,7 +119,7 @@ def test_bicubic_pictures_are_torchvisions() -> None:
 def test_words_say_steps_interpolation_and_crop() -> None:
     steps = "[{name: random-erasing, p: 0.25, value: random}, {name: rand-augment, magnitude: 5}, grayscale]"
     data = load_recipe(
-        "imagenet", [f"data.transforms={steps}", "data.interpolation=bicubic", "data.eval_crop=0.95"]
+        "imagenet", [f"data.transforms={steps}", "data.interpolation=bicubic", "data.eval_resize=235"]
     ).data
     said = describe_training_pictures(data)
     assert "224 x 224 (bicubic), half of them mirrored, rand-augment (magnitude 5), grayscale, mean" in said

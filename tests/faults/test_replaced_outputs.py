@@ -50,8 +50,6 @@ TABLE = (
     Written("compare old new", "--latex", ("table.tex",)),
     Written("compare old new", "--markdown", ("table.md",)),
     Written("compare old new", "--report", ("page.html",)),
-    Written("chain runs", "--markdown", ("chain.md",)),
-    Written("chain runs", "--figure", ("chain.png", "chain.svg")),
     Written("predict new pictures", "--out", ("answers.csv", "answers.npz", "answers.parquet")),
     Written("adjust new --old old --max-nfr 2", "--figure", ("adjust.svg", "pareto.png")),
     Written("export new --format onnx", "--out", ("model.onnx",)),
@@ -67,7 +65,7 @@ TABLE = (
 # Flags of files and folders that do not write into a file that a user names: they read, or write folders of ours.
 OTHERS = {
     "--add", "--class-labels", "--class-map", "--class-names", "--classes", "--data-root", "--gate", "--log",
-    "--metadata", "--old-classes", "--recipe", "--results", "--run-root", "--superclasses", "--validation",
+    "--metadata", "--old-classes", "--recipe", "--run-root", "--validation",
 }  # fmt: skip
 
 
@@ -154,7 +152,6 @@ def test_row_59_a_read_only_file_stays(mptctl: CommandLine, files: Path, written
     ("words", "path"),
     [
         (f"{GATED} --report", "runs/tune/tune.html"),
-        ("chain runs --figure", "runs/tune/tune.png"),
         ("history history.jsonl --out", "runs/new/adjust.svg"),
         ("predict new pictures --out", "runs/new/answers.npz"),
         (f"{GATED} --append-history", "runs/new/metrics.jsonl"),
@@ -249,35 +246,6 @@ def test_row_60_a_finished_run_that_is_resumed_stays_as_it_is(mptctl: CommandLin
     done = mptctl("train-ref", "--run-root", runs, "--name", "new", "--resume")
     assert done.returncode == 0, done.stderr
     assert {name: (new / name).read_bytes() for name in before} == before
-
-
-STUDY = """
-description: a small study
-split: {source: digits}
-recipe: digits
-set: {optim.epochs: 1, runtime.device: cpu}
-updates: [no-treatment]
-"""
-
-
-@pytest.mark.parametrize("kept", ["another run's environment", "something else"])
-def test_row_60_results_of_another_run_are_refused_before_anything_is_trained(
-    mptctl: CommandLine, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("small.yaml").write_text(STUDY)
-    place = tmp_path / "kept" / "small" / "3" / "no-treatment"
-    place.mkdir(parents=True)
-    if kept == "something else":
-        (place / "recipe.yaml").write_text("method: {name: pct-kl}\n")
-    else:
-        (place / "environment.json").write_bytes((runs / "new" / "environment.json").read_bytes())
-    before = contents(tmp_path / "kept")
-    done = mptctl("study", "small.yaml", "--seeds", "3", "--run-root", "study", "--results", "kept")
-    assert done.returncode == 2, done.stderr
-    assert "--results kept: kept/small/3/no-treatment keeps another run" in done.stderr
-    assert contents(tmp_path / "kept") == before
-    assert not list(Path("study").rglob("best.pt"))
 
 
 def test_row_72_the_split_of_a_run_that_trains_is_not_replaced(mptctl: CommandLine, runs: Path) -> None:

@@ -113,7 +113,7 @@ def grain(x: Tensor) -> Tensor:
     ("draw", "model", "right", "wrong", "channels", "flags"),
     [
         (flat, BRIGHTNESS, {}, {"mean": (0.0,) * 3}, "rgb", ["--set 'data.mean=[0.5,0.5,0.5]'"]),
-        (framed, FRAME, {}, {"eval_crop": 0.875}, "rgb", ["--set data.eval_crop=null"]),
+        (framed, FRAME, {}, {"eval_resize": 36}, "rgb", ["--set data.eval_resize=null"]),
         (coloured, COLOUR, {}, None, "bgr", ["--channels bgr"]),
     ],
 )

@@ -131,7 +131,6 @@ def test_columns_may_have_numbers_for_names() -> None:
     [
         ({"must_keep": 1}, "must_keep=1: is no list"),
         ({"by": [("a", "b")]}, "is no text; cross columns as in"),
-        ({"nfr_margin": "2"}, "nfr_margin='2': must lie between 0 and 1"),
         ({"validation": (["cat"], ["dog"])}, "validation: holds predictions; give the new model's logits"),
     ],
 )

@@ -160,7 +160,7 @@ def test_the_error_is_what_the_other_program_computes(
     keys = [f"data.image_size={SIZE}", "runtime.device=cpu"]
     if words:
         words += ("--class-names", str(tmp_path / "names.txt"))
-        keys += ["data.eval_crop=0.875", f"data.mean={list(MEAN)}", f"data.std={list(STD)}"]
+        keys += [f"data.eval_resize={int(SIZE / 0.875)}", f"data.mean={list(MEAN)}", f"data.std={list(STD)}"]
     flags = [word for key in keys for word in ("--set", key)]
     out = mptctl("import", weights, *words, *flags, "--run-root", tmp_path / "runs")
     assert out.returncode == 0, out.stderr

@@ -59,7 +59,7 @@ def test_an_imported_net_answers_as_timm(name: str, mptctl: CommandLine, tmp_pat
     assert checkpoint.meta.class_names == tuple(CLASSES)
     assert checkpoint.meta.recipe.model.arch == f"timm:{name}"
     assert (data.image_size, data.resized_side, data.mean) == (size, int(size / 0.9), (0.5, 0.4, 0.3))
-    assert (data.interpolation, data.eval_crop) == ("bicubic", 0.9)
+    assert data.interpolation == "bicubic"
     assert "here they are resized" not in out.stderr
     images = torch.randn(4, 3, size, size)
     with torch.no_grad():
@@ -70,20 +70,21 @@ def test_the_config_of_a_network_stands_over_a_preset_and_under_what_a_person_sa
     arch = "model.arch=timm:vit_tiny_patch16_224"
     data = load_recipe("imagenet", [arch]).data
     assert (data.mean, data.std, data.interpolation) == ((0.5,) * 3, (0.5,) * 3, "bicubic")
-    assert (data.eval_crop, data.eval_resize, data.resized_side, data.image_size) == (0.9, None, 248, 224)
+    assert (data.eval_resize, data.image_size) == (248, 224)
     # As timm's own transform of evaluation sees it.
     config = timm.data.resolve_model_data_config(timm.create_model("vit_tiny_patch16_224"))
     theirs = timm.data.create_transform(**config).transforms
     assert (theirs[0].size, theirs[0].interpolation.value) == (248, "bicubic")
     tagged = load_recipe("imagenet", ["model.arch=timm:vit_base_patch16_224.augreg2_in21k_ft_in1k"]).data
-    assert (tagged.eval_crop, tagged.mean) == (0.9, (0.5,) * 3)
+    assert (tagged.eval_resize, tagged.mean) == (248, (0.5,) * 3)
     said = load_recipe("imagenet", [arch, "data.mean=[0.1, 0.2, 0.3]", "data.eval_resize=256"]).data
-    assert (said.mean, said.eval_resize, said.eval_crop) == ((0.1, 0.2, 0.3), 256, None)
+    assert (said.mean, said.eval_resize) == ((0.1, 0.2, 0.3), 256)
+    assert load_recipe("imagenet", [arch, "data.image_size=288"]).data.eval_resize == 320
     assert said.interpolation == "bicubic"
     file = tmp_path / "recipe.yaml"
     file.write_text("model: {arch: timm:vit_tiny_patch16_224}\ndata: {interpolation: bilinear}\n")
     own = load_recipe(str(file), base="imagenet").data
-    assert (own.interpolation, own.mean, own.eval_crop) == ("bilinear", (0.5,) * 3, 0.9)
+    assert (own.interpolation, own.mean, own.eval_resize) == ("bilinear", (0.5,) * 3, 248)
     assert own.augment == "random-resized-crop"
     file.write_text(
         load_recipe("imagenet", ["model.arch=timm:vit_tiny_patch16_224", "data.std=[1,1,1]"]).to_yaml()
@@ -98,7 +99,7 @@ def test_the_dry_run_says_what_the_networks_config_decided(mptctl: CommandLine, 
     out = mptctl("train-old", *flags, "--set", "model.arch=timm:resnet10t", "--set", "data.std=[1, 1, 1]")
     said = json.loads(out.stdout)
     assert (
-        "pictures as the config of timm:resnet10t has them: mean, interpolation, eval_crop; "
+        "pictures as the config of timm:resnet10t has them: mean, interpolation, eval_resize; "
         "not data.std (0.229 0.224 0.225 there)" in said["notes"]
     )
     assert f"({timm.get_pretrained_cfg('resnet10t').interpolation})" in said["seen_in_evaluation"]

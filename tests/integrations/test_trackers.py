@@ -99,7 +99,7 @@ def test_mlflow_has_recipe_curves_result_and_report(logged: Logged) -> None:
     with open(folder / "flips.csv", newline="", encoding="utf-8") as file:
         flips = list(csv.DictReader(file))
     assert len(flips) == logged.flips
-    assert {"id", "label", "old", "new", "cause"} <= flips[0].keys()
+    assert {"id", "label", "old", "new"} <= flips[0].keys()
 
 
 def test_what_trackers_keep_is_no_run(logged: Logged) -> None:

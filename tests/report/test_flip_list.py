@@ -27,7 +27,6 @@ def test_every_column_is_that_of_the_report() -> None:
         assert (found["answer"][i] in found["fresh"]) == flip.new_class
         assert flip.old_confidence is not None
         assert f"{found['old'][i]}" == f"{100 * flip.old_confidence:.0f}"
-    assert found["cause"] == [-1] * len(report.worst_flips)
 
 
 def test_of_all_flips_the_classes_have_as_many_as_in_their_table() -> None:

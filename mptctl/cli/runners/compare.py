@@ -16,7 +16,6 @@ from mptctl.names import Part, Session
 from mptctl.report.documents.comparison_files import FIRST_COLUMNS, write_comparison
 from mptctl.report.media.progress_bars import showing_progress
 from mptctl.studies.compare import compare_runs
-from mptctl.studies.comparison import By
 from mptctl.studies.post_hoc_bias import Shift
 from mptctl.studies.run_folders import named_folder, runs_below
 
@@ -37,7 +36,6 @@ def compare_and_show(
     files: ComparedFiles,
     *,
     old: Path | None,
-    by: By,
     part: Part,
     equal_error: str | None,
     shift: Shift,
@@ -50,7 +48,7 @@ def compare_and_show(
         names: studies, run roots or runs.
         session: where runs are and where models compute.
         files: to write.
-        old, by, part, equal_error, shift, against: as for `mptctl.studies.compare.compare_runs`.
+        old, part, equal_error, shift, against: as for `mptctl.studies.compare.compare_runs`.
         as_json: print JSON.
 
     Raises:
@@ -70,7 +68,6 @@ def compare_and_show(
             folders,
             session,
             old=old,
-            by=by,
             part=part,
             equal_error=equal_error,
             shift=shift,

@@ -99,7 +99,7 @@ def evaluate_updates(old: str, news: list[str], flags: EvaluateFlags) -> None:
         MptctlError: a flag, a file or a model cannot be used.
         typer.Exit: in place of GateFailed, where the verdict has just been printed on the same screen.
     """
-    roles = {"old": old, "noise_floor": flags.noise_floor, "baseline": flags.baseline}
+    roles = {"old": old, "baseline": flags.baseline}
     given = {role: name for role, name in roles.items() if name is not None}
     request = _read_request(flags, [*given.values(), *news])
     memory = None if flags.memory_limit is None else parse_size(flags.memory_limit, "--memory-limit")
@@ -172,7 +172,7 @@ def _read_request(flags: EvaluateFlags, models: list[str]) -> Request:
             }
         )
     question = read_question(compared)
-    slicing = replace(question.slicing, min_slice=flags.min_slice, fdr=flags.fdr)
+    slicing = replace(question.slicing, min_slice=flags.min_slice)
     request = Request(
         flags, replace(question, slicing=slicing), limits, gate_file, files, trackers, today_in_utc()
     )
@@ -222,7 +222,7 @@ def _fraction(percent: float | None) -> float | None:
 
 
 def _refuse_flags_without_use(request: Request) -> None:
-    """Refuse --confidence, --metadata and --superclasses where nothing uses them; only without a gate file.
+    """Refuse --confidence and --metadata where nothing uses them; only without a gate file.
 
     Raises:
         UsageError: one of them is given without use.
@@ -233,10 +233,8 @@ def _refuse_flags_without_use(request: Request) -> None:
             f"--confidence {limits.confidence:g}: says how sure a limit must be; give one, such as --max-nfr "
             "2"
         )
-    if request.flags.compared.metadata is not None and not by and request.flags.weight is None:
+    if request.flags.compared.metadata is not None and not by:
         raise UsageError("--metadata: is for --by or --gate; name a column of it, such as --by country")
-    if request.flags.compared.superclasses is not None and not any("superclass" in key for key in by):
-        raise UsageError("--superclasses: is for --by superclass or --gate; give one of them")
 
 
 def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing: SliceRequest) -> FlipReport:
@@ -261,17 +259,13 @@ def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing:
             limits=request.limits,
             class_map=request.question.class_map,
             slicing=slicing,
-            weight=flags.weight,
             gate_file=request.gate_file,
             today=request.today,
-            nfr_margin=_fraction(flags.limits.nfr_margin),
             worst=request.most_flips,
-            validation=loaded.validation,
             identical=loaded.identical,
             unfinished=loaded.unfinished,
             warnings=[*loaded.warnings, *small_limits(request.limits)],
         ),
-        noise_floor=loaded.models.get("noise_floor"),
         baseline=loaded.models.get("baseline"),
     )
     if loaded.split is not None:

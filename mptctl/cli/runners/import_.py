@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,6 +120,5 @@ def _recipe_of(model: HubModel, preset: str, overrides: list[str]) -> Recipe:
 
     Fixed are the model's network, no pretrained weights, and the method no-treatment.
     """
-    data = [f"data.{key}={json.dumps(value)}" for key, value in model.data.items()]
     fixed = {"model.arch": model.arch, "model.pretrained": None, "method.name": "no-treatment"}
-    return load_recipe(preset, [*data, *overrides], fixed)
+    return load_recipe(preset, overrides, fixed, described=model.data)

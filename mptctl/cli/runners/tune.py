@@ -12,7 +12,7 @@ from rich.console import Console
 from mptctl.cli.dry_run_lines import describe_dry_run
 from mptctl.cli.messages import next_command
 from mptctl.cli.outputs import Outputs, files_read_for
-from mptctl.cli.runners.budget import budget_of_flags, refuse_without_budget, warn_of_small_budget
+from mptctl.cli.runners.budget import budget_of_flags, refuse_without_budget
 from mptctl.cli.runners.train import Inputs, MptVariant, method_keys, read_inputs
 from mptctl.cli.show import show
 from mptctl.cli.training_flags import TrainingFlags
@@ -22,7 +22,6 @@ from mptctl.evaluation.bias.choice import Budget
 from mptctl.files.output_kinds import SEARCH_FILES
 from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import find_checkpoint, find_references
-from mptctl.names import Session
 from mptctl.recipe import Recipe
 from mptctl.report.documents.tune import save_tune_figure, watch_search
 from mptctl.report.media.numbers import duration
@@ -82,8 +81,6 @@ def tune_k(flags: TrainingFlags, tuning: TuneFlags) -> None:
     if flags.dry_run:
         _print_dry_run(inputs, request)
         return
-    session = Session(flags.run_root, recipe.runtime.device, data_root=flags.data_root)
-    warn_of_small_budget(budget, tuning.old, tuning.noise_floor, session)
     _search_and_print(request, flags.as_json)
 
 
@@ -97,7 +94,7 @@ def _parse_axes(tuning: TuneFlags) -> tuple[Axis, ...]:
 
 def _choose_budget(tuning: TuneFlags) -> Budget:
     """The limit that the chosen trial has to keep: of the flags, else `MAX_ER_INCREASE`."""
-    refuse_without_budget(tuning.max_nfr, tuning.confidence, tuning.noise_floor)
+    refuse_without_budget(tuning.max_nfr, tuning.confidence)
     given = budget_of_flags(tuning.max_nfr, tuning.max_er_increase, tuning.confidence)
     return Budget(max_er_increase=MAX_ER_INCREASE / 100) if given is None else given
 

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.recipe.transforms import (
-    AutoAugment,
     ColorJitter,
     GaussianBlur,
     Grayscale,
@@ -34,10 +33,10 @@ Keys = NDArray[np.uint64]
 Draw = Callable[[int], Keys]
 FIELDS = 64
 
-# In torchvision's order. RandAugment and TrivialAugment draw from the first SPACE, AutoAugment also Invert.
+# In torchvision's order. RandAugment and TrivialAugment draw from the first SPACE.
 OPERATIONS = (
     "Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast",
-    "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize", "Invert", "Hue", "Grayscale", "Blur",
+    "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize", "Hue", "Grayscale", "Blur",
 )  # fmt: skip
 SPACE = 14
 # Operations whose magnitude is negative half of the time.
@@ -46,37 +45,6 @@ _PLACE = {name: place for place, name in enumerate(OPERATIONS)}
 _JITTER = {"brightness": "Brightness", "contrast": "Contrast", "saturation": "Color", "hue": "Hue"}
 # torchvision's RandomErasing also draws ten times before it leaves a picture as it is.
 _ERASING_TRIES = 10
-
-# Pairs of operations, each with its probability and the place of its magnitude among ten (torchvision's
-# AutoAugmentPolicy.IMAGENET).
-_Pair = tuple[tuple[str, float, int], tuple[str, float, int]]
-IMAGENET_POLICY: tuple[_Pair, ...] = (
-    (("Posterize", 0.4, 8), ("Rotate", 0.6, 9)),
-    (("Solarize", 0.6, 5), ("AutoContrast", 0.6, 0)),
-    (("Equalize", 0.8, 0), ("Equalize", 0.6, 0)),
-    (("Posterize", 0.6, 7), ("Posterize", 0.6, 6)),
-    (("Equalize", 0.4, 0), ("Solarize", 0.2, 4)),
-    (("Equalize", 0.4, 0), ("Rotate", 0.8, 8)),
-    (("Solarize", 0.6, 3), ("Equalize", 0.6, 0)),
-    (("Posterize", 0.8, 5), ("Equalize", 1.0, 0)),
-    (("Rotate", 0.2, 3), ("Solarize", 0.6, 8)),
-    (("Equalize", 0.6, 0), ("Posterize", 0.4, 6)),
-    (("Rotate", 0.8, 8), ("Color", 0.4, 0)),
-    (("Rotate", 0.4, 9), ("Equalize", 0.6, 0)),
-    (("Equalize", 0.0, 0), ("Equalize", 0.8, 0)),
-    (("Invert", 0.6, 0), ("Equalize", 1.0, 0)),
-    (("Color", 0.6, 4), ("Contrast", 1.0, 8)),
-    (("Rotate", 0.8, 8), ("Color", 1.0, 2)),
-    (("Color", 0.8, 8), ("Solarize", 0.8, 7)),
-    (("Sharpness", 0.4, 7), ("Invert", 0.6, 0)),
-    (("ShearX", 0.6, 5), ("Equalize", 1.0, 0)),
-    (("Color", 0.4, 0), ("Equalize", 0.6, 0)),
-    (("Equalize", 0.4, 0), ("Solarize", 0.2, 4)),
-    (("Solarize", 0.6, 5), ("AutoContrast", 0.6, 0)),
-    (("Invert", 0.6, 0), ("Equalize", 1.0, 0)),
-    (("Color", 0.6, 4), ("Contrast", 1.0, 8)),
-    (("Equalize", 0.8, 0), ("Equalize", 0.6, 0)),
-)
 
 
 @dataclass(frozen=True)
@@ -159,8 +127,6 @@ def _draw_operations(step: PixelStep, size: int, draw: Draw) -> list[Operations]
             return [_draw_from_space(step, size, draw, 3 * turn, bins) for turn in range(step.num_ops)]
         case TrivialAugment():
             return [_draw_from_space(step, size, draw, 0, below(draw(2), np.int64(step.num_magnitude_bins)))]
-        case AutoAugment():
-            return _draw_learnt_pair(step, size, draw)
         case ColorJitter():
             return _draw_jitter(step, draw)
         case Grayscale():
@@ -191,20 +157,6 @@ def _draw_from_space(
     is_wide = isinstance(step, TrivialAugment)
     table = compute_amounts("wide" if is_wide else "usual", step.num_magnitude_bins, size)
     return Operations(step, kinds, table[kinds, bins, _toss_coin(draw(field + 1))])
-
-
-def _draw_learnt_pair(step: AutoAugment, size: int, draw: Draw) -> list[Operations]:
-    """Draw a pair of `IMAGENET_POLICY` for each picture, and whether each operation of the pair is done."""
-    pair = below(draw(0), np.int64(len(IMAGENET_POLICY)))
-    table = compute_amounts("usual", 10, size)
-    drawn = []
-    for turn, operations in enumerate(zip(*IMAGENET_POLICY, strict=True)):
-        names, probabilities, places = zip(*operations, strict=True)
-        kinds = np.array([_PLACE[name] for name in names])[pair]
-        amounts = table[kinds, np.array(places)[pair], _toss_coin(draw(2 + 2 * turn))]
-        is_done = uniform(draw(1 + 2 * turn)) < np.array(probabilities)[pair]
-        drawn.append(Operations(step, np.where(is_done, kinds, _PLACE["Identity"]), amounts))
-    return drawn
 
 
 def _draw_jitter(step: ColorJitter, draw: Draw) -> list[Operations]:
@@ -260,7 +212,7 @@ def compute_amounts(space: Literal["usual", "wide"], bins: int, size: int) -> ND
     """Compute the argument of torchvision's function for each operation, magnitude and sign.
 
     Args:
-        space: magnitudes of RandAugment and AutoAugment (usual), or of TrivialAugment (wide).
+        space: magnitudes of RandAugment (usual), or of TrivialAugment (wide).
         bins: number of magnitudes.
         size: side of the pictures, in pixels.
 

@@ -51,7 +51,6 @@ def torchvision_operations() -> dict[str, Operation]:
         "Solarize": lambda image, level, step: vision.solarize(image, level),
         "AutoContrast": lambda image, amount, step: vision.autocontrast(image),
         "Equalize": lambda image, amount, step: vision.equalize(image),
-        "Invert": lambda image, amount, step: vision.invert(image),
         "Hue": lambda image, turn, step: vision.adjust_hue(image, turn),
         "Grayscale": lambda image, amount, step: vision.rgb_to_grayscale(image, num_output_channels=3),
         "Blur": lambda image, sigma, step: vision.gaussian_blur(image, [step.kernel_size] * 2, [sigma] * 2),

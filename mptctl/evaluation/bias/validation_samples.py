@@ -66,11 +66,6 @@ class ValidationSamples:
             old_right=self.old_right[chosen],
         )
 
-    def halves(self) -> tuple[ValidationSamples, ValidationSamples]:
-        """Split the samples in two, each with every other sample of each class."""
-        order = np.argsort(self.truth, kind="stable")
-        return self.rows(np.sort(order[::2])), self.rows(np.sort(order[1::2]))
-
     def wrong(self, biases: FloatArray) -> BoolArray:
         """(N,) True where the answer is wrong once (C,) `biases` are taken off the logits."""
         wrong = np.empty(len(self), dtype=np.bool_)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import CheckpointError, DataError, option
-from mptctl.evaluation.pairing.join import Cells, Join, Samples, Weights
+from mptctl.evaluation.pairing.join import Cells, Join, Samples
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.reading.spelling import check_counted, check_spelling
@@ -73,20 +73,18 @@ class Pairing:
         return np.array([label in wanted for label in self.vocabulary], dtype=np.bool_)
 
 
-def pair(models: Mapping[str, Predictions], weights: Weights | None = None) -> Pairing:
+def pair(models: Mapping[str, Predictions]) -> Pairing:
     """Match the samples of several models by id, and count them.
 
     Args:
         models: by role; messages compare the other models with the first.
-        weights: weights of the samples, which are summed in the same pass.
 
     Raises:
-        DataError: ids are repeated, missing or extra, labels differ between models, class names are written
-            differently or mostly unknown (`check_spelling`), or a sample has no valid weight. The message
-            names the first three.
+        DataError: ids are repeated, missing or extra, labels differ between models, or class names are written
+            differently or mostly unknown (`check_spelling`). The message names the first three.
         StorageError: more memory is needed than the workspace may take.
     """
-    join = Join(models, weights)
+    join = Join(models)
     every = list(models.values())
     names: set[str] = set()
     for model in every:

@@ -19,7 +19,7 @@ from mptctl.studies.comparison import COLUMNS, Comparison, Difference, Spread
 # Rates of the CSV: those of the table, and three more fields of a row.
 RATES = (*COLUMNS, "lost", "pfr", "nfi")
 # Each CSV begins with these columns, by which a later call knows it as its own output.
-FIRST_COLUMNS = ("name", "method", "split", "old", "part", "equal_error", "seeds")
+FIRST_COLUMNS = ("name", "method", "part", "equal_error", "seeds")
 CSV_COLUMNS = (
     *FIRST_COLUMNS,
     *(f"{rate}_{what}" for rate in RATES for what in ("mean", "std", "values")),
@@ -78,7 +78,7 @@ def render_csv(comparison: Comparison) -> str:
     writer.writerow(CSV_COLUMNS)
     for row in comparison.rows:
         spreads: list[Spread] = [getattr(row, rate) for rate in RATES]
-        cells: list[object] = [*map(_text_cell, (row.name, row.method, row.split, row.old))]
+        cells: list[object] = [*map(_text_cell, (row.name, row.method))]
         cells += [comparison.part, _text_cell(comparison.equal_error), _joined(row.seeds)]
         for spread in spreads:
             values = ["nan" if value is None else value for value in spread.values]

@@ -25,12 +25,10 @@ def flip_list(flips: Sequence[FlippedSample]) -> dict[str, Any]:
     Returns:
         Lists, of n items unless said otherwise:
         `ids`; `label` and `answer`, as places in `names`; `old` and `new`, confidences in whole percent or
-        None; `cause`, as a place in `causes` or -1;
-        `names` and `causes`, each different one once; `fresh`, the places in `names` of classes that the
+        None; `names`, each different one once; `fresh`, the places in `names` of classes that the
         old model does not know; `waived`, the places of flips that are waived.
     """
     names: dict[str, int] = {}
-    causes: dict[str, int] = {}
     label = [names.setdefault(flip.label, len(names)) for flip in flips]
     answer = [names.setdefault(flip.answer, len(names)) for flip in flips]
     return {
@@ -41,8 +39,6 @@ def flip_list(flips: Sequence[FlippedSample]) -> dict[str, Any]:
         "fresh": sorted({names[flip.answer] for flip in flips if flip.new_class}),
         "old": [_percent(flip.old_confidence) for flip in flips],
         "new": [_percent(flip.new_confidence) for flip in flips],
-        "cause": [-1 if flip.cause is None else causes.setdefault(flip.cause, len(causes)) for flip in flips],
-        "causes": list(causes),
         "waived": [place for place, flip in enumerate(flips) if flip.waived],
     }
 
@@ -59,12 +55,12 @@ def flips_csv(flips: Sequence[FlippedSample]) -> str:
     for flip in flips:
         # The old model's prediction is the label: a flip was right before.
         names = map(as_cell, (flip.id, flip.label, flip.label, flip.answer))
-        confidences_and_cause = (flip.old_confidence, flip.new_confidence, flip.cause)
+        confidences = (flip.old_confidence, flip.new_confidence)
         new_class, waived, must_keep = (
             str(each).lower() for each in (flip.new_class, flip.waived, flip.must_keep)
         )
         values = (as_cell(flip.by.get(column, "")) for column in slice_columns)
-        writer.writerow([*names, new_class, *confidences_and_cause, waived, must_keep, *values])
+        writer.writerow([*names, new_class, *confidences, waived, must_keep, *values])
     return out.getvalue()
 
 

@@ -11,7 +11,6 @@ from mptctl.evaluation.flip_report import FlipReport
 from mptctl.files.explained import shown
 from mptctl.names import SortKey
 from mptctl.report.documents.flip_tables import (
-    causes_table,
     classes_table,
     counts_table,
     models_table,
@@ -76,7 +75,6 @@ def flips_document(report: FlipReport, sort: SortKey = "flips", rows: int = FULL
     end = rows or None  # of a list; None takes all its rows
     classes = [row for row in sort_classes(report.per_class, sort) if row.negative_flips]
     tables = [
-        causes_table(report),
         slices_table(report, report.slices[:end], len(report.slices)),
         classes_table(classes[:end], len(classes)) if classes else None,
         pairs_table(report, report.pairs[:end], len(report.pairs)) if report.pairs else None,

@@ -165,7 +165,7 @@ class Report:
 
         Columns: `id`; `label`; `old` and `new` (predictions); `new_class` (whether the new prediction is a
         class that the old model does not know); `old_confidence` and `new_confidence` (softmax, 0 to 1; null
-        without logits); `cause` (null where causes were not asked for).
+        without logits).
         """
         import pyarrow as pa
 
@@ -179,7 +179,6 @@ class Report:
                 "new_class": pa.array([flip.new_class for flip in self._flips], pa.bool_()),
                 "old_confidence": pa.array([flip.old_confidence for flip in self._flips], pa.float64()),
                 "new_confidence": pa.array([flip.new_confidence for flip in self._flips], pa.float64()),
-                "cause": pa.array([flip.cause for flip in self._flips], pa.string()),
             }
         )
 

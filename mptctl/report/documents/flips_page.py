@@ -9,7 +9,6 @@ from mptctl.evaluation.flip_report import FlippedSample, FlipReport
 from mptctl.report.documents import wording
 from mptctl.report.documents.flip_list import FIRST_ROWS, flip_list, order_sentence
 from mptctl.report.documents.flip_tables import (
-    causes_table,
     classes_table,
     models_table,
     pairs_table,
@@ -56,7 +55,7 @@ def render_html(
     first = listed[: max(FIRST_ROWS, len(pictures))]
     pictures += [None] * (len(first) - len(pictures))
     slices = slices_table(report, report.slices[:ROWS], len(report.slices))
-    tables = [causes_table(report), slices, classes_table(report.per_class[:ROWS], len(report.per_class))]
+    tables = [slices, classes_table(report.per_class[:ROWS], len(report.per_class))]
     pairs = [
         pairs_table(report, report.pairs[:ROWS], len(report.pairs)),
         takers_table(report.takers[:ROWS], len(report.takers)),

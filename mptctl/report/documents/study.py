@@ -12,7 +12,6 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from mptctl.files import writing
-from mptctl.report.documents.chain import chain_document
 from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.media.document import ON_PAGE, ON_SCREEN, TONES, Cell, Column, Document, Note, Row, Table
 from mptctl.report.media.numbers import duration
@@ -27,15 +26,13 @@ STANDINGS = {"missing": "no", "begun": "interrupted", "unanswered": "without its
 
 
 def study_document(report: StudyReport) -> Document:
-    """The document of a study: that of its comparison or its chain, with its failed runs and all runs.
+    """The document of a study: that of its comparison, with its failed runs and all runs.
 
     A terminal shows the errors of failed runs first; a page shows a table of all runs last.
     """
     document = Document([], title=report.study)
     if report.comparison is not None:
         document = comparison_document(report.comparison)
-    elif report.chain is not None:
-        document = chain_document(report.chain)
     failed = [
         Note(f"{row.seed}/{row.run}: {row.status}: {row.error}", whole=True, media=ON_SCREEN)
         for row in report.runs

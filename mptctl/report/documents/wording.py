@@ -10,7 +10,7 @@ from mptctl.errors import some
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, SweepCurve
 from mptctl.evaluation.limits import LIMITS
 from mptctl.evaluation.pairing.sanity import IDENTICAL
-from mptctl.evaluation.rates import Interval, Rate, Wording
+from mptctl.evaluation.rates import Interval, Rate
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.statistics import SIGNIFICANT
 from mptctl.evaluation.verdict import GateCheck, WaiverRow
@@ -53,15 +53,6 @@ def slices_sentence(report: FlipReport) -> str:
         f"; {small:,} smaller than --min-slice {'is' if small == 1 else 'are'} not ranked" if small else ""
     )
     return f"Of {len(report.slices):,} slices {worse_are} worse than the rest (q < 0.05){unranked}."
-
-
-def rate_lines(report: FlipReport) -> list[tuple[Wording, Rate]]:
-    """The flip rates over test samples of old classes with their words; last, a noise floor if known."""
-    lines = report.rates.worded()
-    if report.noise_floor is not None:
-        third_model = "OLD trained again" if report.noise_floor.same_classes else "the third model"
-        lines.append((Wording("noise floor", f"NFR of {third_model}"), report.noise_floor.nfr))
-    return lines
 
 
 def verdict(report: FlipReport) -> Verdict:
@@ -137,7 +128,7 @@ def _doubt_sentences(report: FlipReport) -> list[str]:
 def further_sentences(report: FlipReport) -> list[str]:
     """Sentences beside NFR: the change of error, and the results of options that were used.
 
-    The options are renamed classes, weights, equivalence, a noise floor and a plain comparison.
+    The options are renamed classes and a plain comparison.
     """
     change = report.er_difference
     low, high = change.ci95
@@ -149,21 +140,7 @@ def further_sentences(report: FlipReport) -> list[str]:
         f"{percent(report.new.er_old_classes)}: {points(change.value)} ({100 * low:+.2f} to "
         f"{100 * high:+.2f}; McNemar {p_value(report.mcnemar_p)}){noise}.",
         *_class_map_sentences(report),
-        *_weighted_sentences(report),
     ]
-    equivalence, floor = report.equivalence, report.noise_floor
-    if equivalence is not None:
-        sentences.append(
-            f"NFR below {100 * equivalence.margin:g} %: {equivalence.below}, by the "
-            f"{100 * equivalence.confidence:.10g} % interval."
-        )
-    if floor is not None:
-        sentences.append(
-            f"Retraining noise: OLD trained again ({floor.name}) flips {percent(floor.nfr.value)}."
-            if floor.same_classes
-            else f"The third model ({floor.name}) flips {percent(floor.nfr.value)}; it is not known if its "
-            "classes are OLD's."
-        )
     plain_curves = [curve for curve in report.bias_sweep if curve.role == "baseline"]
     return [*sentences, *map(_plain_comparison_sentence, plain_curves)]
 
@@ -193,21 +170,6 @@ def _class_map_sentences(report: FlipReport) -> list[str]:
         more = len(classes) - MAPPED
         sentences.append(f"{more:,} more classes have other names in NEW; all of them are in the JSON.")
     return sentences
-
-
-def _weighted_sentences(report: FlipReport) -> list[str]:
-    """A sentence on the weighted rates; none without weights."""
-    weighted = report.weighted
-    if weighted is None:
-        return []
-    nfr, lost, old, new = (
-        f"{percent(rate.value)} ({format_interval(rate.ci95)})"
-        for rate in (weighted.nfr, weighted.lost, weighted.er_old, weighted.er_new)
-    )
-    return [
-        f"Weighted by {shown(weighted.column)}: NFR {nfr}, lost {lost}; "
-        f"error on old classes from {old} to {new}."
-    ]
 
 
 def check_sentences(checks: list[GateCheck]) -> list[str]:

@@ -31,7 +31,6 @@ PACKAGES = ("torch", "numpy", "duckdb")
 ROLES = {
     "old": "old model",
     "new": "new model",
-    "noise_floor": "noise floor",
     "baseline": "baseline",
     "model": "model",
 }
@@ -249,11 +248,10 @@ def _adjustment_text(change: Adjustment | None) -> str:
     """How `adjust` shifted the model after training, with its limits and temperature; empty for None."""
     if change is None:
         return ""
-    low, high = min(change.biases.values(), default=0.0), max(change.biases.values(), default=0.0)
+    high = max(change.biases.values(), default=0.0)
     shift = {
         "none": "no shift",
         "bias": f"{high:.3f} subtracted from every new class's logit",
-        "per-class": f"{low:.3f} to {high:.3f} subtracted from the new classes' logits",
     }[change.kind]
     phrases = [f"from {change.adjusted}", shift]
     if change.max_nfr is not None:

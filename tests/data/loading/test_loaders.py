@@ -81,7 +81,7 @@ def test_random_resized_crops_are_the_same_but_for_the_outermost_pixels(
 
 @pytest.mark.parametrize(
     "setting",
-    [{"image_size": 90, **CROP}, {"image_size": 224, "eval_crop": 0.9, "part": "test", "train": False}],
+    [{"image_size": 90, **CROP}, {"image_size": 224, "eval_resize": 248, "part": "test", "train": False}],
     ids=str,
 )
 def test_bicubic_pictures_are_the_same_but_for_rounding_and_the_edges_of_crops(
@@ -99,7 +99,7 @@ def test_bicubic_pictures_are_the_same_but_for_rounding_and_the_edges_of_crops(
 
 @pytest.mark.parametrize("kind", ["resident", "threaded"])
 def test_bicubic_evaluation_is_torchvisions(split: Split, loader_of: MakeLoader, kind: str) -> None:
-    loader = loader_of(split, kind, part="test", train=False, interpolation="bicubic", eval_crop=0.9)
+    loader = loader_of(split, kind, part="test", train=False, interpolation="bicubic", eval_resize=35)
     images, _, index = one_epoch(loader)
     eyes = v2.Compose([v2.Resize(35, v2.InterpolationMode.BICUBIC), v2.CenterCrop(32), v2.PILToTensor()])
     for image, i in zip(images, index, strict=True):

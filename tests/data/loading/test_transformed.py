@@ -19,7 +19,6 @@ ALL: list[dict[str, Any]] = [
     {"name": "color-jitter", "brightness": 0.3, "contrast": 0.3, "saturation": 0.3, "hue": 0.1},
     {"name": "rand-augment"},
     {"name": "trivial-augment", "interpolation": "bilinear", "fill": [9, 80, 200]},
-    {"name": "auto-augment"},
     {"name": "grayscale", "p": 0.3},
     {"name": "gaussian-blur", "kernel_size": 3, "p": 0.5},
     {"name": "rotation", "degrees": 10},

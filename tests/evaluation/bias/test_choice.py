@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from mptctl.errors import DataError, GateFailed
-from mptctl.evaluation.bias.choice import Budget, barely_met_warning, bias_line, choose_bias
+from mptctl.evaluation.bias.choice import Budget, barely_met_warning, choose_bias
 from mptctl.evaluation.bias.validation_samples import ValidationSamples
 from mptctl.evaluation.statistics import upper_bounds
 from tests.evaluation.made_up import made_up
@@ -35,7 +35,6 @@ def every_bias(samples: ValidationSamples) -> list[float]:
     return [0.0, *((gaps + np.append(gaps[1:], gaps[-1] + 1)) / 2)]
 
 
-# One new class: there is one direction alone, whose line has the whole level.
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("confidence", [0.5, 0.95])
 def test_least_error_within_the_bound_is_what_trying_all_biases_finds(seed: int, confidence: float) -> None:
@@ -111,35 +110,6 @@ def test_clopper_pearson_is_the_rate_at_which_so_few_come_up_rarely() -> None:
         pytest.approx(1 - 0.025 ** (1 / 50)),
         1.0,
     ]
-
-
-def test_biases_of_their_own_are_taken_where_they_pay_and_held_against_the_other_half() -> None:
-    samples = made_up(6000, 0, uneven=1.0)
-    alone = choose_bias(samples, Budget(max_nfr=0.12))
-    assert alone.kind == "per-class"
-    _, rest = samples.halves()
-    assert alone.line.samples.n_old == rest.n_old
-    assert alone.level == pytest.approx(0.975)
-    one = bias_line("bias", samples.is_new.astype(float), samples, 0.975)
-    step = one.best(Budget(max_nfr=0.12))
-    assert step is not None
-    # On samples that neither of the two saw.
-    fresh = made_up(40_000, 1, uneven=1.0)
-    own_errors, _ = fresh.counts(alone.biases)
-    one_errors, _ = fresh.counts(one.multiples[step] * one.direction)
-    assert own_errors < one_errors
-    # Those that lead by more lose more.
-    taken = alone.biases[samples.is_new]
-    assert taken[0] < taken[-1]
-
-
-def test_where_all_classes_are_alike_looking_at_each_costs_little() -> None:
-    samples, fresh, budget = made_up(2000, 3), made_up(40_000, 4), Budget(max_nfr=0.2)
-    errors, _ = fresh.counts(choose_bias(samples, budget).biases)
-    one = bias_line("bias", samples.is_new.astype(float), samples, budget.confidence)
-    step = one.best(budget)
-    assert step is not None
-    assert errors <= fresh.counts(one.multiples[step] * one.direction)[0] + 0.005 * len(fresh)
 
 
 def test_a_model_that_meets_the_budget_and_cannot_be_improved_stays_as_it_is() -> None:

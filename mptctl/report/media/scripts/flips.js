@@ -59,7 +59,6 @@ function listFlips(flips) {
     put(".old-sure", flips.old[flip] === null ? null : `${flips.old[flip]} %`);
     put(".new-sure", flips.new[flip] === null ? null : `${flips.new[flip]} %`);
     put(".fresh", fresh.has(flips.answer[flip]) ? "(new class)" : null);
-    put(".cause", flips.cause[flip] < 0 ? null : "cause: " + flips.causes[flips.cause[flip]]);
     put(".waived", waived.has(flip) ? "waived" : null);
     put("code", id);
     item.querySelector("a").href = "#" + item.id;

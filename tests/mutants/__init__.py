@@ -1,0 +1,1 @@
+"""Mutants: single wrong expressions that the suite has to notice."""
