@@ -6,10 +6,8 @@ from mptctl.recipe.fields import MethodRecipe, ModelRecipe, Recipe, RuntimeRecip
 from mptctl.recipe.optim import OptimRecipe
 from mptctl.recipe.reading import (
     DEFAULT_PRESET,
-    NearestPreset,
     change_recipe,
     describe_missing_keys,
-    find_nearest_preset,
     load_recipe,
     preset_names,
 )
@@ -33,7 +31,6 @@ __all__ = [
     "DataRecipe",
     "MethodRecipe",
     "ModelRecipe",
-    "NearestPreset",
     "OptimRecipe",
     "Recipe",
     "RuntimeRecipe",
@@ -41,7 +38,6 @@ __all__ = [
     "describe_missing_keys",
     "differences",
     "find_keys_by_name",
-    "find_nearest_preset",
     "list_changeable_keys",
     "list_marked_keys",
     "load_recipe",

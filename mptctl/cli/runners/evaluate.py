@@ -35,7 +35,7 @@ from mptctl.report.documents.class_names import with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS
 from mptctl.report.documents.flips_files import PREDICTIONS, FlipFiles
 from mptctl.report.media.progress_bars import showing_progress
-from mptctl.report.media.provenance import ProvenanceCollector
+from mptctl.report.media.provenance import digests_of_models, provenance
 from mptctl.report.trackers.tracker import require_trackers
 
 # Exit codes of data, models, numbers and storage that cannot be used.
@@ -238,7 +238,6 @@ def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing:
         The report, with as many flipped samples as --gallery says.
     """
     flags = request.flags
-    sources = None if flags.output.report is None else ProvenanceCollector(loaded, sys.argv, request.today)
     report = compare(
         loaded.models["old"],
         loaded.models["new"],
@@ -265,6 +264,9 @@ def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing:
         log_comparison(logged, request.trackers, new, flags.run_root)
     shown = report.model_copy(update={"worst_flips": report.worst_flips[: flags.output.gallery]})
     files, data_root = request.files, flags.data_root
+    sources = None
+    if files.page is not None:
+        sources = provenance(sys.argv, digests_of_models(loaded), request.today)
     written = files.write(shown, loaded.models, data_root, loaded.split, report.worst_flips, sources)
     for path in written:
         typer.echo(f"wrote {path}", err=True)

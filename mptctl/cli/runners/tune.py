@@ -25,7 +25,7 @@ from mptctl.models.run_folder import find_checkpoint, find_references
 from mptctl.recipe import Recipe
 from mptctl.report.documents.tune import save_tune_figure, watch_search
 from mptctl.report.media.progress_bars import print_plain_line, throttled_log
-from mptctl.report.media.provenance import origin_of_search, provenance
+from mptctl.report.media.provenance import provenance
 from mptctl.tune.request import TuneRequest
 from mptctl.tune.space import DEFAULT_K, Axis, parse_axis
 
@@ -124,7 +124,8 @@ def _search_and_print(request: TuneRequest, as_json: bool) -> None:
     print_line = partial(print_plain_line, console)
     with watch_search(console) as on_update:
         report = sweep(request, on_update, print_line, throttled_log(print_line))
-    written = save_tune_figure(report, request.folder, provenance(sys.argv, [origin_of_search(report)]))
+    digests = {"split": report.split_fingerprint, **report.teachers}
+    written = save_tune_figure(report, request.folder, provenance(sys.argv, digests))
     show(report, "tune:tune_document", as_json=as_json)
     if report.best_recipe is not None:
         written.insert(0, Path(report.best_recipe))

@@ -12,7 +12,7 @@ from mptctl.files import FilesTogether
 from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.media.latex import document_latex
 from mptctl.report.media.markdown import document_markdown
-from mptctl.report.media.provenance import origins_of_runs, provenance
+from mptctl.report.media.provenance import digests_of_runs, provenance
 from mptctl.studies.comparison import COLUMNS, Comparison, Difference, Spread
 
 # Rates of the CSV: those of the table, and three more fields of a row.
@@ -118,4 +118,4 @@ def _page(comparison: Comparison, argv: Sequence[str] | None) -> str:
     from mptctl.report.media.page import render_document
 
     runs = [run for row in comparison.rows for run in row.runs]
-    return render_document(comparison_document(comparison), provenance(argv, origins_of_runs(runs)))
+    return render_document(comparison_document(comparison), provenance(argv, digests_of_runs(runs)))

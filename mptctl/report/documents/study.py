@@ -16,7 +16,7 @@ from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.media.document import ON_PAGE, ON_SCREEN, TONES, Cell, Column, Document, Note, Row, Table
 from mptctl.report.media.numbers import duration
 from mptctl.report.media.progress_bars import ChangesLog, JobState, live_view
-from mptctl.report.media.provenance import origins_of_runs, provenance
+from mptctl.report.media.provenance import digests_of_runs, provenance
 from mptctl.report.media.terminal import rich_table
 from mptctl.studies.study_dry_run import StudyDryRun
 from mptctl.studies.study_report import Board, RunProgress, StudyReport
@@ -77,7 +77,7 @@ def save_study_page(report: StudyReport, path: Path, argv: Sequence[str]) -> Non
     from mptctl.report.media.page import render_document
 
     runs = [f"{report.run_root}/{row.seed}/{row.run}" for row in report.runs if row.status == "done"]
-    page = render_document(study_document(report), provenance(argv, origins_of_runs(runs)))
+    page = render_document(study_document(report), provenance(argv, digests_of_runs(runs)))
     with writing(path) as stream:
         stream.write(page.encode())
 
