@@ -48,7 +48,7 @@ Init = Literal["fresh", "old", "ref"]
 KSchedule = Literal["constant", "linear-to-zero", "linear-from-zero"]
 # Order in which a network takes the channels of a picture.
 Channels = Literal["rgb", "bgr"]
-# File formats of an exported model, which are read as models, too.
+# File formats of an exported model, which are read back as models too.
 ExportFormat = Literal["onnx", "safetensors"]
 # Order of the classes of a split.
 Order = Literal["given", "random"]

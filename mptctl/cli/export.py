@@ -29,7 +29,7 @@ def export(
     ] = False,
     tolerance: Annotated[
         float, typer.Option("--tolerance", metavar="X", help="Largest difference of two logits.")
-    ] = 0.001,
+    ] = 1e-3,
     run_root: opt.RunRoot = Path("runs"),
     data_root: opt.MovedData = None,
     as_json: opt.Json = False,
@@ -44,7 +44,7 @@ def export(
 
         mptctl export mpt-kl --format onnx
 
-        mptctl export mpt-kl --format onnx --with-preprocessing --out pictures.onnx
+        mptctl export mpt-kl --format onnx --out mpt-kl.onnx
     """
     from mptctl.models.run_folder import find_checkpoint
 

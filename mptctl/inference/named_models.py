@@ -190,7 +190,7 @@ def _refuse_other_files(names: Iterable[str], run_root: Path) -> None:
             raise DataError(
                 f"{path}: is no regular file, and may have no end; write it into a file ({SUFFIXES})"
             )
-        refuse_torch_program(path.suffix, str(path))
+        refuse_torch_program(path)
         try:
             with open(path, "rb") as file:
                 head = file.read(2)

@@ -103,17 +103,12 @@ def parse_export_meta(text: str | None, path: Path) -> ExportMeta | None:
     return meta
 
 
-def refuse_torch_program(form: str, where: str) -> None:
-    """Raise CheckpointError for a program of torch.export (.pt2), since loading one runs code in its file.
-
-    Args:
-        form: suffix of the file, or `model.arch` of a checkpoint.
-        where: name of the file in the message.
-    """
-    if form.lower().removeprefix(".") == "pt2":
+def refuse_torch_program(path: Path) -> None:
+    """Raise CheckpointError for a program of torch.export (.pt2), since loading one runs code in its file."""
+    if path.suffix.lower() == ".pt2":
         raise CheckpointError(
-            f"{where}: is a program of torch.export (.pt2), and loading one could run code in it; name the "
-            "model as ONNX, or its predictions"
+            f"{path}: is a program of torch.export (.pt2), which is not read, since torch runs what is in it; "
+            "name the model as ONNX, or its predictions"
         )
 
 

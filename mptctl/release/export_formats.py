@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 from torch import Tensor, nn
 
 from mptctl.errors import UsageError, first_line
-from mptctl.files.output_kinds import OutputKind
 from mptctl.machine.facts import require_extra
 from mptctl.models.export_meta import KEY, ExportMeta
 from mptctl.models.onnx_program import MAX_BYTES, onnx_digest
@@ -24,13 +22,6 @@ from mptctl.names import ExportFormat
 
 # Makes the description of a file from the SHA-256 of its content.
 Describe = Callable[[str], ExportMeta]
-# How the description begins in the bytes of an ONNX file: an entry of metadata with our key, in protobuf
-# (onnx.proto, StringStringEntryProto).
-_ONNX_ENTRY = b"\n" + bytes([len(KEY)]) + KEY.encode() + b"\x12"
-# How it begins in the header of a safetensors file, which is JSON without blanks.
-_SAFETENSORS_ENTRY = f'"{KEY}":'.encode()
-# Bytes at the beginning of a safetensors file that give the length of its header.
-_LENGTH = 8
 
 
 @dataclass(frozen=True)
@@ -88,16 +79,15 @@ def write_onnx(wanted: ToWrite) -> ExportMeta:
     for package in ("onnx", "onnxscript", "onnxruntime"):
         require_extra(package, "export", "--format onnx")
     model, size = wanted.model, wanted.size
-    meta = wanted.describe("")
-    preprocessing = meta.preprocessing
+    preprocessing = wanted.describe("").preprocessing
     example = torch.zeros(2, 3, size, size)
     if preprocessing.inside:
         model = WithNormalisation(model, preprocessing.mean, preprocessing.std)
         example = torch.zeros(2, size, size, 3, dtype=torch.uint8)
     with _exporting("it cannot be written as ONNX"):
         program = torch.onnx.export(
-            model.eval(), (example,), dynamo=True, dynamic_shapes=(any_batch_size(),), input_names=["images"],
-            output_names=["logits"], verbose=False,
+            model.eval(), (example,), dynamo=True, input_names=["images"], output_names=["logits"],
+            dynamic_shapes=({0: torch.export.Dim("batch", min=1)},), verbose=False,
         )  # fmt: skip
         assert program is not None
         proto = program.model_proto
@@ -153,50 +143,7 @@ def _exporting(problem: str) -> Iterator[None]:
         logging.disable(before)
 
 
-def _is_our_onnx(path: Path) -> bool:
-    """Whether an ONNX file contains our description."""
-    return _ONNX_ENTRY in path.read_bytes()
-
-
-def _is_our_safetensors(path: Path) -> bool:
-    """Whether the header of a safetensors file contains our description."""
-    content = path.read_bytes()
-    header = int.from_bytes(content[:_LENGTH], "little")
-    return _SAFETENSORS_ENTRY in content[_LENGTH : _LENGTH + header]
-
-
-@dataclass(frozen=True)
-class FileFormat:
-    """A format of `export`.
-
-    Attributes:
-        write: writes a file, and returns the description inside it.
-        is_ours: whether `export` wrote a file, by the description inside it; raises OSError for a file that
-            cannot be read.
-    """
-
-    write: Callable[[ToWrite], ExportMeta]
-    is_ours: Callable[[Path], bool]
-
-
-FORMATS: dict[ExportFormat, FileFormat] = {
-    "onnx": FileFormat(write_onnx, _is_our_onnx),
-    "safetensors": FileFormat(write_safetensors, _is_our_safetensors),
+WRITERS: dict[ExportFormat, Callable[[ToWrite], ExportMeta]] = {
+    "onnx": write_onnx,
+    "safetensors": write_safetensors,
 }
-
-
-def export_kind(form: ExportFormat) -> OutputKind:
-    """The kind of output that an export of a format is: a file of this kind may be replaced."""
-    return OutputKind("exported model", FORMATS[form].is_ours)
-
-
-def _is_description(path: Path) -> bool:
-    """Whether a file is the JSON description beside an export."""
-    try:
-        ExportMeta.model_validate_json(path.read_bytes())
-    except ValidationError:
-        return False
-    return True
-
-
-DESCRIPTION = OutputKind("description of an exported model", _is_description)

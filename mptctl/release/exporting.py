@@ -21,7 +21,7 @@ from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
 from mptctl.models.export_meta import ExportMeta, Preprocessing, sidecar_path
 from mptctl.models.programs import PROGRAMS
 from mptctl.names import ExportFormat, Session
-from mptctl.release.export_formats import FORMATS, ToWrite
+from mptctl.release.export_formats import WRITERS, ToWrite
 from mptctl.release.new_run import refuse_unfit
 
 # Largest difference of two logits, without --tolerance. Programs that add the same float32 numbers in another
@@ -115,21 +115,37 @@ def export(request: ExportRequest, session: Session) -> ExportReport:
     target = output_file(request.file(checkpoint.path))
     with scratch_folder() as folder:
         path = folder / f"model.{request.format}"
-        meta = _write(request, checkpoint, load_model(checkpoint).eval(), path)
-        content, exported = path.read_bytes(), load_checkpoint(path)
-        report = _compare_logits(request, checkpoint, exported, split, target, session)
+        export = _export_and_read_back(request, checkpoint, load_model(checkpoint).eval(), path)
+        report = _compare_logits(request, checkpoint, export, split, target, session)
     _refuse_difference(report)
     description = sidecar_path(target)
     # An old description goes first: after a kill between the two writes it would contradict the new file.
     with suppress(OSError):  # the next line reports what is wrong with the folder
         description.unlink()
-    write_atomically(target, content)
-    write_atomically(description, meta.model_dump_json(indent=2).encode() + b"\n")
-    return report.model_copy(update={"bytes": len(content)})
+    write_atomically(target, export.content)
+    write_atomically(description, export.meta.model_dump_json(indent=2).encode() + b"\n")
+    return report.model_copy(update={"bytes": len(export.content)})
 
 
-def _write(request: ExportRequest, checkpoint: Checkpoint, model: nn.Module, path: Path) -> ExportMeta:
-    """Write a network to a path, and return the description inside the file.
+@dataclass(frozen=True)
+class _Export:
+    """An exported model in a scratch folder, before its path is written.
+
+    Attributes:
+        content: of the file.
+        meta: the description inside the file.
+        checkpoint: the file read back as a checkpoint.
+    """
+
+    content: bytes
+    meta: ExportMeta
+    checkpoint: Checkpoint
+
+
+def _export_and_read_back(
+    request: ExportRequest, checkpoint: Checkpoint, model: nn.Module, path: Path
+) -> _Export:
+    """Write a network to a path, and read the file as other programs will.
 
     Args:
         request: the format, and how to export.
@@ -157,13 +173,14 @@ def _write(request: ExportRequest, checkpoint: Checkpoint, model: nn.Module, pat
             content=content_digest,
         )
 
-    return FORMATS[request.format].write(ToWrite(model, data.image_size, describe, path))
+    export_meta = WRITERS[request.format](ToWrite(model, data.image_size, describe, path))
+    return _Export(path.read_bytes(), export_meta, load_checkpoint(path))
 
 
 def _compare_logits(
     request: ExportRequest,
     checkpoint: Checkpoint,
-    exported: Checkpoint,
+    export: _Export,
     split: Split,
     target: Path,
     session: Session,
@@ -173,7 +190,7 @@ def _compare_logits(
     Args:
         request: the tolerance, for the report.
         checkpoint: that was exported.
-        exported: the file, read back.
+        export: read back.
         split: of the pictures.
         target: the path to be written, for the report.
         session: of the pass.
@@ -185,21 +202,22 @@ def _compare_logits(
         NonFiniteError: logits of the export are not finite.
     """
     # The file has only a part of the data recipe. With the checkpoint's whole one both see the same pictures.
-    recipe, data = exported.meta.recipe, checkpoint.meta.recipe.data
+    recipe, data = export.checkpoint.meta.recipe, checkpoint.meta.recipe.data
     assert (recipe.data.image_size, recipe.data.mean, recipe.data.std) == (
         data.image_size,
         data.mean,
         data.std,
     )
-    meta = exported.meta.model_copy(update={"recipe": recipe.model_copy(update={"data": data})})
-    models = {"checkpoint": checkpoint, "export": replace(exported, meta=meta)}
+    meta = export.checkpoint.meta.model_copy(update={"recipe": recipe.model_copy(update={"data": data})})
+    exported_checkpoint = replace(export.checkpoint, meta=meta)
+    models = {"checkpoint": checkpoint, "export": exported_checkpoint}
     logits = compute_outputs(models, split, replace(session, device="cpu"), part="val")
     before, after = logits["checkpoint"], logits["export"]
     not_finite = int((~np.isfinite(after)).any(axis=1).sum())
     if not_finite:
         raise NonFiniteError(
-            f"{target.name}: {not_finite} of {len(after)} predictions are not finite; not written; choose "
-            "another --format"
+            f"{target.name}: {not_finite} of {len(after)} predictions are not finite; not written; "
+            "take another --format"
         )
     predicted_before, predicted_after = before.argmax(axis=1), after.argmax(axis=1)
     truth = label_map(split.classes.names, checkpoint.meta.class_names)[split.labels[split.indices("val")]]

@@ -222,6 +222,13 @@ def test_markdown_on_standard_output_replaces_the_table(call: Call) -> None:
     assert done.out.startswith("### ❌ Failed: NFR 33.33 % > limit 5 %\n")
 
 
+def test_figures_that_need_logits_are_said_to_be_missing(call: Call) -> None:
+    Path("alone.csv").write_text("id,label,pred\n" + "".join(f"{i},a,a\n" for i in range(8)))
+    done = call("alone.csv", "alone.csv", "--figures", "figures")
+    assert "wrote no figures: they show logits" in done.err
+    assert not Path("figures").exists()
+
+
 def test_slices_are_in_every_output_and_fit_80_columns(call: Call) -> None:
     Path("meta.csv").write_text(
         "id,country,<b>device|</b>\n"
@@ -240,7 +247,8 @@ def test_slices_are_in_every_output_and_fit_80_columns(call: Call) -> None:
     done = call(*words, "--min-slice", "1", "--report", "page.html", "--markdown", "page.md")
     assert done.code == 0, done.err
     assert max(len(line) for line in done.out.splitlines()) <= 80
-    assert "country=de, <b>device|</b>=p" in " ".join(done.out.split())
+    assert "country=de," in done.out  # the name goes on in the next line
+    assert "<b>device|</b>=p" in done.out
     assert "country=de, &lt;b&gt;device|&lt;/b&gt;=p" in Path("page.html").read_text()
     assert "| country=de, &lt;b&gt;device\\|&lt;/b&gt;=p | 1 / 4 | 25.00 % |" in Path("page.md").read_text()
     page = json.loads(call(*words, "--min-slice", "4", "--json").out)

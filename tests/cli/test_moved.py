@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,12 +14,11 @@ from mptctl.data.moved import SAMPLE
 from mptctl.data.split import load_split, make_split
 from mptctl.errors import DataError, UsageError
 from mptctl.integrations.api import evaluate
+from mptctl.machine.facts import has_package
 from mptctl.report.documents.flips_files import FlipFiles
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CommandLine, Log, short_recipe
-
-SAFETENSORS = find_spec("safetensors") is not None
 
 SHORT = (
     *("--recipe", "digits", "--set", "optim.epochs=1", "--set", "optim.batch_size=8"),
@@ -66,8 +64,7 @@ def test_every_command_that_reads_pictures_takes_them_from_where_they_are(
     for words in (
         *(
             [("export", ref, "--format", "safetensors", "--out", tmp_path / "ref.safetensors")]
-            if SAFETENSORS
-            else []
+            * has_package("safetensors")
         ),
         ("fewshot", old, "--way", "2", "--query", "1", "--episodes", "3"),
         ("evaluate", ref),

@@ -57,7 +57,7 @@ def analyse_features(
     """
     outputs = Outputs()
     outputs.add_figure("--out", figure)
-    outputs.check(files_read_for(runs, session.run_root), prints=as_json)
+    outputs.check(files_read_for(runs, session.run_root))
     checkpoints, split = load_named_checkpoints(runs, session)
     from mptctl.inference.discriminability import DiscriminabilityReport, measure_discriminability
     from mptctl.inference.few_shot import EpisodeRequest

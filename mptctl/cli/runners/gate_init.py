@@ -17,7 +17,6 @@ from mptctl.evaluation.gate.rules import today_in_utc
 from mptctl.evaluation.pairing.sanity import IDENTICAL, LIKELY_CAUSE, never_right_sentence
 from mptctl.evaluation.reading.workspace import workspace
 from mptctl.files import writing
-from mptctl.files.output_kinds import OutputKind
 from mptctl.inference.named_models import load_predictions
 from mptctl.inference.picture_sizes import make_size_reader
 from mptctl.names import Session
@@ -43,8 +42,9 @@ def write_gate_file(old: str, new: str, flags: ComparedFlags, out: Path, session
     if out.is_file() and out.stat().st_size:
         raise UsageError(f"--out {out}: is there already; edit it, or name another file")
     outputs = Outputs()
-    never_replaced = OutputKind("draft", lambda path: False)
-    outputs.add_file("--out", out, never_replaced)
+    if out is not None and out.is_file() and out.stat().st_size:
+        raise UsageError(f"--out {out}: is there; name another file, or delete it")
+    outputs.add_file("--out", out)
     outputs.check([*files_read_for([old, new], session.run_root), *files_named_by(flags)])
     question = read_question(flags)
     with showing_progress(session) as session, workspace():

@@ -195,11 +195,9 @@ def _trade_off_drawing(rows: list[ComparisonRow]) -> Drawing:
     """The figure of NFR against error."""
     from mptctl.report.figures.trade_off import draw_trade_off
 
-    points = [f"{row.name}: error {spread_text(row.er_all)} %, NFR {spread_text(row.nfr)} %" for row in rows]
     return Drawing(
         "trade-0",
         CAPTION,
-        f"NFR against error on all classes. {'; '.join(points)}.",
         lambda: draw_trade_off(rows),
     )
 

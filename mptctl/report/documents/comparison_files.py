@@ -9,11 +9,10 @@ from pathlib import Path
 
 from mptctl.evaluation.reading.spreadsheet_cells import as_cell
 from mptctl.files import FilesTogether
-from mptctl.files.output_kinds import LATEX_MARK, MARKDOWN_MARK
 from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.media.latex import document_latex
 from mptctl.report.media.markdown import document_markdown
-from mptctl.report.media.provenance import origins_of_runs, provenance
+from mptctl.report.media.provenance import digests_of_runs, provenance
 from mptctl.studies.comparison import COLUMNS, Comparison, Difference, Spread
 
 # Rates of the CSV: those of the table, and three more fields of a row.
@@ -55,8 +54,8 @@ def write_comparison(
     document = comparison_document(comparison)
     renderers: list[tuple[Path | None, Callable[[], str]]] = [
         (csv, lambda: render_csv(comparison)),
-        (latex, lambda: f"{LATEX_MARK}\n{document_latex(document)}"),
-        (markdown, lambda: f"{MARKDOWN_MARK}\n{document_markdown(document)}"),
+        (latex, lambda: document_latex(document)),
+        (markdown, lambda: document_markdown(document)),
         (page, lambda: _page(comparison, argv)),
     ]
     to_write = [(path, render) for path, render in renderers if path is not None]
@@ -119,4 +118,4 @@ def _page(comparison: Comparison, argv: Sequence[str] | None) -> str:
     from mptctl.report.media.page import render_document
 
     runs = [run for row in comparison.rows for run in row.runs]
-    return render_document(comparison_document(comparison), provenance(argv, origins_of_runs(runs)))
+    return render_document(comparison_document(comparison), provenance(argv, digests_of_runs(runs)))

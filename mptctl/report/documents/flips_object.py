@@ -19,10 +19,9 @@ from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
 from mptctl.evaluation.limits import LIMITS, LimitArguments, Limits, LimitValues, refuse_unknown_classes
 from mptctl.evaluation.verdict import Gate
 from mptctl.files.explained import explain, shown_value
-from mptctl.files.output_kinds import HTML, MARKDOWN
 from mptctl.report.documents.class_names import with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS
-from mptctl.report.documents.flips_files import FlipFiles, markdown_with_mark
+from mptctl.report.documents.flips_files import FlipFiles
 from mptctl.report.documents.flips_markdown import render_markdown
 from mptctl.report.media.numbers import format_count, percent
 
@@ -194,42 +193,32 @@ class Report:
     def to_html(self, path: str | Path, data_root: str | Path | None = None) -> Path:
         """Write the HTML page as one file that loads nothing from outside, and return its path.
 
-        An earlier page is replaced, and no other file.
-
         Args:
             path: of the file.
             data_root: folder of the pictures, where ids are paths below it; None: the page has no pictures.
 
         Raises:
-            StorageError, UsageError: the file cannot be written, or another one would be replaced.
+            StorageError, UsageError: the file cannot be written.
         """
         root = None if data_root is None else Path(data_root)
-        if Path(path).is_file():
-            HTML.refuse_other(Path(path), str(path))
         (written,) = FlipFiles(page=Path(path)).write(self.result, {}, root, None, self._flips[:MOST_FLIPS])
         return written
 
     def to_markdown(self, path: str | Path | None = None) -> str:
         """Return the report as Markdown for a pull request, and write it if a path is given.
 
-        An earlier file of it is replaced, and no other file.
-
         Args:
             path: of the file; None: nothing is written.
 
         Returns:
-            The text. With a path it is the content of the file, whose first line is a comment that marks it
-            as made by mptctl.
+            The text.
 
         Raises:
-            StorageError, UsageError: the file cannot be written, or another one would be replaced.
+            StorageError, UsageError: the file cannot be written.
         """
-        if path is None:
-            return render_markdown(self._with_names)
-        if Path(path).is_file():
-            MARKDOWN.refuse_other(Path(path), str(path))
-        FlipFiles(markdown=Path(path)).write(self.result, {}, None, None)
-        return markdown_with_mark(self._with_names)
+        if path is not None:
+            FlipFiles(markdown=Path(path)).write(self.result, {}, None, None)
+        return render_markdown(self._with_names)
 
     def model_dump(self) -> dict[str, Any]:
         """The object of `mptctl evaluate --json`, as dicts, lists, strings and numbers."""

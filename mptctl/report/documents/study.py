@@ -16,7 +16,7 @@ from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.media.document import ON_PAGE, ON_SCREEN, TONES, Cell, Column, Document, Note, Row, Table
 from mptctl.report.media.numbers import duration
 from mptctl.report.media.progress_bars import ChangesLog, JobState, live_view
-from mptctl.report.media.provenance import origins_of_runs, provenance
+from mptctl.report.media.provenance import digests_of_runs, provenance
 from mptctl.report.media.terminal import rich_table
 from mptctl.studies.study_dry_run import StudyDryRun
 from mptctl.studies.study_report import Board, RunProgress, StudyReport
@@ -77,7 +77,7 @@ def save_study_page(report: StudyReport, path: Path, argv: Sequence[str]) -> Non
     from mptctl.report.media.page import render_document
 
     runs = [f"{report.run_root}/{row.seed}/{row.run}" for row in report.runs if row.status == "done"]
-    page = render_document(study_document(report), provenance(argv, origins_of_runs(runs)))
+    page = render_document(study_document(report), provenance(argv, digests_of_runs(runs)))
     with writing(path) as stream:
         stream.write(page.encode())
 
@@ -132,7 +132,7 @@ def summary(board: Board) -> str:
 
 
 def plan_document(plan: StudyDryRun) -> Document:
-    """The document of a dry run: what is done of each run, and the time and disk that the rest will take."""
+    """The document of a dry run: what is done of each run, and the time that the rest will take."""
     columns = [
         Column("run"),
         Column("method", words=True),
@@ -148,13 +148,10 @@ def plan_document(plan: StudyDryRun) -> Document:
             estimate = ["", "", ""]
         rows.append([f"{row.seed}/{row.run}", row.method, STANDINGS[row.standing], *estimate])
     runs_left = sum(row.standing != "done" for row in plan.runs)
-    at_a_time = f"{plan.parallel} at a time"
-    if plan.lockstep > 1:
-        at_a_time = f"{plan.parallel} processes of at most {plan.lockstep} in lock-step"
     total = (
-        f"{runs_left} of {len(plan.runs)} runs are left: about {duration(plan.seconds)}, {at_a_time} on "
-        f"{plan.device} (from a few steps on random tensors, nothing else computing, pictures at hand), and "
-        f"at most {plan.disk_mb:,.0f} MB of the {plan.free_mb:,.0f} MB that are free in {plan.run_root}"
+        f"{runs_left} of {len(plan.runs)} runs are left, {plan.parallel} at a time on {plan.device}: together "
+        f"about {duration(plan.seconds)} of training (from three steps of each kind on random tensors, nothing "
+        "else computing, pictures at hand)"
     )
     return Document(
         [

@@ -79,33 +79,14 @@ def trials_table(report: TuneReport) -> Table:
 
 
 def _drawings(report: TuneReport) -> list[Drawing]:
-    """The two figures of a search; their words list the rates of every finished trial."""
-    from mptctl.report.figures.tune import draw_against_error, draw_over_k, measured_trials
+    """The two figures of a search."""
+    from mptctl.report.figures.tune import draw_against_error, draw_over_k
 
-    points = [
-        f"{trial.name}: error {percent(trial.val_error.value)}, NFR {percent(trial.val_nfr.value)}"
-        for trial in measured_trials(report)
-        if trial.val_error and trial.val_nfr
-    ]
-    limit = "Limit on the error" if report.max_nfr is None else "Limit on NFR"
-    largest_rate = report.error_bound if report.max_nfr is None else report.max_nfr
-    words = (
-        f"Finished trials: {'; '.join(points)}. {limit} {percent(largest_rate)}; "
-        f"choice: {report.choice or 'none'}."
-    )
+    over_k = "NFR and error on all classes over k, of the best trial of each k, with 95 % intervals."
+    against = "NFR against error of every whole trial; the line joins those that no other one beats."
     return [
-        Drawing(
-            "over-k",
-            "NFR and error on all classes over k, of the best trial of each k, with 95 % intervals.",
-            f"NFR and error over k, a curve for each distance. {words}",
-            lambda: draw_over_k(report),
-        ),
-        Drawing(
-            "against",
-            "Every whole trial; the line joins those that no other one beats.",
-            f"NFR against error. {words}",
-            lambda: draw_against_error(report),
-        ),
+        Drawing("over-k", over_k, lambda: draw_over_k(report)),
+        Drawing("against", against, lambda: draw_against_error(report)),
     ]
 
 

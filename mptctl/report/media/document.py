@@ -135,14 +135,12 @@ class Drawing:
 
     Attributes:
         name: id of the element on a page, and name of the figure's file.
-        caption: above the figure.
-        words: what the figure shows, for readers who do not see it.
+        caption: above the figure, and its alternative text.
         draw: returns the figure. Only pages call it, so that a terminal imports no matplotlib.
     """
 
     name: str
     caption: str
-    words: str
     draw: Callable[[], Figure]
 
 
