@@ -215,11 +215,11 @@ def _listed_flips(
     """List the worst flips, each with its values in the columns of --by, waived and must_keep."""
     flips = worst_flips(answers, request.worst)
     columns = list(dict.fromkeys(column for key in request.slicing.by for column in key))
-    values = slices.values([flip.id for flip in flips], columns)
+    samples = slices.named([flip.id for flip in flips] if columns else [])
     return [
         flip.model_copy(
             update={
-                "by": values.get(flip.id, {}),
+                "by": {column: samples[flip.id].values[column] for column in columns},
                 "waived": flip.id in verdict.waived,
                 "must_keep": flip.id in verdict.must_keep,
             }

@@ -73,7 +73,8 @@ def sort_gaps(gap: FloatArray, moving: BoolArray) -> SortedGaps:
     """
     chosen = np.flatnonzero(moving)
     order = chosen[np.argsort(gap[chosen], kind="stable")]
-    is_last = np.append(np.diff(gap[order]) != 0, True)[: order.size]
+    sorted_gaps = gap[order]
+    is_last = np.append(sorted_gaps[1:] != sorted_gaps[:-1], True)[: order.size]
     return SortedGaps(order, np.flatnonzero(is_last))
 
 

@@ -16,6 +16,7 @@ from mptctl.evaluation.paired_bootstrap import (
     WrongByBias,
     common_variance,
     interval_of_mean,
+    largest_bias,
     observed_rates,
     redraw_rates,
 )
@@ -61,6 +62,13 @@ def test_each_draw_gets_the_largest_bias_without_error_from_the_least_one_on(
     )
     # The second sample is not in the first draw.
     assert rule.choose(np.array([[2.0, 0.0, 1.0], [0.0, 2.0, 1.0]])).tolist() == chosen
+
+
+def test_samples_of_equal_gaps_change_together_also_where_no_bias_reaches_them() -> None:
+    """One becomes right and one wrong: there is no bias at which both are right."""
+    for gap in (1.0, np.inf):
+        answers = WrongByBias(np.array([gap, gap]), np.array([True, False]), np.array([False, True]))
+        assert not largest_bias(answers, np.ones((1, 2)), np.array([0.0]))[1][0]
 
 
 def difference(one: list[CountedUpdate], column: str) -> tuple[list[float], FloatArray]:

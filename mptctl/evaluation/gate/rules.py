@@ -13,7 +13,7 @@ from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.pairing.confusion import by_chance_sentence, may_be_by_chance
 from mptctl.evaluation.pairing.sanity import LIKELY_CAUSE
 from mptctl.evaluation.reading.columns import first
-from mptctl.evaluation.slices.source import Slice, SliceSource, slice_name
+from mptctl.evaluation.slices.source import NamedSample, Slice, SliceSource, slice_name
 from mptctl.evaluation.verdict import Gate, GateCheck, WaiverRow
 from mptctl.files.explained import shown
 
@@ -67,17 +67,18 @@ def evaluate_gate(
     """
     keep = rules.must_keep
     ids = dict.fromkeys([*keep.ids, *(waiver.id for waiver in rules.waivers if waiver.id is not None)])
-    _refuse_ids_that_cannot_flip(source, list(ids), rules.listed)
+    named = source.named(list(ids))
+    _refuse_ids_that_cannot_flip(list(ids), named, rules.listed)
     for by in [*(rule.by for rule in rules.slices), *(waiver.by for waiver in rules.waivers), keep.by]:
         if by is not None:
             _require_slice(source, by)
-    applied = _apply_waivers(source, rules.waivers, today)
+    applied = _apply_waivers(source, rules.waivers, named, today)
     waived, checks = applied.flips, applied.checks
-    must_keep = frozenset(source.flips_among(keep.ids) if keep.ids else ())
+    must_keep = frozenset(each for each in keep.ids if named[each].flipped)
     if keep.by is not None:
         must_keep |= source.flips_in([keep.by])[0]
     if keep.ids or keep.by is not None:
-        checks = [*checks, _check_must_keep(source, rules, must_keep, waived)]
+        checks = [*checks, _check_must_keep(source, rules, named, must_keep, waived)]
     checks = [*checks, *_check_old_in_slices(source, [rule.by for rule in rules.slices])]
     counts, scopes = source.answers.counts(), _scopes_of_slices(source, rules, limits, waived)
     rules.check_reach([counts.total, *(scope.counts.total for scope in scopes)])
@@ -108,12 +109,14 @@ class AppliedWaivers(NamedTuple):
     checks: list[GateCheck]
 
 
-def _apply_waivers(source: SliceSource, waivers: Sequence[Waiver], today: date) -> AppliedWaivers:
+def _apply_waivers(
+    source: SliceSource, waivers: Sequence[Waiver], named: Mapping[str, NamedSample], today: date
+) -> AppliedWaivers:
     """Find the flips that valid waivers cover, and fail each invalid waiver that a flip still needs.
 
     A waiver is invalid after its last day, or where its slice has more flips than were agreed to.
     """
-    covered = _flips_of_waivers(source, waivers)
+    covered = _flips_of_waivers(source, waivers, named)
     rows = [
         WaiverRow(
             name=waiver.id if waiver.by is None and waiver.id is not None else slice_name(waiver.by or {}),
@@ -197,23 +200,25 @@ def _require_slice(source: SliceSource, by: Mapping[str, str]) -> Slice:
     return found
 
 
-def _refuse_ids_that_cannot_flip(source: SliceSource, ids: Sequence[str], listed: ListedIds | None) -> None:
+def _refuse_ids_that_cannot_flip(
+    ids: Sequence[str], named: Mapping[str, NamedSample], listed: ListedIds | None
+) -> None:
     """Refuse ids of no sample, or of samples of new classes: a rule on these would never fail.
 
     Args:
-        source: the samples.
         ids: the ids of all rules.
+        named: the samples that have these ids.
         listed: the ids among these that a file lists; messages name their lines and not the ids.
 
     Raises:
         DataError: there are such ids.
     """
-    if not ids:
-        return
     lines = {} if listed is None else listed.lines
+    unknown = [each for each in ids if each not in named]
+    of_new = [each for each in ids if each in named and not named[each].of_old]
     for wrong_ids, lines_say, ids_are in (
-        (source.unknown_ids(ids), "name no sample of the test set", "not in the test set"),
-        (source.ids_of_new_classes(ids), "name samples of new classes", "of new classes, which cannot flip"),
+        (unknown, "name no sample of the test set", "not in the test set"),
+        (of_new, "name samples of new classes", "of new classes, which cannot flip"),
     ):
         numbers = sorted(lines[each] for each in wrong_ids if each in lines)
         if listed is not None and numbers:
@@ -228,16 +233,19 @@ def _refuse_ids_that_cannot_flip(source: SliceSource, ids: Sequence[str], listed
             )
 
 
-def _flips_of_waivers(source: SliceSource, waivers: Sequence[Waiver]) -> list[frozenset[str]]:
+def _flips_of_waivers(
+    source: SliceSource, waivers: Sequence[Waiver], named: Mapping[str, NamedSample]
+) -> list[frozenset[str]]:
     """Find the flips that each waiver covers, valid or not, in the order of the waivers.
 
-    All ids are looked up in one query, and all slices by the same columns in one query.
+    All slices by the same columns are looked up in one query.
     """
-    single = [waiver.id for waiver in waivers if waiver.id is not None]
-    flipped = frozenset(source.flips_among(single)) if single else frozenset[str]()
     flips_of_slices = iter(source.flips_in([waiver.by for waiver in waivers if waiver.by is not None]))
     return [
-        next(flips_of_slices) if waiver.id is None else frozenset({waiver.id} & flipped) for waiver in waivers
+        next(flips_of_slices)
+        if waiver.id is None
+        else frozenset([waiver.id] if named[waiver.id].flipped else [])
+        for waiver in waivers
     ]
 
 
@@ -263,21 +271,26 @@ def _fail_exceeded(row: WaiverRow) -> GateCheck:
 
 
 def _check_must_keep(
-    source: SliceSource, rules: GateFile, flips: frozenset[str], waived: frozenset[str]
+    source: SliceSource,
+    rules: GateFile,
+    named: Mapping[str, NamedSample],
+    flips: frozenset[str],
+    waived: frozenset[str],
 ) -> GateCheck:
     """Check that no sample that must be kept flips, and that OLD gets some of the samples of each rule right.
 
     Args:
         source: the samples.
         rules: the gate file, which names the samples.
+        named: the samples of its ids.
         flips: ids of those samples that flip.
         waived: ids of all waived flips; these do not count.
     """
     keep = rules.must_keep
     counted = sorted(flips - waived)
-    samples, right = source.count_samples(keep.ids, keep.by)
+    samples, right = _count_samples(source, named, keep.ids, keep.by)
     waived_here = flips & waived
-    unprotected = _rules_without_right_answers(source, rules)
+    unprotected = _rules_without_right_answers(source, rules, named)
     if unprotected:
         where = "; on all ".join(unprotected)
         message = f"OLD is wrong on all {where}; so none of these can flip; correct the list"
@@ -310,7 +323,24 @@ def _check_must_keep(
     )
 
 
-def _rules_without_right_answers(source: SliceSource, rules: GateFile) -> list[str]:
+def _count_samples(
+    source: SliceSource,
+    named: Mapping[str, NamedSample],
+    ids: Sequence[str],
+    by: Mapping[str, str] | None,
+) -> tuple[int, int]:
+    """Count the samples with one of some ids or in a slice, and how many of them OLD gets right."""
+    rows = [named[each] for each in dict.fromkeys(ids)]
+    if by is None:
+        return len(rows), sum(row.old_right for row in rows)
+    counts = _require_slice(source, by).counts
+    others = [row for row in rows if any(row.values[column] != value for column, value in by.items())]
+    return counts.total + len(others), counts.old_right + sum(row.old_right for row in others)
+
+
+def _rules_without_right_answers(
+    source: SliceSource, rules: GateFile, named: Mapping[str, NamedSample]
+) -> list[str]:
     """Name each rule of `must_keep` of whose samples OLD gets none right, after the number of its samples.
 
     The rules are the ids in the gate file, those in the file that it names, and the slice: a right answer to
@@ -325,9 +355,9 @@ def _rules_without_right_answers(source: SliceSource, rules: GateFile) -> list[s
         parts.append(("must_keep.file", list(lines), None))
     if keep.by is not None:
         parts.append((f"must_keep.by ({slice_name(keep.by)})", (), keep.by))
-    named = []
+    unprotected = []
     for name, ids, by in parts:
-        samples, right = source.count_samples(ids, by)
+        samples, right = _count_samples(source, named, ids, by)
         if not right:
-            named.append(f"{samples:,} samples of {name}")
-    return named
+            unprotected.append(f"{samples:,} samples of {name}")
+    return unprotected

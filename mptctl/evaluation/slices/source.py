@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -25,8 +24,6 @@ T = TypeVar("T")
 NEEDS = {SIZE: "pictures of a run"}
 # Chosen: a column with more different values holds ids or measurements, and makes no slices.
 MOST_SLICES = 10_000
-# Chosen: a query names up to so many ids one by one; more ids are put into a table.
-FEW_IDS = 1_000
 # Chosen: most crossings, and columns in all of them, of one pass. DuckDB marks the columns of a group by the
 # 64 bits of one number.
 MOST_KEYS, MOST_COLUMNS = 100, 60
@@ -50,6 +47,26 @@ class Slice:
 
     by: Mapping[str, str]
     counts: Counts
+
+
+class NamedSample(NamedTuple):
+    """A sample that is named by its id.
+
+    Attributes:
+        of_old: its class is an old one.
+        old_right, new_right: the model gets it right.
+        values: by column of a slice.
+    """
+
+    of_old: bool
+    old_right: bool
+    new_right: bool
+    values: Mapping[str, str]
+
+    @property
+    def flipped(self) -> bool:
+        """True for a negative flip."""
+        return self.of_old and self.old_right and not self.new_right
 
 
 def slice_name(by: Mapping[str, str]) -> str:
@@ -82,8 +99,6 @@ class SliceSource:
         self.keys = list(keys)
         self._flag = {column: flag for key, flag in keys.items() for column in key}
         self._sides: list[SideTable] = []
-        # SQL of a table of ids, by the ids.
-        self._id_tables: dict[tuple[str, ...], str] = {}
         # SQL of the value of each column, and of the joins that it needs.
         self._value: dict[str, str] = {}
         self._joins = ""
@@ -142,7 +157,7 @@ class SliceSource:
     @property
     def _of_old(self) -> str:
         """SQL of a condition: a sample is of an old class."""
-        return f"old.label IN ({_values_in_sql(sorted(self.answers.old_classes))})"
+        return f"old.label IN ({', '.join(map(quoted, sorted(self.answers.old_classes))) or 'NULL'})"
 
     @property
     def _old_samples(self) -> str:
@@ -303,96 +318,21 @@ class SliceSource:
             by_number.setdefault(number, []).append(tuple(row))
         return by_number
 
-    def flips_among(self, ids: Sequence[str]) -> list[str]:
-        """Find the negative flips among some ids, at least one; sorted."""
-        rows = current().fetch(
-            f"SELECT old.id::VARCHAR FROM {self._old_samples} AND {self.answers.pairing.join.flipped} "
-            f"AND {self._has_id_or_values(ids, None)} ORDER BY 1",
-            "reading flips",
-            self._rows_read,
-        )
-        return [row[0] for row in rows]
-
-    def values(self, ids: Sequence[str], columns: Sequence[str]) -> dict[str, dict[str, str]]:
-        """Read the values of negative flips in some of the columns.
-
-        Args:
-            ids: of negative flips. If they are very many, others may be in the result, too.
-            columns: of the keys.
-
-        Returns:
-            Values by id and column; empty where there are no ids or no columns.
-        """
-        if not ids or not columns:
+    def named(self, ids: Sequence[str]) -> dict[str, NamedSample]:
+        """Read the samples with some ids, by id; an id that no sample has is left out."""
+        if not ids:
             return {}
-        # With very many ids it is cheaper to read all flips than to name each id in the query.
-        among = f" AND old.id::VARCHAR IN ({_values_in_sql(ids)})" if len(ids) <= FEW_IDS else ""
-        chosen = ", ".join(f"{self._value[column]}::VARCHAR" for column in columns)
-        rows = current().fetch(
-            f"SELECT old.id::VARCHAR, {chosen} FROM {self._old_samples} AND "
-            f"{self.answers.pairing.join.flipped}{among}",
-            "reading flips",
+        work, columns = current(), list(self._value)
+        relation = work.register({"name": list(dict.fromkeys(ids))})
+        values = "".join(f", {self._value[column]}::VARCHAR" for column in columns)
+        rows = work.fetch(
+            f"SELECT old.id::VARCHAR, {self._of_old}, old.pred = old.label, new.pred = new.label{values} "
+            f"FROM {self._samples} JOIN {relation} AS w ON w.name = old.id::VARCHAR",
+            "reading samples",
             self._rows_read,
         )
-        return {sample: dict(zip(columns, values, strict=True)) for sample, *values in rows}
-
-    def count_samples(self, ids: Sequence[str], by: Mapping[str, str] | None) -> tuple[int, int]:
-        """Count the samples of old classes with one of some ids or in a slice, and how many OLD gets right.
-
-        Args:
-            ids: of samples; may be empty if there is a slice.
-            by: the slice, by its values; None: no slice.
-        """
-        rows = current().fetch(
-            f"SELECT count(*), count(*) FILTER (old.pred = old.label) FROM {self._old_samples} AND "
-            f"{self._has_id_or_values(ids, by)}"
-        )
-        return int(rows[0][0]), int(rows[0][1])
-
-    def _has_id_or_values(self, ids: Sequence[str], by: Mapping[str, str] | None) -> str:
-        """SQL of a condition: a sample has one of some ids, or all values of a slice."""
-        parts = [f"old.id::VARCHAR IN ({self._ids_in_sql(ids)})"] if ids else []
-        if by is not None:
-            parts.append(
-                " AND ".join(f"{self._value[column]} = {quoted(value)}" for column, value in by.items())
-            )
-        return f"({' OR '.join(f'({part})' for part in parts)})"
-
-    def _ids_in_sql(self, ids: Sequence[str]) -> str:
-        """SQL that may follow ``IN``: the ids one by one, or if they are many a query of a table of them.
-
-        The table is kept for the next call, and dropped with this object.
-        """
-        if len(ids) <= FEW_IDS:
-            return _values_in_sql(ids)
-        key = tuple(ids)
-        if key not in self._id_tables:
-            self._id_tables[key] = current().register({"name": list(key)})
-            weakref.finalize(self, current().drop_later, f"DROP VIEW IF EXISTS {self._id_tables[key]}")
-        return f"SELECT name FROM {self._id_tables[key]}"
-
-    def unknown_ids(self, ids: Sequence[str]) -> list[str]:
-        """Find the ids that no sample has."""
-        relation = self.answers.pairing.join.relations["old"]
-        rows = current().fetch(
-            f"SELECT id::VARCHAR FROM {relation} WHERE id::VARCHAR IN ({self._ids_in_sql(ids)})"
-        )
-        return _without(ids, rows)
-
-    def ids_of_new_classes(self, ids: Sequence[str]) -> list[str]:
-        """Find the ids that no sample of an old class has, among them ids that no sample has at all."""
-        rows = current().fetch(
-            f"SELECT old.id::VARCHAR FROM {self._old_samples} AND {self._has_id_or_values(ids, None)}"
-        )
-        return _without(ids, rows)
-
-
-def _without(ids: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> list[str]:
-    """Return the ids, in their order, that are the first value of no row."""
-    in_rows = {row[0] for row in rows}
-    return [sample for sample in ids if sample not in in_rows]
-
-
-def _values_in_sql(values: Sequence[str]) -> str:
-    """SQL that may follow ``IN`` in brackets: the values as text; NULL where there are none."""
-    return ", ".join(map(quoted, values)) or "NULL"
+        work.drop_later(f"DROP VIEW IF EXISTS {relation}")
+        return {
+            sample: NamedSample(of_old, old_right, new_right, dict(zip(columns, found, strict=True)))
+            for sample, of_old, old_right, new_right, *found in rows
+        }
