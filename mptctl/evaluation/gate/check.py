@@ -278,9 +278,9 @@ class _WordedLimit:
         interval = None if needs_waivers else kind.interval(counts, counts.negative_flips, level or 0.95)
         if interval is not None:
             remarks.append(self._interval(interval, level or 0.95, digits))
-        if needs_waivers and level is not None:
-            remarks.append("no level")
-        return f"{kind.short}{self.of} {value}{relation}{self.limit_with_unit}  ({', '.join(remarks)})"
+        of_level = "; no level" if needs_waivers and level is not None else ""
+        remark = f"({', '.join(remarks)}{of_level})"
+        return f"{kind.short}{self.of} {value}{relation}{self.limit_with_unit}  {remark}"
 
     def _interval(self, interval: Interval, level: float, digits: str = ".2f") -> str:
         """An interval with its level: ``95 % interval 4.54 to 7.61``; `digits` is the format of its ends."""
