@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mptctl.data.listing.image_folder import BadPictures
+from mptctl.data.listing.listing import BadPictures
 from mptctl.data.packing.pack import QUALITY, pack_pictures
 from mptctl.data.packing.records import PackReport, PackRequest
 from mptctl.errors import DataError, UsageError
@@ -207,7 +207,7 @@ def test_pictures_that_cannot_be_used_are_named_by_row(place: Path, folder: Path
     cut, *empty = caught.value.problems
     assert cut.startswith(f"{where}: row 8: ")
     assert [line.split(": ")[1] for line in empty] == ["row 31", "row 32"]
-    assert len(members_of(tmp_path / "out")) == 3 * 37
+    assert not members_of(tmp_path / "out")  # the shard waits for them
 
 
 def test_damaged_files_are_named(place: Path, tmp_path: Path) -> None:

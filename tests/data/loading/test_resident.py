@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.split import Split, make_split
+from mptctl.machine import jpeg_decoder
 from tests.common import MakeLoader, levels
 
 
@@ -32,6 +34,24 @@ def test_decoded_pictures_are_kept_and_used_again(
     assert not torch.equal(again, images)  # it was read from there
     kept.write_bytes(kept.read_bytes()[:1000])
     assert torch.equal(one_epoch(loader_of(split, "resident"))[0], images)  # damaged: made again
+
+
+def test_pictures_of_another_decoder_are_decoded_again(
+    split: Split, loader_of: MakeLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader_of(split, "resident")
+    assert len(list(tmp_path.glob("*.npy"))) == 1
+    other = "Pillow" if jpeg_decoder.jpeg_decoder().name == "torchcodec" else "torchcodec"
+    has_package = jpeg_decoder.has_package
+    monkeypatch.setattr(jpeg_decoder, "has_package", lambda name: name != "torchcodec" and has_package(name))
+    if other == "torchcodec":
+        pytest.skip("torchcodec is not installed")
+    jpeg_decoder.jpeg_decoder.cache_clear()
+    try:
+        loader_of(split, "resident")
+    finally:
+        jpeg_decoder.jpeg_decoder.cache_clear()
+    assert len(list(tmp_path.glob("*.npy"))) == 2
 
 
 def test_another_choice_of_classes_from_the_same_pictures_has_pictures_of_its_own(
