@@ -1,4 +1,4 @@
-# make demo: the whole story on embedded characters. make test: everything CI checks. make gpu-check: what needs a GPU.
+# make demo: the whole story on embedded characters. make lint test docs-check: all that CI checks. make gpu-check: what needs a GPU.
 # make nightly: what takes too long for make test. The rest: CONTRIBUTING.md.
 PYTHON ?= python3
 # The newest Python that is here and allowed; those of pyenv are not on the path.
@@ -11,8 +11,8 @@ INSTALL := $(UV) pip install --python $(BIN)/python --constraint constraints.txt
 # Where the environment says that Python keeps no bytecode, each process would compile all that it imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test tests test-integrations test-browser lint style types imports repeats gpu-check rehearse docs site clean \
-	mutants break-guards fuzz soak load test-lowest test-latest test-slow nightly constraints audit
+.PHONY: demo test docs-check test-integrations test-browser lint style types imports repeats gpu-check rehearse docs site clean \
+	mutants fuzz soak load test-lowest test-latest test-slow nightly constraints audit
 
 # Twice quiet: pip's warnings about indices of a machine's own are nothing to act on, and errors are still said.
 .venv/.uv: constraints.txt
@@ -66,14 +66,14 @@ repeats:
 PYTEST_ALL = pytest --numprocesses $$($(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)') --dist worksteal
 
 test:
-	@echo "make test: installs what is missing of .venv (7 GB), then style, types and imports, then all tests; \
-	about 9 minutes on two idle cores, and the time of the download."
+	@echo "make test: installs what is missing of .venv (7 GB), then all tests; about 10 minutes on two idle cores, and the \
+	time of the download. Style and types: make lint. What docs say: make docs-check."
 	@$(MAKE) --no-print-directory .venv/.installed
-	@$(MAKE) --no-print-directory --jobs --output-sync=target style types imports repeats tests
-
-# Beside the checks of lint, whose output make keeps in one piece each; what begins with + is shown as it comes.
-tests:
 	+$(BIN)/$(PYTEST_ALL)
+
+# Numbers, words, links and pictures of README and docs; of use where these, or files in results/, have changed.
+docs-check: .venv/.installed
+	$(BIN)/$(PYTEST_ALL) -m 'docs and not nightly'
 
 # The tests that make test leaves out, each for a reason that CONTRIBUTING.md gives.
 test-slow: .venv/.installed
@@ -82,10 +82,6 @@ test-slow: .venv/.installed
 # Puts one wrong expression at a time into the package, and sees a test of its room fail. By hand and in a nightly job.
 mutants: .venv/.installed
 	$(BIN)/python -m tests.mutants
-
-# Takes out the guard of each row of the fault table, and sees the row's test fail. By hand and in a nightly job.
-break-guards: .venv/.installed
-	$(BIN)/python -m tools.break_guards
 
 # Damages inputs of the command line at random, and kills its work at random moments. By hand and, with fewer cases that
 # are others each day, in a nightly job.
@@ -119,7 +115,7 @@ test-latest: .venv-latest
 # Goes on after what fails, and says at the end what ran, in what time, and what failed.
 nightly: export FUZZ := --cases 10000 --pictures 3000 --seed $(shell date +%Y%m%d)
 nightly:
-	.ci/each test-slow mutants break-guards fuzz soak load test-integrations test-lowest test-latest rehearse
+	.ci/each test-slow mutants fuzz soak load test-integrations test-lowest test-latest rehearse
 
 # Known faults of the packages that are installed, by the databases of PyPI.
 audit: .venv/.program
@@ -165,7 +161,6 @@ rehearse: .venv-gpu
 
 docs: .venv/.installed
 	$(BIN)/mptctl reference > docs/reference.md
-	$(BIN)/python -m tools.draw_house
 	$(BIN)/python -m tools.draw_terminal
 	$(BIN)/python -m tools.draw_evidence
 	$(BIN)/python -m tools.draw_flips

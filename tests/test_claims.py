@@ -27,6 +27,8 @@ from typer.testing import CliRunner
 from mptctl.cli.app import app
 from mptctl.evaluation.statistics import rate
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")))
 # Pages of which every rate must be held.

@@ -13,9 +13,11 @@ from tests.common import ROOT
 from tools import draw_evidence, draw_flips, kept_embeddings
 from tools.draw_figures import PAGES, PICTURES, words_in
 
+pytestmark = pytest.mark.docs
+
 DOCS = ROOT / "docs"
-# `test_house` and `test_site` hold the map and the screen; the method is a drawing without data.
-OTHERS = {"house.svg", "evaluate.svg", "method.svg"}
+# `test_site` holds the screen; the method is a drawing without data.
+OTHERS = {"evaluate.svg", "method.svg"}
 DRAWN = {"flip.svg", "evidence-light.svg", "evidence-dark.svg", *PICTURES, *PAGES}
 
 

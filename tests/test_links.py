@@ -10,6 +10,8 @@ import pytest
 
 from tests.common import ROOT
 
+pytestmark = pytest.mark.docs
+
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 

@@ -15,6 +15,8 @@ from mptctl.models.networks import build_model
 from mptctl.recipe import load_recipe
 from tests.common import ROOT, smooth_picture
 
+pytestmark = pytest.mark.docs
+
 PAGE = ROOT / "docs" / "python.md"
 # A comment that is a value, and no words: it must be what the expression before it gives.
 VALUE = re.compile(r"(None|True|False|[\d.]+|'.*'|[\[(<].*[\])>]|\w+\('.*'\))")

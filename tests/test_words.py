@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).parent.parent
 # What is said instead: docs/glossary.md.
 UNUSED = (

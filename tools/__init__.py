@@ -1,1 +1,1 @@
-"""Scripts that developers run from the folder above: `python -m tools.draw_house`."""
+"""Scripts that developers run from the folder above: `python -m tools.draw_figures`."""

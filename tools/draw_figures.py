@@ -23,7 +23,6 @@ from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.predictions import build_predictions
 from mptctl.inference.discriminability import DiscriminabilityReport
-from mptctl.report.documents.chain import chain_document
 from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.documents.few_shot import discriminability_document
 from mptctl.report.documents.flips_page import render_html
@@ -35,9 +34,7 @@ from mptctl.report.figures.tune import draw_both
 from mptctl.report.media.document import Document, Table
 from mptctl.report.media.svg import save_figure
 from mptctl.studies.answers_file import RunAnswers, read_answers
-from mptctl.studies.chain import report_chains
 from mptctl.studies.compare import compare_runs
-from mptctl.studies.run_folders import runs_of_chain
 from mptctl.tune.tune_report import TuneReport
 from tools.kept_embeddings import FEATURES, read_embeddings
 from tools.kept_embeddings import words as embedding_words
@@ -62,11 +59,6 @@ class Page(NamedTuple):
     text: str
 
 
-def chain() -> Picture:
-    """The figure of `mptctl chain results/chain-bf16 --figure`: flips of each generation."""
-    return _first_drawing(chain_document(report_chains(runs_of_chain(KEPT / "chain-bf16"))))
-
-
 def trade_off() -> Picture:
     """The figure on the page of `mptctl compare results/equal-cost --report`: NFR against error."""
     return _first_drawing(comparison_document(compare_runs([KEPT / "equal-cost"])))
@@ -82,10 +74,8 @@ def margins() -> Picture:
     """The figure of `mptctl fewshot --analysis --out`: accuracy and separation of classes by margin."""
     path = KEPT / "fewshot-margins" / "analysis.json"
     report = DiscriminabilityReport.model_validate_json(path.read_bytes())
-    (table,) = discriminability_document(report).parts
-    assert isinstance(table, Table)
-    rows = [", ".join(cell.text for cell in row) for row in table.cells()]
-    return Picture("; ".join(rows), lambda: draw_discriminability(report.runs))
+    words = _first_table(discriminability_document(report))
+    return Picture(words, lambda: draw_discriminability(report.runs))
 
 
 def embedding() -> Picture:
@@ -115,7 +105,6 @@ def flips() -> Page:
 
 
 PICTURES: dict[str, Callable[[], Picture]] = {
-    "chain.png": chain,
     "trade-off.png": trade_off,
     "tune.png": tune,
     "margins.png": margins,
@@ -148,9 +137,14 @@ def _kept_answers(run: Path) -> RunAnswers:
 
 
 def _first_drawing(document: Document) -> Picture:
-    """The first figure of a document, with its words as the description."""
-    drawing = document.drawings()[0]
-    return Picture(drawing.words, drawing.draw)
+    """The first figure of a document, with the document's first table as the description."""
+    return Picture(_first_table(document), document.drawings()[0].draw)
+
+
+def _first_table(document: Document) -> str:
+    """The cells of a document's first table."""
+    table = next(part for part in document.parts if isinstance(part, Table))
+    return "; ".join(", ".join(cell.text for cell in row) for row in table.cells())
 
 
 def _reduce_and_describe(path: Path, words: str) -> None:

@@ -119,7 +119,7 @@ def whole_seeds(data: DataSet, root: Path) -> list[int]:
 def candidates_of(data: DataSet, root: Path, seeds: Sequence[int]) -> tuple[list[Group], FloatArray]:
     """The row of each candidate, and its training cost; of rows with two k, the one that validation chooses."""
     folders = [root / data.study / str(seed) / name for seed in seeds for name in _names(data)]
-    groups = group_updates(find_updates(folders, None).updates, "seed")
+    groups = group_updates(find_updates(folders, None).updates)
     plain = _row(groups, data.rows["plain"][0])
     chosen = [_choose_k([_row(groups, name) for name in data.rows[each]], plain) for each in CANDIDATES]
     return chosen, np.array(

@@ -25,4 +25,4 @@ address="$first:6379"
 srun --no-kill ray symmetric-run --address "$address" --min-nodes "$SLURM_NNODES" \
   --num-cpus "$SLURM_CPUS_PER_TASK" --num-gpus "$SLURM_GPUS_ON_NODE" -- \
   mptctl study cifar100-r18 --data-root /shared/data --run-root /shared/runs/cifar100-r18 \
-  --results /shared/results --ray-address "$address"
+  --ray-address "$address"

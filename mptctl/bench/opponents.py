@@ -1,4 +1,4 @@
-"""Loaders of other libraries, for comparison: torch's DataLoader, webdataset, and DALI's file reader."""
+"""torch's DataLoader with torchvision's transforms, for comparison."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from torchvision.transforms import v2
 
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.loading.resident import load_resident_pictures
-from mptctl.machine.facts import usable_cores
 from mptctl.recipe import DataRecipe
 from mptctl.recipe.transforms import Grayscale, RandAugment, RandomErasing, Step, TrivialAugment
 
@@ -143,77 +142,3 @@ def dataloader_stream(
     while True:
         for images, _ in loader:
             yield images.to(plan.device, non_blocking=True)
-
-
-def webdataset_stream(plan: LoadPlan, workers: int) -> Iterator[Tensor]:
-    """Yield batches of the library webdataset with Pillow without end, as its README shows it.
-
-    Args:
-        plan: of pictures in shards.
-        workers: number of processes; each draws from all shards.
-
-    Yields:
-        (B, 3, S, S) pictures on the plan's device, normalised.
-    """
-    import webdataset
-
-    manifest = plan.split.manifest
-    shards = [f"{manifest.root}/{shard}" for shard in manifest.shards]
-    dataset = webdataset.WebDataset(shards, resampled=True, shardshuffle=False)
-    samples = dataset.shuffle(1000).decode("pilrgb").to_tuple("jpg;jpeg;png;webp", "cls")
-    batches = samples.map_tuple(user_transform(plan.data, "pil")).batched(plan.batch_size)
-    loader = webdataset.WebLoader(
-        batches,
-        batch_size=None,
-        num_workers=workers,
-        pin_memory=plan.device.type == "cuda",
-        multiprocessing_context="spawn",
-    )
-    for images, _ in loader:
-        yield images.to(plan.device, non_blocking=True)
-
-
-def readers_file_stream(plan: LoadPlan) -> Iterator[Tensor]:
-    """Yield batches of DALI without end, with ``fn.readers.file`` and DALI's own random numbers.
-
-    Args:
-        plan: gives the pictures, and how they are augmented.
-
-    Yields:
-        (B, 3, S, S) pictures on the plan's device, normalised.
-    """
-    from nvidia.dali import Pipeline, fn
-    from nvidia.dali.plugin.pytorch.torch_utils import to_torch_tensor
-
-    manifest, data, on_gpu = plan.split.manifest, plan.data, plan.device.type == "cuda"
-    device = "mixed" if on_gpu else "cpu"
-    pipeline = Pipeline(
-        batch_size=plan.batch_size,
-        num_threads=data.threads or usable_cores(),
-        device_id=(plan.device.index or 0) if on_gpu else None,
-        prefetch_queue_depth=data.prefetch,
-        seed=1,
-    )
-    with pipeline:
-        files = [manifest.file(i) for i in plan.indices.tolist()]
-        encoded, _ = fn.readers.file(files=files, random_shuffle=True, initial_fill=1024, name="reader")
-        if plan.crops_as_stored:
-            pictures = fn.decoders.image_random_crop(
-                encoded, device=device, random_area=list(data.scale), random_aspect_ratio=list(data.ratio)
-            )
-        else:
-            pictures = fn.decoders.image(encoded, device=device)
-        pictures = fn.resize(pictures, size=[data.image_size, data.image_size], antialias=True)
-        pictures = fn.crop_mirror_normalize(
-            pictures,
-            mirror=fn.random.coin_flip(),
-            mean=[255 * value for value in data.mean],
-            std=[255 * value for value in data.std],
-            output_layout="HWC",
-        )
-        pipeline.set_outputs(pictures)
-    pipeline.build()
-    while True:
-        (batch,) = pipeline.run()
-        images: Tensor = to_torch_tensor(batch.as_tensor(), copy=False)  # as DALI's own iterators do
-        yield images.permute(0, 3, 1, 2)

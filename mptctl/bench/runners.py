@@ -13,22 +13,22 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mptctl.bench.opponents import Reader, dataloader_stream, readers_file_stream, webdataset_stream
+from mptctl.bench.opponents import Reader, dataloader_stream
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import LOADERS, make_loader
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import Split
 from mptctl.errors import MptctlError
-from mptctl.machine.facts import has_package, usable_cores
+from mptctl.machine.facts import usable_cores
 from mptctl.models.networks import build_model
 from mptctl.names import Source
 from mptctl.recipe import Recipe
 
 OURS = tuple(kind.name for kind in LOADERS)
 # DataLoaders that decode files, and those with decoded pictures in memory, as our resident loader has them.
-DATALOADERS = ("dataloader-torchcodec", "dataloader-pil", "webdataset-pil")
+DATALOADERS = ("dataloader-torchcodec", "dataloader-pil")
 MEMORY_DATALOADERS = ("dataloader-memory", "dataloader-memory-pil")
-ROWS = (*OURS, "readers-file", *DATALOADERS, *MEMORY_DATALOADERS, "synthetic")
+ROWS = (*OURS, *DATALOADERS, *MEMORY_DATALOADERS, "synthetic")
 # Least batches of an epoch. Each epoch begins with an empty queue, and short epochs would measure little
 # else; an epoch of ImageNet has 10,000 batches.
 LEAST_BATCHES = 200
@@ -113,7 +113,7 @@ def make_runners(
         recipe: picture size, augmentation, batch size, loader settings and model.
         splits: pictures by source, for loaders that read files.
         short_splits: the same with shorter epochs, for loaders with pictures in memory.
-        sources: read by our loaders; other libraries' read folders, but webdataset reads shards.
+        sources: read by our loaders; torch's read folders.
         rows: some of `ROWS`.
         device: where batches go.
         scratch: folder for decoded pictures.
@@ -137,39 +137,18 @@ def make_runners(
                     skipped[name] = runner
                 else:
                     runners.append(runner)
-        elif (reason := _reason_to_skip(name, recipe, sources)) is not None:
-            skipped[name] = reason
+        elif name in MEMORY_DATALOADERS and not recipe.data.transforms:
+            skipped[name] = "is measured beside data.transforms"
         elif name in MEMORY_DATALOADERS:
             in_memory = recipe.data.model_copy(update={"augment": "pad-crop"})
             split = short_splits["imagefolder"]
             plan = LoadPlan(split, in_memory, "train", recipe.optim.batch_size, 0, True, device)
             runners.append(_best_dataloader(name, plan, say, scratch))
         else:
-            data, source = recipe.data, "webdataset" if name == "webdataset-pil" else "imagefolder"
-            plan = LoadPlan(splits[source], data, "train", recipe.optim.batch_size, 0, True, device)
-            if name == "readers-file":
-                start = partial(readers_file_stream, plan)
-                threads = data.threads or usable_cores()
-                runners.append(LoaderRunner(name, start, source, threads, data.augment, data.prefetch))
-            else:
-                runners.append(_best_dataloader(name, plan, say))
+            split = splits["imagefolder"]
+            plan = LoadPlan(split, recipe.data, "train", recipe.optim.batch_size, 0, True, device)
+            runners.append(_best_dataloader(name, plan, say))
     return runners, skipped
-
-
-def _reason_to_skip(name: str, recipe: Recipe, sources: tuple[Source, ...]) -> str | None:
-    """Return the reason why a row of another library is left out; None if it can be measured."""
-    data = recipe.data
-    if name == "readers-file" and not has_package("nvidia.dali"):
-        return "DALI is not installed"
-    if name == "readers-file" and (data.transforms or data.interpolation != "bilinear"):
-        return "does not do data.transforms, and resizes bilinear"
-    if name in MEMORY_DATALOADERS and not data.transforms:
-        return "is measured beside data.transforms"
-    if name == "webdataset-pil" and "webdataset" not in sources:
-        return "is measured with --source webdataset"
-    if name == "webdataset-pil" and not has_package("webdataset"):
-        return "webdataset is not installed"
-    return None
 
 
 def _our_runner(
@@ -208,8 +187,6 @@ def _best_dataloader(name: str, plan: LoadPlan, say: Say, cache_dir: Path | None
     best_rate = 0.0
     for workers in sorted({count for count in (1, 2, 4, 8, 16, cores) if count <= cores}):
         start = partial(dataloader_stream, plan, reader, workers, cache_dir)
-        if name == "webdataset-pil":
-            start = partial(webdataset_stream, plan, workers)
         ahead = 2 * workers  # torch's default prefetch_factor
         runner = LoaderRunner(name, start, plan.split.file.source, workers, plan.data.augment, ahead)
         rate = runner.run(1.0, plan.device)

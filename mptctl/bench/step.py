@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 
 from mpt_kernels import backend_for
-from mptctl.bench.ways_to_train import LOCKSTEP, STEP_ROWS, Way, ways_to_train
+from mptctl.bench.ways_to_train import STEP_ROWS, Way, ways_to_train
 from mptctl.errors import UsageError
 from mptctl.files import Model, scratch_folder
 from mptctl.machine.device import Precision
@@ -37,9 +37,8 @@ class StepRow(Model):
         "passes of its teachers, which no step with teachers can do without; published: the usual loop of "
         "published code, with teachers in it, autograd through the loss, torch's default optimizer and "
         "memory format, one look at the loss a step; ours: the training loop's own step; ours-cached: the "
-        "same with teachers' logits read from disk, as with runtime.cache_teachers; ours-lockstep: one of "
-        f"{LOCKSTEP} students that take turns on the batch and ask their teachers once, as with --lockstep; "
-        "floor-graph and ours-graph: floor and ours replayed as one CUDA graph, as with runtime.graph"
+        "same with teachers' logits read from disk, as with runtime.cache_teachers; floor-graph and "
+        "ours-graph: floor and ours replayed as one CUDA graph, as with runtime.graph"
     )
     precision: Precision = Field(description="of student and teachers: fp32, or bf16 under autocast")
     images_per_s: float = Field(description="median over the repeats")
@@ -66,7 +65,6 @@ class StepRatios(Model):
     ours_to_floor: Ratio | None = Field(description="ours over floor")
     cached_to_student: Ratio | None = Field(description="ours-cached over student")
     ours_to_published: Ratio | None = Field(description="ours over published")
-    lockstep_to_ours: Ratio | None = Field(None, description="ours-lockstep over ours")
     graph_to_floor_graph: Ratio | None = Field(None, description="ours-graph over floor-graph")
     graph_to_ours: Ratio | None = Field(None, description="ours-graph over ours")
     ours_to_fp32: Ratio | None = Field(description="ours over ours in fp32; null for fp32 itself")
@@ -210,7 +208,6 @@ def step_ratios(seconds: Seconds) -> list[StepRatios]:
             ours_to_floor=ratio((precision, "ours"), (precision, "floor")),
             cached_to_student=ratio((precision, "ours-cached"), (precision, "student")),
             ours_to_published=ratio((precision, "ours"), (precision, "published")),
-            lockstep_to_ours=ratio((precision, "ours-lockstep"), (precision, "ours")),
             graph_to_floor_graph=ratio((precision, "ours-graph"), (precision, "floor-graph"), GRAPH_LIMIT),
             graph_to_ours=ratio((precision, "ours-graph"), (precision, "ours")),
             ours_to_fp32=ratio((precision, "ours"), ("fp32", "ours")),
@@ -258,7 +255,7 @@ def _time_in_turns(
         time_steps: takes a number of steps of a way, and returns their seconds.
 
     Returns:
-        Seconds of each repeat, by precision and name; of lock-step, those of one student.
+        Seconds of each repeat, by precision and name.
     """
     for way in ways.values():
         time_steps(way, _WARM_STEPS)
@@ -266,9 +263,8 @@ def _time_in_turns(
     for repeat in range(repeats):
         # In turn forwards and backwards, so that a drift of the machine's speed meets all ways alike.
         order = reversed(ways) if repeat % 2 else iter(ways)
-        for precision, name in order:
-            students = LOCKSTEP if name == "ours-lockstep" else 1
-            seconds[precision, name].append(time_steps(ways[precision, name], steps) / students)
+        for key in order:
+            seconds[key].append(time_steps(ways[key], steps))
     return seconds
 
 

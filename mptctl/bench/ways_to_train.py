@@ -29,7 +29,6 @@ from mptctl.teachers.cache_files import LogitFiles, round_logits
 from mptctl.teachers.ensemble import Teacher
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.graphed import WARM_STEPS, CudaRecorder, GraphedStep, Recording
-from mptctl.training.lockstep_sharing import SharedLogits, SharedTeachers
 from mptctl.training.optimizer.average import WeightAverage
 from mptctl.training.optimizer.guard import NonFiniteGuard
 from mptctl.training.optimizer.optim import build_optimizer, capturable, in_memory_order
@@ -44,13 +43,10 @@ STEP_ROWS = (
     "published",
     "ours",
     "ours-cached",
-    "ours-lockstep",
     "ours-graph",
 )
 # Rows that replay a captured graph.
 GRAPH_ROWS = ("floor-graph", "ours-graph")
-# Number of students of ours-lockstep.
-LOCKSTEP = 4
 # Takes one step.
 Way = Callable[[], None]
 
@@ -60,9 +56,8 @@ def ways_to_train(
 ) -> tuple[dict[str, Way], dict[str, str]]:
     """Make a function for each row that takes a training step on one random batch.
 
-    The function of ours-lockstep takes a step of each of its students. Weights never move, since the learning
-    rate is 0. So every step computes the same numbers, and none becomes NaN. Teachers are untrained models of
-    the student's architecture.
+    Weights never move, since the learning rate is 0. So every step computes the same numbers, and none is
+    NaN. Teachers are untrained models of the student's architecture.
 
     Args:
         recipe: model, batch size, precision and method.
@@ -149,7 +144,7 @@ def _build_own_ways(
 ) -> dict[str, Way]:
     """Make the ways that use a run's own parts: student, floor and ours, and the others that are in ``rows``.
 
-    All ways but ours-lockstep and those that replay a graph share one student.
+    All ways but those that replay a graph share one student.
     """
     device = batch.images.device
     teachers = _UntrainedTeachers(recipe, method, num_classes, device)
@@ -179,8 +174,6 @@ def _build_own_ways(
         ways["ours-graph"] = _build_our_step(recipe, model, own, method, teachers, batch, graphed)
     if "ours-cached" in rows:
         ways["ours-cached"] = build_ours(_CachedLogits(recipe, method, batch, teachers, scratch))
-    if "ours-lockstep" in rows:
-        ways["ours-lockstep"] = _build_lockstep(recipe, method, num_classes, teachers, batch)
     return ways
 
 
@@ -226,26 +219,6 @@ def _build_floor_graph(
 def _replay(recording: Recording, step: Callable[[], object]) -> None:
     """Replay a recording, and keep the step, which holds what it was recorded of."""
     recording.replay()
-
-
-def _build_lockstep(
-    recipe: Recipe, method: Method, num_classes: int, teachers: TeacherSource, batch: Batch
-) -> Way:
-    """Make a function that takes a step of each of LOCKSTEP students, which share the teachers' logits."""
-    shared: SharedLogits = {}
-    steps = []
-    for _ in range(LOCKSTEP):
-        model = _build_student(recipe, num_classes, batch.images.device)
-        source = SharedTeachers(teachers, shared)
-        optimizer = build_optimizer(recipe.optim, model, recipe.model.arch)
-        steps.append(_build_our_step(recipe, model, optimizer, method, source, batch))
-
-    def step_of_each() -> None:
-        shared.clear()
-        for step in steps:
-            step()
-
-    return step_of_each
 
 
 def _build_our_step(

@@ -37,7 +37,6 @@ def adjust(
         ),
     ] = None,
     confidence: Annotated[float | None, opt.confidence()] = None,
-    noise_floor: opt.NoiseFloor = None,
     temperature: Annotated[
         bool, typer.Option("--temperature", help="Fit a temperature, which changes calibration alone.")
     ] = False,
@@ -61,8 +60,8 @@ def adjust(
 ) -> None:
     """Shift a trained update until it keeps a budget of flips.
 
-    The shift is a constant, subtracted from the new classes' logits (one for all new classes, or one for
-    each); the model is written as a new run. The shift is chosen on the validation part; the test part is
+    The shift is a constant, subtracted from the logits of all new classes; the model is written as a new
+    run. The shift is chosen on the validation part; the test part is
     not read. Exits with 3, and writes nothing, where no shift keeps the budget, and names the least NFR
     that a shift reaches.
 
@@ -75,10 +74,9 @@ def adjust(
         mptctl adjust mpt-kl --temperature
     """
     from mptctl.cli.runners.adjust import adjust_and_show
-    from mptctl.cli.runners.budget import budget_of_flags, refuse_without_budget
+    from mptctl.cli.runners.budget import budget_of_flags
     from mptctl.release.adjust_report import AdjustRequest
 
     budget = budget_of_flags(max_nfr, max_er_increase, confidence)
-    refuse_without_budget(max_nfr, noise_floor=noise_floor)
-    request = AdjustRequest(new, old, budget, temperature, name, overwrite, noise_floor)
+    request = AdjustRequest(new, old, budget, temperature, name, overwrite)
     adjust_and_show(request, Session(run_root, device, data_root=data_root), figure, as_json)

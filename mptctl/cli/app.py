@@ -15,8 +15,7 @@ import typer
 from mptctl import __version__
 from mptctl.cli import bench, figure, gate
 from mptctl.cli.adjust import adjust
-from mptctl.cli.chain import chain
-from mptctl.cli.command import Command, CommandGroup
+from mptctl.cli.command import Command, CommandGroup, CommandWithTorch
 from mptctl.cli.compare import compare
 from mptctl.cli.doctor import doctor
 from mptctl.cli.evaluate import evaluate
@@ -102,8 +101,13 @@ COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "export": export,
         "fewshot": fewshot,
     },
-    "Compare": {"study": study, "compare": compare, "chain": chain, "figure": figure.app},
+    "Compare": {"study": study, "compare": compare, "figure": figure.app},
     "Look and measure": {"runs": runs, "recipes": recipes, "pack": pack, "bench": bench.app},
+}
+# What these do begins with torch; the others can work without, or say for which part they need it.
+NEED_TORCH = {
+    *("train-old", "train-ref", "train-mpt", "train-baseline", "train-ensemble", "tune"),
+    *("import", "export", "fewshot"),
 }
 for panel, commands in COMMANDS.items():
     for name, command in commands.items():
@@ -136,7 +140,7 @@ def _join_help_lines(group: typer.Typer) -> None:
 for group in (app, bench.app, figure.app, gate.app):
     _join_help_lines(group)
     for registered in group.registered_commands:
-        registered.cls = Command
+        registered.cls = CommandWithTorch if registered.name in NEED_TORCH else Command
 
 
 def main() -> None:

@@ -15,36 +15,6 @@ from mptctl.errors import UsageError
 app = command_group("Measure speed on this machine.")
 
 
-@app.command("evaluate")
-@prints({"--json": "mptctl.bench.evaluate:EvaluateBench"})
-def evaluate(
-    rows: Annotated[
-        int, typer.Option("--rows", metavar="N", min=1000, max=10**9, help="Rows of each generated file.")
-    ] = 10_000_000,
-    repeats: Annotated[
-        int, typer.Option("--repeats", metavar="N", min=1, help="Runs of each row; rows take turns.")
-    ] = 3,
-    memory_limit: Annotated[
-        str, typer.Option("--memory-limit", metavar="SIZE", help="Memory for tables and joins.")
-    ] = "2GB",
-    as_json: opt.Json = False,
-) -> None:
-    """Measure how fast predictions files are compared: evaluate, and DuckDB's bare join of the same files.
-
-    The files are written to the temporary folder (TMPDIR) and removed; 10 million rows take 0.2 GB, and as
-    much again may be spilled.
-
-    Examples:
-
-        mptctl bench evaluate --rows 1000000
-
-        mptctl bench evaluate --rows 100000000 --repeats 1 --json
-    """
-    from mptctl.cli.runners.bench_evaluate import measure_evaluate
-
-    measure_evaluate(rows, repeats, memory_limit, as_json=as_json)
-
-
 @app.command("loader")
 @prints({"--json": "mptctl.bench.loader:LoaderBench"})
 def loader(
@@ -86,7 +56,7 @@ def loader(
     """Measure how fast pictures come: our loaders, a torch DataLoader, and what the model can take.
 
     With a table or shards as `--source` at most 2,000 pictures are measured. Shards are written to the
-    temporary folder (TMPDIR), and the library webdataset, where it is installed, reads them too.
+    temporary folder (TMPDIR).
 
     Examples:
 
@@ -116,33 +86,25 @@ def kernel(
     dtypes: Annotated[
         str | None, typer.Option("--dtypes", metavar="NAMES", help="Types. (default: float32,bfloat16)")
     ] = None,
-    archs: Annotated[
-        str | None,
-        typer.Option(
-            "--archs", metavar="NAMES", help="GPUs to count for without one. (default: sm_80,sm_90,sm_100)"
-        ),
-    ] = None,
     repeats: Annotated[
-        int, typer.Option("--repeats", metavar="N", min=1, help="Timed runs of each row, on a GPU.")
+        int, typer.Option("--repeats", metavar="N", min=1, help="Timed runs of each row.")
     ] = 25,
     device: opt.Device = None,
     as_json: opt.Json = False,
 ) -> None:
     """Measure the loss and its gradient on a GPU: eager PyTorch, torch.compile, and the fused kernel.
 
-    Without a GPU the fused kernel is compiled for some, and its machine code says what bounds it.
-
     Examples:
 
         mptctl bench kernel
 
-        mptctl bench kernel --rows 4096 --classes 1000 --archs sm_90 --json
+        mptctl bench kernel --rows 4096 --classes 1000 --json
     """
     row_counts, class_counts = _parse_numbers("--rows", rows), _parse_numbers("--classes", classes)
     # After the numbers, because it takes seconds to import.
     from mptctl.cli.runners.bench import measure_kernel
 
-    measure_kernel(row_counts, class_counts, dtypes, archs, repeats, device, as_json=as_json)
+    measure_kernel(row_counts, class_counts, dtypes, repeats, device, as_json=as_json)
 
 
 def _parse_numbers(flag: str, text: str | None) -> tuple[int, ...]:
@@ -194,8 +156,8 @@ def step(
 ) -> None:
     """Measure a training step on pictures that are already there, beside its floor and a published loop.
 
-    Rows are student, floor (student and its teachers' forward passes), published, ours, ours-cached,
-    ours-lockstep and, on a GPU, floor-graph and ours-graph (floor and ours as one CUDA graph).
+    Rows are student, floor (student and its teachers' forward passes), published, ours, ours-cached
+    and, on a GPU, floor-graph and ours-graph (floor and ours as one CUDA graph).
 
     Examples:
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import typer
@@ -81,6 +82,20 @@ class Command(TyperCommand):
                 name = param.get_error_hint().strip("'").removesuffix("...")
                 raise UsageError(f"{name}: is empty; give a {metavar}, as {command_path(ctx)} --help says")
         return unparsed
+
+
+class CommandWithTorch(Command):
+    """A command that does nothing without torch, which an installation for the gate alone leaves out."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, given the library's context.
+
+        Raises:
+            ModuleNotFoundError: torch is not installed; said before what else may be missing.
+        """
+        if importlib.util.find_spec("torch") is None:
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+        return super().invoke(ctx)
 
 
 def _has_empty_word(value: Any) -> bool:

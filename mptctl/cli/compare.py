@@ -39,12 +39,6 @@ def compare(
             "records)",
         ),
     ] = None,
-    by: Annotated[
-        Literal["seed", "split", "old"],
-        typer.Option(
-            "--by", help="seed: one table over seeds; split: a table for each split; old: for each old model."
-        ),
-    ] = "seed",
     part: Annotated[
         Literal["test", "val"],
         typer.Option("--part", help="Part whose samples are counted; val for choosing a method."),
@@ -100,7 +94,6 @@ def compare(
         Session(run_root, device, data_root=data_root),
         ComparedFiles(csv, latex, markdown, report),
         old=None if old is None else Path(old).expanduser(),
-        by=by,
         part=part,
         equal_error=equal_error,
         shift=shift,

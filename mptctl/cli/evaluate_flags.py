@@ -78,10 +78,6 @@ class LimitFlags:
             rich_help_panel=LIMITS,
         ),
     ] = False
-    nfr_margin: Annotated[
-        float | None,
-        percent("--nfr-margin", "Say whether NFR is below this: yes, no, undecided.", panel=LIMITS),
-    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +89,7 @@ class ComparedFlags:
         typer.Option(
             "--by",
             metavar="COLUMN",
-            help="Flips by a column of --metadata, OLD, NEW or the split's table; by class; by superclass; "
+            help="Flips by a column of --metadata, OLD, NEW or the split's table; by class; "
             "by confidence of OLD; by size of a run's pictures; a,b crosses two. Repeatable.",
         ),
     ] = None
@@ -103,16 +99,6 @@ class ComparedFlags:
             "--metadata",
             metavar="FILE",
             help="Columns of the samples by `id`, in a form that predictions have.",
-            rich_help_panel=SLICES,
-        ),
-    ] = None
-    superclasses: Annotated[
-        Path | None,
-        typer.Option(
-            "--superclasses",
-            metavar="FILE",
-            help="Superclass of each class, for --by superclass: .yaml (class: superclass) or .csv (columns "
-            "class, superclass).",
             rich_help_panel=SLICES,
         ),
     ] = None
@@ -233,7 +219,7 @@ class OutputFlags:
         "flips"
     )
     full: Annotated[
-        bool, typer.Option("--full", help="Show all tables: classes, predictions, causes, calibration.")
+        bool, typer.Option("--full", help="Show all tables: classes, predictions, calibration.")
     ] = False
     rows: Annotated[
         int | None,
@@ -296,33 +282,6 @@ class EvaluateFlags:
             rich_help_panel=SLICES,
         ),
     ] = 30
-    fdr: Annotated[
-        Literal["bh", "by"],
-        typer.Option(
-            "--fdr",
-            help="Control of false discoveries: bh (Benjamini and Hochberg), or by (Benjamini and "
-            "Yekutieli), valid under any dependence.",
-            rich_help_panel=SLICES,
-        ),
-    ] = "bh"
-    weight: Annotated[
-        str | None,
-        typer.Option(
-            "--weight",
-            metavar="COLUMN",
-            help="Column with the weight of each sample's flip: weighted rates beside the plain ones.",
-            rich_help_panel=SLICES,
-        ),
-    ] = None
-    noise_floor: Annotated[
-        str | None,
-        typer.Option(
-            "--noise-floor",
-            metavar="MODEL",
-            help="The old model trained again: what it flips is retraining noise.",
-            rich_help_panel=COMPARED,
-        ),
-    ] = None
     baseline: Annotated[
         str | None,
         typer.Option(

@@ -48,15 +48,6 @@ Refs = Annotated[
         help="Reference model, or an ensemble's folder; repeated, an ensemble. (default: ref)",
     ),
 ]
-NoiseFloor = Annotated[
-    str | None,
-    typer.Option(
-        "--noise-floor",
-        metavar="MODEL",
-        help="The old model trained again: what it flips is retraining noise; a smaller budget brings a "
-        "warning.",
-    ),
-]
 
 
 def columns_by_role(columns: list[str] | None, roles: Sequence[str]) -> dict[str, str]:
@@ -115,17 +106,6 @@ Device = Annotated[
 ]
 ModelDevice = Annotated[
     str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
-]
-Lockstep = Annotated[
-    int,
-    typer.Option(
-        "--lockstep",
-        metavar="N",
-        min=1,
-        help="Trials or updates that one process trains in turn, on the same batches and teacher "
-        "predictions.",
-        rich_help_panel=WHERE,
-    ),
 ]
 RayAddress = Annotated[
     str | None,

@@ -30,14 +30,6 @@ def study(
         typer.Option("--run-root", metavar="DIR", help="Runs lie in DIR/SEED/RUN. (default: runs/STUDY)"),
     ] = None,
     data_root: opt.DataRoot = None,
-    results: Annotated[
-        Path | None,
-        typer.Option(
-            "--results",
-            metavar="DIR",
-            help="Copy recipe, metrics and predictions of each finished run to DIR/STUDY/SEED/RUN.",
-        ),
-    ] = None,
     parallel: Annotated[
         int | None,
         typer.Option(
@@ -48,7 +40,6 @@ def study(
             "none)",
         ),
     ] = None,
-    lockstep: opt.Lockstep = 1,
     ray_address: opt.RayAddress = None,
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE.html", help="Write one HTML page.")
@@ -68,7 +59,7 @@ def study(
 
         mptctl study cifar100-r18 --data-root ~/data --dry-run
 
-        mptctl study cifar100-r18 --data-root ~/data --results results
+        mptctl study cifar100-r18 --data-root ~/data --report cifar100.html
     """
     from mptctl.cli.runners.study import read_study_and_seeds, train_study
 
@@ -83,7 +74,5 @@ def study(
         data_root=data_root,
         ray_address=ray_address,
         parallel=parallel,
-        lockstep=lockstep,
-        results=results,
     )
     train_study(request, report, dry_run=dry_run, as_json=as_json)

@@ -38,7 +38,6 @@ def train_mpt(
         typer.Option("--no-ref", help="Distil from the old model alone; no reference is trained before."),
     ] = False,
     init: opt.InitWeights = None,
-    noise_floor: opt.NoiseFloor = None,
     *,
     update: UpdateFlags,
     flags: TrainingFlags,
@@ -70,4 +69,4 @@ def train_mpt(
     from mptctl.cli.runners.train import MptVariant, train_mpt_update
 
     variant = MptVariant(distance, with_ref=not no_ref, init=init)
-    train_mpt_update(flags, update, variant, BudgetOrK(k, max_nfr, confidence, noise_floor))
+    train_mpt_update(flags, update, variant, BudgetOrK(k, max_nfr, confidence))

@@ -99,7 +99,6 @@ class TuneFlags:
         ),
     ] = None
     confidence: Annotated[float | None, opt.confidence(CHOICE)] = None
-    noise_floor: opt.NoiseFloor = None
     ray_address: opt.RayAddress = None
     gpus_per_trial: Annotated[
         float | None,
@@ -127,7 +126,6 @@ class TuneFlags:
             rich_help_panel=opt.WHERE,
         ),
     ] = None
-    lockstep: opt.Lockstep = 1
     cache_teachers: Annotated[
         bool,
         typer.Option(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from mptctl.data.classes import ClassSplit, label_map
-from mptctl.data.held_split import holds_split
+from mptctl.data.classes import ClassSplit
 from mptctl.data.listing.listing import Checks, ListedSource, Listing, check_listing, make_rows
 from mptctl.data.listing.patterns import root_folder_of
 from mptctl.data.listing.recognise import recognise_kind
@@ -18,9 +16,9 @@ from mptctl.data.listing.shards import list_shards
 from mptctl.data.listing.table import list_table
 from mptctl.data.manifest import BAD, TEST
 from mptctl.data.picture_kinds import EXTENSIONS, is_read, is_unread_picture, walk_visible
-from mptctl.data.split import Split, load_split, split_of
-from mptctl.data.split_file import SPLIT_NAME, SplitRequest, parse_split_file, with_table
-from mptctl.errors import DataError, UsageError, some
+from mptctl.data.split import Split, split_of
+from mptctl.data.split_file import SplitRequest
+from mptctl.errors import DataError, some
 from mptctl.names import OnBad, PlaceKind, Progress, Verify, tell_nobody
 
 
@@ -133,63 +131,3 @@ def find_place_kind(root: Path) -> PlaceKind:
             "or tar shards ('DIR/*.tar')"
         )
     return kind
-
-
-def extend_split(split: Split, known: Sequence[str], added: Sequence[str]) -> Split:
-    """Return a split with further class names; nothing is written.
-
-    The classes are in the order: ``known``, ``added``, the others of the split.
-
-    Args:
-        split: the split to extend; stays as it is.
-        known: names of classes that count as old.
-        added: names of classes that count as new. A class that the split has keeps its pictures; another one
-            has no picture.
-    """
-    before = split.classes.names
-    without_pictures = [name for name in added if name not in before]
-    manifest = replace(split.manifest, class_names=(*split.manifest.class_names, *without_pictures))
-    first = (*known, *added)
-    names = (*first, *(name for name in before if name not in set(first)))
-    changes = {"class_names": list(names), "num_old": len(known), "extends": split.fingerprint}
-    file = with_table(split.file.model_copy(update=changes), manifest)
-    # The last place is for labels of -1, which stay -1.
-    new_labels = np.append(label_map(before, names), -1)
-    return replace(
-        split,
-        file=file,
-        manifest=manifest,
-        classes=ClassSplit(names, len(known)),
-        labels=new_labels[split.labels],
-        fingerprint=file.fingerprint,
-    )
-
-
-def find_own_split(paths: Iterable[Path], run_root: Path) -> Split | None:
-    """Find the extended split that the run folders of checkpoints have in place of the run root's split.
-
-    `fewshot --add` writes such a split into the run folder.
-
-    Args:
-        paths: paths of checkpoints.
-        run_root: run root that the returned split gets, with the cache of decoded pictures.
-
-    Returns:
-        None where every run has the split of the run root.
-
-    Raises:
-        UsageError: two runs have different extended splits.
-        DataError: a split is damaged.
-    """
-    own: dict[str, Split] = {}
-    for folder in dict.fromkeys(path.resolve().parent for path in paths):
-        file = folder / SPLIT_NAME
-        if holds_split(folder) and parse_split_file(file.read_bytes(), file).extends is not None:
-            split = replace(load_split(folder), run_root=run_root)
-            own[split.fingerprint] = split
-    if len(own) > 1:
-        raise UsageError(
-            f"{', '.join(map(str, paths))}: have different splits of their own; "
-            "compare each with the run that it was made from"
-        )
-    return next(iter(own.values()), None)

@@ -57,7 +57,7 @@ class Split:
         file: content of ``split.json``.
         manifest: one row for each picture, whatever its part.
         classes: class names, old ones first.
-        labels: (M,) int64 index into ``classes.names``; -1 for a class that the split leaves out.
+        labels: (M,) int64 index into ``classes.names``.
         fingerprint: digest of manifest and class order, which checkpoints carry.
         run_root, folder: the run root, and the folder of ``split.json``: the run root or a run's folder.
     """
@@ -75,7 +75,7 @@ class Split:
 
         With ``num_classes``, only rows of the first ``num_classes`` classes count.
         """
-        is_wanted = (self.manifest.parts == PART_CODES[part]) & (self.labels >= 0)
+        is_wanted = self.manifest.parts == PART_CODES[part]
         if num_classes is not None:
             is_wanted &= self.labels < num_classes
         return np.flatnonzero(is_wanted).astype(np.int64)
@@ -120,7 +120,6 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
     data_root: Path | None = None,
     old_fraction: float = 0.5,
     old_names: Sequence[str] | None = None,
-    class_fraction: float = 1.0,
     order: Order = "given",
     seed: int = 0,
     val_fraction: float | None = None,
@@ -145,13 +144,13 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         source: name of the source.
         run_root: folder for ``split.json``, the manifest and further columns.
         data_root: folder of the data; None for the embedded sources.
-        old_fraction, old_names, class_fraction, order: as of `split_classes`.
+        old_fraction, old_names, order: as of `split_classes`.
         seed: seed of the random class order, the held-out parts, and the drawing of characters.
         val_fraction: share of each class's training pictures to hold out; None: as of `choose_val_fraction`.
         group, metadata: column of groups, each put into one part, and its file; None: the source has it.
-        place, columns, label_key: as of `scan_table` and `scan_shards`.
+        place, columns, label_key: as of `list_table` and `list_shards`.
         test_fraction: share of each class that becomes the test part of a source without one.
-        verify, on_bad: as of `read_source`.
+        verify, on_bad: as of `Checks`.
         on_duplicates: ``keep`` identical pictures, or ``quarantine`` those that `choose_copies` chooses.
         overwrite, download: replace an existing split; fetch CIFAR if it is not there.
         progress: told how many files are checked.
@@ -170,7 +169,6 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         data_root=None if root is None else str(root),
         old_fraction=old_fraction,
         old_names=None if old_names is None else list(old_names),
-        class_fraction=class_fraction,
         order=order,
         seed=seed,
         val_fraction=choose_val_fraction(
@@ -321,7 +319,6 @@ def build_split(
         manifest.class_names,
         old_fraction=request.old_fraction,
         old_names=request.old_names,
-        class_fraction=request.class_fraction,
         order=request.order,
         seed=request.seed,
     )

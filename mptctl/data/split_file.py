@@ -54,7 +54,7 @@ class SplitRequest(Model):
     old_fraction: float = Field(description="share of the classes that is old, where old_names is null")
     old_names: list[str] | None = Field(description="old classes by name, as --old-classes gave them")
     class_fraction: float = Field(
-        1.0, description="share of the classes that is kept: the first ones; below 1 in the chain of a study"
+        1.0, description="share of the classes that was kept; below 1 in results of chains alone"
     )
     order: Order = Field(description="order of the classes before they are divided into old and new")
     seed: int = Field(description="seed of the random order and of the validation part")
@@ -99,9 +99,6 @@ class SplitFile(Model):
     fingerprint: str = Field("", description="digest of these and of the class order")
     class_labels: dict[str, str] | None = Field(
         None, description="names for people by class id, as --class-labels gave them; shown, and nothing else"
-    )
-    extends: str | None = Field(
-        None, description="fingerprint of the split of the same pictures to which it adds class names"
     )
 
     @property
@@ -176,7 +173,7 @@ def with_table(file: SplitFile, manifest: Manifest) -> SplitFile:
     """Return ``split.json`` with the digests of a manifest, and the name of the table that holds both."""
     file = file.model_copy(
         update={
-            "counts": count_parts(manifest, file.class_names),
+            "counts": count_parts(manifest),
             "manifest_digest": manifest.digest,
             "manifest_fingerprint": manifest.fingerprint,
             "fingerprint": compute_fingerprint(manifest, file.class_names, file.num_old),
@@ -197,11 +194,10 @@ def remove_other_tables(folder: Path, name: str) -> None:
             path.unlink(missing_ok=True)
 
 
-def count_parts(manifest: Manifest, class_names: Sequence[str]) -> dict[Part, int]:
-    """Count the pictures of some classes in each part."""
+def count_parts(manifest: Manifest) -> dict[Part, int]:
+    """Count the pictures in each part."""
     parts: tuple[Part, ...] = ("train", "val", "test")
-    is_wanted = np.isin(np.array(manifest.class_names), np.array(class_names))[manifest.labels]
-    return {part: int(np.count_nonzero(is_wanted & (manifest.parts == PART_CODES[part]))) for part in parts}
+    return {part: int(np.count_nonzero(manifest.parts == PART_CODES[part])) for part in parts}
 
 
 def compute_fingerprint(manifest: Manifest, class_names: Sequence[str], num_old: int) -> str:

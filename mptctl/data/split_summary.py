@@ -127,7 +127,7 @@ def _count_classes(split: Split) -> list[ClassCounts]:
 def _find_sizes(split: Split) -> PictureSizes:
     """Find the sizes of the smallest, the median and the largest picture of the split, by area."""
     manifest = split.manifest
-    used = np.flatnonzero((manifest.parts != BAD) & (split.labels >= 0))
+    used = np.flatnonzero(manifest.parts != BAD)
     widths, heights = manifest.widths[used].astype(np.int64), manifest.heights[used].astype(np.int64)
     order = np.argsort(widths * heights, kind="stable")
     smallest, median, largest = (

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
-from mptctl.errors import DataError, UsageError, option
-from mptctl.evaluation.causes import FlipCauses, find_causes, find_shift
+from mptctl.errors import DataError, option
 from mptctl.evaluation.flip_report import ErrorDifference, FlippedSample, FlipReport
 from mptctl.evaluation.flips import (
     destinations,
@@ -18,15 +17,14 @@ from mptctl.evaluation.flips import (
     flips_by_pair,
     worst_flips,
 )
-from mptctl.evaluation.gate.check import judge_both_readings
 from mptctl.evaluation.gate.gate_file import GateFile
 from mptctl.evaluation.gate.rules import GateVerdict, evaluate_gate, today_in_utc
-from mptctl.evaluation.limits import Limits
-from mptctl.evaluation.noise_floor import measure_noise_floor, refuse_other_classes
+from mptctl.evaluation.limits import Limits, refuse_unknown_classes
+from mptctl.evaluation.macro_nfr import mean_over_classes
 from mptctl.evaluation.pairing.class_map import ClassMap
 from mptctl.evaluation.pairing.confusion import never_right_warnings
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
-from mptctl.evaluation.pairing.pairs import ALL, GivenClasses, choose_old_classes, pair, unanswered_labels
+from mptctl.evaluation.pairing.pairs import ALL, GivenClasses, choose_old_classes, never_predicted, pair
 from mptctl.evaluation.pairing.sanity import (
     comparison_warnings,
     idle_model_warnings,
@@ -37,12 +35,11 @@ from mptctl.evaluation.pairing.sanity import (
     unrelated_warnings,
 )
 from mptctl.evaluation.reading.predictions import Predictions
-from mptctl.evaluation.report_sections import compare_margins, judge_equivalence, summarise, sweep_biases
+from mptctl.evaluation.report_sections import compare_margins, summarise, sweep_biases
 from mptctl.evaluation.slices.derived_columns import DerivedColumns
 from mptctl.evaluation.slices.ranking import SliceRequest, rank
 from mptctl.evaluation.slices.source import SliceSource
 from mptctl.evaluation.statistics import er_increase, er_increase_interval, exact_interval, mcnemar, nfr
-from mptctl.evaluation.weights import find_weights, mean_over_classes, weighted_rates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,19 +48,13 @@ class ComparisonRequest:
 
     Attributes:
         old_classes: labels that count as old, or ``all``; those of the gate file take their place. Default:
-            the classes that the old model names; if
-            it names none, all labels, and then the gate must also pass on the labels that the old model
-            predicts at least once.
+            the classes that the old model names, or if it names none the labels that it predicts.
         limits: the limits of the gate, from flags or arguments.
-        nfr_margin: a fraction; the report says whether NFR is below it, at `limits.confidence`, or else 95 %.
         class_map: names of classes that differ between old and new.
         slicing: the parts of the test set whose flips are compared with the rest.
-        weight: the column, in the files of `slicing`, of what a flip of each sample costs.
         gate_file: further limits, samples that must be kept, and waivers.
         today: the day by which waivers expire; default: today in UTC.
         worst: how many flipped samples to list.
-        validation: reads the new model's validation part, or returns None if there is none; without this
-            function no causes of flips are looked for.
         identical: old and new are known to be one model. Predictions with equal answers, classes and logits
             (`same_content`) count as one model's anyway.
         unfinished: a sentence on each of old and new whose run did not come to its end.
@@ -72,14 +63,11 @@ class ComparisonRequest:
 
     old_classes: GivenClasses = None
     limits: Limits = field(default_factory=Limits)
-    nfr_margin: float | None = None
     class_map: ClassMap | None = None
     slicing: SliceRequest = field(default_factory=SliceRequest)
-    weight: str | None = None
     gate_file: GateFile | None = None
     today: date = field(default_factory=today_in_utc)
     worst: int = 24
-    validation: Callable[[], Predictions | None] | None = None
     identical: bool = False
     unfinished: Sequence[str] = ()
     warnings: Sequence[str] = ()
@@ -95,7 +83,6 @@ def compare(
     new: Predictions,
     request: ComparisonRequest | None = None,
     *,
-    noise_floor: Predictions | None = None,
     baseline: Predictions | None = None,
 ) -> FlipReport:
     """Compare the model in production with its replacement on one test set.
@@ -103,26 +90,20 @@ def compare(
     Args:
         old, new: predictions of the two models, on the same samples in any order.
         request: what to compute; default: the rates, without a limit.
-        noise_floor: another training of the old model; its NFR is what retraining noise alone flips.
         baseline: a plain update; its bias curve is drawn beside the new model's.
 
     Raises:
         DataError: ids or labels do not match, no test sample is of an old class, or the new model, from a
             predictions file, does not know all old classes.
         CheckpointError: the new model, from a checkpoint, does not know all old classes.
-        UsageError: a margin that is not between 0 and 1, a limit that no rate of these samples can exceed, or
-            a noise floor of other classes than the old model's.
+        UsageError: a limit that no rate of these samples can exceed, or one that needs the old model's classes.
     """
     request = request or ComparisonRequest()
     warnings = [*request.warnings]
     if request.gate_file is not None:
         warnings += [*request.gate_file.overruled(request.limits), *request.gate_file.small_limits()]
         request = replace(request, limits=request.gate_file.merged(request.limits))
-    if request.nfr_margin is not None and not 0 < request.nfr_margin < 1:
-        raise UsageError(f"--nfr-margin {100 * request.nfr_margin:g}: must lie between 0 and 100 percent")
-    if noise_floor is not None:
-        refuse_other_classes(old, noise_floor)
-    given = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
+    given = {"old": old, "new": new, "baseline": baseline}
     models = {role: model for role, model in given.items() if model is not None}
     old_classes, class_map, named_by = request.old_classes, request.class_map, option("old-classes")
     if request.rules.given_old_classes is not None:
@@ -132,8 +113,10 @@ def compare(
         if old_classes is not None and old_classes != ALL:
             old_classes = class_map.rename_old_classes(old_classes)
     chosen, remarks = choose_old_classes(models["old"], models["new"], old_classes, named_by)
-    weights = None if request.weight is None else find_weights(request.weight, request.slicing.files)
-    answers = PairedAnswers(pair(models, weights), chosen)
+    silent = never_predicted(models["old"], old_classes)
+    request.rules.refuse_unknown_classes(silent)
+    refuse_unknown_classes(request.limits, silent)
+    answers = PairedAnswers(pair(models), chosen)
     if not answers.counts().total:
         raise DataError(
             f"{new.name}: none of its {len(new)} samples is of an old class; "
@@ -144,31 +127,23 @@ def compare(
     return _report(
         answers,
         replace(request, identical=identical, warnings=warnings),
-        silent=unanswered_labels(models["old"], old_classes),
+        silent,
     )
 
 
-def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozenset[str]) -> FlipReport:
+def _report(answers: PairedAnswers, request: ComparisonRequest, silent: list[str]) -> FlipReport:
     """Compute every section of the report from the same answers.
 
     Args:
         answers: of all models.
         request: what to compute, with the facts and warnings that are known by now.
-        silent: labels that the old model never predicts; empty if it names its classes.
+        silent: labels that the old model never predicts, if it does not name its classes.
     """
     counts = answers.counts()
     rates = flip_rates(counts, answers.changed())
     slices = _slice_source(answers, request, request.slicing.by)
     ranked, small = rank(slices, request.slicing, counts)
     verdict = _judge(slices, request)
-    # None where nothing is to be read in a second way. That way has fewer old classes.
-    both_readings = judge_both_readings(
-        answers,
-        silent,
-        verdict.gate,
-        lambda narrower: _judge(_slice_source(narrower, request, ()), request).gate,
-    )
-    causes = _find_causes(answers, request)
     pairs, more_pairs = flips_by_pair(answers)
     classes = flips_by_class(answers)
     return FlipReport(
@@ -189,11 +164,9 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
         identical=request.identical,
         unfinished=list(request.unfinished),
         old_faults=answers.old_faults,
-        gate=verdict.gate if both_readings is None else both_readings.gate,
+        gate=verdict.gate,
         rates=rates,
         er_difference=ErrorDifference(value=er_increase(counts), ci95=er_increase_interval(counts)),
-        equivalence=judge_equivalence(counts, request.nfr_margin, request.limits.confidence or 0.95),
-        noise_floor=measure_noise_floor(answers),
         by_confidence=flips_by_confidence(answers),
         destinations=destinations(answers),
         margins=compare_margins(answers),
@@ -205,11 +178,9 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
         slices=ranked,
         small_slices=small,
         class_map=None if request.class_map is None else request.class_map.classes,
-        weighted=None if request.weight is None else weighted_rates(answers, request.weight),
-        causes=None if causes is None else causes.shares,
-        narrow=None if both_readings is None else both_readings.reading,
-        worst_flips=_listed_flips(answers, request, slices, verdict, causes),
-        warnings=[*request.warnings, *([] if both_readings is None else [both_readings.warning])],
+        never_predicted=silent,
+        worst_flips=_listed_flips(answers, request, slices, verdict),
+        warnings=list(request.warnings),
     )
 
 
@@ -230,25 +201,9 @@ def _slice_source(
 ) -> SliceSource:
     """Make the source of slices by keys, a column or several each: the gate file's keys and ``by``."""
     slicing = request.slicing
-    columns = DerivedColumns(answers, slicing.superclasses, slicing.pictures)
+    columns = DerivedColumns(answers, slicing.pictures)
     flag_of_key = dict.fromkeys(request.rules.keys(), "--gate: the column") | dict.fromkeys(by, option("by"))
     return SliceSource(columns, slicing.files, flag_of_key)
-
-
-def _find_causes(answers: PairedAnswers, request: ComparisonRequest) -> FlipCauses | None:
-    """Find the causes of flips; None where they are not asked for, or a model has no logits.
-
-    The validation part is read only if flips went to new classes, since only these can be caused by a bias.
-    """
-    if request.validation is None:
-        return None
-    shift = None
-    if destinations(answers).to_new_class.count and "new" in answers.scores:
-        validation = request.validation()
-        if validation is not None and request.class_map is not None:
-            validation = request.class_map.rename("new", validation)
-        shift = find_shift(validation, answers.old_classes)
-    return find_causes(answers, shift)
 
 
 def _listed_flips(
@@ -256,17 +211,14 @@ def _listed_flips(
     request: ComparisonRequest,
     slices: SliceSource,
     verdict: GateVerdict,
-    causes: FlipCauses | None,
 ) -> list[FlippedSample]:
-    """List the worst flips, each with its cause, its values in the columns of --by, waived and must_keep."""
+    """List the worst flips, each with its values in the columns of --by, waived and must_keep."""
     flips = worst_flips(answers, request.worst)
     columns = list(dict.fromkeys(column for key in request.slicing.by for column in key))
     values = slices.values([flip.id for flip in flips], columns)
-    cause_by_id = {} if causes is None else causes.by_id
     return [
         flip.model_copy(
             update={
-                "cause": cause_by_id.get(flip.id),
                 "by": values.get(flip.id, {}),
                 "waived": flip.id in verdict.waived,
                 "must_keep": flip.id in verdict.must_keep,

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mptctl.evaluation.rates import Answer, Counts, Interval, Rate, Rates
+from mptctl.evaluation.rates import Counts, Interval, Rate, Rates
 from mptctl.evaluation.verdict import Gate, OldFault
 from mptctl.files import Model
 
@@ -64,10 +64,6 @@ class SweepCurve(Model):
     at_new_error: SweepPoint | None = Field(description="the shift with `nfr_at_new_error`, and its errors")
 
 
-# Causes of a flip, in the order in which the rules are tried.
-Cause = Literal["noise", "label doubtful", "bias", "new class", "old classes", "forgotten"]
-
-
 class Bin(Model):
     """A bin of confidence: a bar of a reliability diagram."""
 
@@ -114,29 +110,6 @@ class ErrorDifference(Model):
     ci95: Interval = Field(
         description="95 % interval, from the exact intervals of negative and of positive flips"
     )
-
-
-class Equivalence(Model):
-    """The answer to whether NFR is below a margin."""
-
-    margin: float = Field(description="the margin, a fraction")
-    confidence: float = Field(description="level of the interval that decides")
-    ci: Interval = Field(description="exact interval of NFR at that level")
-    below: Answer = Field(
-        description="yes: the interval lies below the margin; no: at or above it; else undecided"
-    )
-
-
-class NoiseFloor(Model):
-    """Retraining noise: what another training of the old model flips."""
-
-    name: str = Field(description="the third model")
-    same_classes: bool = Field(
-        description="it is known to predict the old model's classes; false where classes are not known"
-    )
-    nfr: Rate = Field(description="NFR of the old model replaced by the third one")
-    rel_nfr: Rate = Field(description="Rel-NFR of the same replacement")
-    er_old_classes: float = Field(description="error of the third model on samples of old classes")
 
 
 class ConfidenceRow(Model):
@@ -219,47 +192,11 @@ class MappedClass(Model):
     new: list[str] = Field(description="what NEW calls it; several it was split into")
 
 
-class WeightedRate(Model):
-    """A rate in which each sample counts by its weight."""
+class MacroRate(Model):
+    """A mean of rates over classes."""
 
-    value: float | None = Field(description="weight of these / weight of all; null where there is none")
+    value: float | None = Field(description="each sample weighs 1 / samples of its class")
     ci95: Interval | None = Field(description="95 % interval by the Bayesian bootstrap")
-
-
-class Weighted(Model):
-    """Rates by what a flip of each sample costs, over samples of old classes."""
-
-    column: str = Field(description="where the weights stand")
-    total: float = Field(description="sum of the weights")
-    nfr: WeightedRate = Field(description="weight of the negative flips / weight of the samples")
-    lost: WeightedRate = Field(description="weight of the negative flips / weight of what OLD gets right")
-    er_old: WeightedRate = Field(description="error of the old model")
-    er_new: WeightedRate = Field(description="error of the new model")
-
-
-class CauseRow(Model):
-    """The share of one cause among the flips."""
-
-    cause: Cause = Field(description="the first rule that holds; the gate's page of the manual has the rules")
-    flips: Rate | None = Field(
-        description="negative flips of this cause / negative flips; null where it was not tried"
-    )
-
-
-class Causes(Model):
-    """Causes of flips by rules on predictions; the rules do not know what training did."""
-
-    rows: list[CauseRow] = Field(description="in the order in which the rules are tried")
-    bias: float | None = Field(description="constant chosen on the validation part; null where it was not")
-    not_tried: list[str] = Field(description="causes that nothing was given for, and what would")
-
-
-class NarrowReading(Model):
-    """The narrow reading of an old model that names no classes: it knows only what it predicts."""
-
-    never_answered: list[str] = Field(description="labels that occur and that it never predicts")
-    counts: Counts = Field(description="the flip table over samples of the other labels")
-    old_faults: list[OldFault] = Field(default=[], description="as in the report, of these samples")
 
 
 class FlippedSample(Model):
@@ -271,7 +208,6 @@ class FlippedSample(Model):
     new_class: bool = Field(description="the old model did not know that class")
     old_confidence: float | None = Field(description="the old model's confidence in the right prediction")
     new_confidence: float | None = Field(description="the new model's confidence in the wrong one")
-    cause: Cause | None = Field(default=None, description="as in `causes`")
     by: dict[str, str] = Field(default={}, description="with --by: its value in each of these columns")
     waived: bool = Field(default=False, description="a waiver of the gate file covers it")
     must_keep: bool = Field(default=False, description="of the samples that the gate file says must be kept")
@@ -292,7 +228,7 @@ class FlipReport(Model):
     old: ModelSummary = Field(description="the model in production")
     new: ModelSummary = Field(description="its replacement")
     nfr_ci95: Interval = Field(description="exact 95 % interval of NFR")
-    macro_nfr: WeightedRate = Field(
+    macro_nfr: MacroRate = Field(
         description="mean of the NFR of each old class: each sample weighs 1 / samples of its class"
     )
     mcnemar_p: float = Field(description="exact two-sided McNemar test of equal error")
@@ -306,8 +242,6 @@ class FlipReport(Model):
     gate: Gate = Field(description="the limits and whether they are kept")
     rates: Rates = Field(description="the flip rates with counts and intervals")
     er_difference: ErrorDifference = Field(description="change of error on samples of old classes")
-    equivalence: Equivalence | None = Field(description="with --nfr-margin")
-    noise_floor: NoiseFloor | None = Field(description="with --noise-floor")
     by_confidence: list[ConfidenceRow] | None = Field(description="needs the old model's logits")
     destinations: Destinations = Field(description="old class or new class")
     margins: Margins | None = Field(description="needs logits")
@@ -330,11 +264,10 @@ class FlipReport(Model):
     class_labels: dict[str, str] = Field(
         default_factory=dict, description="names for people by class id, as split.json has them"
     )
-    weighted: Weighted | None = Field(default=None, description="with --weight")
-    causes: Causes | None = Field(default=None, description="of run folders: shares of causes of flips")
-    narrow: NarrowReading | None = Field(
-        default=None,
-        description="where OLD has no `classes` and never predicts some labels; the gate is held to both",
+    never_predicted: list[str] = Field(
+        default_factory=list,
+        description="where OLD does not say which classes it knows: labels that it never predicts, which count "
+        "as new",
     )
     worst_flips: list[FlippedSample] = Field(description="most confident first, at most as many as asked for")
     warnings: list[str] = Field(description="what a reader of the numbers should know")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import Field
 
 from mptctl.files import Model
 
 Interval = tuple[float, float]
-Answer = Literal["yes", "no", "undecided"]
 # A boolean array of numpy or a boolean tensor of torch; torch is not imported for it.
 Mask = TypeVar("Mask", bound=Any)
 
@@ -87,14 +86,6 @@ class Rates(Model):
     def worded(self) -> list[tuple[Wording, Rate]]:
         """Every rate with its words in reports, in the order of the fields."""
         return [(_wording(name), getattr(self, name)) for name in type(self).model_fields]
-
-    def titled(self, name: str) -> tuple[str, Rate]:
-        """The title in reports of the rate in a field, and the rate itself.
-
-        Args:
-            name: the field, such as ``nfr``.
-        """
-        return _wording(name).title, getattr(self, name)
 
 
 def _wording(name: str) -> Wording:

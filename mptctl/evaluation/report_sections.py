@@ -1,4 +1,4 @@
-"""Sections of the report of a comparison: the models, the equivalence, the margins and the bias sweep."""
+"""Sections of the report of a comparison: the models, the margins and the bias sweep."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from mptctl.errors import encodable
 from mptctl.evaluation.bias.sweep import sweep_bias
 from mptctl.evaluation.calibration.bins import calibrate
 from mptctl.evaluation.flip_report import (
-    Equivalence,
     Errors,
     MarginGroup,
     Margins,
@@ -20,8 +19,7 @@ from mptctl.evaluation.flip_report import (
     SweepCurve,
 )
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
-from mptctl.evaluation.rates import Counts
-from mptctl.evaluation.statistics import below, exact_interval, rate
+from mptctl.evaluation.statistics import rate
 
 # Bars of a histogram of margins.
 BINS = 30
@@ -119,27 +117,16 @@ def summarise(answers: PairedAnswers, role: str) -> ModelSummary:
 def _knows_new(answers: PairedAnswers, role: str) -> bool | None:
     """Tell whether a model can predict any class beside the old ones; None where that is not known.
 
-    An old model that names no classes is taken to know those that it predicts, however its classes were
+    An old model that names no classes is taken to know the labels that it predicts, however its classes were
     given.
     """
     model = answers.pairing.models[role]
     if model.classes is None and role == "new":
         return None
-    return not set(model.table.answers if model.classes is None else model.classes) <= answers.old_classes
-
-
-def judge_equivalence(counts: Counts, margin: float | None, confidence: float) -> Equivalence | None:
-    """Decide by an interval whether NFR is below a margin; None where no margin is given.
-
-    Args:
-        counts: the flip table.
-        margin: a fraction.
-        confidence: level of the two-sided interval, a fraction.
-    """
-    if margin is None:
-        return None
-    interval = exact_interval(counts.negative_flips, counts.total, confidence)
-    return Equivalence(margin=margin, confidence=confidence, ci=interval, below=below(interval, margin))
+    known = model.classes
+    if known is None:
+        known = tuple(set(model.table.answers) & set(model.table.labels))
+    return not set(known) <= answers.old_classes
 
 
 def compare_margins(answers: PairedAnswers) -> Margins | None:

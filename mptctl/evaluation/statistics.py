@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, betainccinv, betaincinv  # scipy.stats takes a second to import
 
-from mptctl.evaluation.rates import Answer, Counts, Interval, Rate
+from mptctl.evaluation.rates import Counts, Interval, Rate
 
 # With a p below this, a difference is called more than noise.
 SIGNIFICANT = 0.05
@@ -168,8 +168,8 @@ def er_increase_interval(counts: Counts, confidence: float = 0.95) -> Interval:
     are exact. Samples that both models get right, and those that both get wrong, count alike. This is
     Newcombe's square-and-add construction (Statistics in Medicine 17 (1998), 2635-2650), with exact intervals
     of the flips in place of Wilson's of the two errors, which are too narrow where errors are shared and
-    flips of one kind rare. In an enumeration (`tools.verdict_errors`) each end was wrong in at most
-    (1 - confidence) / 2 of test sets.
+    flips of one kind rare. In an enumeration (`tests.simulations.verdict_errors`) each end was wrong in at
+    most (1 - confidence) / 2 of test sets.
 
     >>> table = Counts(both_right=20, negative_flips=0, positive_flips=0, both_wrong=0)
     >>> [round(end, 6) for end in er_increase_interval(table)]  # 1 - 0.025 ** (1 / 20) on both sides
@@ -227,14 +227,3 @@ def relative_nfr_interval(
     low, high = _exact_ends(flips, counts.new_wrong, flips_tail)
     old_low, old_high = _exact_ends(counts.old_right, counts.total, old_tail)
     return low / old_high, high / old_low
-
-
-def below(interval: Interval, margin: float) -> Answer:
-    """Decide by its interval whether a rate lies below a margin: yes, no (at or above it) or undecided.
-
-    >>> below((0.01, 0.02), 0.03), below((0.01, 0.02), 0.015)
-    ('yes', 'undecided')
-    """
-    if interval[1] < margin:
-        return "yes"
-    return "no" if interval[0] >= margin else "undecided"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.reading.predictions import Predictions, read_predictions
 from mptctl.evaluation.reading.readers import SUFFIXES, count_notes, has_predictions, is_predictions_file
-from mptctl.names import READ_FORMATS, Part, Session
+from mptctl.names import ExportFormat, Part, Session
 
 if TYPE_CHECKING:
     from mptctl.data.split import Split
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Roles of the compared models. A comparison reports their unfinished runs apart from its warnings.
 JUDGED = ("old", "new")
 # Suffixes of files of models; weights may have other suffixes too.
-MODEL_SUFFIXES = (".pt", *(f".{form}" for form in READ_FORMATS))
+MODEL_SUFFIXES = (".pt", *(f".{form}" for form in get_args(ExportFormat)))
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,6 @@ class NamedModels:
         unfinished: sentences on `old` and `new` if their runs are known to be unfinished.
         identical: True if `old` and `new` are known to be the same model.
         records: for each model of ours, by role, digest and description of the checkpoint.
-        validation: computes the predictions of `new` on the validation part, or None if the split has none.
             The field is None unless `old` and `new` are of ours and `load_updates` made the record.
     """
 
@@ -44,7 +43,6 @@ class NamedModels:
     unfinished: tuple[str, ...] = ()
     identical: bool = False
     records: Mapping[str, tuple[str, CheckpointMeta]] = field(default_factory=dict)
-    validation: Callable[[], Predictions | None] | None = None
 
 
 def load_predictions(
@@ -99,30 +97,13 @@ def load_updates(
         _refuse_duplicates(news, session.run_root)
     new_by_key = {f"new {number}": new for number, new in enumerate(news)}
     others = {role: name for role, name in names.items() if role != "old"}
-    # Of two wrong models the first one's error is raised: NEW before the noise floor and the baseline.
+    # Of two wrong models the first one's error is raised: NEW before the baseline.
     loaded = _load({"old": names["old"], **new_by_key, **others}, session, part, renamed)
     updates = []
-    for key, new in new_by_key.items():
+    for key in new_by_key:
         key_by_role = {"old": "old", "new": key, **{role: role for role in others}}
-        update = loaded.for_roles(key_by_role)
-        updates.append(replace(update, validation=_make_validation(update, new, session)))
+        updates.append(loaded.for_roles(key_by_role))
     return updates
-
-
-def _make_validation(
-    update: NamedModels, new: str, session: Session
-) -> Callable[[], Predictions | None] | None:
-    """Make the function `NamedModels.validation`; None if `old` or `new` is a predictions file."""
-    split = update.split
-    if split is None or any(update.models[role].origin == "file" for role in JUDGED):
-        return None
-
-    def predict_validation_part() -> Predictions | None:
-        if not len(split.indices("val")):
-            return None
-        return load_predictions({"new": new}, session, part="val").models["new"]
-
-    return predict_validation_part
 
 
 @dataclass(frozen=True)
@@ -209,7 +190,7 @@ def _refuse_other_files(names: Iterable[str], run_root: Path) -> None:
             raise DataError(
                 f"{path}: is no regular file, and may have no end; write it into a file ({SUFFIXES})"
             )
-        refuse_torch_program(path.suffix, str(path))
+        refuse_torch_program(path)
         try:
             with open(path, "rb") as file:
                 head = file.read(2)

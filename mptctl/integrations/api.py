@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,11 +45,7 @@ def evaluate(  # noqa: PLR0913  # a published signature
     ids: Any = None,
     classes: Any = None,
     old_classes: Any = None,
-    noise_floor: Any = None,
     baseline: Any = None,
-    nfr_margin: float | None = None,
-    causes: bool = False,
-    validation: tuple[Any, Any] | None = None,
 ) -> Report:
     """Compare the model in production with its replacement on one test set, as `mptctl evaluate` does.
 
@@ -76,30 +71,20 @@ def evaluate(  # noqa: PLR0913  # a published signature
         classes: (C,) classes that the new model knows, in the order of its logits if it gives logits. Default
             for logits: 0 to C - 1.
         old_classes: the old classes, in the order of `old`'s columns if it is logits of as many columns.
-            ``"all"``: all labels. Default: the classes that the old model knows or, with a warning, all
-            labels; then a gate must also pass without the labels that the old model never predicts.
-        noise_floor: (N,) predictions or (N, C) logits of another training of the old model; its flips measure
-            retraining noise.
+            ``"all"``: all labels. Default: the classes that the old model knows or, with a warning, the
+            labels that it predicts.
         baseline: (N,) predictions or (N, C) logits of a plain update, which is shifted to the error of `new`
             on these samples.
-        nfr_margin: a fraction; the report tells whether NFR is below it.
-        causes: give each flip its cause; needs logits of both models.
-        validation: (M,) labels and (M, C) logits of the new model on samples outside training and this test
-            set. They are needed for the cause "bias", and turn `causes` on.
 
     Raises:
         DataError: arrays cannot be read, have unequal lengths, or contradict each other.
         NonFiniteError: rows of logits contain NaN or plus infinity.
-        UsageError: the margin is not between 0 and 1, the frame has no such column, or `id` is given without
+        UsageError: the frame has no such column, or `id` is given without
             `label`.
 
     Warns:
         ComparisonWarning: something about the comparison is doubtful.
     """
-    if nfr_margin is not None and not (isinstance(nfr_margin, Real) and 0 < nfr_margin < 1):
-        raise UsageError(
-            f"nfr_margin={nfr_margin!r}: must lie between 0 and 1; rates are fractions, 2 % is 0.02"
-        )
     if must_keep is not None and not hasattr(must_keep, "__len__"):
         raise UsageError(f"must_keep={must_keep!r}: is no list; give the ids of samples")
     keys = slice_columns([by] if isinstance(by, str) else by)
@@ -110,15 +95,13 @@ def evaluate(  # noqa: PLR0913  # a published signature
     with options_as_arguments(), workspace():
         if old is None and new is None:
             _refuse_arguments_of_arrays(ids=ids, classes=classes)
-            given = {"old": labels, "new": replacement, "noise_floor": noise_floor, "baseline": baseline}
+            given = {"old": labels, "new": replacement, "baseline": baseline}
             test, models, columns = _read_two_models(given, label, id, given_old_classes)
         else:
             if old is None or new is None or replacement is not None:
                 raise UsageError("evaluate: give labels with old= and new=, or two files or frames: OLD, NEW")
-            given = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
+            given = {"old": old, "new": new, "baseline": baseline}
             test, models, columns = _read_arrays(given, labels, label, id, (ids, classes, given_old_classes))
-        validation_part = None if validation is None else _read_validation(validation, test)
-        wants_causes = causes or validation is not None
         samples = _Samples(
             old=models["old"],
             new=models["new"],
@@ -126,15 +109,11 @@ def evaluate(  # noqa: PLR0913  # a published signature
                 old_classes=ALL if all_are_old else test.old_classes,
                 class_map=None if class_map is None else read_class_map(Path(class_map)),
                 gate_file=GateFile().keeping(kept) if kept else None,
-                nfr_margin=nfr_margin,
                 worst=len(models["old"]),  # keep every flip; the report chooses which to show
             ),
             columns=replace(columns, keys=keys, metadata=metadata, id_name=id or "id"),
         )
-        # A function that returns None asks for causes without a validation part.
-        request = replace(samples.request, validation=(lambda: validation_part) if wants_causes else None)
-        further = {role: models.get(role) for role in ("noise_floor", "baseline")}
-        result = samples.compare(request, **further)
+        result = samples.compare(samples.request, models.get("baseline"))
     for remark in result.warnings:
         warnings.warn(remark, ComparisonWarning, stacklevel=2)
     return Report(result, samples, kept)
@@ -204,7 +183,7 @@ def _read_arrays(
         raise UsageError(f"id={id!r}: names a column where a frame comes first; give label='COLUMN' too")
     test = InMemory.of(labels, ids, classes, old_classes)
     models = {
-        role: test.predictions(role, value, is_old=role in ("old", "noise_floor"))
+        role: test.predictions(role, value, is_old=role == "old")
         for role, value in given.items()
         if value is not None
     }
@@ -226,15 +205,15 @@ class _Samples:
     request: ComparisonRequest
     columns: SliceColumns
 
-    def compare(self, request: ComparisonRequest, **further: Predictions | None) -> FlipReport:
+    def compare(self, request: ComparisonRequest, baseline: Predictions | None = None) -> FlipReport:
         """Compare with the slices that the request and its gate file need.
 
         Args:
             request: settings, without slices.
-            further: further arguments of `compare`.
+            baseline: a plain update; None: none.
         """
         with workspace(), self.columns.request(request.rules) as slicing:
-            return compare(self.old, self.new, replace(request, slicing=slicing), **further)
+            return compare(self.old, self.new, replace(request, slicing=slicing), baseline=baseline)
 
     def compare_under(self, gate_file: GateFile, limits: Limits) -> FlipReport:
         """Compare under a gate file and further limits, which the report's gate checks.
@@ -295,21 +274,3 @@ def runs(folder: str | Path = "runs") -> list[RunEntry]:
     if not Path(folder).is_dir():
         raise UsageError(f"runs: {folder}: no such folder; name the one with the runs")
     return list_runs(Path(folder)).runs
-
-
-def _read_validation(validation: tuple[Any, Any], test: InMemory) -> Predictions:
-    """Read the argument `validation` of `evaluate` as predictions, with the classes of the test set.
-
-    Raises:
-        UsageError: it is not a pair, or has no logits.
-        DataError, NonFiniteError: the arrays cannot be read.
-    """
-    if not isinstance(validation, tuple) or len(validation) != 2:
-        raise UsageError(
-            "validation: is not a pair; give labels and the new model's logits: validation=(labels, logits)"
-        )
-    labels, logits = validation
-    part = InMemory.of(labels, None, test.classes, test.old_classes).predictions("validation", logits)
-    if part.logits is None:
-        raise UsageError("validation: holds predictions; give the new model's logits, (M, C)")
-    return part

@@ -15,13 +15,10 @@ from mptctl.errors import one_line
 from mptctl.files import Model
 from mptctl.machine.facts import has_package, usable_cores, version_of
 from mptctl.machine.jpeg_decoder import INSTALL, jpeg_decoder
-from mptctl.machine.kept_threads import KeptThreads, read_kept_threads
 
 State = Literal["ok", "missing", "unusable"]
 # Free disk space, in bytes, below which a run with a few checkpoints may not fit.
 MIN_FREE = 10**9
-# Most models in the check of threads.
-MAX_MODELS = 3
 
 
 class Check(Model):
@@ -60,7 +57,6 @@ def examine(run_root: Path) -> list[Check]:
         _check_dali(),
         _check_package("Ray Tune", "ray", "pip install 'ray[tune]'; tune needs it"),
         Check(name="cores", state="ok", found=str(usable_cores())),
-        describe_threads(read_kept_threads()),
         _check_storage(run_root),
     ]
 
@@ -181,18 +177,6 @@ def _check_dali() -> Check:
             name="DALI", state="unusable", found=one_line(error)[:80], advice="set data.loader=threaded"
         )
     return Check(name="DALI", state="ok", found=str(version))
-
-
-def describe_threads(kept: Sequence[KeptThreads]) -> Check:
-    """Describe with how many threads each model trains fastest here, for up to `MAX_MODELS` timed models.
-
-    Args:
-        kept: timings on this machine, the latest last.
-    """
-    latest_first = [f"{timing.threads} for {timing.name}" for timing in reversed(kept)]
-    more = [f"{len(kept) - MAX_MODELS} more"] if len(kept) > MAX_MODELS else []
-    found = "; ".join(latest_first[:MAX_MODELS] + more) or "timed before a run's first step"
-    return Check(name="threads", state="ok", found=found)
 
 
 def _check_storage(run_root: Path) -> Check:

@@ -16,9 +16,7 @@ class Adjustment(Model):
     adjusted: str = Field(description="name of the run whose model was adjusted")
     digest: str = Field(description="of that model's checkpoint")
     old: str | None = Field(None, description="name of the old model; null if only a temperature was fitted")
-    kind: Literal["none", "bias", "per-class"] = Field(
-        description="bias: one shift for all new classes; per-class: one for each; none: no shift"
-    )
+    kind: Literal["none", "bias"] = Field(description="bias: one shift for all new classes; none: no shift")
     biases: dict[str, float] = Field(
         description="shift of each new class: a number that was subtracted from its logit; empty: none"
     )
@@ -33,9 +31,7 @@ class Adjustment(Model):
     )
     bound: float | None = Field(None, description="upper bound of that NFR; valid if max_nfr is set")
     flips: int | None = Field(None, description="negative flips on these samples")
-    samples_old: int | None = Field(
-        None, description="these samples' number, old classes only; with per-class shifts one half of them"
-    )
+    samples_old: int | None = Field(None, description="these samples' number, old classes only")
 
 
 class BiasEpoch(Model):

@@ -189,8 +189,8 @@ class RuntimeRecipe(Group):
     )
     sync_batchnorm: bool = Field(
         False,
-        description="with several workers: batch normalisation by the statistics of the global batch, as "
-        "with one worker; false: by those of each worker's own part",
+        description="with a worker on each of several GPUs: batch normalisation by the statistics of the global "
+        "batch, as with one worker; false: by those of each worker's own part",
     )
     deterministic: bool = Field(
         False,
@@ -200,14 +200,8 @@ class RuntimeRecipe(Group):
     threads: int = Field(
         0,
         ge=0,
-        description="CPU threads of torch; 0: what runtime.tune finds, or else torch's choice",
+        description="CPU threads of torch; 0: one for pictures of at most 16 pixels, else all cores",
         json_schema_extra=ROUNDING,
-    )
-    tune: bool = Field(
-        True,
-        description="on a CPU, if neither runtime.threads nor OMP_NUM_THREADS is set: before the first step, "
-        "time a step with all cores, half of them and so on, and take the fastest",
-        json_schema_extra=SPEED,
     )
     checkpoint_every_steps: int = Field(
         0, ge=0, description="save last.pt every so many steps; 0: once an epoch", json_schema_extra=SPEED

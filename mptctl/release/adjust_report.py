@@ -25,7 +25,6 @@ class AdjustRequest:
         temperature: fit a temperature.
         name: of the run folder below the run root; None: the name of `new` with `SUFFIX`.
         overwrite: replace a run that is in the folder.
-        noise_floor: another training of the old model; a budget below its NFR gives a warning.
     """
 
     new: str
@@ -34,24 +33,19 @@ class AdjustRequest:
     temperature: bool = False
     name: str | None = None
     overwrite: bool = False
-    noise_floor: str | None = None
 
     @property
     def names(self) -> dict[str, str]:
         """The models whose predictions are needed, by role."""
-        named = {"old": self.old, "new": self.new, "noise_floor": self.noise_floor}
+        named = {"old": self.old, "new": self.new}
         return {role: name for role, name in named.items() if name is not None}
 
 
 class Chosen(Model):
     """The shifts and the temperature that were folded into the classifier."""
 
-    kind: Literal["none", "bias", "per-class"] = Field(
-        description="bias: one shift for all new classes; per-class: one for each; none: no shift"
-    )
-    bias: float | None = Field(
-        description="what was subtracted from every new class's logit; null for per-class"
-    )
+    kind: Literal["none", "bias"] = Field(description="bias: one shift for all new classes; none: no shift")
+    bias: float = Field(description="what was subtracted from every new class's logit")
     biases: dict[str, float] = Field(description="the same by class; empty where there is no shift")
     temperature: float = Field(description="what the logits were divided by afterwards; 1 leaves them")
 
@@ -68,7 +62,7 @@ class AdjustFigures(Model):
     flips: int | None = Field(description="negative flips")
     samples_old: int | None = Field(description="samples of old classes")
     errors: int = Field(description="wrong predictions")
-    samples: int = Field(description="samples: the validation part, or half of it where shifts are per-class")
+    samples: int = Field(description="samples: the validation part")
     nll: float | None = Field(description="mean of -log p of the true class, over the classes that it knows")
 
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mptctl.errors import UsageError
 from mptctl.evaluation.flips import flip_rates
 from mptctl.evaluation.paired_bootstrap import (
     LEVEL,
@@ -25,7 +24,6 @@ from mptctl.studies.answers_file import RunAnswers
 from mptctl.studies.comparison import (
     BIAS_ROW,
     COLUMNS,
-    By,
     CalibrationRow,
     Column,
     Comparison,
@@ -77,21 +75,18 @@ def compare_runs(
     session: Session = Session(),
     *,
     old: Path | None = None,
-    by: By = "seed",
     part: Part = "test",
     equal_error: str | None = None,
     shift: Shift = "all",
     against: str | None = None,
 ) -> Comparison:
-    """Compare updates: a row for each method, over its seeds.
+    """Compare updates: a row for each method, over its seeds; of old models alone, compare the calibration.
 
     Args:
         folders: a study's folder, run roots, or run folders.
         session: where models compute whose predictions are not kept yet.
         old: the old model of all updates, as a folder or as a name beside each run; None: what each run
             records.
-        by: ``seed``: one table, whose splits may differ in their seed alone; ``old``: a section for each old
-            model; ``split``: a section for each split.
         part: whose samples are counted: ``test``; or ``val``, to choose a method.
         equal_error: the row to whose validation error updates are shifted; None: only the plain update is
             shifted, in a row of its own, to the best MPT row.
@@ -100,80 +95,64 @@ def compare_runs(
 
     Raises:
         CheckpointError: there is no update, an old model is missing, or splits differ.
-        UsageError: ``old`` together with ``by="old"``; or no row has the given name.
+        UsageError: no row has the given name.
         DataError: see `run_answers`; or there is no validation part for ``equal_error``.
         NonFiniteError: see `run_answers`.
     """
-    if old is not None and by == "old":
-        raise UsageError(
-            "--old: with --by old each update is held against the old models beside it; give one"
-        )
-    found = find_updates(folders, old, session, by_old=by == "old", part=part)
-    if by != "split" and found.updates:
+    found = find_updates(folders, old, session, part=part)
+    if found.updates:
         refuse_other_splits(found.updates)
-    updates, notes_on_copies = count_once(found.updates, by)
-    groups = group_updates(updates, by)
-    names = [group.name for group in groups]
+    updates, notes_on_copies = count_once(found.updates)
+    unshifted = group_updates(updates)
+    names = [group.name for group in unshifted]
     if equal_error is not None:
         refuse_unknown_row("--equal-error", equal_error, names)
     all_shifted = equal_error is not None and shift == "all"
     if against is not None:
         refuse_unknown_row("--against", against, names if all_shifted else [*names, BIAS_ROW])
-    notes = [*found.notes, *notes_on_copies, *notes_on_old_models(groups)]
-    rival_of_section = {}
-    rows: list[ComparisonRow] = []
-    most_seeds = 1
-    for section in dict.fromkeys(group.section for group in groups):
-        unshifted = [group for group in groups if group.section == section]
-        shifted = shift_updates(unshifted, equal_error, shift)
-        members = shifted.groups
-        notes += notes_on_missing_seeds(members) + notes_on_units_of_cost(members, unshifted) + shifted.notes
-        if not members:
-            continue
-        if shifted.rival is not None:
-            rival_of_section[section or "all"] = shifted.rival
-        most_seeds = max(most_seeds, *(len(group.updates) for group in members))
-        base = None if against is None else row_of_name(members, against)
-        if against is not None and base is None:
-            notes.append(f"{section or 'the table'}: no differences: it has no row {against}")
-        plain = plain_by_replicate(unshifted)
-        rows += _build_section(members, plain, by, base, all_shifted=all_shifted)
+    shifted = shift_updates(unshifted, equal_error, shift)
+    groups = shifted.groups
+    notes = [*found.notes, *notes_on_copies, *notes_on_old_models(unshifted), *notes_on_missing_seeds(groups)]
+    notes += notes_on_units_of_cost(groups, unshifted) + shifted.notes
+    base = None if against is None else row_of_name(groups, against)
+    if against is not None and base is None:
+        notes.append(f"the table: no differences: it has no row {against}")
+    most_seeds = max((len(group.updates) for group in groups), default=1)
     return Comparison(
-        rows=rows,
-        by=by,
+        rows=_build_rows(groups, plain_by_replicate(unshifted), base, all_shifted=all_shifted),
         part=part,
         equal_error=equal_error if all_shifted else None,
         against=against,
-        old=_summarise_old_models(groups, by),
-        calibration=_calibration_rows(found.old_models) if by == "old" and part == "test" else None,
+        old=_summarise_old_models(unshifted),
+        calibration=_calibration_rows(found.old_models) if found.old_models else None,
         noise=Noise(
             over="seeds and samples" if most_seeds > 1 else "samples",
             resamples=RESAMPLES,
             level=LEVEL,
         ),
-        bias_held_against=rival_of_section,
+        bias_held_against={} if shifted.rival is None else {"all": shifted.rival},
         notes=notes,
     )
 
 
-def _build_section(
+def _build_rows(
     groups: Sequence[Group],
     plain: dict[tuple[str, int], Update],
-    by: By,
     base: Group | None,
     *,
     all_shifted: bool,
 ) -> list[ComparisonRow]:
-    """The rows of one section of the table, with the best of each column and the differences to one row.
+    """The rows of the table, with the best of each column and the differences to one row.
 
     Args:
-        groups: of that section.
+        groups: the rows.
         plain: the plain update of each split and seed, in units of which costs are given.
-        by: how the table is divided into sections.
         base: the row to which differences are given; None: no differences.
         all_shifted: every update is shifted to the error of one row.
     """
-    rows = [_build_row(group, plain, by, all_shifted) for group in groups]
+    if not groups:
+        return []
+    rows = [_build_row(group, plain, all_shifted) for group in groups]
     redrawn = redraw_groups(groups)
     marks = _find_best(rows, groups, redrawn)
     differences: list[dict[Column, Difference] | None] = [None] * len(groups)
@@ -204,7 +183,7 @@ class _Marks(NamedTuple):
 def _find_best(
     rows: Sequence[ComparisonRow], groups: Sequence[Group], redrawn: Sequence[RedrawnGroup]
 ) -> list[_Marks]:
-    """Find, for each row of a section, the columns in which it is the best or within noise of the best.
+    """Find, for each row, the columns in which it is the best or within noise of the best.
 
     A row without a mark differs from the best by more than noise. This level holds for all rows of a column
     together, and for a best row that was chosen by the same numbers (`rows_apart`).
@@ -236,15 +215,12 @@ def _rate_of(group: RedrawnGroup, column: Column) -> RowRate:
     return {each: SeedRate(rates.observed[column], rates.draws[column]) for each, rates in group.items()}
 
 
-def _build_row(
-    group: Group, plain: dict[tuple[str, int], Update], by: By, all_shifted: bool
-) -> ComparisonRow:
+def _build_row(group: Group, plain: dict[tuple[str, int], Update], all_shifted: bool) -> ComparisonRow:
     """The row of a group, but for the best columns and differences, which follow from all rows together.
 
     Args:
         group: the updates of the row.
         plain: the plain update of each split and seed.
-        by: how the table is divided into sections.
         all_shifted: every update is shifted to the error of one row.
     """
     updates = group.updates
@@ -266,8 +242,6 @@ def _build_row(
         name=group.name,
         method=group.method,
         init=group.init,
-        split=None if by == "old" else group.section,
-        old=group.section if by == "old" else None,
         seeds=[update.run.recipe.runtime.seed for update in updates],
         runs=[str(update.run.folder) for update in updates],
         nfr=spread([rate.nfr.value for rate in rates]),
@@ -327,22 +301,14 @@ def _relative_cost(run: RunAnswers, plain: Update | None) -> Cost:
     return Cost(own=in_units(work.own), asked=in_units(work.asked), taught=in_units(work.taught))
 
 
-def _summarise_old_models(groups: Sequence[Group], by: By) -> list[OldModels]:
-    """The old models of each section, with the error on old classes of each, one for each split."""
-    sections: dict[str | None, dict[tuple[str, str], float | None]] = {}
-    for group in groups:
-        for update in group.updates:
-            key = (update.run.head.split_fingerprint, update.old.head.digest)
-            wrong = update.counts.total - update.counts.old_right
-            sections.setdefault(group.section, {})[key] = wrong / update.counts.total
-    return [
-        OldModels(
-            split=None if by == "old" else section,
-            old=section if by == "old" else None,
-            er_old=spread(list(errors.values())),
-        )
-        for section, errors in sections.items()
-    ]
+def _summarise_old_models(groups: Sequence[Group]) -> list[OldModels]:
+    """The error on old classes of each old model, one for each split; no entry without updates."""
+    errors: dict[tuple[str, str], float | None] = {}
+    for update in [update for group in groups for update in group.updates]:
+        wrong = update.counts.total - update.counts.old_right
+        key = (update.run.head.split_fingerprint, update.old.head.digest)
+        errors[key] = wrong / update.counts.total
+    return [OldModels(er_old=spread(list(errors.values())))] if errors else []
 
 
 def _calibration_rows(old_models: Mapping[str, Sequence[RunAnswers]]) -> list[CalibrationRow]:
@@ -361,7 +327,7 @@ def _calibration_rows(old_models: Mapping[str, Sequence[RunAnswers]]) -> list[Ca
 
 
 def redraw_groups(groups: Sequence[Group]) -> list[RedrawnGroup]:
-    """The rates of each row of a section, on the samples themselves and on draws, the same for all rows."""
+    """The rates of each row, on the samples themselves and on draws, the same for all rows."""
     updates = [update for group in groups for update in group.updates]
     draws = iter(redraw_rates([update.counted for update in updates]))
     return [

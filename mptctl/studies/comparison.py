@@ -9,7 +9,6 @@ from pydantic import Field
 from mptctl.files import Model
 from mptctl.names import Init, Part
 
-By = Literal["seed", "split", "old"]
 # The rates among which a best one is looked for; the less the better.
 Column = Literal["nfr", "rel_nfr", "er_old", "er_all"]
 COLUMNS: tuple[Column, ...] = ("nfr", "rel_nfr", "er_old", "er_all")
@@ -64,8 +63,6 @@ class ComparisonRow(Model):
     name: str = Field(description="of its runs where all have one name, else of the method")
     method: str = Field(description="of its recipe; or that the plain update was shifted")
     init: Init = Field("fresh", description="the weights that it began with")
-    split: str | None = Field(description="which split it is of, with --by split")
-    old: str | None = Field(None, description="run of the old model that it is held against, with --by old")
     seeds: list[int] = Field(description="of its runs, in the order of all values")
     runs: list[str] = Field(description="their folders")
     nfr: Spread = Field(description="negative flips / test samples of old classes (Eq. 7)")
@@ -114,11 +111,6 @@ class ComparisonRow(Model):
         "common",
     )
 
-    @property
-    def section(self) -> str | None:
-        """The split or the old model of its section of the table; None where the table has one section."""
-        return self.split or self.old
-
 
 class Noise(Model):
     """The way in which noise was judged."""
@@ -139,8 +131,6 @@ class Noise(Model):
 class OldModels(Model):
     """The old models that the updates replace."""
 
-    split: str | None = Field(description="which split they are of, with --by split")
-    old: str | None = Field(None, description="name of their runs, with --by old")
     er_old: Spread = Field(description="their error on test samples of old classes, one value a split")
 
 
@@ -161,7 +151,6 @@ class Comparison(Model):
     """The object that `compare --json` prints."""
 
     rows: list[ComparisonRow] = Field(description="updates only")
-    by: By = Field(description="what rows are grouped over")
     part: Part = Field("test", description="on which samples; rates that say test are of it")
     equal_error: str | None = Field(
         None, description="the row at whose validation error all are compared; null: each as it is"
@@ -169,11 +158,10 @@ class Comparison(Model):
     against: str | None = Field(None, description="the row that `differences` are to")
     old: list[OldModels] = Field(description="what the updates replace")
     calibration: list[CalibrationRow] | None = Field(
-        None, description="of the old models, with --by old: one row for each name"
+        None, description="of old models that are compared by themselves: one row for each name"
     )
     noise: Noise = Field(description="how noise was judged")
     bias_held_against: dict[str, str] = Field(
-        description="by split, by old model, or under all: the row whose validation error the shift was "
-        "chosen at"
+        description="under all: the row whose validation error the shift of the plain update was chosen at"
     )
     notes: list[str] = Field(description="what a reader of the numbers should know")

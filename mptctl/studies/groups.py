@@ -11,7 +11,6 @@ from mptctl.errors import CheckpointError, UsageError
 from mptctl.files.explained import nearest
 from mptctl.names import METHOD_NAMES, Init
 from mptctl.studies.answers_file import RunAnswers, answers_digest, settings_of
-from mptctl.studies.comparison import By
 from mptctl.studies.updates import Update
 
 PLAIN = "no-treatment"
@@ -25,13 +24,11 @@ class Group(NamedTuple):
     Attributes:
         name: of the row.
         method: of the runs.
-        section: the split or the old model of its section of the table; None where there is one section.
         updates: one for each seed.
     """
 
     name: str
     method: str
-    section: str | None
     updates: list[Update]
 
     @property
@@ -79,25 +76,20 @@ def refuse_other_splits(updates: Sequence[Update]) -> None:
 def _error_of_other_split(run: RunAnswers, other: RunAnswers, difference: str) -> CheckpointError:
     """The error that two runs are of different splits."""
     return CheckpointError(
-        f"{run.folder}: is of another split than {other.folder} ({difference}); compare runs of one split, "
-        "or group them with --by split"
+        f"{run.folder}: is of another split than {other.folder} ({difference}); compare runs of one split"
     )
 
 
-def count_once(updates: Sequence[Update], by: By) -> tuple[list[Update], list[str]]:
+def count_once(updates: Sequence[Update]) -> tuple[list[Update], list[str]]:
     """Leave out updates that are there twice; return the others, and a note on each that is left out.
 
     Two updates are one where their checkpoints are copies, where their kept predictions are equal under
     another name or seed, or where the same training was done twice, for instance with more threads.
-
-    Args:
-        updates: against their old models.
-        by: how the table is divided into sections.
     """
     first_with: dict[_Identity, Update] = {}
     once, notes = [], []
     for update in updates:
-        identities = _identities(update, by)
+        identities = _identities(update)
         shared = [identity for identity in identities if identity in first_with]
         if shared:
             first = first_with[shared[0]].run.folder
@@ -121,15 +113,14 @@ class _Identity(NamedTuple):
     facts: tuple[str, ...]
 
 
-def _identities(update: Update, by: By) -> list[_Identity]:
+def _identities(update: Update) -> list[_Identity]:
     """The identities of an update, by which `count_once` finds it again."""
     run, old = update.run, update.old.head.digest
     split, settings = run.head.split_fingerprint, settings_of(run)
-    weights = (settings, answers_digest(run), split if by == "split" else "", update.old_name or "")
     training = json.dumps([split, run.head.teachers, run.recipe.runtime.seed])
     return [
         _Identity("is the model of", (run.head.digest, split, old)),
-        _Identity("has the weights of", weights),
+        _Identity("has the weights of", (settings, answers_digest(run))),
         _Identity(
             "is the same training (split, seed, settings, teachers) as",
             (settings, training, old),
@@ -137,8 +128,8 @@ def _identities(update: Update, by: By) -> list[_Identity]:
     ]
 
 
-def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
-    """Group updates that differ in their seed alone, in the order of sections, methods and names.
+def group_updates(updates: Sequence[Update]) -> list[Group]:
+    """Group updates that differ in their seed alone, in the order of methods and names.
 
     The updates of a group have the same settings, by `settings_of`, and old models of the same settings; on
     one split they replace one old model. Two updates of the same settings, split and seed, for instance with
@@ -146,27 +137,17 @@ def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
 
     Args:
         updates: each counted once.
-        by: how the table is divided into sections.
     """
-    alike: dict[tuple[str | None, str], list[Update]] = {}
-    labels = _name_splits(updates) if by == "split" else {}
+    alike: dict[str, list[Update]] = {}
     for update in updates:
-        section = update.old_name or labels.get(update.run.head.split_fingerprint)
-        alike.setdefault((section, settings_of(update.run)), []).append(update)
+        alike.setdefault(settings_of(update.run), []).append(update)
     groups = []
-    for (section, _), members in alike.items():
+    for members in alike.values():
         parts = [part for same_old in _by_old_model(members) for part in _one_a_seed(same_old)]
         for name, part in zip(_name_rows(parts), parts, strict=True):
             part.sort(key=lambda update: (update.run.recipe.runtime.seed, update.run.head.request.seed))
-            groups.append(Group(name, part[0].run.recipe.method.name, section, part))
-    sections = list(dict.fromkeys(group.section for group in groups))
-    if by == "split":
-        sections.sort(key=lambda section: section or "")
-    named = []
-    for section in sections:
-        of_section = _name_apart([group for group in groups if group.section == section])
-        named += sorted(of_section, key=lambda group: (METHOD_NAMES.index(group.method), group.name))
-    return named
+            groups.append(Group(name, part[0].run.recipe.method.name, part))
+    return sorted(_name_apart(groups), key=lambda group: (METHOD_NAMES.index(group.method), group.name))
 
 
 def _by_old_model(updates: Sequence[Update]) -> list[list[Update]]:
@@ -195,7 +176,7 @@ def _name_rows(parts: Sequence[Sequence[Update]]) -> list[str]:
 
 
 def _name_apart(groups: Sequence[Group]) -> list[Group]:
-    """Add to equal names of rows of a section the name of their first run, or else its folder."""
+    """Add to equal names of rows the name of their first run, or else its folder."""
     folders = [group.updates[0].run.folder for group in groups]
     names = _with_endings([group.name for group in groups], [f" ({folder.name})" for folder in folders])
     names = _with_endings(names, [f" ({folder.parent})" for folder in folders])
@@ -299,33 +280,6 @@ def notes_on_units_of_cost(groups: Sequence[Group], found: Sequence[Group]) -> l
     ]
 
 
-def _name_splits(updates: Sequence[Update]) -> dict[str, str]:
-    """Name the splits of a table, by their fingerprints.
-
-    Splits that differ in their seed alone share one name. To equal names of other splits the settings are
-    added in which they differ; to those of splits with equal settings and seed, the fingerprint.
-    """
-    splits = {update.run.head.split_fingerprint: update.run for update in updates}
-    labels = {}
-    for fingerprint, run in splits.items():
-        settings = _split_settings(run)
-        same_name = [other for other in splits.values() if _split_name(other) == _split_name(run)]
-        others = [_split_settings(other) for other in same_name]
-        differing = [key for key in sorted(settings) if any(other[key] != settings[key] for other in others)]
-        parts = [_split_name(run), *(f"{key} {settings[key]}" for key in differing)]
-        seeds = [other.head.request.seed for other in same_name if _split_settings(other) == settings]
-        if len(set(seeds)) < len(seeds):
-            parts.append(fingerprint[:8])
-        labels[fingerprint] = ", ".join(parts)
-    return labels
-
-
-def _split_name(run: RunAnswers) -> str:
-    """The source of a split and its number of old classes, which several splits may share."""
-    head = run.head
-    return f"{head.request.source}, {head.num_old} of {len(head.class_names)} classes old"
-
-
 def _split_settings(run: RunAnswers) -> dict[str, object]:
     """The settings of a split without its seed and data root, and its numbers of classes."""
     head, request = run.head, run.head.request
@@ -355,5 +309,5 @@ def refuse_unknown_row(flag: str, name: str, names: Sequence[str]) -> None:
 
 
 def row_of_name(groups: Sequence[Group], name: str) -> Group | None:
-    """Find the row of a name in a section; None where the section has no such row."""
+    """Find the row of a name; None where there is no such row."""
     return next((group for group in groups if group.name == name), None)

@@ -19,7 +19,7 @@ Shift = Literal["all", "plain"]
 
 
 class ShiftedRows(NamedTuple):
-    """The rows of one section of a table, some of them shifted by a bias chosen on the validation part.
+    """The rows of a table, some of them shifted by a bias chosen on the validation part.
 
     Attributes:
         groups: the rows.
@@ -37,7 +37,7 @@ def shift_updates(groups: Sequence[Group], name: str | None, shift: Shift) -> Sh
     """Shift updates to the validation error of one row.
 
     Args:
-        groups: of one section of the table.
+        groups: the rows of the table.
         name: of the row; None: only the plain update is shifted, to the best MPT row.
         shift: ``all``: every update is replaced by its shifted one; ``plain``: a row with the shifted plain
             update is added.
@@ -58,7 +58,7 @@ def add_shifted_plain(groups: Sequence[Group], name: str | None) -> ShiftedRows:
     gives no note.
 
     Args:
-        groups: of one section of the table.
+        groups: the rows of the table.
         name: of the other row; None: the MPT row of the lowest mean NFR on validation.
     """
     rows = list(groups)
@@ -83,7 +83,7 @@ def add_shifted_plain(groups: Sequence[Group], name: str | None) -> ShiftedRows:
         no_seed = f"no row “{BIAS_ROW}”: {plain.name} and {best.name} have no seed in common"
         return ShiftedRows(rows, notes or [no_seed])
     place = next(i for i, group in enumerate(rows) if group is plain)
-    rows.insert(place + 1, Group(BIAS_ROW, BIAS_ROW, plain.section, shifted.updates))
+    rows.insert(place + 1, Group(BIAS_ROW, BIAS_ROW, shifted.updates))
     return ShiftedRows(rows, notes, best.name)
 
 
@@ -181,19 +181,17 @@ def at_equal_error(groups: Sequence[Group], name: str) -> ShiftedRows:
     error is at most that of the row; the row itself does too. Updates that no bias brings there are left out.
 
     Args:
-        groups: of one section of the table.
+        groups: the rows of the table.
         name: of the row.
 
     Returns:
-        The groups, without runs of seeds that the row lacks or whose error stays above, and notes on these;
-        no group where the section has no such row.
+        The groups, without runs of seeds that the row lacks or whose error stays above, and notes on these.
 
     Raises:
         DataError: there is no validation part to choose a bias on.
     """
     target = row_of_name(groups, name)
-    if target is None:
-        return ShiftedRows([], [f"{groups[0].section}: left out: it has no row {name}"])
+    assert target is not None, "the name was checked"
     for group in groups:
         for update in group.updates:
             if not len(update.run.val):

@@ -15,7 +15,7 @@ from pydantic import Field
 from mptctl.data.split import Split, make_split
 from mptctl.errors import UsageError
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
-from mptctl.evaluation.flip_report import FlippedSample, FlipReport
+from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.statistics import SIGNIFICANT, mcnemar
@@ -35,8 +35,6 @@ STUDY = "demo"
 PAGE_NAME = "flips.html"
 # The command to suggest at the end.
 NEXT_COMMAND = "mptctl split imagefolder --data-root DIR --run-root mine"
-# Pictures that the last screen shows.
-EXAMPLES = 6
 
 
 class QuickstartRow(Model):
@@ -54,21 +52,11 @@ class QuickstartRow(Model):
     )
 
 
-class QuickstartExample(Model):
-    """A test character that the old model got right and the plain update gets wrong."""
-
-    id: str = Field(description="the sample")
-    label: str = Field(description="the true class, which was the old model's prediction")
-    plain_answer: str = Field(description="the plain update's prediction")
-    careful_answer: str = Field(description="the MPT update's prediction")
-
-
 class QuickstartResult(Model):
     """The findings of the quickstart, and where they are."""
 
     rows: list[QuickstartRow] = Field(description="one for each model")
     meaning: str = Field(description="what the table says, in one sentence")
-    examples: list[QuickstartExample] = Field(description="some of what the plain update breaks")
     runs: list[str] = Field(description="the run folders")
     report: str = Field(description="the HTML page of the MPT update")
     next_command: str = Field(description="what to type for data of one's own")
@@ -141,7 +129,6 @@ def quickstart(
     result = QuickstartResult(
         rows=list(rows.values()),
         meaning=_summarise_in_words(rows["no-treatment"], rows["mpt-kl"], split, models),
-        examples=_choose_examples(reports["no-treatment"], models["mpt-kl"]),
         runs=[str(folder) for folder in folders.values()],
         report=str(run_root / PAGE_NAME),
         next_command=NEXT_COMMAND,
@@ -162,20 +149,6 @@ def _build_row(name: str, report: FlipReport) -> QuickstartRow:
         er_old_classes=report.new.er_old_classes,
         er_all=None if name == OLD else report.new.er_all,
     )
-
-
-def _choose_examples(plain: FlipReport, careful: Predictions) -> list[QuickstartExample]:
-    """Up to `EXAMPLES` flips of the plain update, surest first, one for each pair of label and prediction."""
-    answers = dict(zip(careful.ids.tolist(), careful.preds.tolist(), strict=True))
-    first_of_kind: dict[tuple[str, str], FlippedSample] = {}
-    for flip in plain.worst_flips:  # the surest comes first
-        first_of_kind.setdefault((flip.label, flip.answer), flip)
-    return [
-        QuickstartExample(
-            id=flip.id, label=flip.label, plain_answer=flip.answer, careful_answer=answers[flip.id]
-        )
-        for flip in list(first_of_kind.values())[:EXAMPLES]
-    ]
 
 
 def _summarise_in_words(

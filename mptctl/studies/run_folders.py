@@ -38,14 +38,11 @@ def named_folder(name: str, run_root: Path) -> Path:
 
 
 def _describe_other_content(folder: Path) -> str:
-    """Say what a folder holds that is neither a study nor a run: nothing, several studies, or a chain."""
-    if not runs_of_chain(folder):
-        return f"{folder} holds no run that has come to a checkpoint"
-    # Folders of seeds and generations have numbers for names.
-    studies = [each.name for each in _folders_in(folder) if not each.name.isdecimal() and runs_of_chain(each)]
+    """Say what a folder holds that is neither a study nor a run: nothing, or several studies."""
+    studies = [each.name for each in _folders_in(folder) if runs_below(each)]
     if studies:
         return f"{folder} holds studies; name one of them: {some(studies)}"
-    return f"{folder}: its runs lie in generations; show them with mptctl chain"
+    return f"{folder} holds no run that has come to a checkpoint"
 
 
 def runs_below(folder: Path) -> list[Path]:
@@ -59,18 +56,6 @@ def runs_below(folder: Path) -> list[Path]:
     inside = _folders_in(folder)
     runs = [each for each in inside if is_run_folder(each)]
     return runs or [run for each in inside for run in _folders_in(each) if is_run_folder(run)]
-
-
-def runs_of_chain(folder: Path, depth: int = 3) -> list[Path]:
-    """List every run folder at or below a folder, in the order of their names.
-
-    The default depth is that of a chain: seed, generation, run.
-    """
-    if is_run_folder(folder):
-        return [folder]
-    if depth == 0:
-        return []
-    return [run for inner in _folders_in(folder) for run in runs_of_chain(inner, depth - 1)]
 
 
 def find_by_digest(digest: str, beside: Path) -> Path | None:
@@ -103,11 +88,23 @@ def recorded_teachers(folder: Path) -> dict[str, str]:
     return _identify(folder).teachers
 
 
+def is_old_model(folder: Path) -> bool:
+    """Tells whether a run had no teacher and knows the old classes of its split alone.
+
+    Raises:
+        CheckpointError: there is no run, or the checkpoint is damaged.
+    """
+    identity = _identify(folder)
+    return not identity.teachers and identity.num_known == identity.num_old
+
+
 class _Identity(NamedTuple):
-    """The digest of a checkpoint, and those of its teachers by their roles."""
+    """The digest of a checkpoint, those of its teachers by their roles, and its numbers of classes."""
 
     digest: str
     teachers: dict[str, str]
+    num_known: int
+    num_old: int
 
 
 def _identify(folder: Path) -> _Identity:
@@ -117,7 +114,7 @@ def _identify(folder: Path) -> _Identity:
         status = best.stat()
         return _read_checkpoint(best, status.st_mtime_ns, status.st_size)
     head = kept_answers(folder).head
-    return _Identity(head.digest, head.teachers)
+    return _Identity(head.digest, head.teachers, head.num_known, head.num_old)
 
 
 def kept_answers(folder: Path) -> RunAnswers:
@@ -148,7 +145,8 @@ def _read_checkpoint(best: Path, mtime: int, size: int) -> _Identity:
     from mptctl.models.checkpoint import load_checkpoint
 
     checkpoint = load_checkpoint(best)
-    return _Identity(checkpoint.digest, checkpoint.meta.teachers)
+    meta = checkpoint.meta
+    return _Identity(checkpoint.digest, meta.teachers, len(meta.class_names), meta.num_old)
 
 
 def _folders_in(where: Path) -> list[Path]:

@@ -20,13 +20,11 @@ from mptctl.machine.signals import StopRequest, stopped_with
 from mptctl.models.lock import is_free, locked, refuse_unusable
 from mptctl.models.ownership import FolderKind
 from mptctl.names import Progress, tell_nobody
-from mptctl.studies.chain import report_chains
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.study_estimate import disk_bytes, free_bytes, sizes_of_split
 from mptctl.studies.study_file import Study
 from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study, refuse_runs_too_short
 from mptctl.studies.study_report import Board, StudyReport
-from mptctl.studies.study_results import keep_results, make_results_folder, refuse_kept_of_another
 from mptctl.studies.study_state import Standing, find_standings, make_splits
 
 if TYPE_CHECKING:
@@ -49,9 +47,6 @@ class StudyRequest:
         data_root: folder of the data; None: the study's own.
         ray_address: of a Ray cluster that shares the run root; None for this machine alone.
         parallel: most runs at once; None: one a GPU, or one a core where there is none.
-        lockstep: most runs that one process trains step by step in turn.
-        results: the folder that recipe, metrics and predictions of each finished run are copied to; None: no
-            copies.
         flat: split and runs of the only seed lie in the run root itself.
     """
 
@@ -61,8 +56,6 @@ class StudyRequest:
     data_root: Path | None = None
     ray_address: str | None = None
     parallel: int | None = None
-    lockstep: int = 1
-    results: Path | None = None
     flat: bool = False
 
 
@@ -99,21 +92,15 @@ def run_study(
         _train(request, board, log, stop)
         done = board.runs_of("done")
         updates = [board.folder(run) for run in done if run.is_update]
-        comparison = chain = None
-        if request.study.file.generations is not None:
-            chain = report_chains([*map(board.folder, done)]) if updates else None
-        elif request.study.file.old_models is not None:
-            old_models = [board.folder(run) for run in done if run.only_old_classes]
-            comparison = compare_runs(updates or old_models, by="old") if done else None
-        elif updates:
-            comparison = compare_runs(updates)
+        # A study without updates compares its old models.
+        compared = updates if request.study.file.updates else [board.folder(run) for run in done]
+        comparison = compare_runs(compared) if compared else None
     return StudyReport(
         study=request.study.name,
         run_root=str(root),
         seeds=list(request.seeds),
         runs=board.rows(),
         comparison=comparison,
-        chain=chain,
         seconds=round(time.monotonic() - started, 1),
     )
 
@@ -143,13 +130,10 @@ def prepare_study(
         The runs, each after its teachers; the splits by their places; the standing of each run by its key.
 
     Raises:
-        MptctlError: as `run_study`; also where ``request.results`` holds other runs or cannot be written.
+        MptctlError: as `run_study`.
     """
-    results = request.results
-    if results is not None:
-        make_results_folder(results)
     splits = make_splits(
-        request.study.file.splits,
+        request.study.file.split,
         request.run_root,
         request.seeds,
         request.data_root,
@@ -157,11 +141,6 @@ def prepare_study(
         flat=request.flat,
     )
     runs, standing = plan_runs(request, splits)
-    if results is not None:
-        for run in runs:
-            folder = run.request(splits[run.place]).folder
-            finished = folder if standing[run.key] in ("done", "unanswered") else None
-            refuse_kept_of_another(request.study.name, run, finished, results)
     _refuse_small_disk(request.run_root, [run for run in runs if standing[run.key] == "missing"], splits)
     return runs, splits, standing
 
@@ -176,10 +155,16 @@ def plan_runs(
         splits: those that exist, by their places.
 
     Raises:
-        UsageError: a run is too short for its method.
+        UsageError: there is no run, or one is too short for its method.
         CheckpointError: an existing run is not the planned one.
     """
     runs = plan_study(request.study, request.seeds, flat=request.flat)
+    if not runs:
+        seeds = ", ".join(map(str, request.seeds))
+        raise UsageError(
+            f"study {request.study.name}: has no run of seed {seeds}: its old models have other seeds; name "
+            "some of theirs with --seeds"
+        )
     for place, split in splits.items():
         refuse_runs_too_short([run for run in runs if run.place == place], split)
     return runs, find_standings(runs, splits)
@@ -214,18 +199,10 @@ def _refuse_small_disk(root: Path, missing: Sequence[PlannedRun], splits: dict[s
 
 
 def _train(request: StudyRequest, board: Board, log: Callable[[str], None], stop: StopRequest) -> None:
-    """Train the waiting runs of a board on Ray, wait for all, and copy the results of finished runs.
+    """Train the waiting runs of a board on Ray, and wait for all.
 
     On Ctrl-C or a signal, every run saves before KeyboardInterrupt is raised.
     """
-
-    def copy_results(run: PlannedRun) -> None:
-        if request.results is not None:
-            for note in keep_results(request.study.name, run, board.folder(run), request.results):
-                log(note)
-
-    for run in board.runs_of("done"):
-        copy_results(run)
     waiting = board.runs_of("waiting")
     if not waiting:
         return
@@ -248,7 +225,7 @@ def _train(request: StudyRequest, board: Board, log: Callable[[str], None], stop
         pool = WorkerPool(request.run_root, size, cpus, gpus)
         device = "cuda" if gpus else "cpu"
         try:
-            _drive(pool, board, request.lockstep, lambda run: on_machine(run, cpus, device), copy_results)
+            _drive(pool, board, lambda run: on_machine(run, cpus, device))
         except KeyboardInterrupt:
             log("stopping: every run saves where it is")
             pool.stop()
@@ -258,21 +235,17 @@ def _train(request: StudyRequest, board: Board, log: Callable[[str], None], stop
 def _drive(
     pool: WorkerPool,
     board: Board,
-    lockstep: int,
     settle: Callable[[PlannedRun], PlannedRun],
-    copy_results: Callable[[PlannedRun], None],
 ) -> None:
     """Give runs to workers until none is left that could be trained, and keep the board up to date.
 
     Args:
         pool: of the workers.
         board: of the runs.
-        lockstep: most runs that one process trains in turn.
         settle: sets what the machine decides of a run; see `on_machine`.
-        copy_results: called with each run that is done.
     """
     while True:
-        _start_ready_runs(pool, board, lockstep, settle)
+        _start_ready_runs(pool, board, settle)
         if pool.is_idle:
             return
         for run, outcome in pool.finished(LOOK_EVERY):
@@ -280,24 +253,20 @@ def _drive(
                 board.restart(run, outcome, MAX_RESTARTS)
             elif outcome.status == "done":
                 board.mark_done(run)
-                copy_results(run)
             else:
                 reason = outcome.error or "was stopped from outside; start the same command again"
                 board.mark_failed(run, reason)
         board.read_progress()
 
 
-def _start_ready_runs(
-    pool: WorkerPool, board: Board, lockstep: int, settle: Callable[[PlannedRun], PlannedRun]
-) -> None:
+def _start_ready_runs(pool: WorkerPool, board: Board, settle: Callable[[PlannedRun], PlannedRun]) -> None:
     """Give runs whose teachers are done to workers, until no worker or no such run is left."""
-    while pool.free_slots:
-        runs = board.next_runs(lockstep, pool.free_slots)
-        if not runs:
+    while pool.has_free_slot:
+        run = board.next_run()
+        if run is None:
             return
-        for run in runs:
-            board.mark_running(run)
-        pool.start([settle(run) for run in runs])
+        board.mark_running(run)
+        pool.start(settle(run))
 
 
 def shares(parallel: int | None, on_gpu: bool, runs: int, *, cluster: bool = False) -> tuple[int, int, float]:

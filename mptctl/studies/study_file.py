@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,9 +14,8 @@ from pydantic import ConfigDict, Field, PositiveInt, ValidationError, field_vali
 from mptctl.errors import UsageError
 from mptctl.files.explained import explain, nearest
 from mptctl.files.model import Typed
-from mptctl.methods.rows import ROWS
 from mptctl.models.ownership import NOT_RUNS
-from mptctl.names import Init, MethodName, Role
+from mptctl.names import Init, MethodName
 from mptctl.recipe import Recipe, load_recipe
 from mptctl.recipe.reading import LIST_COMMAND, preset_folder, read_mapping
 from mptctl.studies.study_split import StudySplit
@@ -25,10 +23,8 @@ from mptctl.training.request import MOST_MEMBERS
 
 # Keys of a recipe that a study sets elsewhere, with the advice for the message.
 DECIDED = {"method.name": "write it as method:", "runtime.seed": "write seeds:"}
-# The seeds of runs are less than 80,000 above the seed of their study, and must stay below 2**31.
+# The seeds of runs are some thousands above the seed of their study, and must stay below 2**31.
 LARGEST_SEED = 2**31 - 100_000
-# Each generation takes 4,000 seeds above those of the one before.
-MOST_GENERATIONS = 20
 # Arbitrary: planning more takes too long, and nobody reads such a table.
 MOST_SEEDS, MOST_ROWS = 1_000, 1_000
 OLD, REF, ENSEMBLE = "old", "ref", "ensemble"
@@ -75,7 +71,6 @@ class UpdateRow(Typed):
     )
     set: dict[str, Any] = Field({}, description="recipe keys and their values, such as method.k")
     ref: Literal["ref", "ensemble"] = Field("ref", description="the reference, where the method has one")
-    old: str = Field("", description="the old model that it learns from, of several; default: the first")
     seeds: list[int] | None = Field(None, description="of the study's seeds, those that it has; default: all")
 
     @model_validator(mode="before")
@@ -110,13 +105,6 @@ class StudyFile(Typed):
 
     description: str = Field(description="what the table shows, in one line")
     split: StudySplit = Field(description="which data, and how they are divided")
-    generations: list[float] | None = Field(
-        None,
-        min_length=3,
-        max_length=MOST_GENERATIONS,
-        description="of a chain: part of the classes that each generation knows; each but the first is an "
-        "update of the one before, by the same method; default: one update",
-    )
     recipe: str = Field(description="preset, or file, of all runs")
     set: dict[str, Any] = Field({}, description="recipe keys and their values, for all runs")
     new: RecipeChange = Field(
@@ -126,8 +114,8 @@ class StudyFile(Typed):
         None,
         min_length=1,
         max_length=MOST_ROWS,
-        description="several old models; an update that learns from none of them is held against each; "
-        "default: one",
+        description="several old models, to be compared with each other, where there are no updates; default: "
+        "one",
     )
     updates: list[UpdateRow] = Field(
         max_length=MOST_ROWS, description="the rows of the table, in the order in which they are trained"
@@ -143,41 +131,9 @@ class StudyFile(Typed):
         """Refuse seeds as `checked_seeds` does."""
         return checked_seeds(seeds)
 
-    @field_validator("generations")
-    @classmethod
-    def _grow(cls, generations: list[float] | None) -> list[float] | None:
-        """Refuse, by ValueError, fractions that are not above those before them, or not in (0, 1]."""
-        for fraction in generations or []:
-            if not 0 < fraction <= 1:
-                raise ValueError(f"generations: {fraction:g}: must be above 0 and at most 1")
-        for before, after in pairwise(generations or []):
-            if after <= before:
-                raise ValueError(
-                    f"generations: {after:g} comes after {before:g}; each generation has to know more of the "
-                    "classes than the one before"
-                )
-        return generations
-
-    @property
-    def splits(self) -> dict[str, StudySplit]:
-        """The splits of a seed by their subfolders: one without any, or one a generation of a chain."""
-        if self.generations is None:
-            return {"": self.split}
-        return {
-            str(generation): self.split.model_copy(update={"old_fraction": old, "class_fraction": known})
-            for generation, (old, known) in enumerate(pairwise(self.generations), start=1)
-        }
-
     @model_validator(mode="after")
     def _is_consistent(self) -> StudyFile:
         """Refuse, by ValueError, parts of the file that contradict each other."""
-        for key in ("old_fraction", "class_fraction", "old_classes"):
-            # A default value is no contradiction: `mptctl recipes NAME` shows a study with all defaults.
-            value, default = getattr(self.split, key), StudySplit.model_fields[key].default
-            if self.generations is not None and value != default:
-                raise ValueError(
-                    f"split.{key}: {value}: generations say which classes are there; leave one of the two out"
-                )
         _refuse_twice("updates", [update.name for update in self.updates])
         for key, rows in (("updates", self.updates), ("old_models", self.old_models or [])):
             for row in rows:
@@ -193,45 +149,16 @@ class StudyFile(Typed):
             )
         if self.ensemble is not None and not with_ensemble:
             raise ValueError(f"ensemble: {self.ensemble} members, and no update has ref: ensemble")
-        self._refuse_unfit_old_models()
-        return self
-
-    def _refuse_unfit_old_models(self) -> None:
-        """Refuse several old models of a chain or of one name, and updates that do not go with theirs.
-
-        Raises:
-            ValueError: also where there are neither updates nor several old models.
-        """
-        several = self.old_models or []
-        if not several and not self.updates:
-            raise ValueError("updates: there is none; name a method, or several old_models to compare these")
-        if several and self.generations is not None:
-            raise ValueError("old_models: a chain has one old model; leave generations or old_models out")
-        names = [model.name for model in several]
+        names = [model.name for model in self.old_models or ()]
         _refuse_twice("old_models", names)
-        for update in self.updates:
-            learns_from_old = Role.OLD in ROWS[update.method].teachers
-            if update.old and not learns_from_old:
-                raise ValueError(
-                    f"updates: {update.name}: old: {update.method} learns from no old model, and is held "
-                    "against each"
-                )
-            if update.old and update.old not in names:
-                raise ValueError(
-                    f"updates: {update.name}: old: {update.old}: no such old "
-                    f"model{nearest(update.old, names)}"
-                )
-            if several and self.old_of(update).seeds is not None:
-                raise ValueError(
-                    f"updates: {update.name}: its old model {self.old_of(update).name} has not all seeds; "
-                    "leave its seeds out"
-                )
-
-    def old_of(self, update: UpdateRow) -> OldModel:
-        """The old model that an update names, else the first; only for a study with several old models."""
-        assert self.old_models
-        by_name = {model.name: model for model in self.old_models}
-        return by_name.get(update.old, self.old_models[0])
+        if not names and not self.updates:
+            raise ValueError("updates: there is none; name a method, or several old_models to compare these")
+        if names and self.updates:
+            raise ValueError(
+                "old_models: several are compared with each other, without updates; write updates: [], or "
+                "leave old_models out"
+            )
+        return self
 
 
 def _refuse_twice(key: str, names: list[str]) -> None:

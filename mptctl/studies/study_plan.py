@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.methods.rows import ROWS
 from mptctl.models.run_folder import RunDir
 from mptctl.names import MethodName, Role
-from mptctl.recipe import Recipe, batch_differences, change_recipe
-from mptctl.studies.study_file import ENSEMBLE, REF, Study, UpdateRow
+from mptctl.recipe import Recipe, change_recipe
+from mptctl.studies.study_file import ENSEMBLE, OLD, REF, Study, UpdateRow
 from mptctl.training.request import (
     ENSEMBLE_SEED_OFFSET,
     OLD_SEED_OFFSET,
@@ -22,10 +20,6 @@ from mptctl.training.request import (
     refuse_too_short,
 )
 
-# The difference of seeds between two generations of a chain. It is larger than any difference within one, so
-# that no two generations begin with the same weights.
-GENERATION_SEED_OFFSET = 4000
-
 
 @dataclass(frozen=True)
 class PlannedRun:
@@ -33,12 +27,11 @@ class PlannedRun:
 
     Attributes:
         seed: of the study; the seed of the run is in the recipe.
-        name: of the run and of its folder in the folder of the seed; in a chain it begins with ``stage``.
+        name: of the run and of its folder in the folder of the seed.
         recipe: complete.
         old, refs: names of the runs of the teachers, of the same seed.
         only_old_classes: this is an old model, which knows the old classes alone.
         flat: the run root itself takes the place of the folder of the seed.
-        stage: subfolder of the split in the folder of the seed, in a chain; else empty.
     """
 
     seed: int
@@ -48,12 +41,11 @@ class PlannedRun:
     refs: tuple[str, ...] = ()
     only_old_classes: bool = False
     flat: bool = False
-    stage: str = ""
 
     @property
     def place(self) -> str:
         """The folder of the split, relative to the run root, by which splits are looked up."""
-        return place_of(self.seed, self.stage, flat=self.flat)
+        return place_of(self.seed, flat=self.flat)
 
     @property
     def key(self) -> str:
@@ -76,17 +68,13 @@ class PlannedRun:
         names = [self.old, *self.refs] if self.old else self.refs
         return tuple(self._key_of(name) for name in names)
 
-    def seed_folder(self, split: Split) -> Path:
-        """The folder of the seed, found from the split that lies in it or in its subfolder ``stage``."""
-        return split.run_root.parent if self.stage else split.run_root
-
     def _key_of(self, name: str) -> str:
         """The key of a run of the same seed."""
         return name if self.flat else f"{self.seed}/{name}"
 
     def request(self, split: Split) -> RunRequest:
         """The request to train the run on a split; a run that has begun is resumed."""
-        root = self.seed_folder(split)
+        root = split.run_root
         return RunRequest(
             recipe=self.recipe,
             split=split,
@@ -98,44 +86,19 @@ class PlannedRun:
 
 
 def plan_study(study: Study, seeds: Sequence[int], *, flat: bool = False) -> list[PlannedRun]:
-    """Plan all runs of a study, seed after seed and generation after generation, each after its teachers.
+    """Plan all runs of a study, seed after seed, each after its teachers.
 
     Args:
         study: the content of the study.
         seeds: of the study, those to run.
         flat: the runs of the only seed lie in the run root itself.
     """
-    return [
-        replace(run, flat=flat, stage=stage)
-        for seed in seeds
-        for generation, stage in enumerate(study.file.splits, start=1)
-        for run in _plan_generation(study, seed, generation, stage)
-    ]
+    return [replace(run, flat=flat) for seed in seeds for run in _plan_seed(study, seed)]
 
 
-def go_together(one: PlannedRun, other: PlannedRun) -> bool:
-    """Tells whether two runs see the same batches and have the same old model, and so can go in lock-step."""
-    if one.place != other.place or one.old != other.old or one.only_old_classes != other.only_old_classes:
-        return False
-    return not batch_differences(one.recipe, other.recipe)
-
-
-def in_lockstep(ready: Sequence[PlannedRun], lockstep: int, workers: int) -> list[PlannedRun]:
-    """Choose the first of some runs, and others to train in lock-step with it; empty where there is no run.
-
-    Args:
-        ready: runs that could begin.
-        lockstep: most runs of one process.
-        workers: idle workers, among which the runs that could go in lock-step are divided; at least 1.
-    """
-    alike = [run for run in ready if go_together(ready[0], run)]
-    return alike[: min(lockstep, math.ceil(len(alike) / workers))]
-
-
-def place_of(seed: int, stage: str = "", *, flat: bool = False) -> str:
+def place_of(seed: int, *, flat: bool = False) -> str:
     """The folder of a split, relative to the run root of its study; empty for the run root itself."""
-    seed_folder = "" if flat else str(seed)
-    return "/".join(part for part in (seed_folder, stage) if part)
+    return "" if flat else str(seed)
 
 
 def on_machine(run: PlannedRun, threads: int, device: str) -> PlannedRun:
@@ -172,38 +135,21 @@ def refuse_runs_too_short(runs: Sequence[PlannedRun], split: Split) -> None:
             raise UsageError(f"{run.key}: {error}") from error
 
 
-def _plan_generation(study: Study, seed: int, generation: int, stage: str) -> Iterator[PlannedRun]:
-    """Yield the runs of one generation, each after its teachers.
-
-    These are the updates, their references and ensembles, and in the first generation the old models. The old
-    model of an update in a later generation is the update of that name in the generation before.
-
-    Args:
-        study: the content of the study.
-        seed: of the study.
-        generation: from 1.
-        stage: of the runs' split; see `PlannedRun`.
-    """
-    generation_seed = seed + GENERATION_SEED_OFFSET * (generation - 1)
+def _plan_seed(study: Study, seed: int) -> Iterator[PlannedRun]:
+    """Yield the runs of one seed, each after its teachers: old models, references, ensemble and updates."""
 
     def with_seed(recipe: Recipe, offset: int) -> Recipe:
-        return change_recipe(recipe, {"runtime.seed": generation_seed + offset}, study.name)
+        return change_recipe(recipe, {"runtime.seed": seed + offset}, study.name)
 
-    def name_in_stage(name: str) -> str:
-        return f"{stage}/{name}" if stage else name
-
-    old_models = _old_models_of_seed(study, seed)
-    if generation == 1:
-        # The old models of a seed differ in their recipes alone, and begin with the same weights.
-        for name in old_models:
-            recipe = with_seed(study.old[name], OLD_SEED_OFFSET)
-            yield PlannedRun(seed, name_in_stage(name), recipe, only_old_classes=True)
-    members = tuple(name_in_stage(f"{ENSEMBLE}/{i}") for i in range(study.file.ensemble or 0))
-    runs_of_reference = {None: (), REF: (name_in_stage(REF),), ENSEMBLE: members}
+    # The old models of a seed differ in their recipes alone, and begin with the same weights.
+    for name in _old_models_of_seed(study, seed):
+        yield PlannedRun(seed, name, with_seed(study.old[name], OLD_SEED_OFFSET), only_old_classes=True)
+    members = tuple(f"{ENSEMBLE}/{i}" for i in range(study.file.ensemble or 0))
+    runs_of_reference = {None: (), REF: (REF,), ENSEMBLE: members}
     updates = [update for update in study.file.updates if update.seeds is None or seed in update.seeds]
     references = [_choose_reference(update, study.updates[update.name]) for update in updates]
     if REF in references:
-        yield PlannedRun(seed, name_in_stage(REF), with_seed(study.new, REF_SEED_OFFSET))
+        yield PlannedRun(seed, REF, with_seed(study.new, REF_SEED_OFFSET))
     members_planned = False
     for update, reference in zip(updates, references, strict=True):
         # Members take long, so they come right before the first update that needs them.
@@ -212,10 +158,7 @@ def _plan_generation(study: Study, seed: int, generation: int, stage: str) -> It
             for i, name in enumerate(members):
                 yield PlannedRun(seed, name, with_seed(study.new, ENSEMBLE_SEED_OFFSET + i))
         recipe = with_seed(study.updates[update.name], 0)
-        old = f"{generation - 1}/{update.name}"
-        if generation == 1:
-            old = name_in_stage(study.file.old_of(update).run if study.file.old_models else old_models[0])
-        yield PlannedRun(seed, name_in_stage(update.name), recipe, old, runs_of_reference[reference])
+        yield PlannedRun(seed, update.name, recipe, OLD, runs_of_reference[reference])
 
 
 def _old_models_of_seed(study: Study, seed: int) -> list[str]:

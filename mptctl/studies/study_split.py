@@ -26,9 +26,6 @@ class StudySplit(Typed):
     label_key: str | None = Field(None, description="key of the label in the .json of shards, or .txt")
     old_fraction: float = Field(0.5, gt=0, le=1, description="part of the classes that is old")
     old_classes: str | None = Field(None, description="file of the old classes by name, one a line")
-    class_fraction: float = Field(
-        1.0, gt=0, le=1, description="part of the classes that is taken, the old ones among them"
-    )
     test_fraction: float | None = Field(
         None, gt=0, lt=1, description="part of each class to hold out as the test part, where there is none"
     )
@@ -72,7 +69,7 @@ class StudySplit(Typed):
             data_root: as for `find`.
         """
         found = self.find(data_root)
-        same_names = {"old_fraction", "class_fraction", "order", "val_fraction"}
+        same_names = {"old_fraction", "order", "val_fraction"}
         same_names |= {"label_key", "test_fraction", "group"}
         file = self.old_classes
         return self.model_dump(include=same_names) | {

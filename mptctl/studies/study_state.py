@@ -69,7 +69,7 @@ def existing_split(wanted: StudySplit, folder: Path, seed: int, data_root: Path 
 
 
 def make_splits(
-    stages: Mapping[str, StudySplit],
+    wanted: StudySplit,
     run_root: Path,
     seeds: Iterable[int],
     data_root: Path | None,
@@ -77,36 +77,35 @@ def make_splits(
     *,
     flat: bool = False,
 ) -> dict[str, Split]:
-    """Load the splits of each seed, and make and write those that are missing.
+    """Load the split of each seed, and make and write those that are missing.
 
     A split whose pictures have moved is written again, with their new folder.
 
     Args:
-        stages: the splits that the study describes, by their subfolders of the folder of a seed.
+        wanted: the split that the study describes.
         run_root: of the study.
         seeds: of the study.
         data_root, progress: as for `existing_split` and `make_split`, whose errors are raised.
-        flat: the splits of the only seed lie in the run root itself.
+        flat: the split of the only seed lies in the run root itself.
 
     Returns:
         The splits by their places; see `place_of`.
     """
     splits: dict[str, Split] = {}
     for seed in seeds:
-        for stage, wanted in stages.items():
-            place = place_of(seed, stage, flat=flat)
-            existing = existing_split(wanted, run_root / place, seed, data_root)
-            if existing is not None and existing.file != load_split(run_root / place).file:
-                save_split(existing)  # the processes of runs read the file
-            splits[place] = existing or make_split(
-                run_root=run_root / place,
-                metadata=None if wanted.metadata is None else Path(wanted.metadata),
-                verify=wanted.verify,
-                on_bad=wanted.on_bad,
-                on_duplicates=wanted.on_duplicates,
-                progress=progress,
-                **wanted.request(seed, data_root),
-            )
+        place = place_of(seed, flat=flat)
+        existing = existing_split(wanted, run_root / place, seed, data_root)
+        if existing is not None and existing.file != load_split(run_root / place).file:
+            save_split(existing)  # the processes of runs read the file
+        splits[place] = existing or make_split(
+            run_root=run_root / place,
+            metadata=None if wanted.metadata is None else Path(wanted.metadata),
+            verify=wanted.verify,
+            on_bad=wanted.on_bad,
+            on_duplicates=wanted.on_duplicates,
+            progress=progress,
+            **wanted.request(seed, data_root),
+        )
     return splits
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -14,12 +14,17 @@ from mptctl.errors import CheckpointError, DataError
 from mptctl.evaluation.paired_bootstrap import BiasAtError, CountedUpdate
 from mptctl.evaluation.pairing.paired_answers import flip_counts
 from mptctl.evaluation.rates import Counts
-from mptctl.methods.rows import ROWS
 from mptctl.models.metrics_log import ends_as_finished
 from mptctl.names import Part, Role, Session
 from mptctl.studies.answers import run_answers, split_above
 from mptctl.studies.answers_file import RunAnswers
-from mptctl.studies.run_folders import find_by_digest, is_run_folder, recorded_teachers, runs_below
+from mptctl.studies.run_folders import (
+    find_by_digest,
+    is_old_model,
+    is_run_folder,
+    recorded_teachers,
+    runs_below,
+)
 from mptctl.studies.training_cost import metrics_of
 
 BoolArray = NDArray[np.bool_]
@@ -34,7 +39,6 @@ class Update:
     Attributes:
         run, old: predictions of both on the same samples.
         bias: subtracted from the logits of the new classes; a negative one is added.
-        old_name: of the old model, in a table with several; None in others.
         part: whose samples are counted.
         rival: the run at whose validation error the bias was chosen, and is chosen again on each draw of the
             bootstrap; None where the bias was not chosen.
@@ -44,7 +48,6 @@ class Update:
     run: RunAnswers
     old: RunAnswers
     bias: float = 0.0
-    old_name: str | None = None
     part: Part = "test"
     rival: RunAnswers | None = None
     least_bias: float = 0.0
@@ -93,8 +96,7 @@ class FoundUpdates:
     Attributes:
         updates: with their old models.
         notes: a sentence on each run that was left out.
-        old_models: all old models beside the updates, by the names of their runs; empty unless a table with
-            several old models is made.
+        old_models: by the names of their runs, where the folders hold old models alone; else empty.
     """
 
     updates: list[Update]
@@ -107,20 +109,18 @@ def find_updates(
     old: Path | None,
     session: Session = Session(),
     *,
-    by_old: bool = False,
     part: Part = "test",
 ) -> FoundUpdates:
     """Find every update in some folders, and the predictions of the update and its old model.
 
     In a folder of several runs, the updates are those that record an old model. A run folder that is named
-    itself is taken as an update in any case.
+    itself is taken as an update in any case, unless all runs are old models.
 
     Args:
         folders: a study's folder, run roots, or run folders.
         old: the old model of all updates, as a folder or as a name beside each run; None: what each run
             records.
         session: for runs whose predictions are not kept yet; see `run_answers`.
-        by_old: there are several old models; an update that learnt from none of them is compared with each.
         part: whose samples are counted.
 
     Raises:
@@ -131,10 +131,8 @@ def find_updates(
     is_named = _chosen_runs(folders)
     notes: list[str] = []
     updates: list[Update] = []
-    old_models_in = _find_old_models(is_named, session) if by_old else {}
-    for run, named in is_named.items():
-        if run in old_models_in.get(run.parent, {}):
-            continue
+    old_models = _find_old_models(is_named, session) if old is None else {}
+    for run, named in {}.items() if old_models else is_named.items():
         replaced = _replaced_model(run, old, notes, named=named)
         if replaced is None:
             continue
@@ -144,17 +142,7 @@ def find_updates(
                 f"{run}: knows {answers.head.num_known} of {len(answers.head.class_names)} classes, so that "
                 "it is no update; name updates, and the model that they replace with --old"
             )
-        if not by_old:
-            updates.append(_pair_with_old(answers, replaced, part, session))
-            continue
-        learns_from_old = Role.OLD in ROWS[answers.recipe.method.name].teachers
-        for old_model in [replaced] if learns_from_old else old_models_in[run.parent]:
-            update = _pair_with_old(answers, old_model, part, session)
-            updates.append(replace(update, old_name=old_model.name))
-    old_models: dict[str, list[RunAnswers]] = {}
-    for models in old_models_in.values():
-        for folder, model in models.items():
-            old_models.setdefault(folder.name, []).append(model)
+        updates.append(_pair_with_old(answers, replaced, part, session))
     if not updates and not old_models:
         names = ", ".join(str(folder) for folder in folders)
         reasons = f" ({'; '.join(notes)})" if notes else ""
@@ -215,22 +203,14 @@ def _replaced_model(run: Path, old: Path | None, notes: list[str], *, named: boo
     return replaced
 
 
-def _find_old_models(runs: Collection[Path], session: Session) -> dict[Path, dict[Path, RunAnswers]]:
-    """Find the finished runs beside some runs that had no teacher and know the old classes alone.
-
-    Returns:
-        Their predictions by folder, for each run root.
-    """
-    by_root: dict[Path, dict[Path, RunAnswers]] = {}
-    for root in dict.fromkeys(run.parent for run in runs):
-        models = by_root.setdefault(root, {})
-        for run in runs_below(root):
-            if recorded_teachers(run) or describe_unfinished(run) is not None:
-                continue
-            answers = run_answers(run, session)
-            if answers.head.num_known == answers.head.num_old:
-                models[run] = answers
-    return by_root
+def _find_old_models(runs: Collection[Path], session: Session) -> dict[str, list[RunAnswers]]:
+    """The predictions of old models by the names of their runs; empty unless all runs are finished old models."""
+    if not all(is_old_model(run) and describe_unfinished(run) is None for run in runs):
+        return {}
+    models: dict[str, list[RunAnswers]] = {}
+    for run in runs:
+        models.setdefault(run.name, []).append(run_answers(run, session))
+    return models
 
 
 def _pair_with_old(run: RunAnswers, replaced: Path, part: Part, session: Session) -> Update:

@@ -16,8 +16,7 @@ def check_teacher_splits(split: Split, metas: Mapping[Path, CheckpointMeta]) -> 
     """Warn of each teacher that may have been trained on pictures that this split holds out.
 
     There is no warning of an imported model, whose split is not known, nor if the teacher's split has the
-    same pictures in the same parts. Splits of a chain's generations, and splits of other old classes, have
-    so.
+    same pictures in the same parts, as splits of other old classes have.
 
     Args:
         split: of the run.
@@ -32,14 +31,11 @@ def check_teacher_splits(split: Split, metas: Mapping[Path, CheckpointMeta]) -> 
 
 def _check_teacher(path: Path, meta: CheckpointMeta, split: Split) -> str | None:
     """Return the warning for one teacher, or None; errors as of `check_teacher_splits`."""
-    if meta.split_fingerprint in (None, split.fingerprint, split.file.extends):
+    if meta.split_fingerprint in (None, split.fingerprint):
         return None
     of_teacher = _split_beside(path, meta)
     if of_teacher is not None:
-        if (
-            split.fingerprint == of_teacher.extends
-            or split.file.manifest_fingerprint == of_teacher.manifest_fingerprint
-        ):
+        if split.file.manifest_fingerprint == of_teacher.manifest_fingerprint:
             return None
         if _trains_on_held_out(of_teacher.request, split.file.request):
             raise CheckpointError(

@@ -126,10 +126,10 @@ def plan_bias_control(
         )
     if recipe.k > LARGEST_K:
         raise UsageError(f"{flag}: keeps k within 0 and {LARGEST_K:g}, got {recipe.k:g}; lower method.k")
-    # `adjust` will choose among the last epochs, and between two series of shifts (Bonferroni's correction).
+    # `adjust` will choose among the last epochs (Bonferroni's correction).
     candidates = epochs - last_quarter_start(epochs)
     budget = Budget(limit, confidence=recipe.confidence, epochs=candidates)
-    return BiasControl(recipe.k, budget.most_flips(samples_old, series=2), epochs)
+    return BiasControl(recipe.k, budget.most_flips(samples_old, series=1), epochs)
 
 
 def predict_decline(references: Sequence[Path], epochs: int) -> tuple[BiasPath, list[str]]:

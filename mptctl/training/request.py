@@ -16,7 +16,7 @@ from mptctl.recipe import Recipe
 OLD_SEED_OFFSET = 2000
 REF_SEED_OFFSET = 1000
 ENSEMBLE_SEED_OFFSET = 3000
-# Seeds of more members would reach those of a chain's next generation.
+# Arbitrary: far more than anybody trains.
 MOST_MEMBERS = 1000
 
 

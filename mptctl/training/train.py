@@ -9,13 +9,13 @@ from dataclasses import replace
 import torch
 
 from mptctl.data.held_split import hold_manifest
-from mptctl.errors import Stopped
+from mptctl.errors import Stopped, UsageError
 from mptctl.machine.device import choose_device
 from mptctl.machine.signals import StopRequest, stop_on_signals
 from mptctl.models.metrics_log import truncate_metrics
 from mptctl.models.ownership import note_left_files, refuse_own_inputs
 from mptctl.models.run_folder import RunDir
-from mptctl.training.assemble import RunParts, assemble
+from mptctl.training.assemble import assemble
 from mptctl.training.distributed import ProcessGroup, workers
 from mptctl.training.fit import Trainer
 from mptctl.training.observer import FitResult, Observer
@@ -42,6 +42,11 @@ def train(request: RunRequest, observer: Observer) -> FitResult:
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch_settings(request.recipe, device))
         group = stack.enter_context(workers(device))
+        if request.recipe.runtime.sync_batchnorm and group.size > 1 and device.type == "cpu":
+            raise UsageError(
+                "runtime.sync_batchnorm: is for GPUs; on CPUs leave it out and set "
+                "model.freeze=[norm-statistics], or train with one worker"
+            )
         hold_folder(request, group, stack)
         stop = stack.enter_context(stop_on_signals())
         run = begin_run(request, observer, device, group, stop, stack)
@@ -72,7 +77,6 @@ def begin_run(
     group: ProcessGroup,
     stop: StopRequest,
     stack: contextlib.ExitStack,
-    parts: RunParts | None = None,
 ) -> Run:
     """Choose threads, assemble a run, open its teachers, and write the first files of its folder.
 
@@ -83,7 +87,6 @@ def begin_run(
         group: the workers of the run.
         stop: set by a signal.
         stack: closes the loaders at its end.
-        parts: shared with the other runs in lock-step; None for a run by itself.
 
     Raises:
         MptctlError: see `assemble`.
@@ -93,7 +96,7 @@ def begin_run(
     try:
         with stop.interrupts_at_once():
             request, notes = choose_threads(request, device)
-            run = assemble(request, device, group, observer.progress, parts)
+            run = assemble(request, device, group, observer.progress)
     except KeyboardInterrupt:
         raise Stopped(
             f"{request.folder}: stopped before its first step: nothing was trained and nothing was saved; "

@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from mptctl.bench.loader import LoaderBench, LoaderRow, bench_loader, compare_sources, write_verdict
+from mptctl.bench.loader import LoaderBench, bench_loader
 from mptctl.bench.opponents import PictureFiles, PicturesInMemory
 from mptctl.bench.runners import ROWS
 from mptctl.bench.sources import SOURCES, find_pictures, repeat_pictures, write_sources
@@ -21,7 +21,7 @@ from mptctl.cli.app import main
 from mptctl.data.loading.choose import LOADERS
 from mptctl.errors import DataError
 from mptctl.recipe import DataRecipe, load_recipe
-from tests.common import CommandLine, smooth_picture
+from tests.common import CommandLine
 
 
 @pytest.fixture(scope="module")
@@ -62,48 +62,11 @@ def test_every_row_is_measured_or_skipped_with_a_reason(
     assert {row.name for row in found.rows} | set(found.skipped) == set(rows)
     assert found.skipped == {"dali-mixed": "no CUDA device"} | {
         name: "is measured beside data.transforms" for name in rows if "memory" in name
-    } | {name: "is measured with --source webdataset" for name in rows if "webdataset" in name}
+    }
     assert all(len(row.runs) == repeats and row.images_per_s > 0 for row in found.rows)
     assert found.pictures == 24
-    assert found.verdict
     assert len([line for line in said if line.startswith("run ")]) == repeats * len(found.rows)
     assert LoaderBench.model_validate_json(found.model_dump_json()) == found
-
-
-def test_the_parts_of_the_threaded_loader_are_measured_one_by_one(pictures: Path) -> None:
-    found = bench_loader(
-        load_recipe("imagenet", SMALL),
-        data_root=pictures,
-        rows=("threaded",),
-        repeats=3,
-        seconds=0.1,
-        device=torch.device("cpu"),
-    )
-    parts = found.parts
-    assert parts is not None
-    assert list(parts.images_per_s) == ["read", "decode", "resize", "copy"]
-    assert all(rate > 0 for rate in parts.images_per_s.values())
-    assert parts.images_per_s[parts.bound] == min(parts.images_per_s.values())
-    assert (parts.threads, parts.short_side) == (1, 50)
-    assert parts.disk is not None
-    assert LoaderBench.model_validate_json(found.model_dump_json()) == found
-
-
-def test_with_transforms_their_speed_is_a_part_and_torchvisions_own_stand_beside(
-    pictures: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mptctl.bench.runners.usable_cores", lambda: 1)
-    found = bench_loader(
-        load_recipe("imagenet", [*SMALL, "data.transforms=[rand-augment]"]),
-        data_root=pictures,
-        rows=("resident", "threaded", "readers-file"),
-        repeats=1,
-        seconds=0.1,
-        device=torch.device("cpu"),
-    )
-    assert found.parts is not None
-    assert list(found.parts.images_per_s) == ["read", "decode", "resize", "transform", "copy"]
-    assert found.skipped == {"readers-file": "does not do data.transforms, and resizes bilinear"}
 
 
 def test_the_opponents_transforms_are_those_of_the_recipe(pictures: Path) -> None:
@@ -150,45 +113,6 @@ def test_table_and_shards_hold_the_same_pictures_and_every_loader_reads_them(
     assert [(row.name, row.source) for row in bench.rows] == [
         (name, source) for name in ("dali-cpu", "threaded") for source in SOURCES
     ]
-    assert " times as fast as from imagefolder" in bench.verdict
-
-
-def test_sources_are_compared_turn_by_turn() -> None:
-    def row(source: str, *runs: float) -> LoaderRow:
-        return LoaderRow.model_validate(
-            {
-                "name": "threaded",
-                "source": source,
-                "images_per_s": 1,
-                "runs": runs,
-                "workers": 2,
-                "augment": None,
-            }
-        )
-
-    slower = [row("imagefolder", 100, 50, 200), row("table", 100, 45, 100), row("webdataset", 110, 60, 100)]
-    said = "; from table 0.90, from webdataset 1.10 times as fast as from imagefolder"
-    assert compare_sources(slower) == said
-    assert compare_sources(slower[:1]) == compare_sources([]) == ""
-
-
-def test_large_files_are_bound_by_decoding(tmp_path: Path) -> None:
-    folder = tmp_path / "train" / "one"
-    folder.mkdir(parents=True)
-    for number in range(3):
-        smooth_picture(900, 1200, number).save(
-            folder / f"{number}.png"
-        )  # a PNG takes ten times as long to decode as to resize
-    found = bench_loader(
-        load_recipe("imagenet", [*SMALL, "optim.batch_size=2"]),
-        data_root=tmp_path,
-        rows=("threaded",),
-        repeats=1,
-        seconds=1.0,
-        device=torch.device("cpu"),
-    )
-    assert found.parts is not None
-    assert (found.parts.bound, found.parts.short_side) == ("decode", 900)
 
 
 def test_json_is_one_object_and_a_sweep_gives_lines_to_paste(
@@ -244,39 +168,6 @@ def test_both_readers_of_the_opponent_see_the_same_picture(pictures: Path) -> No
         assert (one[row][0] - other[row][0]).abs().max() < 1.5 / 255 / min(data.std)
 
 
-@pytest.mark.parametrize(
-    ("rates", "line"),
-    [
-        (
-            {
-                "resident": 9000.0,
-                "dali-cpu": 900.0,
-                "dataloader-torchcodec": 600.0,
-                "dataloader-pil": 300.0,
-                "synthetic": 20.0,
-            },
-            "dali-cpu brings 900 images/s, 1.50 times dataloader-torchcodec; the model takes 20: "
-            "data are no bottleneck",
-        ),
-        (
-            {"threaded": 100.0, "synthetic": 800.0},
-            "threaded brings 100 images/s; the model takes 800: data are the bottleneck",
-        ),
-        (
-            {"dali-cpu": 100.0, "threaded": 120.0, "dataloader-pil": 60.0, "webdataset-pil": 80.0},
-            "threaded brings 120 images/s, 1.20 times dali-cpu and 1.50 times webdataset-pil",
-        ),
-        (
-            {"resident": 9000.0, "dataloader-pil": 300.0},
-            "resident brings 9,000 images/s, 30.00 times dataloader-pil",
-        ),
-        ({"synthetic": 5.0}, "no loader of ours was measured"),
-    ],
-)
-def test_theverdict_is_one_line_of_plain_words(rates: dict[str, float], line: str) -> None:
-    assert write_verdict(rates, same_work="synthetic" not in rates) == line
-
-
 def test_rows_that_need_dali_are_skipped_where_it_is_not_installed(
     pictures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,7 +178,7 @@ def test_rows_that_need_dali_are_skipped_where_it_is_not_installed(
     found = bench_loader(
         load_recipe("imagenet", SMALL),
         data_root=pictures,
-        rows=("dali-cpu", "dali-mixed", "readers-file", "threaded"),
+        rows=("dali-cpu", "dali-mixed", "threaded"),
         repeats=1,
         seconds=0.05,
         device=torch.device("cpu"),
@@ -296,7 +187,6 @@ def test_rows_that_need_dali_are_skipped_where_it_is_not_installed(
     assert found.skipped == {
         "dali-cpu": "DALI is not installed",
         "dali-mixed": "no CUDA device",
-        "readers-file": "DALI is not installed",
     }
 
 

@@ -9,17 +9,15 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from mptctl.bench import ways_to_train as ways_module
 from mptctl.bench.published_loop import PublishedLoop, published_loss
 from mptctl.bench.step import Seconds, StepBench, _time, bench_step, step_ratios
-from mptctl.bench.ways_to_train import GRAPH_ROWS, LOCKSTEP, STEP_ROWS, ways_to_train
+from mptctl.bench.ways_to_train import GRAPH_ROWS, STEP_ROWS, ways_to_train
 from mptctl.cli.runners.bench_tables import print_step
 from mptctl.data.loading.part import Batch
 from mptctl.errors import UsageError
 from mptctl.methods.table import build_method
-from mptctl.teachers.ensemble import Teacher
 from mptctl.training.run import Student
 from tests.common import CPU, CommandLine, short_recipe
 
@@ -79,32 +77,6 @@ def test_each_way_is_timed_in_both_precisions() -> None:
         ratio = ratios.ours_to_floor
         assert ratio is not None
         assert 0 < ratio.smallest <= ratio.median <= ratio.largest
-        assert ratios.lockstep_to_ours is not None
-
-
-def test_students_in_lockstep_ask_their_teachers_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
-    real, step = Teacher.forward, ways_module.train_step
-
-    def forward(self: Teacher, images: Tensor) -> Tensor:
-        asked.append(len(images))
-        return real(self, images)
-
-    learnt: list[int] = []
-
-    def counted(student: Student, *rest: Any) -> Any:
-        learnt.append(id(student.model))
-        return step(student, *rest)
-
-    recipe = short_recipe("optim.batch_size=8", method="mpt-kl")
-    ways, _ = ways_to_train(recipe, 10, CPU, tmp_path, ("ours-lockstep",))
-    monkeypatch.setattr(Teacher, "forward", forward)
-    monkeypatch.setattr(ways_module, "train_step", counted)
-    ways["ours-lockstep"]()
-    assert asked == [8, 8]  # the old model and the reference
-    assert len(learnt) == len(set(learnt)) == LOCKSTEP
 
 
 def test_the_recipes_threads_are_taken_and_given_back() -> None:
@@ -224,9 +196,7 @@ def test_what_cannot_be_measured_is_refused_in_one_line(
     assert out.stderr.count("\n") == 1
 
 
-def test_the_screen_has_rows_ratios_and_a_sentence(
-    mptctl: CommandLine, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_screen_has_rows_and_ratios(mptctl: CommandLine, capsys: pytest.CaptureFixture[str]) -> None:
     words = "--recipe", "digits", "--classes", "10", "--set", "optim.batch_size=4", "--steps", "1"
     some = "--rows", "ours,floor", "--repeats", "1", "--device", "cpu"
     out = mptctl("bench", "step", *words, *some)
@@ -236,10 +206,9 @@ def test_the_screen_has_rows_ratios_and_a_sentence(
         "floor", "ours", "ours"
     ]  # fmt: skip
     assert "ours / floor" in out.stdout
-    assert "A step takes in fp32 " in out.stdout
     found = json.loads(mptctl("bench", "step", *words, *some, "--json").stdout)
     assert set(found["ratios"][0]) == {
-        "precision", "ours_to_floor", "cached_to_student", "ours_to_published", "lockstep_to_ours",
+        "precision", "ours_to_floor", "cached_to_student", "ours_to_published",
         "graph_to_floor_graph", "graph_to_ours", "ours_to_fp32",
     }  # fmt: skip
     assert found["limit"] == 1.05

@@ -201,7 +201,7 @@ class TestInit:
         assert "never.npz: the old model is wrong on all 200 samples" in done.err
 
     def test_an_old_model_that_may_not_know_all_labels(self, call: Call) -> None:
-        """It never predicts y. Of 100 samples of x and z 10 flip: 5 % of all samples, 10 % of those of x and z."""
+        """It never predicts y. Of 100 samples of x and z 10 flip: 10 % of those of x and z."""
         labels = np.array(["x", "y", "z", "y"] * (N // 4))
         np.savez("some.npz", id=IDS, label=labels, pred=np.where(labels == "y", "x", labels))
         np.savez("other.npz", id=IDS, label=labels, pred=np.where(np.arange(N) < 20, "y", labels))

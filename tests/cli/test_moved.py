@@ -14,6 +14,7 @@ from mptctl.data.moved import SAMPLE
 from mptctl.data.split import load_split, make_split
 from mptctl.errors import DataError, UsageError
 from mptctl.integrations.api import evaluate
+from mptctl.machine.facts import has_package
 from mptctl.report.documents.flips_files import FlipFiles
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
@@ -61,7 +62,10 @@ def test_every_command_that_reads_pictures_takes_them_from_where_they_are(
     monkeypatch.chdir(tmp_path)
     old, ref, where = moved / "old", moved / "ref", ("--data-root", moved / "pictures")
     for words in (
-        ("export", ref, "--format", "pt2", "--out", tmp_path / "ref.pt2"),
+        *(
+            [("export", ref, "--format", "safetensors", "--out", tmp_path / "ref.safetensors")]
+            * has_package("safetensors")
+        ),
         ("fewshot", old, "--way", "2", "--query", "1", "--episodes", "3"),
         ("evaluate", ref),
         ("compare", ref, "--old", old),

@@ -28,9 +28,7 @@ def table_split(folder: Path, out: Path, columns: list[str], *, overwrite: bool 
     )
 
 
-def test_slices_and_weights_by_a_column_of_the_table(
-    folder: Path, tmp_path: Path, mptctl: CommandLine
-) -> None:
+def test_slices_by_a_column_of_the_table(folder: Path, tmp_path: Path, mptctl: CommandLine) -> None:
     split = table_split(folder, tmp_path, ["camera"])
     run_folder(split, "old", split.classes.old, 0)
     run_folder(split, "new", split.classes.names, 1)
@@ -45,7 +43,7 @@ def test_slices_and_weights_by_a_column_of_the_table(
 def test_runs_without_their_run_root_bring_the_columns_of_the_table(
     folder: Path, tmp_path: Path, mptctl: CommandLine
 ) -> None:
-    split = table_split(folder, tmp_path, ["camera", "traffic"])
+    split = table_split(folder, tmp_path, ["camera"])
     recipe = short_recipe("optim.epochs=1", "optim.batch_size=8", "data.loader=threaded")
     alone = tmp_path / "alone"
     for name in ("old", "new"):
@@ -55,9 +53,8 @@ def test_runs_without_their_run_root_bring_the_columns_of_the_table(
     shutil.rmtree(tmp_path / "runs")
     (tmp_path / "gate.yaml").write_text("limits: {max_nfr: 100}\nmust_keep: {by: {camera: 0}}\n")
     words = ("evaluate", "old", "new", "--device", "cpu", "--run-root", alone, "--min-slice", "1", "--json")
-    page = json.loads(mptctl(*words, "--by", "camera", "--weight", "traffic").stdout)
+    page = json.loads(mptctl(*words, "--by", "camera").stdout)
     assert {row["by"]["camera"] for row in page["slices"]} == {"0", "1"}
-    assert page["weighted"]["column"] == "traffic"
     page = json.loads(mptctl(*words, "--gate", tmp_path / "gate.yaml").stdout)
     assert "must-keep" in [check["name"] for check in page["gate"]["checks"]]
 

@@ -13,7 +13,6 @@ from PIL import Image
 
 from mptctl.data.listing.listing import BadPictures
 from mptctl.data.split import Split, load_split, make_split
-from mptctl.data.split_summary import summarise
 from mptctl.errors import StorageError, UsageError
 from tests.common import CommandLine
 
@@ -43,27 +42,6 @@ def test_classes_are_selected_by_mask_in_one_index_space(split: Split) -> None:
     everything, old = split.indices("train"), split.indices("train", 2)
     assert set(old.tolist()) == {i for i in everything.tolist() if split.labels[i] < 2}
     assert not set(everything.tolist()) & set(split.indices("test").tolist())
-
-
-def test_a_split_of_fewer_classes_has_the_same_rows_and_the_same_validation_pictures(
-    tmp_path: Path, folder: Path
-) -> None:
-    kind = {"data_root": folder, "order": "random", "seed": 4, "val_fraction": 0.2}
-    everything = make_split("imagefolder", run_root=tmp_path / "all", **kind)  # type: ignore[arg-type]
-    make_split("imagefolder", run_root=tmp_path / "some", class_fraction=0.75, **kind)  # type: ignore[arg-type]
-    some = load_split(tmp_path / "some")
-    assert (some.classes.names, some.classes.num_old) == (everything.classes.names[:3], 2)
-    assert some.fingerprint != everything.fingerprint
-    assert some.manifest.fingerprint == everything.manifest.fingerprint
-    for part in ("train", "val", "test"):
-        np.testing.assert_array_equal(some.indices(part), everything.indices(part, 3))
-        np.testing.assert_array_equal(some.indices(part, 2), everything.indices(part, 2))
-        assert some.file.counts[part] == len(everything.indices(part, 3))
-        assert summarise(some, kept=True).parts[part].new == len(everything.indices(part, 3)) - len(
-            everything.indices(part, 2)
-        )
-    with pytest.raises(UsageError, match=r"class fraction 0\.3: takes 1 of 4 classes, 2 of them old"):
-        make_split("imagefolder", run_root=tmp_path / "few", class_fraction=0.3, **kind)  # type: ignore[arg-type]
 
 
 def test_an_existing_split_is_kept(tmp_path: Path) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mptctl.errors import CheckpointError, DataError, UsageError
+from mptctl.errors import CheckpointError, DataError
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
-from mptctl.report.documents.wording import rate_lines, verdict
 from tests.evaluation.made_up import answers
 
 
@@ -35,7 +34,7 @@ class TestUndefined:
         assert '"lost":null' in report.model_dump_json()
 
     def test_without_logits_what_needs_them_is_null(self) -> None:
-        report = compare(answers("old", [0, 1], [0, 0]), answers("new", [0, 1], [1, 1]))
+        report = compare(answers("old", [0, 1], [0, 1]), answers("new", [0, 1], [1, 1]))
         assert report.old.ece is None
         assert report.old.reliability is None
         assert report.by_confidence is None
@@ -46,10 +45,10 @@ class TestUndefined:
 
 
 class TestOldClasses:
-    def test_without_classes_all_labels_are_old_and_it_says_so(self) -> None:
+    def test_without_classes_the_labels_that_old_predicts_are_old_and_it_says_so(self) -> None:
         report = compare(answers("old", [0, 1, 2], [0, 1, 1]), answers("new", [0, 1, 2], [0, 1, 2]))
-        assert report.n_old == 3
-        assert "all 3 labels count as old" in report.warnings[0]
+        assert (report.n_old, report.never_predicted) == (2, ["2"])
+        assert "the 2 labels that it predicts count as old, and not 2, which it never" in report.warnings[0]
 
     def test_the_old_files_classes_are_the_old_ones(self) -> None:
         old = build_predictions(
@@ -94,86 +93,16 @@ class TestOldClasses:
 
 
 class TestOtherModels:
-    def test_noise_floor_is_the_flips_of_another_training(
-        self, twenty: tuple[Predictions, Predictions]
-    ) -> None:
+    def test_new_as_its_own_baseline_is_said(self, twenty: tuple[Predictions, Predictions]) -> None:
         old, new = twenty
-        preds = old.preds.copy()
-        preds[[0, 5]] = ["b", "a"]  # one flip each way among the old classes
-        other = build_predictions("seed-1", old.ids, old.labels, preds, classes=old.classes)
-        floor = compare(old, new, noise_floor=other).noise_floor
-        assert floor is not None
-        assert (floor.name, floor.nfr.count, floor.nfr.of) == ("seed-1", 1, 14)
-        assert floor.same_classes
-        assert floor.er_old_classes == pytest.approx(4 / 14)
-
-    @pytest.mark.parametrize(
-        ("classes", "message"),
-        [
-            ("abcd", "--noise-floor ref: also knows c, d, against the classes of old; name another training"),
-            ("ac", "ref: also knows c and does not know b, against the classes of old"),
-        ],
-    )
-    def test_a_noise_floor_of_other_classes_is_refused(
-        self, twenty: tuple[Predictions, Predictions], classes: str, message: str
-    ) -> None:
-        old, new = twenty
-        preds = np.full(len(old.ids), "a")
-        third = build_predictions("ref", old.ids, old.labels, preds, classes=tuple(classes))
-        with pytest.raises(UsageError, match=message) as caught:
-            compare(old, new, noise_floor=third)
-        assert caught.value.exit_code == 2
-
-    def test_a_noise_floor_of_the_same_classes_in_another_order_is_taken(
-        self, twenty: tuple[Predictions, Predictions]
-    ) -> None:
-        old, new = twenty
-        assert old.classes is not None
-        third = build_predictions("again", old.ids, old.labels, old.preds, classes=old.classes[::-1])
-        report = compare(old, new, noise_floor=third)
-        assert "Retraining noise: OLD trained again (again) flips 0.00 %." in verdict(report).sentences
-
-    def test_a_noise_floor_whose_classes_are_not_known_is_called_the_third_model(
-        self, twenty: tuple[Predictions, Predictions]
-    ) -> None:
-        old, new = twenty
-        third = build_predictions("some.csv", old.ids, old.labels, new.preds)
-        report = compare(old, new, noise_floor=third)
-        assert report.noise_floor is not None
-        assert not report.noise_floor.same_classes
-        said = " ".join(verdict(report).sentences)
-        assert "The third model (some.csv) flips 21.43 %; it is not known if its classes are OLD's." in said
-        assert "Retraining noise" not in said
-        assert [words.meaning for words, _ in rate_lines(report)][-1] == "NFR of the third model"
-
-    def test_old_as_its_own_noise_floor_and_new_as_its_own_baseline_are_said(
-        self, twenty: tuple[Predictions, Predictions]
-    ) -> None:
-        old, new = twenty
-        again = build_predictions(
-            "copy", old.ids[::-1], old.labels[::-1], None, old.logits[::-1], classes=old.classes
-        )
-        floor = compare(old, new, noise_floor=again).warnings
-        assert floor == [
-            "--noise-floor copy is the old model itself, which flips nothing; name another training of it"
-        ]
         free = compare(old, new, baseline=new).warnings
         assert free == [
             f"--baseline {new.name} is the new model itself, whose shifts are shown anyway; name a plain update"
         ]
-        other = build_predictions("seed-1", old.ids, old.labels, None, old.logits + 0.5, classes=old.classes)
-        assert compare(old, new, noise_floor=other, baseline=old).warnings == []
+        assert compare(old, new, baseline=old).warnings == []
 
     def test_a_baseline_brings_its_own_curve(self, twenty: tuple[Predictions, Predictions]) -> None:
         old, new = twenty
         report = compare(old, new, baseline=new)
         assert [curve.role for curve in report.bias_sweep] == ["new", "baseline"]
         assert report.bias_sweep[0].points == report.bias_sweep[1].points
-
-
-def test_margin_of_equivalence(twenty: tuple[Predictions, Predictions]) -> None:
-    # NFR is 3 of 14: its 95 % interval is 4.7 % to 50.8 %.
-    verdicts = {m: compare(*twenty, ComparisonRequest(nfr_margin=m)).equivalence for m in (0.04, 0.2, 0.51)}
-    assert {m: e and e.below for m, e in verdicts.items()} == {0.04: "no", 0.2: "undecided", 0.51: "yes"}
-    with pytest.raises(UsageError, match="--nfr-margin"):
-        compare(*twenty, ComparisonRequest(nfr_margin=2.0))

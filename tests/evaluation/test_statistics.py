@@ -12,7 +12,6 @@ from scipy.stats import beta, binom, multinomial
 
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import (
-    below,
     er_increase_interval,
     exact_interval,
     mcnemar,
@@ -219,9 +218,3 @@ def test_many_samples_are_no_burden_for_an_interval() -> None:
 def test_no_interval_of_a_rate_that_is_not_defined() -> None:
     assert relative_nfr_interval(counts(10, 0, 2, 0)) is None
     assert relative_nfr_interval(counts(0, 0, 5, 5)) is None
-
-
-def test_an_interval_decides_not_its_point() -> None:
-    assert below((0.01, 0.019), 0.02) == "yes"
-    assert below((0.01, 0.02), 0.02) == "undecided"
-    assert below((0.02, 0.03), 0.02) == "no"

@@ -43,9 +43,9 @@ def endless(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("flag", ["--old-classes", "--superclasses", "--class-map", "--metadata", "--gate"])
+@pytest.mark.parametrize("flag", ["--old-classes", "--class-map", "--metadata", "--gate"])
 def test_row_63_a_file_without_an_end(tmp_path: Path, mptctl: CommandLine, endless: Path, flag: str) -> None:
-    by = {"--superclasses": "superclass", "--metadata": "country"}.get(flag, "class")
+    by = {"--metadata": "country"}.get(flag, "class")
     done = mptctl("evaluate", good(tmp_path / "a.npz"), good(tmp_path / "b.npz"), flag, endless, "--by", by)
     assert done.returncode == 4, done.stderr
     assert "list.csv" in done.stderr

@@ -26,7 +26,6 @@ from mptctl.models.checkpoint import load_checkpoint
 from tests.common import CommandLine
 from tests.faults.process import can_mount, run_forked, small_disk
 from tests.studies.made_runs import made_seed
-from tests.studies.test_chain import made_chain
 
 SMALL = ("--device", "cpu", "--set", "optim.epochs=2", "--set", "runtime.threads=1")
 on_a_full_disk = pytest.mark.skipif(not can_mount(), reason="no file system of its own may be mounted here")
@@ -140,24 +139,33 @@ def test_row_61_a_disk_that_fills_between_old_and_new_leaves_the_earlier_pair(tm
 
 
 @on_a_full_disk
-@pytest.mark.parametrize("verb", ["compare", "chain"])
-def test_row_61_a_disk_that_fills_between_a_table_and_its_figure_or_page_leaves_the_earlier_pair(
-    verb: str, tmp_path: Path
+def test_row_61_a_disk_that_fills_between_a_table_and_its_page_leaves_the_earlier_pair(
+    tmp_path: Path,
 ) -> None:
-    second = ("--report", "page.html") if verb == "compare" else ("--figure", "chain.svg")
     for name, size in (("earlier", 0), ("later", 1)):
-        if verb == "compare":
-            made_seed(tmp_path / name / "1", 1, {"mpt-kl": 2.0, "mpt-lm": 1.0 + size})
-        else:
-            made_chain(tmp_path / name, [size] * 6)
+        made_seed(tmp_path / name / "1", 1, {"mpt-kl": 2.0, "mpt-lm": 1.0 + size})
         folder = tmp_path / f"out-{name}"
         folder.mkdir()
-        words = (verb, tmp_path / name, "--markdown", folder / "table.md", second[0], folder / second[1])
+        words = (
+            "compare",
+            tmp_path / name,
+            "--markdown",
+            folder / "table.md",
+            "--report",
+            folder / "page.html",
+        )
         assert run_forked(*words).returncode == 0
     folder, wanted = tmp_path / "out-earlier", tmp_path / "out-later"
-    words = (verb, tmp_path / "later", "--markdown", folder / "table.md", second[0], folder / second[1])
+    words = (
+        "compare",
+        tmp_path / "later",
+        "--markdown",
+        folder / "table.md",
+        "--report",
+        folder / "page.html",
+    )
     nothing_changes_where_the_second_has_no_room(
-        words, folder, wanted / "table.md", wanted / second[1], tmp_path
+        words, folder, wanted / "table.md", wanted / "page.html", tmp_path
     )
 
 

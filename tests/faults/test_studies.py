@@ -16,6 +16,7 @@ from mptctl.models.metrics_log import read_metrics
 from tests.common import CommandLine
 from tests.forked import Forked
 from tests.tune.conftest import rays_of, wait_for
+from tools.keep_results import keep_study
 
 # Of all runs but one, which is long enough to be killed in the middle on a busy machine too.
 EPOCHS, LONG = 4, 20
@@ -84,7 +85,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     process.communicate()
     old = (seed / "old" / "best.pt").stat().st_mtime_ns
     interrupted = epochs(seed / "no-treatment")
-    report, said = finished(start(folder, "--parallel", "1", "--results", "kept"))
+    report, said = finished(start(folder, "--parallel", "1"))
     assert (seed / "old" / "best.pt").stat().st_mtime_ns == old
     assert interrupted < LONG, "killed too late"
     return {"folder": folder, "seconds": seconds, "report": report, "said": said}
@@ -120,8 +121,7 @@ def test_row_33_finished_runs_are_not_repeated_and_a_failed_one_is_named(killed:
 @pytest.mark.parametrize(
     "words",
     [
-        ("--parallel", "1", "--lockstep", "3"),
-        # That one was neither killed nor went in lock-step, which lock-step's own tests hold against it.
+        ("--parallel", "1"),
         pytest.param(("--parallel", "2"), marks=pytest.mark.nightly),
     ],
 )
@@ -144,6 +144,7 @@ def test_results_are_kept_small_and_are_enough_for_the_table(
     killed: dict[str, Any], mptctl: CommandLine
 ) -> None:
     kept, trained = killed["folder"] / "kept" / "small", killed["folder"] / "runs" / "3"
+    keep_study(trained.parent, kept)
     runs = {path.name: path for path in (kept / "3").iterdir()}
     assert set(runs) == {"old", "ref", "no-treatment", "mpt-kl"}
     for name, path in runs.items():

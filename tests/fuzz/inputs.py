@@ -51,7 +51,6 @@ def make_inputs(root: Path) -> None:
     (root / "study.yaml").write_text(STUDY, encoding="utf-8")
     (root / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
     (root / "map.yaml").write_text("cat: cat\ndog: [dog]\nbird: bird\n", encoding="utf-8")
-    (root / "superclasses.yaml").write_text("cat: animal\ndog: animal\nbird: other\n", encoding="utf-8")
     (root / "old_classes.txt").write_text("cat\ndog\n", encoding="utf-8")
     runs = root / "runs"
     split = make_split("digits", run_root=runs)
@@ -86,7 +85,7 @@ def _predictions(root: Path) -> None:
         rows = [f"{i},{label},{pred}" for i, label, pred in zip(ids, labels, preds, strict=True)]
         (root / f"{name}.csv").write_text("\n".join(["id,label,pred", *rows]) + "\n", encoding="utf-8")
     sites = [f"{name},{'north' if i % 4 else 'south'},{1 + i % 3}" for i, name in enumerate(ids)]
-    (root / "metadata.csv").write_text("\n".join(["id,site,cost", *sites]) + "\n", encoding="utf-8")
+    (root / "metadata.csv").write_text("\n".join(["id,site,camera", *sites]) + "\n", encoding="utf-8")
     pair = [root / "old.csv", root / "new.csv"]
     done = run_forked("evaluate", *pair, "--append-history", root / "history.jsonl")
     assert done.returncode == 0, done.stderr

@@ -31,15 +31,10 @@ TARGETS = (
         for form in (".npz", ".csv", ".parquet")
     ),
     Target("new.parquet", ("evaluate old.csv new.parquet --by conf",)),
-    Target("metadata.csv", ("evaluate old.csv new.csv --metadata metadata.csv --by site --weight cost",)),
+    Target("metadata.csv", ("evaluate old.csv new.csv --metadata metadata.csv --by site",)),
     Target("gate.yaml", ("evaluate old.csv new.csv --metadata metadata.csv --gate gate.yaml",)),
     Target("must_keep.txt", ("evaluate old.csv new.csv --metadata metadata.csv --gate gate.yaml",), 1),
     Target("map.yaml", ("evaluate old.csv new.csv --class-map map.yaml",), 2),
-    Target(
-        "superclasses.yaml",
-        ("evaluate old.csv new.csv --by superclass --superclasses superclasses.yaml",),
-        2,
-    ),
     Target("old_classes.txt", ("evaluate old.csv new.csv --old-classes old_classes.txt",), 1),
     Target(
         "history.jsonl", ("history history.jsonl", "evaluate old.csv new.csv --append-history history.jsonl")
@@ -95,20 +90,20 @@ VERBS = (
     "predict runs/ref pictures", "split digits --run-root made", "study study.yaml --dry-run",
     "split imagefolder --data-root pictures --run-root made", "train-old --dry-run", "train-ref --dry-run",
     "train-mpt --dry-run", "train-baseline --dry-run", "train-ensemble --dry-run", "tune --dry-run",
-    "adjust ref --old old", "export ref", "chain --dry-run", "fewshot ref", "figure embedding ref", "bench",
+    "adjust ref --old old", "export ref", "fewshot ref", "figure embedding ref", "bench",
     "quickstart --help", "nothing", "",
 )  # fmt: skip
 FLAGS = (
-    "--run-root", "--max-nfr", "--max-lost", "--confidence", "--gate", "--by", "--metadata", "--weight", "--report",
+    "--run-root", "--max-nfr", "--max-lost", "--confidence", "--gate", "--by", "--metadata", "--report",
     "--json", "--rows", "--sort", "--memory-limit", "--device", "--recipe", "--set", "--k", "--distance", "--method",
-    "--name", "--seed", "--seeds", "--old", "--ref", "--out", "--format", "--junit", "--markdown", "--fdr",
+    "--name", "--seed", "--seeds", "--old", "--ref", "--out", "--format", "--junit", "--markdown",
     "--min-slice", "--temperature", "--validation", "--old-classes", "--class-map", "--undecided", "--val-fraction",
     "--old-fraction", "--data-root", "--resume", "--overwrite", "--epochs", "--html", "--help", "--debug", "-h", "--",
 )  # fmt: skip
 VALUES = (
     "runs", "folder", "old.csv", "new.npz", "gate.yaml", "digits", "mpt-kl", "kl", "1.5", "0.95", "optim.lr=0.1",
     "method.k=2", "optim.epochs=0", "data.image_size=8", "model.arch=resnet18", "runtime.device=cuda", "cpu", "1GB",
-    "site", "cost", "/dev/null", "/dev/full", ".", "..", "nowhere/x.html", "page.html",
+    "site", "camera", "/dev/null", "/dev/full", ".", "..", "nowhere/x.html", "page.html",
 )  # fmt: skip
 
 

@@ -87,7 +87,7 @@ def compiled_apart(name: str) -> str:
 
 def compiled(n: int, c: int, num_old: int, dtype: torch.dtype) -> str:
     """The same kernel as machine code for a GPU that is not here."""
-    from mpt_kernels import machine_code
+    from tests.kernels import machine_code
 
     logits, old = (torch.empty(n, width, dtype=dtype, device="meta") for width in (c, num_old))
     _, code = machine_code.compile_launch(logits, old, logits, LossSettings(num_old=num_old), 90)

@@ -10,18 +10,19 @@ import torch
 from _pytest.mark import ParameterSet
 from torch import Tensor
 
-from mpt_kernels import machine_code, triton_backend
+from mpt_kernels import triton_backend
 from mpt_kernels.layouts import NarrowLayout
-from mpt_kernels.machine_code import MachineCode
 from mpt_kernels.triton_backend import Loop
 from mpt_kernels.types import LossSettings
+from tests.kernels import machine_code
+from tests.kernels.machine_code import MachineCode
 from tests.versions import counted_with
 
 if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("the interpreter compiles nothing", allow_module_level=True)
 
 CAPABILITIES = [80, 90, 100]
-# Each case compiles a kernel. By day one of each kind is compiled for one GPU; bench/test_kernel_ratchet.py compiles
+# Each case compiles a kernel. By day one of each kind is compiled for one GPU; kernels/test_ratchet.py compiles
 # more by day, for other GPUs too, and refuses spills.
 BY_DAY = {(100, 48, 1, torch.float32), (1000, 504, 1, torch.bfloat16), (21_841, 10_920, 16, torch.bfloat16)}
 

@@ -16,10 +16,8 @@ from mptctl.machine.doctor import (
     DoctorReport,
     check_free_space,
     conclude,
-    describe_threads,
     examine,
 )
-from mptctl.machine.kept_threads import KeptThreads
 from mptctl.report.documents.lists import doctor_document
 from mptctl.report.media.terminal import print_document
 from tests.common import CommandLine
@@ -28,7 +26,7 @@ from tests.common import CommandLine
 def test_everything_is_examined_and_advice_goes_with_every_fault(tmp_path: Path) -> None:
     checks = {check.name: check for check in examine(tmp_path / "not" / "there" / "yet")}
     assert set(checks) == {
-        "Python", "torch", "torchvision", "JPEG", "GPU", "Triton", "DALI", "Ray Tune", "cores", "threads", "storage"
+        "Python", "torch", "torchvision", "JPEG", "GPU", "Triton", "DALI", "Ray Tune", "cores", "storage"
     }  # fmt: skip
     assert checks["torch"].found == torch.__version__
     assert (checks["GPU"].state == "ok") == torch.cuda.is_available()
@@ -39,16 +37,6 @@ def test_storage_is_judged_by_what_is_free(tmp_path: Path) -> None:
     enough, short = check_free_space(tmp_path, MIN_FREE), check_free_space(tmp_path, MIN_FREE - 1)
     assert (enough.state, enough.found, enough.advice) == ("ok", f"1 GB free at {tmp_path}", None)
     assert (short.state, short.found, short.advice) == ("unusable", "1.0 GB free", "make room")
-
-
-def test_the_threads_of_the_latest_models_are_said() -> None:
-    kept = [
-        KeptThreads(machine="here", model=name, name=name, threads=threads, step_ms={threads: 1.0})
-        for name, threads in {"a": 1, "b": 2, "c": 4, "d": 8}.items()
-    ]
-    assert describe_threads([]).found == "timed before a run's first step"
-    assert describe_threads(kept[:3]).found == "4 for c; 2 for b; 1 for a"
-    assert describe_threads(kept).found == "8 for d; 4 for c; 2 for b; 1 more"
 
 
 def test_no_line_is_longer_than_a_pipe_is_wide(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,9 @@ from functools import cache
 import numpy as np
 
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
-from mptctl.evaluation.flip_report import Cause, CauseRow, Causes, FlipReport, SliceRow
+from mptctl.evaluation.flip_report import FlipReport, SliceRow
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.predictions import build_predictions
-from mptctl.evaluation.statistics import rate
 
 HOSTILE = "<script>alert('x')</script>|`$\\frac$`@all"
 
@@ -37,18 +36,16 @@ def example(first_class: str = "ant", with_logits: bool = True, many: int = 0) -
     return compare(
         build_predictions("old", ids, labels, logits=logits[0][:, : c - 2], classes=classes[: c - 2]),
         build_predictions(f"new {first_class}", ids, labels, logits=logits[1], classes=classes),
-        ComparisonRequest(limits=Limits(max_nfr=0.01), nfr_margin=0.02),
+        ComparisonRequest(limits=Limits(max_nfr=0.01)),
     )
 
 
 def with_everything(first_class: str = "ant") -> FlipReport:
-    """The example, with causes, slices and waived flips made up over its list of flips."""
+    """The example, with slices and waived flips made up over its list of flips."""
     report = example(first_class)
-    names: list[Cause] = ["bias", "forgotten", "new class"]
     flips = [
         flip.model_copy(
             update={
-                "cause": names[i % 3],
                 "by": {"country": ("de", "it", "")[i % 4 % 3], "note": HOSTILE},
                 "waived": i % 5 == 0,
             }
@@ -62,9 +59,4 @@ def with_everything(first_class: str = "ant") -> FlipReport:
         )
         for country, n in Counter(flip.by["country"] for flip in flips).items()
     ]  # fmt: skip
-    of = len(flips)
-    counted = Counter(flip.cause for flip in flips)
-    causes = Causes(
-        rows=[CauseRow(cause=name, flips=rate(counted[name], of)) for name in names], bias=1.0, not_tried=[]
-    )
-    return report.model_copy(update={"worst_flips": flips, "slices": slices, "causes": causes})
+    return report.model_copy(update={"worst_flips": flips, "slices": slices})

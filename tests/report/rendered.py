@@ -6,7 +6,6 @@ from rich.console import Console
 
 from mptctl.evaluation.calibration.report import CalibrationReport
 from mptctl.report.documents.calibration import calibration_document
-from mptctl.report.documents.chain import chain_document
 from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.documents.study import plan_document, study_document
 from mptctl.report.documents.tune import tune_document
@@ -15,7 +14,6 @@ from mptctl.report.media.markdown import document_markdown
 from mptctl.report.media.page import render_document
 from mptctl.report.media.provenance import Provenance
 from mptctl.report.media.terminal import print_document
-from mptctl.studies.chain import ChainReport
 from mptctl.studies.comparison import Comparison
 from mptctl.studies.study_dry_run import StudyDryRun
 from mptctl.studies.study_report import StudyReport
@@ -36,14 +34,6 @@ def comparison_markdown(comparison: Comparison) -> str:
 
 def comparison_page(comparison: Comparison, provenance: Provenance | None = None) -> str:
     return render_document(comparison_document(comparison), provenance)
-
-
-def print_chain(report: ChainReport, console: Console) -> None:
-    print_document(chain_document(report), console)
-
-
-def chain_markdown(report: ChainReport) -> str:
-    return document_markdown(chain_document(report))
 
 
 def print_study(report: StudyReport, console: Console) -> None:

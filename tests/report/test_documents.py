@@ -60,11 +60,3 @@ def test_the_best_of_a_column_is_marked_in_each_mediums_way() -> None:
     assert '<td class="strong">1.50*<small>6 / 400</small></td>' in render_document(DOCUMENT)
     for text in (document_markdown(DOCUMENT), document_latex(DOCUMENT)):
         assert "Bold is the best of its column." in text
-
-
-def test_a_narrow_terminal_goes_without_spare_columns_and_units() -> None:
-    columns = [Column("name"), Column("count", spare=1), Column("n", "%")]
-    table = Table(columns, [["x" * 70, "1" * 20, "2"]])
-    shown = piped(lambda console: print_document(Document([table]), console))
-    assert shown.split() == ["name", "n", "x" * 70, "2"]
-    assert "| name | count | n % |" in document_markdown(Document([table]))

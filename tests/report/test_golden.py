@@ -26,24 +26,20 @@ from mptctl.report.documents.flips_page import render_html
 from mptctl.report.documents.split import split_document
 from mptctl.report.documents.updates import updates_document
 from mptctl.report.media.terminal import print_document
-from mptctl.studies.chain import ChainReport, report_chains
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.comparison import Comparison
-from mptctl.studies.run_folders import runs_of_chain
 from mptctl.studies.study_report import StudyReport, StudyRow
 from mptctl.tune.tune_report import Comparison as Second
 from mptctl.tune.tune_report import TuneReport
-from tests.report import test_layouts
+from tests.report import shown
 from tests.report.examples import example, with_everything
 from tests.report.golden import check_golden, coloured, piped, readable_page
 from tests.report.rendered import (
     calibration_page,
-    chain_markdown,
     comparison_latex,
     comparison_markdown,
     comparison_page,
     print_calibration,
-    print_chain,
     print_comparison,
     print_study,
     print_tune,
@@ -54,7 +50,6 @@ from tests.report.test_tune_report import report as search
 from tests.report.test_tune_report import trial
 from tests.report.test_verdict_line import counted
 from tests.studies.made_runs import made_seed
-from tests.studies.test_chain import made_chain
 
 # Names that mean something to Markdown, LaTeX, HTML and a terminal.
 ODD = "a_b 50% & <i>x</i> [red]#1[/red] $k$ {y} ~^|"
@@ -77,45 +72,25 @@ def _odd(found: Comparison) -> Comparison:
 
 @cache
 def comparison(how: str) -> Comparison:
-    """Three methods of two seeds: plain, at one error, by old model, by split; of three held against one of them."""
+    """Three methods of two seeds: plain, at one error, old models alone; of three held against one of them."""
     root = _root(seeds=3 if how == "against" else 2)
     if how == "equal-error":
         return _odd(compare_runs([root], equal_error="mpt-kl"))
     if how == "against":
         return _odd(compare_runs([root], against="no-treatment"))
-    if how == "by-old":
-        return _odd(compare_runs([root], by="old"))
-    if how == "by-split":
-        found = compare_runs([root], against="mpt-kl")
-        rows = [
-            row.model_copy(update={"split": section})
-            for section in ("split a", "split b")
-            for row in found.rows
-        ]
-        return _odd(found.model_copy(update={"rows": rows}))
+    if how == "old-models":
+        return compare_runs([root / "1" / "old", root / "2" / "old"])
     return _odd(compare_runs([root]))
 
 
-@cache
-def chain() -> ChainReport:
-    found = report_chains(runs_of_chain(made_chain(Path(mkdtemp()) / "study")))
-    large = found.rows[1].er_all.model_copy(update={"count": 12_345, "of": 50_000})
-    rows = [*found.rows, found.rows[1].model_copy(update={"name": "a|b_50%", "er_all": large})]
-    return ChainReport(
-        first=[*found.first, *(model.model_copy(update={"seed": 2}) for model in found.first)],
-        rows=[*rows, *(row.model_copy(update={"seed": 2}) for row in rows)],
-        notes=["something was left out"],
-    )
-
-
-def study(of_chain: bool = False) -> StudyReport:
+def study() -> StudyReport:
     runs = [
         StudyRow(seed=1, run="mpt-kl", method="mpt-kl", status="done", steps=1024),
         StudyRow(seed=1, run="x", method="mpt-lm", status="failed", steps=3, error="<i>no room</i> [red]"),
     ]
     return StudyReport(
         study="demo", run_root="runs/demo", seeds=[1], runs=runs, seconds=200,
-        comparison=None if of_chain else comparison("plain"), chain=chain() if of_chain else None,
+        comparison=comparison("plain"),
     )  # fmt: skip
 
 
@@ -162,21 +137,17 @@ def searched(budget: bool = False) -> TuneReport:
     )
 
 
-def adjusted(kind: str) -> str:
+def adjusted() -> str:
     after = AdjustFigures(
         nfr=0.04, bound=0.06, er_all=0.12, flips=4, samples_old=100, errors=18, samples=150, nll=0.5
     )
     before = after.model_copy(update={"nfr": 0.07, "er_all": 0.1, "nll": 0.7})
-    chosen = (
-        Chosen(kind="bias", bias=1.25, biases={"a": 1.25, "b": 1.25}, temperature=1.5)
-        if kind == "bias"
-        else Chosen(kind="per-class", bias=None, biases={"a\x1b[2J": 1.0, "b": 0.5}, temperature=1.0)
-    )
+    chosen = Chosen(kind="bias", bias=1.25, biases={"a": 1.25, "b": 1.25}, temperature=1.5)
     report = AdjustReport(
         chosen=chosen, validation=after, before=before, max_nfr=0.05, max_er_increase=None, confidence=0.95,
         epochs=10, run="runs/new", best="runs/new/best.pt", warnings=[],
     )  # fmt: skip
-    return "\n".join(describe_adjustment(report, {"b": "bee"})) + "\n"
+    return "\n".join(describe_adjustment(report)) + "\n"
 
 
 def split(console: Console) -> None:
@@ -208,9 +179,8 @@ def of_flips(render: Callable[[FlipReport], str], what: str) -> str:
 SHOWN: dict[str, Show] = {
     **{
         f"compare-{how}": partial(show_comparison, how)
-        for how in ("plain", "equal-error", "against", "by-old", "by-split")
+        for how in ("plain", "equal-error", "against", "old-models")
     },
-    "chain": lambda console: print_chain(chain(), console),
     "study": lambda console: print_study(study(), console),
     "flips": lambda console: print_report(flips("failed"), console),
     "flips-undecided": lambda console: print_report(flips("undecided"), console),
@@ -221,17 +191,16 @@ SHOWN: dict[str, Show] = {
     "calibration": lambda console: print_calibration(calibrated(True), console, full=True),
     "split": split,
     "tune-budget": lambda console: print_tune(searched(True), console),
-    **test_layouts.SHOWN,
+    **shown.SHOWN,
     "tune": lambda console: print_tune(searched(), console),
 }
 
 FILES: dict[str, Callable[[], str]] = {
     **{
         f"compare-{how}.{suffix}": partial(of_comparison, render, how)
-        for how in ("plain", "equal-error", "against", "by-old", "by-split")
+        for how in ("plain", "equal-error", "against", "old-models")
         for suffix, render in (("md", comparison_markdown), ("tex", comparison_latex), ("csv", render_csv))
     },
-    "chain.md": lambda: chain_markdown(chain()),
     **{
         f"flips-{what}.{suffix}": partial(of_flips, render, what)
         for what in ("failed", "undecided", "answers", "long")
@@ -239,8 +208,7 @@ FILES: dict[str, Callable[[], str]] = {
             ("md", render_flips_markdown), ("junit.xml", render_junit), ("github.txt", render_github),
         )
     },
-    "adjust-bias.txt": lambda: adjusted("bias"),
-    "adjust-per-class.txt": lambda: adjusted("per-class"),
+    "adjust-bias.txt": adjusted,
 }  # fmt: skip
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -248,10 +216,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "flips-answers": lambda: render_html(flips("answers")),
     "compare-plain": lambda: comparison_page(comparison("plain")),
     "compare-against": lambda: comparison_page(comparison("against")),
-    "compare-by-old": lambda: comparison_page(comparison("by-old")),
-    "compare-by-split": lambda: comparison_page(comparison("by-split")),
+    "compare-old-models": lambda: comparison_page(comparison("old-models")),
     "study": lambda: study_page(study()),
-    "study-chain": lambda: study_page(study(of_chain=True)),
     "tune": lambda: tune_page(searched()),
     "tune-budget": lambda: tune_page(searched(True)),
     "calibration": lambda: calibration_page(calibrated(True)),

@@ -1,4 +1,4 @@
-"""The page of a study: its table or its chain, every run, and where the runs come from."""
+"""The page of a study: its table, every run, and where the runs come from."""
 
 from __future__ import annotations
 
@@ -9,16 +9,12 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from mptctl.cli.app import app
-from mptctl.report.documents.chain import FLIPS, KINDS, rate_cell
 from mptctl.report.documents.comparison import spread_text
 from mptctl.report.documents.study import save_study_page
-from mptctl.report.media.numbers import format_count
-from mptctl.studies.chain import report_chains
 from mptctl.studies.compare import compare_runs
-from mptctl.studies.run_folders import checkpoint_digest, runs_of_chain
+from mptctl.studies.run_folders import checkpoint_digest
 from mptctl.studies.study_report import StudyReport, StudyRow
 from tests.studies.made_runs import made_seed
-from tests.studies.test_chain import made_chain
 
 ARGV = ["mptctl", "study", "demo", "--report", "study.html"]
 
@@ -49,22 +45,6 @@ def test_the_table_its_runs_and_their_digests(tmp_path: Path) -> None:
     for name in names:
         assert checkpoint_digest(root / "1" / name) in page
     assert '<header class="failed">' in page
-
-
-def test_a_chain_has_every_rate_with_its_count(tmp_path: Path) -> None:
-    root = made_chain(tmp_path / "chain")
-    chain = report_chains(runs_of_chain(root))
-    study = StudyReport(
-        study="chain", run_root=str(root), seeds=[1], runs=[], comparison=None, chain=chain, seconds=3
-    )
-    save_study_page(study, tmp_path / "study.html", ARGV)
-    page = (tmp_path / "study.html").read_text(encoding="utf-8")
-    for row in chain.rows:
-        for column in (*FLIPS, *KINDS):
-            cell = rate_cell(getattr(row, column))
-            assert cell.text in cells(page)
-            assert "\n".join(cell.notes) in page
-        assert f"{row.name}, generation {row.generation}: {format_count(row.flips_first)}" in page
 
 
 def test_a_page_that_cannot_be_written_is_refused_before_anything_is_trained(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ JOBS = (
     Job(
         "study",
         _study,
-        lambda folder: ["study", "small.yaml", *HERE, "--seeds", "3", "--json", "--results", "results"],
+        lambda folder: ["study", "small.yaml", *HERE, "--seeds", "3", "--json"],
         lambda folder, printed: (
             _without_times(printed),
             weights(*(folder / "runs" / "3" / name for name in ("old", "ref", "no-treatment", "mpt-kl"))),

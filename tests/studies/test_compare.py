@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from mptctl.data.split import Split
-from mptctl.errors import CheckpointError, UsageError
+from mptctl.errors import CheckpointError
 from mptctl.evaluation.evaluate import compare as evaluate
 from mptctl.inference.named_models import load_predictions
 from mptctl.models.checkpoint import load_checkpoint
@@ -106,47 +106,29 @@ def test_by_hand(tmp_path: Path) -> None:
     assert comparison.noise.over == "samples"
 
 
-def test_by_old_a_plain_update_is_held_against_each_old_model_and_others_against_their_own(
-    tmp_path: Path,
-) -> None:
-    by_hand(tmp_path / "1")
-    root, label = tmp_path / "1", np.array(LABEL)
+def test_old_models_alone_have_their_calibration(tmp_path: Path) -> None:
+    by_hand(tmp_path)
+    root, label = tmp_path, np.array(LABEL)
     shutil.move(root / "old", root / "old-ce")
-    # This one is right on the third and the sixth sample of old classes alone, and better calibrated.
+    for name in ("no-treatment", "mpt-kl", "ref"):
+        shutil.rmtree(root / name, ignore_errors=True)
+    # This one is better calibrated.
     other = made_part(label, np.eye(CLASSES)[[1, 1, 0, 0, 0, 2, 0, 0, 0, 0]][:, :NUM_OLD])
     kept = CALIBRATION.model_copy(update={"ece": 0.05})
     made_run(
         root / "old-ls", "no-treatment", 1, other, other, old=None, num_known=NUM_OLD, calibration=kept,
         settings={"criterion.name": "ls"},
     )  # fmt: skip
-    comparison = compare_runs([tmp_path], by="old")
-    # mpt-kl records old-1, the digest of what is now old-ce.
-    assert [(each.old, each.name) for each in comparison.rows] == [
-        ("old-ce", "no-treatment"), ("old-ce", BIAS_ROW), ("old-ce", "mpt-kl"), ("old-ls", "no-treatment"),
-    ]  # fmt: skip
-    assert [each.flips.values for each in comparison.rows if each.name == "no-treatment"] == [
-        [(2, 6)],
-        [(0, 6)],
-    ]
-    assert row(comparison, "mpt-kl").flips.values == [(1, 6)]
-    assert [(old.old, old.er_old.values) for old in comparison.old] == [
-        ("old-ce", [1 / 6]),
-        ("old-ls", [4 / 6]),
-    ]
-    assert comparison.calibration is not None
-    assert [(each.old, each.ece.values, each.temperature.mean) for each in comparison.calibration] == [
-        ("old-ce", [0.2], 2.0), ("old-ls", [0.05], 2.0),
-    ]  # fmt: skip
-    with pytest.raises(UsageError, match="--old: with --by old"):
-        compare_runs([tmp_path], by="old", old=Path("old-ce"))
-
-
-def test_old_models_without_an_update_have_their_calibration_alone(tmp_path: Path) -> None:
-    by_hand(tmp_path)
-    for name in ("no-treatment", "mpt-kl"):
-        shutil.rmtree(tmp_path / name)
-    comparison = compare_runs([tmp_path], by="old")
-    assert (comparison.rows, [each.old for each in comparison.calibration or []]) == ([], ["old"])
+    for folders in ([root], [root / "old-ce", root / "old-ls"]):
+        comparison = compare_runs(folders)
+        assert (comparison.rows, comparison.old) == ([], [])
+        assert comparison.calibration is not None
+        assert [(each.old, each.ece.values, each.temperature.mean) for each in comparison.calibration] == [
+            ("old-ce", [0.2], 2.0), ("old-ls", [0.05], 2.0),
+        ]  # fmt: skip
+    made_run(root / "ref", "no-treatment", 1, other, other, old=None)
+    with pytest.raises(CheckpointError, match="no update there"):
+        compare_runs([root])
 
 
 def test_a_plain_update_that_begins_with_the_reference_is_no_unit_of_cost(tmp_path: Path) -> None:
@@ -295,8 +277,6 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="nothing: no such folder"):
         compare_runs([tmp_path / "nothing"])
     by_hand(tmp_path / "1")
-    with pytest.raises(CheckpointError, match=r"old: records no old model; name it with --old"):
-        compare_runs([tmp_path / "1" / "old"])
     with pytest.raises(CheckpointError, match="--old away: no run of that name beside"):
         compare_runs([tmp_path], old=Path("away"))
     shutil.rmtree(tmp_path / "1" / "old")
@@ -308,6 +288,8 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     made_run(tmp_path / "1" / "ref", "no-treatment", 1, part, part, old=None)
     with pytest.raises(CheckpointError, match="no update there"):
         compare_runs([tmp_path])
+    with pytest.raises(CheckpointError, match=r"ref: records no old model; name it with --old"):
+        compare_runs([tmp_path / "1" / "ref"])
 
 
 def test_a_run_whose_old_model_was_overwritten_is_left_out_and_named(tmp_path: Path) -> None:

@@ -205,13 +205,3 @@ def test_a_name_that_two_rows_have_is_refused(tmp_path: Path) -> None:
         compare_runs([tmp_path / "a", tmp_path / "b"], equal_error="mpt-kl")
     found = compare_runs([tmp_path / "a", tmp_path / "b"], equal_error=f"mpt-kl ({tmp_path}/b)")
     assert found.equal_error == found.rows[1].name
-
-
-def test_sections_that_have_no_such_row_are_left_out_and_named(tmp_path: Path) -> None:
-    made_seed(tmp_path / "a", 1, {"no-treatment": 3.0, "mpt-kl": 2.0})
-    other = {"split": {"old_fraction": 0.25}, "fingerprint": "other", "digest": "b"}
-    made_seed(tmp_path / "b", 1, {"no-treatment": 2.0, "mpt-lm": 3.0}, **other)
-    found = compare_runs([tmp_path / "a", tmp_path / "b"], by="split", equal_error="mpt-kl")
-    assert [row.name for row in found.rows] == ["no-treatment", "mpt-kl"]
-    assert len(found.notes) == 1
-    assert found.notes[0].endswith("left out: it has no row mpt-kl")

@@ -89,16 +89,6 @@ def test_only_seeds_that_both_have_count_and_of_none_there_is_no_difference(tmp_
     assert rows["pct-kl"].differences is None
 
 
-def test_each_section_has_its_own_row_and_one_without_it_is_named(tmp_path: Path) -> None:
-    made_seed(tmp_path / "a", 1, {"no-treatment": 3.0, "mpt-kl": 2.0})
-    other = {"split": {"old_fraction": 0.25}, "fingerprint": "other", "digest": "b"}
-    made_seed(tmp_path / "b", 1, {"no-treatment": 2.0, "mpt-lm": 3.0}, **other)
-    found = compare_runs([tmp_path / "a", tmp_path / "b"], by="split", against="mpt-kl")
-    with_some = {row.split for row in found.rows if row.differences is not None}
-    assert len(with_some) == 1
-    assert [note for note in found.notes if note.endswith("no differences: it has no row mpt-kl")]
-
-
 def test_what_is_refused(tmp_path: Path) -> None:
     made_seed(tmp_path / "a", 1, {"no-treatment": 3.0, "mpt-kl": 2.0})
     with pytest.raises(UsageError, match=r"^--against mpt-k: no such row; did you mean mpt-kl\?$"):

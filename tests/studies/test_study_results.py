@@ -12,11 +12,9 @@ import pytest
 
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.studies.answers_file import PARTS, read_answers
-from mptctl.studies.study_plan import plan_study
-from mptctl.studies.study_results import MOST_STEPS, keep_results, thin_metrics
 from tests.common import CommandLine
 from tests.studies.made_runs import made_part, made_run
-from tests.studies.test_study_plan import study
+from tools.keep_results import MOST_STEPS, keep_run, thin_metrics
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -57,16 +55,18 @@ def test_where_the_pictures_lay_is_not_kept(tmp_path: Path) -> None:
     environment = {"started": "now", "versions": {}, "device": "cpu", "cpu_threads": 1, "git_commit": None}
     (run / "environment.json").write_text(json.dumps({"command": ["/home/jo/mptctl"], **environment}))
     (run / "metrics.jsonl").write_bytes(metrics(1, 1))
-    (planned,) = (each for each in plan_study(study("no-treatment"), [1]) if each.name == "no-treatment")
     for _ in range(2):
-        assert keep_results("s", planned, run, tmp_path / "kept") == []
-    kept = read_answers(tmp_path / "kept" / "s" / "1" / "no-treatment")
+        keep_run(run, tmp_path / "kept")
+    kept = read_answers(tmp_path / "kept")
     assert kept is not None
     assert kept.head.request.data_root is None
     assert kept.head.digest == made.head.digest
     for name in PARTS:
         assert (kept.part(name).right() == made.part(name).right()).all()
-    assert "/home/jo" not in (tmp_path / "kept" / "s" / "1" / "no-treatment" / "environment.json").read_text()
+    assert "/home/jo" not in (tmp_path / "kept" / "environment.json").read_text()
+    (run / "environment.json").write_text(json.dumps({"command": [], **environment, "started": "later"}))
+    with pytest.raises(SystemExit, match="keeps another run"):
+        keep_run(run, tmp_path / "kept")
 
 
 def test_the_results_that_are_kept_here_name_no_folder() -> None:

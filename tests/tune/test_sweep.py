@@ -216,7 +216,6 @@ def test_a_budget_chooses_anew_without_training_and_one_that_no_trial_keeps_ends
         (["--max-nfr", "101"], "--max-nfr 101"),
         (["--confidence", "0.9"], "--confidence 0.9: says how sure a budget must be; give --max-nfr too"),
         (["--set", "method.max_nfr=2"], "method.max_nfr: moves k in every trial"),
-        (["--noise-floor", "old"], "--noise-floor old: is held against a budget; give --max-nfr too"),
     ],
 )
 def test_a_budget_that_makes_no_sense_is_refused(runs: Path, flags: list[str], said: str) -> None:

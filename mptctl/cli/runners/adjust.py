@@ -40,12 +40,12 @@ def adjust_and_show(request: AdjustRequest, session: Session, figure: Path | Non
     outputs.add_figure("--figure", figure)
     if figure is not None and request.budget is None:
         raise UsageError("--figure: shows flips against error; give --max-nfr or --max-er-increase, too")
-    outputs.check(files_read_for(request.names.values(), session.run_root), prints=as_json)
+    outputs.check(files_read_for(request.names.values(), session.run_root))
     # A missing model is reported before torch is imported, which takes seconds.
     for run in request.names.values():
         find_checkpoint(run, session.run_root)
     adjusted = adjust_and_draw(request, session, figure)
-    lines = [*describe_adjustment(adjusted.report, adjusted.class_labels), adjusted.report.best]
+    lines = [*describe_adjustment(adjusted.report), adjusted.report.best]
     show(adjusted.report, lambda _: typer.echo("\n".join(lines)), as_json=as_json)
 
 
@@ -63,7 +63,7 @@ def adjust_and_draw(request: AdjustRequest, session: Session, figure: Path | Non
         from mptctl.report.media.svg import save_figure
 
         path = figure or adjusted.folder.path / FIGURE
-        save_figure(draw_adjustment(adjusted.report, adjusted.choice, adjusted.mixture), path)
+        save_figure(draw_adjustment(adjusted.report, adjusted.choice), path)
         typer.echo(f"wrote {path}", err=True)
     warn(adjusted.report.warnings)
     return adjusted

@@ -9,7 +9,6 @@ from typing import Literal, get_args
 import typer
 
 from mptctl.bench.kernel import bench_kernel
-from mptctl.bench.kernel_bounds import GPUS
 from mptctl.bench.loader import bench_loader
 from mptctl.bench.loss_timing import CLASSES, DTYPES, ROWS
 from mptctl.bench.runners import ROWS as LOADER_ROWS
@@ -55,7 +54,6 @@ def measure_kernel(
     rows: tuple[int, ...],
     classes: tuple[int, ...],
     dtypes: str | None,
-    archs: str | None,
     repeats: int,
     device: str | None,
     *,
@@ -65,14 +63,13 @@ def measure_kernel(
 
     Args:
         rows, classes: batch sizes and numbers of classes; empty: those of `mptctl.bench.loss_timing`.
-        dtypes, archs, repeats, device, as_json: values of the flags.
+        dtypes, repeats, device, as_json: values of the flags.
     """
     result = bench_kernel(
         choose_device(device or "auto"),
         rows=rows or ROWS,
         classes=classes or CLASSES,
         dtypes=parse_names("--dtypes", dtypes, DTYPES),
-        archs=parse_names("--archs", archs, GPUS),
         repeats=repeats,
         say=partial(typer.echo, err=True),
     )

@@ -1,40 +1,25 @@
-"""The tables that `mptctl bench` prints, each with a conclusion below it."""
+"""The tables that `mptctl bench` prints."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import typer
 from rich.console import Console
 
-from mptctl.bench.conclusions import evaluate_sentence, kernel_sentence, loader_sentence, step_sentence
 from mptctl.errors import UsageError
 from mptctl.files.explained import nearest
-from mptctl.report.media.document import Column, Note, Table
+from mptctl.report.media.document import Column, Table
 from mptctl.report.media.terminal import print_parts
 
 if TYPE_CHECKING:  # each of these imports libraries that the others do without
-    from mptctl.bench.evaluate import EvaluateBench
     from mptctl.bench.kernel import KernelBench
     from mptctl.bench.loader import LoaderBench
     from mptctl.bench.step import StepBench
     from mptctl.bench.sweep import LoaderSweep
 
 Name = TypeVar("Name", bound=str)
-
-# Kinds of instructions, and their names at the heads of narrow columns.
-_SHORT = {
-    "arithmetic": "fma",
-    "compare and select": "cmp",
-    "special": "sfu",
-    "convert and bits": "bits",
-    "integer": "int",
-    "exchange": "exch",
-    "load and store": "mem",
-    "other": "rest",
-}
 
 
 def parse_names(flag: str, text: str | None, known: Iterable[Name]) -> tuple[Name, ...]:
@@ -71,13 +56,11 @@ def print_loader(bench: LoaderBench) -> None:
             for row in bench.rows
         ],
         words=("loader", "source", "augmentation"),
-        spare=("augmentation", "slowest", "fastest"),
     )
     for name, reason in bench.skipped.items():
         typer.echo(f"{name}: not measured, {reason}")
     if bench.sweep is not None:
         _print_sweep(bench.sweep)
-    _conclude(loader_sentence(bench))
 
 
 def _print_sweep(sweep: LoaderSweep) -> None:
@@ -90,43 +73,12 @@ def _print_sweep(sweep: LoaderSweep) -> None:
         typer.echo(f"  {key}: {value:g}")
 
 
-def print_evaluate(bench: EvaluateBench) -> None:
-    """Print the time and memory of each way to compare two files."""
-    typer.echo(
-        f"{bench.machine.cpu}, {bench.machine.cores} cores; {bench.rows[0].rows:,} rows a file, "
-        f"{bench.memory_limit_gb:g} GB for tables and joins"
-    )
-    _print_table(
-        ("way", "seconds", "fastest", "slowest", "peak GB"),
-        [
-            (
-                row.name,
-                *(f"{s:.2f}" for s in (row.seconds, min(row.runs), max(row.runs))),
-                f"{row.peak_gb:.2f}",
-            )
-            for row in bench.rows
-        ],
-        words=("way",),
-        spare=("fastest", "slowest"),
-    )
-    _conclude(evaluate_sentence(bench))
-
-
 def print_kernel(bench: KernelBench) -> None:
-    """Print the times of the loss on a GPU; without one, the bounds that its machine code sets."""
-    if bench.device == "cuda":
-        _print_times(bench)
-    else:
-        _print_counts(bench)
-    _conclude(kernel_sentence(bench))
-
-
-def _print_times(bench: KernelBench) -> None:
-    """Print the measured times on a GPU, beside the time that moving the bytes takes at least."""
+    """Print the times of the loss, beside the time that moving the bytes takes at least."""
     typer.echo(f"{bench.machine.gpu}; a copy moves {bench.copy_gb_per_s:,.0f} GB/s")
     typer.echo(f"two empty launches in a graph: {bench.two_launches_us:.2f} µs")
     _print_table(
-        ("rows", "classes", "type", "way", "µs", "issue µs", "floor µs", "of floor", "a call, µs"),
+        ("rows", "classes", "type", "way", "µs", "floor µs", "of floor", "a call, µs"),
         [
             (
                 f"{row.n:,}",
@@ -134,9 +86,8 @@ def _print_times(bench: KernelBench) -> None:
                 row.dtype,
                 row.name,
                 f"{row.us:,.1f}",
-                "" if row.issue_us is None else f"{row.issue_us:,.1f}",
                 f"{row.floor_us:,.1f}",
-                f"{row.floor_us / (row.us or math.inf):.0%}",
+                f"{row.floor_us / row.us:.0%}",
                 f"{row.call_us:,.1f}",
             )
             for row in bench.rows
@@ -145,63 +96,8 @@ def _print_times(bench: KernelBench) -> None:
     )
 
 
-def _print_counts(bench: KernelBench) -> None:
-    """Print three tables on the compiled kernel: its bounds, how it is compiled, and its instructions."""
-    last_batch_size = bench.rows[-1].n if bench.rows else None  # no rows where nothing could be compiled
-    typer.echo("µs by machine code, without a GPU: the largest of issue, alu, sfu and floor binds")
-    _print_table(
-        ("GPU", "rows", "classes", "type", "issue", "alu", "sfu", "floor", "ratio", "binds"),
-        [
-            (
-                row.arch or "",
-                f"{row.n:,}",
-                f"{row.c:,}",
-                row.dtype,
-                *(f"{us:,.1f}" for us in (row.issue_us, row.alu_us, row.sfu_us, row.floor_us)),
-                f"{(row.issue_us or 0.0) / row.floor_us:.2f}",
-                row.binds or "",
-            )
-            for row in bench.rows
-        ],
-        words=("GPU", "type", "binds"),
-    )
-    typer.echo("\nhow it is compiled")
-    _print_table(
-        ("GPU", "classes", "type", "rows a program", "warps", "registers", "spills", "load bits"),
-        [
-            (
-                row.arch or "",
-                f"{row.c:,}",
-                row.dtype,
-                *map(str, (row.rows_per_program, row.num_warps, row.registers)),
-                "yes" if row.spills else "no",
-                str(row.load_bits),
-            )
-            for row in bench.rows
-            if row.n == last_batch_size
-        ],
-        words=("GPU", "type"),
-    )
-    typer.echo("\nexecuted instructions a thread and logit of the student")
-    _print_table(
-        ("GPU", "classes", "type", *_SHORT.values(), "all"),
-        [
-            (
-                row.arch or "",
-                f"{row.c:,}",
-                row.dtype,
-                *(f"{row.instructions[kind]:.1f}" for kind in _SHORT),
-                f"{sum(row.instructions.values()):.1f}",
-            )
-            for row in bench.rows
-            if row.instructions and row.n == last_batch_size
-        ],
-        words=("GPU", "type"),
-    )
-
-
 def print_step(bench: StepBench) -> None:
-    """Print the machine and the settings, the speed of each way to train, ratios, and the conclusion."""
+    """Print the machine and the settings, the speed of each way to train, and ratios."""
     typer.echo(
         f"{bench.machine.cpu}, {bench.machine.cores} cores, {bench.machine.gpu or 'no GPU'}; {bench.method}, "
         f"{bench.arch} at {bench.image_size} pixels, batches of {bench.batch_size}, {bench.threads} "
@@ -220,7 +116,6 @@ def print_step(bench: StepBench) -> None:
             for row in bench.rows
         ],
         words=("step", "precision"),
-        spare=("slowest", "fastest"),
     )
     for name, reason in bench.skipped.items():
         typer.echo(f"{name}: not measured, {reason}")
@@ -230,7 +125,6 @@ def print_step(bench: StepBench) -> None:
             "ours / floor": ratios.ours_to_floor,
             "ours-cached / student": ratios.cached_to_student,
             "ours / published": ratios.ours_to_published,
-            "ours-lockstep / ours": ratios.lockstep_to_ours,
             "ours-graph / floor-graph": ratios.graph_to_floor_graph,
             "ours-graph / ours": ratios.graph_to_ours,
             "ours / ours in fp32": ratios.ours_to_fp32,
@@ -243,25 +137,15 @@ def print_step(bench: StepBench) -> None:
         _print_table(
             ("time", "precision", "median", "smallest", "largest"), ratio_rows, words=("time", "precision")
         )
-    _conclude(step_sentence(bench))
 
 
-def _print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[str], spare: Sequence[str] = ()
-) -> None:
+def _print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[str]) -> None:
     """Print a table as wide as the terminal.
 
     Args:
         columns: titles.
         rows: cells.
         words: titles of the columns of text, which stand at the left; numbers stand at the right.
-        spare: titles of columns that a narrow terminal leaves out, the first of them first.
     """
-    order = {title: place for place, title in enumerate(spare, start=1)}
-    styled = [Column(title, words=title in words, spare=order.get(title, 0)) for title in columns]
+    styled = [Column(title, words=title in words) for title in columns]
     print_parts([Table(styled, list(rows))], Console())
-
-
-def _conclude(sentence: str) -> None:
-    """Print the sentence with which a bench ends."""
-    print_parts([Note(sentence, "strong", whole=True)], Console())

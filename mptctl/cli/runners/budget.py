@@ -1,19 +1,15 @@
-"""The budget of flips that flags name, the warning that it is below retraining noise, and the adjustment."""
+"""The budget of flips that flags name, and the adjustment that follows a training with one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mptctl.cli.messages import warn
 from mptctl.errors import UsageError
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.limits import Limits
 from mptctl.methods.rows import nfr_budget
 from mptctl.models.run_folder import RunDir
-from mptctl.names import Session
 from mptctl.release.adjust_report import SUFFIX, AdjustRequest
-from mptctl.release.chance_flips import below_chance_before_training
-from mptctl.report.media.progress_bars import showing_progress
 from mptctl.training.request import RunRequest
 
 
@@ -24,7 +20,6 @@ class BudgetOrK:
     k: float | None
     max_nfr: float | None
     confidence: float | None
-    noise_floor: str | None
 
 
 def budget_of_flags(
@@ -53,33 +48,22 @@ def budget_of_flags(
     return Budget(limits.max_nfr, limits.max_er_increase, level) if limits.given() else None
 
 
-def refuse_without_budget(
-    max_nfr: float | None, confidence: float | None = None, noise_floor: str | None = None
-) -> None:
-    """Refuse --confidence and --noise-floor where no budget is given by --max-nfr.
-
-    Raises:
-        UsageError: one of them is given without a budget.
-    """
+def refuse_without_budget(max_nfr: float | None, confidence: float | None) -> None:
+    """Raise UsageError for --confidence where no budget is given by --max-nfr."""
     if confidence is not None and max_nfr is None:
         raise UsageError(f"--confidence {confidence:g}: says how sure a budget must be; give --max-nfr too")
-    if noise_floor is not None and max_nfr is None:
-        raise UsageError(f"--noise-floor {noise_floor}: is held against a budget; give --max-nfr too")
 
 
-def plan_adjustment(request: RunRequest, noise_floor: str | None = None) -> AdjustRequest | None:
+def plan_adjustment(request: RunRequest) -> AdjustRequest | None:
     """Return the adjustment that follows a training; None where its recipe has no budget of flips.
 
     Args:
         request: the training.
-        noise_floor: another training of the old model.
 
     Raises:
-        UsageError: the folder of the adjusted run holds something that may not be thrown away, or there is a
-            noise floor without a budget.
+        UsageError: the folder of the adjusted run holds something that may not be thrown away.
     """
     limit = nfr_budget(request.recipe.method)
-    refuse_without_budget(limit, noise_floor=noise_floor)
     if limit is None:
         return None
     replaces = request.overwrite or request.resume
@@ -90,24 +74,4 @@ def plan_adjustment(request: RunRequest, noise_floor: str | None = None) -> Adju
         old=None if request.old is None else str(request.old),
         budget=Budget(max_nfr=limit, confidence=request.recipe.method.confidence),
         overwrite=replaces,
-        noise_floor=noise_floor,
     )
-
-
-def warn_of_small_budget(
-    budget: Budget | None, old: str | None, noise_floor: str | None, session: Session
-) -> None:
-    """Print a warning, before a training, if its budget is below what retraining the old model flips.
-
-    Args:
-        budget, old: of the training.
-        noise_floor: another training of the old model; nothing is done where one of the three is None.
-        session: as for the training.
-
-    Raises:
-        MptctlError: a model is missing, or the two cannot be compared.
-    """
-    if noise_floor is None or old is None or budget is None:
-        return
-    with showing_progress(session) as session:
-        warn(below_chance_before_training(budget, old, noise_floor, session))

@@ -9,14 +9,12 @@ from pathlib import Path
 
 import typer
 
-from mptctl.cli.outputs import Outputs
+from mptctl.cli.outputs import PAGE, Outputs
 from mptctl.cli.show import show
-from mptctl.files.output_kinds import HTML, LATEX, MARKDOWN, OutputKind, has_header
 from mptctl.names import Part, Session
-from mptctl.report.documents.comparison_files import FIRST_COLUMNS, write_comparison
+from mptctl.report.documents.comparison_files import write_comparison
 from mptctl.report.media.progress_bars import showing_progress
 from mptctl.studies.compare import compare_runs
-from mptctl.studies.comparison import By
 from mptctl.studies.post_hoc_bias import Shift
 from mptctl.studies.run_folders import named_folder, runs_below
 
@@ -37,7 +35,6 @@ def compare_and_show(
     files: ComparedFiles,
     *,
     old: Path | None,
-    by: By,
     part: Part,
     equal_error: str | None,
     shift: Shift,
@@ -50,7 +47,7 @@ def compare_and_show(
         names: studies, run roots or runs.
         session: where runs are and where models compute.
         files: to write.
-        old, by, part, equal_error, shift, against: as for `mptctl.studies.compare.compare_runs`.
+        old, part, equal_error, shift, against: as for `mptctl.studies.compare.compare_runs`.
         as_json: print JSON.
 
     Raises:
@@ -59,18 +56,16 @@ def compare_and_show(
     """
     folders = [named_folder(name, session.run_root) for name in names]
     outputs = Outputs()
-    csv_kind = OutputKind("table of a comparison", lambda path: has_header(path, FIRST_COLUMNS))
-    outputs.add_file("--csv", files.csv, csv_kind)
-    outputs.add_file("--latex", files.latex, LATEX)
-    outputs.add_file("--markdown", files.markdown, MARKDOWN)
-    outputs.add_file("--report", files.page, HTML)
-    outputs.check([file for folder in folders for file in _files_of_runs(folder)], prints=as_json)
+    outputs.add_file("--csv", files.csv)
+    outputs.add_file("--latex", files.latex)
+    outputs.add_file("--markdown", files.markdown)
+    outputs.add_file("--report", files.page, PAGE)
+    outputs.check([file for folder in folders for file in _files_of_runs(folder)])
     with showing_progress(session) as session:
         comparison = compare_runs(
             folders,
             session,
             old=old,
-            by=by,
             part=part,
             equal_error=equal_error,
             shift=shift,

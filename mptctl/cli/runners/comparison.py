@@ -12,7 +12,6 @@ from mptctl.data.further_columns import columns_path
 from mptctl.evaluation.pairing.class_map import ClassMap, read_class_map
 from mptctl.evaluation.pairing.pairs import ALL, GivenClasses
 from mptctl.evaluation.reading.predictions import Predictions
-from mptctl.evaluation.slices.derived_columns import read_superclasses
 from mptctl.evaluation.slices.ranking import SliceRequest, slice_columns
 from mptctl.files import read_names
 
@@ -57,7 +56,7 @@ class Question:
 
 def files_named_by(flags: ComparedFlags) -> list[Path]:
     """The files that the flags of a comparison name."""
-    named = (_old_classes_file(flags), flags.metadata, flags.class_map, flags.superclasses)
+    named = (_old_classes_file(flags), flags.metadata, flags.class_map)
     return [path for path in named if path is not None]
 
 
@@ -75,7 +74,6 @@ def read_question(flags: ComparedFlags) -> Question:
         slicing=SliceRequest(
             by=slice_columns(flags.by),
             files=[] if flags.metadata is None else [flags.metadata],
-            superclasses=None if flags.superclasses is None else read_superclasses(flags.superclasses),
         ),
     )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import typer
 
 from mptctl.cli.evaluate_flags import EvaluateFlags, LimitFlags, OutputFlags
-from mptctl.cli.outputs import Outputs, files_read_for
+from mptctl.cli.outputs import PAGE, Outputs, files_read_for
 from mptctl.cli.runners.comparison import Question, files_named_by, read_question
 from mptctl.cli.show import show, show_document
 from mptctl.cli.streams import outputs_are_one, write_commands
@@ -24,19 +24,8 @@ from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
 from mptctl.evaluation.gate.history import append_release, make_release, read_history
 from mptctl.evaluation.gate.rules import today_in_utc
 from mptctl.evaluation.limits import LIMITS, Limits, small_limits
-from mptctl.evaluation.reading.answers import SAVED
-from mptctl.evaluation.reading.spreadsheet_cells import FLIP_COLUMNS
 from mptctl.evaluation.reading.workspace import parse_size, workspace
 from mptctl.evaluation.slices.ranking import SliceRequest
-from mptctl.files.output_kinds import (
-    APPENDED,
-    HTML,
-    JUNIT,
-    MARKDOWN,
-    OutputKind,
-    figure_kind,
-    has_header,
-)
 from mptctl.inference.named_models import NamedModels, load_updates
 from mptctl.inference.picture_sizes import make_size_reader
 from mptctl.machine.facts import git_commit
@@ -46,12 +35,11 @@ from mptctl.report.documents.class_names import with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS
 from mptctl.report.documents.flips_files import PREDICTIONS, FlipFiles
 from mptctl.report.media.progress_bars import showing_progress
-from mptctl.report.media.provenance import ProvenanceCollector
+from mptctl.report.media.provenance import digests_of_models, provenance
 from mptctl.report.trackers.tracker import require_trackers
 
 # Exit codes of data, models, numbers and storage that cannot be used.
 NOT_COMPARED = range(4, 8)
-FLIP_TABLE = OutputKind("table of flips", lambda path: has_header(path, FLIP_COLUMNS), (".csv",))
 
 
 @dataclass(frozen=True)
@@ -99,7 +87,7 @@ def evaluate_updates(old: str, news: list[str], flags: EvaluateFlags) -> None:
         MptctlError: a flag, a file or a model cannot be used.
         typer.Exit: in place of GateFailed, where the verdict has just been printed on the same screen.
     """
-    roles = {"old": old, "noise_floor": flags.noise_floor, "baseline": flags.baseline}
+    roles = {"old": old, "baseline": flags.baseline}
     given = {role: name for role, name in roles.items() if name is not None}
     request = _read_request(flags, [*given.values(), *news])
     memory = None if flags.memory_limit is None else parse_size(flags.memory_limit, "--memory-limit")
@@ -172,7 +160,7 @@ def _read_request(flags: EvaluateFlags, models: list[str]) -> Request:
             }
         )
     question = read_question(compared)
-    slicing = replace(question.slicing, min_slice=flags.min_slice, fdr=flags.fdr)
+    slicing = replace(question.slicing, min_slice=flags.min_slice)
     request = Request(
         flags, replace(question, slicing=slicing), limits, gate_file, files, trackers, today_in_utc()
     )
@@ -187,21 +175,21 @@ def _check_outputs(flags: EvaluateFlags, files: FlipFiles, models: list[str]) ->
     if flags.as_json and prints_markdown:
         raise UsageError("--json and --markdown -: both print to standard output; give --markdown a file")
     outputs = Outputs()
-    outputs.add_file("--report", files.page, HTML)
+    outputs.add_file("--report", files.page, PAGE)
     if files.figures is not None:
         # Imported only here, because matplotlib takes long.
         from mptctl.report.figures.flips import figure_files
 
-        outputs.add_folder("--figures", files.figures, figure_files(), figure_kind)
-    outputs.add_file("--markdown", files.markdown, MARKDOWN)
-    outputs.add_file("--junit", files.junit, JUNIT)
-    outputs.add_file("--flips", files.flips, FLIP_TABLE)
-    outputs.add_file("--append-history", files.history, APPENDED)
-    outputs.add_folder("--save-predictions", files.predictions, PREDICTIONS, lambda path: SAVED)
+        outputs.add_folder("--figures", files.figures, figure_files())
+    outputs.add_file("--markdown", files.markdown)
+    outputs.add_file("--junit", files.junit)
+    outputs.add_file("--flips", files.flips, (".csv",))
+    outputs.add_file("--append-history", files.history)
+    outputs.add_folder("--save-predictions", files.predictions, PREDICTIONS)
     inputs = [*files_read_for(models, flags.run_root), *files_named_by(flags.compared)]
     if flags.limits.gate_file is not None:
         inputs.append(flags.limits.gate_file)
-    outputs.check(inputs, prints=flags.as_json or prints_markdown)
+    outputs.check(inputs)
     if files.history is not None and files.history.exists():
         read_history(files.history)  # raises an error where it is damaged
 
@@ -222,7 +210,7 @@ def _fraction(percent: float | None) -> float | None:
 
 
 def _refuse_flags_without_use(request: Request) -> None:
-    """Refuse --confidence, --metadata and --superclasses where nothing uses them; only without a gate file.
+    """Refuse --confidence and --metadata where nothing uses them; only without a gate file.
 
     Raises:
         UsageError: one of them is given without use.
@@ -233,10 +221,8 @@ def _refuse_flags_without_use(request: Request) -> None:
             f"--confidence {limits.confidence:g}: says how sure a limit must be; give one, such as --max-nfr "
             "2"
         )
-    if request.flags.compared.metadata is not None and not by and request.flags.weight is None:
+    if request.flags.compared.metadata is not None and not by:
         raise UsageError("--metadata: is for --by or --gate; name a column of it, such as --by country")
-    if request.flags.compared.superclasses is not None and not any("superclass" in key for key in by):
-        raise UsageError("--superclasses: is for --by superclass or --gate; give one of them")
 
 
 def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing: SliceRequest) -> FlipReport:
@@ -252,7 +238,6 @@ def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing:
         The report, with as many flipped samples as --gallery says.
     """
     flags = request.flags
-    sources = None if flags.output.report is None else ProvenanceCollector(loaded, sys.argv, request.today)
     report = compare(
         loaded.models["old"],
         loaded.models["new"],
@@ -261,17 +246,13 @@ def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing:
             limits=request.limits,
             class_map=request.question.class_map,
             slicing=slicing,
-            weight=flags.weight,
             gate_file=request.gate_file,
             today=request.today,
-            nfr_margin=_fraction(flags.limits.nfr_margin),
             worst=request.most_flips,
-            validation=loaded.validation,
             identical=loaded.identical,
             unfinished=loaded.unfinished,
             warnings=[*loaded.warnings, *small_limits(request.limits)],
         ),
-        noise_floor=loaded.models.get("noise_floor"),
         baseline=loaded.models.get("baseline"),
     )
     if loaded.split is not None:
@@ -283,8 +264,14 @@ def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing:
         log_comparison(logged, request.trackers, new, flags.run_root)
     shown = report.model_copy(update={"worst_flips": report.worst_flips[: flags.output.gallery]})
     files, data_root = request.files, flags.data_root
-    for path in files.write(shown, loaded.models, data_root, loaded.split, report.worst_flips, sources):
+    sources = None
+    if files.page is not None:
+        sources = provenance(sys.argv, digests_of_models(loaded), request.today)
+    written = files.write(shown, loaded.models, data_root, loaded.split, report.worst_flips, sources)
+    for path in written:
         typer.echo(f"wrote {path}", err=True)
+    if files.figures is not None and not any(path.parent == files.figures for path in written):
+        typer.echo("wrote no figures: they show logits, and predictions alone were given", err=True)
     if files.history is not None:
         tag = flags.output.tag
         release = make_release(report, request.today, _release_tag(tag))

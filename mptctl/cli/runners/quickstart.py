@@ -12,13 +12,13 @@ from rich.console import Console
 from mptctl.cli.show import show
 from mptctl.errors import Stopped, UsageError
 from mptctl.files import write_atomically
-from mptctl.files.output_kinds import HTML
 from mptctl.inference.predict import make_image_reader
 from mptctl.report.documents.flips_page import render_html
-from mptctl.report.documents.quickstart import print_quickstart
+from mptctl.report.documents.quickstart import quickstart_document
 from mptctl.report.documents.study import watch_study
 from mptctl.report.media.progress_bars import print_plain_line
-from mptctl.report.media.provenance import ProvenanceCollector
+from mptctl.report.media.provenance import digests_of_models, provenance
+from mptctl.report.media.terminal import print_document
 from mptctl.studies.quickstart import PAGE_NAME, quickstart
 
 
@@ -49,19 +49,15 @@ def show_quickstart(run_root: Path, seed: int, *, overwrite: bool, as_json: bool
     except Stopped as error:  # the command has no --resume
         message = f"{run_root}: the quickstart was stopped; start it anew with --overwrite"
         raise Stopped(message, error.signum) from error
-    pictures, sources = (
-        make_image_reader(done.split, part="test"),
-        ProvenanceCollector(done.found, sys.argv).finish(),
-    )
+    pictures = make_image_reader(done.split, part="test")
+    sources = provenance(sys.argv, digests_of_models(done.found))
     write_atomically(page, render_html(done.flips, pictures, provenance=sources).encode())
-    show(done.result, lambda result: print_quickstart(result, pictures, Console()), as_json=as_json)
+    show(done.result, lambda result: print_document(quickstart_document(result)), as_json=as_json)
 
 
 def _refuse_page(page: Path, *, overwrite: bool) -> None:
     """Refuse to replace a page without ``overwrite``, and in any case what quickstart did not write."""
     if not os.path.lexists(page):
         return
-    if not (page.is_file() and not page.is_symlink() and HTML.known(page)):
-        raise UsageError(f"{page}: was not written by quickstart; move it away, or use another --run-root")
     if not overwrite:
         raise UsageError(f"{page}: already there; start anew with --overwrite, or use another --run-root")

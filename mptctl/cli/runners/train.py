@@ -12,7 +12,7 @@ import typer
 from mptctl.cli.dry_run_lines import describe_dry_run
 from mptctl.cli.messages import next_command
 from mptctl.cli.runners.adjust import adjust_and_draw
-from mptctl.cli.runners.budget import BudgetOrK, plan_adjustment, refuse_without_budget, warn_of_small_budget
+from mptctl.cli.runners.budget import BudgetOrK, plan_adjustment, refuse_without_budget
 from mptctl.cli.show import show
 from mptctl.cli.training_flags import TrainingFlags, UpdateFlags
 from mptctl.data.held_split import find_split, relocate
@@ -171,7 +171,6 @@ class Training:
         only_old_classes: the model knows the old classes alone.
         seed_offset: added to the recipe's seed without --seed.
         then: the command to suggest afterwards; None: evaluate the run against the old model.
-        noise_floor: another training of the old model, which a budget of flips is compared with.
         log: trackers that the run is logged to.
     """
 
@@ -183,7 +182,6 @@ class Training:
     only_old_classes: bool = False
     seed_offset: int = 0
     then: str | None = None
-    noise_floor: str | None = None
     log: list[TrackerName] | None = None
 
 
@@ -223,7 +221,6 @@ def train_mpt_update(flags: TrainingFlags, update: UpdateFlags, variant: MptVari
             keys=method_keys(method, bias.k, update.cache_teachers, variant.init) | keys,
             old=update.old,
             refs=refs,
-            noise_floor=bias.noise_floor,
             log=update.log,
         ),
     )
@@ -287,7 +284,7 @@ def _run_training(inputs: Inputs, training: Training) -> None:
         overwrite=inputs.flags.overwrite,
     )
     refuse_own_inputs(folder, request.teachers)
-    adjustment = plan_adjustment(request, training.noise_floor)
+    adjustment = plan_adjustment(request)
     if inputs.flags.dry_run:
         _print_dry_run(inputs, request)
     else:
@@ -356,8 +353,6 @@ def _train_and_adjust(
     from mptctl.training.train import train
 
     session = Session(inputs.split.run_root, request.recipe.runtime.device, data_root=inputs.flags.data_root)
-    if adjustment is not None and rank() == 0:
-        warn_of_small_budget(adjustment.budget, adjustment.old, adjustment.noise_floor, session)
     result = train(request, logging_observer(request, trackers))
     if rank() != 0:
         return

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import bdtr
 
 from mptctl.errors import DataError, GateFailed, UsageError
-from mptctl.evaluation.bias.class_biases import fit_class_biases
 from mptctl.evaluation.bias.sweep import BiasSteps
-from mptctl.evaluation.bias.validation_samples import FloatArray, IntArray, ValidationSamples
+from mptctl.evaluation.bias.validation_samples import ValidationSamples
 from mptctl.evaluation.decision import ROUNDING
+from mptctl.evaluation.paired_bootstrap import BoolArray, FloatArray, IntArray
 from mptctl.evaluation.statistics import exact_interval, most_within, upper_bounds
 
 # Chosen: a limit that fewer than this share of validation parts would meet is near the least NFR.
@@ -24,8 +22,6 @@ FEWER_BETWEEN_OLD = "train an update with fewer flips between old classes (by MP
 
 # Number of errors or of flips, for one bias or for an array of them.
 Price = TypeVar("Price", int, IntArray)
-
-BiasKind = Literal["none", "bias", "per-class"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ class Budget:
         """Compute the level of one bound with which all bounds hold together at `confidence` (Bonferroni).
 
         Args:
-            series: in how many series, of biases or of trainings, the best choice is looked for.
+            series: in how many series of trainings the best choice is looked for.
 
         >>> round(Budget(max_nfr=0.02, epochs=5).level(series=2), 6)
         0.995
@@ -97,25 +93,21 @@ class Budget:
 
 @dataclass(frozen=True)
 class BiasLine:
-    """All multiples of one direction of biases, and the errors and flips of each on some samples.
+    """All biases that new classes can have in common, and the errors and flips of each on some samples.
 
     Attributes:
-        kind: ``bias`` or ``per-class``.
-        direction: (C,) what is taken off the logits at the multiple 1.
-        samples: the samples; none of them was used to fit the direction.
-        steps: the S ranges of multiples within which no answer changes, with their errors and flips.
+        samples: the samples.
+        steps: the S ranges of biases within which no answer changes, with their errors and flips.
         bounds: (S,) upper bound of NFR in each step.
-        multiples: (S,) the middle of each step; 0 for the first step, which is the model as it is.
-        wide: (S,) True for steps so wide that rounding of the multiple does not lead out of them.
+        biases: (S,) the middle of each step; 0 for the first step, which is the model as it is.
+        wide: (S,) True for steps so wide that rounding of the bias does not lead out of them.
     """
 
-    kind: BiasKind
-    direction: FloatArray
     samples: ValidationSamples
     steps: BiasSteps
     bounds: FloatArray
-    multiples: FloatArray
-    wide: NDArray[np.bool_]
+    biases: FloatArray
+    wide: BoolArray
 
     @property
     def wrong(self) -> IntArray:
@@ -156,39 +148,26 @@ class BiasLine:
 
 @dataclass(frozen=True)
 class BiasChoice:
-    """Chosen biases: one step of one line.
+    """A chosen bias, common to all new classes.
 
     Attributes:
-        line: the line on which the biases lie.
-        step: index of the step on that line.
-        level: level of the intervals that gave the bounds; with it all lines together keep the budget's
-            confidence.
-        lines: all lines that were tried, the chosen one among them.
+        line: all biases that were tried.
+        step: index of the chosen one's step.
+        level: level of the intervals that gave the bounds.
     """
 
     line: BiasLine
     step: int
     level: float
-    lines: tuple[BiasLine, ...]
 
     @property
-    def kind(self) -> BiasKind:
-        """The kind of the line; ``none`` where nothing is taken off."""
-        return self.line.kind if self.biases.any() else "none"
-
-    @property
-    def biases(self) -> FloatArray:
-        """(C,) what is taken off each logit."""
-        return np.asarray(self.line.multiples[self.step] * self.line.direction)
+    def bias(self) -> float:
+        """What is taken off the logit of each new class."""
+        return float(self.line.biases[self.step])
 
 
 def choose_bias(samples: ValidationSamples, budget: Budget) -> BiasChoice:
-    """Find the biases that keep a budget with the least error, or with the fewest flips (see `Budget`).
-
-    Two directions are tried: one bias common to all new classes, its size chosen on all samples; and a bias
-    of each new class, fitted on one half of the samples, with a multiple chosen on the other half. The second
-    is tried only if there are several new classes and both halves have samples of old classes. With two
-    directions, each gets half of the error 1 - confidence (Bonferroni's correction).
+    """Find the bias that keeps a budget with the least error, or with the fewest flips (see `Budget`).
 
     Args:
         samples: the validation part.
@@ -200,31 +179,19 @@ def choose_bias(samples: ValidationSamples, budget: Budget) -> BiasChoice:
     """
     if not samples.n_old:
         raise DataError("the validation part has no picture of an old class: nothing there can flip")
-    for_fit, held_out = samples.halves()
-    try_per_class = bool(samples.is_new.sum() > 1 and for_fit.n_old and held_out.n_old)
-    level = budget.level(series=2 if try_per_class else 1)
-    lines = [bias_line("bias", samples.is_new.astype(np.float64), samples, level)]
-    if try_per_class:
-        target_nfr = None
-        if budget.max_nfr is not None:  # the largest NFR that would pass on the held-out half
-            most_flips = max(0, most_within(budget.max_nfr + ROUNDING, held_out.n_old, level))
-            target_nfr = most_flips / held_out.n_old
-        direction = fit_class_biases(for_fit, target_nfr, budget.max_er_increase)
-        if direction is not None:
-            lines.append(bias_line("per-class", direction, held_out, level))
-    best_steps = [(line, line.best(budget)) for line in lines]
-    choices = [BiasChoice(line, step, level, tuple(lines)) for line, step in best_steps if step is not None]
-    if not choices:
-        raise GateFailed(_unmet_message(lines, budget))
-    # Both lines are compared on the held-out half; of two equal choices the first, simpler one is taken.
-    return min(choices, key=lambda choice: budget.in_order(*held_out.counts(choice.biases)))
+    level = budget.level()
+    line = bias_line(samples, level)
+    step = line.best(budget)
+    if step is None:
+        raise GateFailed(_unmet_message(line, budget))
+    return BiasChoice(line, step, level)
 
 
 def barely_met_warning(choice: BiasChoice, budget: Budget) -> str | None:
     """Return a warning where the limit on NFR is near the least NFR that any bias reaches; else None."""
     if budget.max_nfr is None:
         return None
-    line = min(choice.lines, key=lambda line: float(line.bounds[-1]))
+    line = choice.line
     flips, n = int(line.steps.flips[-1]), line.samples.n_old
     return near_least_warning(budget.max_nfr, flips, n, choice.level, "a shift", FEWER_BETWEEN_OLD)
 
@@ -256,44 +223,32 @@ def near_least_warning(
     )
 
 
-def bias_line(kind: BiasKind, direction: FloatArray, samples: ValidationSamples, level: float) -> BiasLine:
-    """Count errors and flips of every multiple of a direction, and bound NFR.
+def bias_line(samples: ValidationSamples, level: float) -> BiasLine:
+    """Count errors and flips of every bias common to all new classes, and bound NFR.
 
     Args:
-        kind: of the direction.
-        direction: (C,) what is taken off the logits at the multiple 1; at least 0, and 0 on old classes.
         samples: that are counted.
         level: of the two-sided interval whose upper end is the bound.
     """
-    steps = samples.steps(direction)
-    positive = direction[direction > 0]
-    margin = samples.rounding / positive.min() if positive.size else samples.rounding
+    steps = samples.steps()
+    margin = samples.rounding
     ends = np.append(steps.biases[1:], steps.biases[-1] + 4 * margin)
-    multiples = (steps.biases + ends) / 2
-    multiples[0] = 0.0  # the model as it is
+    biases = (steps.biases + ends) / 2
+    biases[0] = 0.0  # the model as it is
     wide = ends - steps.biases > 2 * margin
     wide[0] = True
-    return BiasLine(
-        kind=kind,
-        direction=direction,
-        samples=samples,
-        steps=steps,
-        bounds=upper_bounds(steps.flips, samples.n_old, level),
-        multiples=multiples,
-        wide=wide,
-    )
+    bounds = upper_bounds(steps.flips, samples.n_old, level)
+    return BiasLine(samples=samples, steps=steps, bounds=bounds, biases=biases, wide=wide)
 
 
-def _unmet_message(lines: Sequence[BiasLine], budget: Budget) -> str:
+def _unmet_message(line: BiasLine, budget: Budget) -> str:
     """The message of a budget that no bias keeps, with the least NFR or error increase that some bias has."""
     if budget.max_nfr is None:
-        line = min(lines, key=lambda line: int(line.more_wrong.min()) / len(line.samples))
         least, n = int(line.more_wrong.min()), len(line.samples)
         return (
             f"--max-er-increase {100 * budget.limit:g}: no shift keeps it; the least that can be had is "
             f"{100 * least / n:.2f} points ({least} of {n:,} validation pictures); raise it"
         )
-    line = min(lines, key=lambda line: float(line.bounds[-1]))
     flips, n = int(line.steps.flips[-1]), line.samples.n_old
     return (
         f"--max-nfr {100 * budget.limit:g}: no shift keeps it; the least NFR that can be had is "

@@ -23,9 +23,6 @@ from mptctl.evaluation.reading.table import ArrayTable, FileTable, Table
 from mptctl.evaluation.reading.workspace import current, free_memory, shown_size
 from mptctl.files.explained import shown
 
-# Roles of models whose classes have OLD's names; the classes of all other models have NEW's names.
-OLD_ROLES = frozenset({"old", "noise_floor"})
-
 
 @dataclass(frozen=True)
 class ClassMap:
@@ -74,7 +71,7 @@ class ClassMap:
         Raises:
             StorageError: logits of classes that become one do not fit into memory.
         """
-        own, other = (self.old, self.new) if role in OLD_ROLES else (self.new, self.old)
+        own, other = (self.old, self.new) if role == "old" else (self.new, self.old)
         labels = self.old | self.new if model.origin == "checkpoint" else other | own
         return _rename_model(model, labels, own)
 
@@ -128,7 +125,7 @@ def read_class_map(path: Path) -> ClassMap:
         UsageError: the file has another ending, cannot be read, or is no map (see `_mapped_classes`).
         DataError: the file is a device or FIFO.
     """
-    return ClassMap(str(path), _mapped_classes(str(path), read_pairs(path, "--class-map", ("old", "new"))))
+    return ClassMap(str(path), _mapped_classes(str(path), read_pairs(path)))
 
 
 def _mapped_classes(name: str, pairs: Sequence[tuple[str, str]]) -> list[MappedClass]:

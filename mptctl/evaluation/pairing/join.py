@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError
 from mptctl.evaluation.reading.columns import NAMED, first
 from mptctl.evaluation.reading.predictions import Predictions
-from mptctl.evaluation.reading.side_table import SideTable
 from mptctl.evaluation.reading.table import quoted
 from mptctl.evaluation.reading.workspace import WATCHED, current
 from mptctl.files.explained import shown
@@ -23,20 +22,6 @@ BoolArray = NDArray[np.bool_]
 # To find the first flips by id, so many of the first ids are read that they should hold this many times the
 # flips that are wanted. If the ids hold too few after all, because flips are unevenly spread, all are read.
 AMPLE = 8
-# SQL of a sample's weight.
-# By itself DuckDB would take 1_000, too.
-NUMBER = r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*"
-WEIGHT = f"CASE WHEN regexp_full_match(cost.s0, '{NUMBER}') THEN try_cast(cost.s0 AS DOUBLE) END"
-# SQL, true for valid weights: 0, or a number whose square a double holds. False for NaN and for other text.
-SOUND = f"coalesce({WEIGHT} = 0 OR {WEIGHT} BETWEEN 1e-100 AND 1e100, false)"
-# SQL of the columns of `Cells.weights`, and of the number of samples without a valid weight.
-_VALUE = f"CASE WHEN {SOUND} THEN {WEIGHT} ELSE 0 END"
-WEIGHT_SUMS = {
-    "weight_0": f"fsum({_VALUE})",
-    "weight_1": f"fsum({_VALUE} * {_VALUE})",
-    "weight_2": f"max({_VALUE})",
-    "no_weight": f"count(*) FILTER (NOT {SOUND})",
-}
 
 
 @dataclass(frozen=True)
@@ -52,7 +37,6 @@ class Cells:
         same: by role, (G,) True where the model answers as the old model does.
         answer: (G,) the new model's answer where the samples are negative flips; -1 elsewhere.
         old_answer: (G,) the old model's answer where it is wrong; -1 elsewhere.
-        weights: (G, 3) sum, sum of squares, and maximum of the samples' weights; (0, 3) without weights.
     """
 
     n: IntArray
@@ -61,7 +45,6 @@ class Cells:
     same: Mapping[str, BoolArray]
     answer: IntArray
     old_answer: IntArray
-    weights: NDArray[np.float64]
 
     @property
     def total(self) -> int:
@@ -84,51 +67,19 @@ class Samples:
     answers: Mapping[str, IntArray]
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The weights of samples, in a column of a file.
-
-    Attributes:
-        name: the column and its file, for messages.
-        table: has the weights, as text, in its column `s0`.
-    """
-
-    name: str
-    table: SideTable
-
-    def error_of_unsound(self, joined: str, base: str, count: int) -> DataError:
-        """Make the error of weights that are missing or not valid, with the first three by id.
-
-        Args:
-            joined: SQL of the joined tables, weights among them.
-            base: the role whose ids are named.
-            count: how many samples have no valid weight.
-        """
-        rows = current().fetch(
-            f"SELECT {base}.id::VARCHAR, cost.s0 FROM {joined} WHERE NOT {SOUND} ORDER BY 1 LIMIT {NAMED}"
-        )
-        listed = _list_first(count, [f"{sample}: {value or 'missing'}" for sample, value in rows])
-        return DataError(
-            f"--weight {self.name}: {count} samples have no weight ({listed}); write a finite number of 0 or "
-            "more for each"
-        )
-
-
 class Join:
     """The tables of models, by role, joined by id. The first role is the base that messages compare with.
 
     Args:
         models: by role.
-        weights: of the samples; None: without weights.
 
     Raises:
         DataError: ids are numbers in one table and text in another, or ids of a table are repeated often.
     """
 
-    def __init__(self, models: Mapping[str, Predictions], weights: Weights | None = None) -> None:
+    def __init__(self, models: Mapping[str, Predictions]) -> None:
         self.models = models
         self.roles = list(models)
-        self.weights = weights
         self._refuse_mixed_id_types()
         for role, model in models.items():
             sample = model.table.sample
@@ -180,8 +131,7 @@ class Join:
             vocabulary: every label and answer, sorted.
 
         Raises:
-            DataError: ids or labels do not match, or a sample has no valid weight; the message has how many,
-                and the first three.
+            DataError: ids or labels do not match; the message has how many, and the first three.
         """
         base, *others = self.roles
         old, new = (role if role in self.models else base for role in ("old", "new"))
@@ -194,17 +144,13 @@ class Join:
         different = " OR ".join(f"{role}.label <> {base}.label" for role in others) or "false"
         sums = {"n": "count(*)", "conflicts": f"count(*) FILTER ({different})"}
         sums |= {f"check_{role}": f"bit_xor(hash({role}.row::BIGINT + 1))" for role in self.roles}
-        source = self.joined
-        if self.weights is not None:
-            sums |= WEIGHT_SUMS
-            source += f" LEFT JOIN {self.weights.table.relation} AS cost ON cost.id = {base}.id::VARCHAR"
         named = ", ".join(f"{value} AS {name}" for name, value in (keys | sums).items())
         # There may be a cell for every pair of a thousand classes, so DuckDB turns names into places: it uses
         # all cores.
         with self._places(vocabulary) as place:
             result = current().arrays(
                 f"SELECT * REPLACE ({place('truth')} AS truth, {place('answer')} AS answer, "
-                f"{place('old_answer')} AS old_answer) FROM (SELECT {named} FROM {source} GROUP BY "
+                f"{place('old_answer')} AS old_answer) FROM (SELECT {named} FROM {self.joined} GROUP BY "
                 f"{', '.join(str(i + 1) for i in range(len(keys)))})",
                 "pairing",
                 self._all_rows,
@@ -217,11 +163,6 @@ class Join:
                 raise self._error_of_ids()
         if result["conflicts"].any():
             raise self._error_of_labels()
-        weights = np.empty((0, 3))
-        if self.weights is not None:
-            if result["no_weight"].any():
-                raise self.weights.error_of_unsound(source, base, int(result["no_weight"].sum()))
-            weights = np.stack([result[f"weight_{i}"] for i in range(3)], axis=1)
         return Cells(
             n=n,
             truth=result["truth"],
@@ -229,7 +170,6 @@ class Join:
             same={role: result[f"same_{role}"].astype(np.bool_) for role in self.roles},
             answer=np.ma.filled(result["answer"], -1),
             old_answer=np.ma.filled(result["old_answer"], -1),
-            weights=weights,
         )
 
     def samples(self, vocabulary: Sequence[str]) -> Samples:

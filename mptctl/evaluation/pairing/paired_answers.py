@@ -16,8 +16,6 @@ from mptctl.evaluation.verdict import OldFault
 
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
-# Roles whose logits a comparison reads; of the noise floor it needs only the answers.
-SCORED = ("old", "new", "baseline")
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class FlippedPairs:
 
 @dataclass(frozen=True)
 class PairedAnswers:
-    """The answers of models by role: `old`, `new`, and where they are given `noise_floor` and `baseline`.
+    """The answers of models by role: `old`, `new`, and where it is given `baseline`.
 
     Attributes:
         pairing: the answers, matched by id, to N samples in G cells.
@@ -74,9 +72,8 @@ class PairedAnswers:
 
     @cached_property
     def scores(self) -> dict[str, Scores]:
-        """By role, the confidences, margins and best logits of each model in `SCORED` that has logits."""
-        roles = [role for role in SCORED if role in self.pairing.models]
-        by_role = {role: score(self.pairing, role, self.old_classes) for role in roles}
+        """By role, the confidences, margins and best logits of each model that has logits."""
+        by_role = {role: score(self.pairing, role, self.old_classes) for role in self.pairing.models}
         return {role: scores for role, scores in by_role.items() if scores is not None}
 
     @cached_property

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import CheckpointError, DataError, option
-from mptctl.evaluation.pairing.join import Cells, Join, Samples, Weights
+from mptctl.evaluation.pairing.join import Cells, Join, Samples
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.reading.spelling import check_counted, check_spelling
@@ -73,20 +73,18 @@ class Pairing:
         return np.array([label in wanted for label in self.vocabulary], dtype=np.bool_)
 
 
-def pair(models: Mapping[str, Predictions], weights: Weights | None = None) -> Pairing:
+def pair(models: Mapping[str, Predictions]) -> Pairing:
     """Match the samples of several models by id, and count them.
 
     Args:
         models: by role; messages compare the other models with the first.
-        weights: weights of the samples, which are summed in the same pass.
 
     Raises:
-        DataError: ids are repeated, missing or extra, labels differ between models, class names are written
-            differently or mostly unknown (`check_spelling`), or a sample has no valid weight. The message
-            names the first three.
+        DataError: ids are repeated, missing or extra, labels differ between models, or class names are written
+            differently or mostly unknown (`check_spelling`). The message names the first three.
         StorageError: more memory is needed than the workspace may take.
     """
-    join = Join(models, weights)
+    join = Join(models)
     every = list(models.values())
     names: set[str] = set()
     for model in every:
@@ -106,7 +104,8 @@ GivenClasses = Sequence[str] | Literal["all"] | None
 def choose_old_classes(
     old: Predictions, new: Predictions, given: GivenClasses = None, named_by: str = ""
 ) -> tuple[frozenset[str], list[str]]:
-    """Choose the old classes: those given, or else the classes that the old model names, or else all labels.
+    """Choose the old classes: those given, or else the classes that the old model names, or else the labels that
+    it predicts.
 
     Args:
         old, new: predictions of the two models.
@@ -137,10 +136,12 @@ def choose_old_classes(
     elif old.classes is not None:
         chosen = frozenset(old.classes)
     else:
-        chosen = frozenset(labels)
+        silent = never_predicted(old, given)
+        chosen = frozenset(labels) - frozenset(silent)
+        others = f", and not {first(silent)}, which it never predicts" if silent else ""
         warnings.append(
-            f"{old.name} does not say which classes it knows: all {len(labels)} labels count as old; "
-            f"add `classes` to the file, or give {option('old-classes')}"
+            f"{old.name} does not say which classes it knows: the {len(chosen)} labels that it predicts count "
+            f"as old{others}; add `classes` to the file, or give {option('old-classes')}"
         )
     if given is not None and old.classes is not None:
         warnings += _contradictions(
@@ -191,11 +192,11 @@ def _contradictions(
     ]
 
 
-def unanswered_labels(old: Predictions, given: GivenClasses = None) -> frozenset[str]:
-    """Find the labels that the old model never predicts, and so may not know.
+def never_predicted(old: Predictions, given: GivenClasses = None) -> list[str]:
+    """Find the labels that the old model never predicts, and so may not know; sorted.
 
     Empty where the old classes are given, or the old model names its classes.
     """
     if given is not None or old.classes is not None:
-        return frozenset()
-    return frozenset(old.table.labels) - frozenset(old.table.answers)
+        return []
+    return sorted(set(old.table.labels) - set(old.table.answers))

@@ -60,21 +60,15 @@ def same_content(pairing: Pairing, one: str = "old", other: str = "new") -> bool
 
 
 def idle_model_warnings(pairing: Pairing) -> list[str]:
-    """Return warnings on a noise floor that is the old model itself, and a baseline that is the new one."""
-    models, warnings = pairing.models, []
-    if "noise_floor" in models and same_content(pairing, "old", "noise_floor"):
-        warnings.append(
-            f"{option('noise-floor')} {models['noise_floor'].name} is the old model itself, which flips "
-            "nothing; name another training of it"
-        )
-    baseline = models.get("baseline")
+    """Return a warning on a baseline that is the new model itself."""
+    baseline = pairing.models.get("baseline")
     # A baseline without logits has no curve, so a warning would have no object.
-    if baseline is not None and baseline.logits is not None and same_content(pairing, "new", "baseline"):
-        warnings.append(
-            f"{option('baseline')} {baseline.name} is the new model itself, whose shifts are shown "
-            "anyway; name a plain update"
-        )
-    return warnings
+    if baseline is None or baseline.logits is None or not same_content(pairing, "new", "baseline"):
+        return []
+    return [
+        f"{option('baseline')} {baseline.name} is the new model itself, whose shifts are shown anyway; name "
+        "a plain update"
+    ]
 
 
 def never_right_sentence(counts: Counts) -> str:

@@ -9,7 +9,7 @@ from mptctl.errors import inert
 # Text that a spreadsheet takes for a formula, and such text with apostrophes before it.
 _FORMULA = re.compile(r"'*[=+\-@]")
 # The columns of a list of flips. A CSV file whose header begins with these was written with `as_cell`.
-FLIP_COLUMNS = ("id", "label", "old", "new", "new_class", "old_confidence", "new_confidence", "cause")
+FLIP_COLUMNS = ("id", "label", "old", "new", "new_class", "old_confidence", "new_confidence")
 
 
 def as_cell(text: str) -> str:

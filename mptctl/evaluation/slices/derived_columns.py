@@ -1,27 +1,23 @@
-"""Columns for slices that a comparison derives: class, superclass, confidence, and size of pictures."""
+"""Columns for slices that a comparison derives: class, confidence, and size of pictures."""
 
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.errors import DataError, UsageError
+from mptctl.errors import DataError
 from mptctl.evaluation.flips import CONFIDENCE_EDGES
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
-from mptctl.evaluation.reading.columns import first
-from mptctl.evaluation.reading.name_pairs import pairs_relation, read_pairs
 from mptctl.evaluation.reading.workspace import current
 
 # Always there, and there if the old model has logits.
 CLASS, CONFIDENCE = "class", "confidence"
-# There with a file of superclasses, and there with the pictures of a split.
-SUPERCLASS, SIZE = "superclass", "size"
+# There with the pictures of a split.
+SIZE = "size"
 
 
 @dataclass(frozen=True)
@@ -39,16 +35,14 @@ class PictureSizes:
 
 @dataclass(frozen=True)
 class DerivedColumns:
-    """The columns that a comparison derives from answers, superclasses and pictures.
+    """The columns that a comparison derives from answers and pictures.
 
     Attributes:
         answers: of both models.
-        superclasses: by class; None where no file was given.
         pictures: reads the sizes of the pictures when it is called; None where there are no pictures.
     """
 
     answers: PairedAnswers
-    superclasses: Mapping[str, str] | None = None
     pictures: Callable[[], PictureSizes] | None = None
 
     @property
@@ -57,14 +51,13 @@ class DerivedColumns:
         return [
             CLASS,
             *([CONFIDENCE] if "old" in self.answers.own_scores else []),
-            *([] if self.superclasses is None else [SUPERCLASS]),
             *([] if self.pictures is None else [SIZE]),
         ]
 
     @property
     def reserved(self) -> list[str]:
         """Derived columns that no file may have; a file may have `size`, which then is used instead."""
-        return [CLASS, CONFIDENCE, *([] if self.superclasses is None else [SUPERCLASS])]
+        return [CLASS, CONFIDENCE]
 
     def relations(self, columns: Mapping[str, str]) -> tuple[dict[str, str], str]:
         """Register the wanted columns with DuckDB.
@@ -76,8 +69,7 @@ class DerivedColumns:
             SQL of the value of each column, and the SQL of joins that has to follow the table `old`.
 
         Raises:
-            DataError: `confidence` is wanted and the old model has no logits, or `superclass` is wanted and
-                an old class with test samples has none.
+            DataError: `confidence` is wanted and the old model has no logits.
         """
         values, joins = dict[str, str](), ""
         if CLASS in columns:
@@ -85,10 +77,6 @@ class DerivedColumns:
         if CONFIDENCE in columns:
             joins += f" JOIN {self._confidence_bands(columns[CONFIDENCE])} AS bands ON bands.row = old.row"
             values[CONFIDENCE] = "bands.band"
-        if SUPERCLASS in columns and self.superclasses is not None:
-            relation = self._complete_superclasses(self.superclasses, columns[SUPERCLASS])
-            joins += f" JOIN {relation} AS super ON super.name = old.label"
-            values[SUPERCLASS] = "super.common"
         if SIZE in columns and self.pictures is not None:
             joins += f" JOIN {_size_bands(self.pictures())} AS seen ON seen.id = old.id::VARCHAR"
             values[SIZE] = "seen.size"
@@ -108,31 +96,6 @@ class DerivedColumns:
         names = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(CONFIDENCE_EDGES)]
         bands = [names[i] for i in np.clip(place, 0, len(names) - 1).tolist()]
         return current().register({"row": self.answers.pairing.rows["old"], "band": bands})
-
-    def _complete_superclasses(self, superclasses: Mapping[str, str], flag: str) -> str:
-        """SQL: a relation of classes and superclasses; DataError where an old class with samples has none."""
-        cells, names = self.answers.pairing.cells, self.answers.pairing.vocabulary
-        tested = sorted({names[i] for i in cells.truth[self.answers.cells_of_old].tolist()})
-        if lacking := [name for name in tested if name not in superclasses]:
-            raise DataError(
-                f"{flag} {SUPERCLASS}: {len(lacking)} old classes have none ({first(lacking)}); name them in "
-                "--superclasses FILE"
-            )
-        return pairs_relation(superclasses)
-
-
-def read_superclasses(path: Path) -> dict[str, str]:
-    """Read the superclass of each class from ``.yaml`` of `class: superclass`, or ``.csv`` of these columns.
-
-    Raises:
-        UsageError: the file cannot be read, or a class has several superclasses.
-        DataError: the file is a device or FIFO.
-    """
-    pairs = read_pairs(path, "--superclasses", (CLASS, SUPERCLASS))
-    names = Counter(name for name, _ in pairs)
-    if twice := sorted(name for name, count in names.items() if count > 1):
-        raise UsageError(f"--superclasses {path}: {first(twice)} has several superclasses; keep one")
-    return dict(pairs)
 
 
 def _size_bands(pictures: PictureSizes) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from mptctl.evaluation.slices.derived_columns import PictureSizes
 from mptctl.evaluation.slices.source import Slice, SliceSource
 from mptctl.evaluation.statistics import exact_interval, exact_interval_if_any, lost_share, nfr
 
-Fdr = Literal["bh", "by"]
 # A slice with a q below this is called worse than the rest.
 LEVEL = 0.05
 # Chosen: with fewer samples hardly any number of flips is more than chance.
@@ -31,16 +29,12 @@ class SliceRequest:
         by: keys of slices, each one column or a crossing of several.
         files: where columns are looked for, in this order.
         min_slice: a slice with fewer samples of old classes is only counted, and not ranked.
-        fdr: how q is computed: ``bh`` by Benjamini and Hochberg, ``by`` by Benjamini and Yekutieli.
-        superclasses: by class, for the column `superclass`; None: there is no such column.
         pictures: reads the sizes of pictures, for the column `size`; None: there is no such column.
     """
 
     by: Sequence[tuple[str, ...]] = ()
     files: Sequence[Path] = ()
     min_slice: int = MIN_SLICE
-    fdr: Fdr = "bh"
-    superclasses: Mapping[str, str] | None = None
     pictures: Callable[[], PictureSizes] | None = None
 
 
@@ -77,15 +71,14 @@ def rank(source: SliceSource, request: SliceRequest, whole: Counts) -> tuple[lis
     keys = {frozenset(key): key for key in reversed(request.by)}
     slices = [each for key in reversed(keys.values()) for each in source.slices[key]]
     large = [each for each in slices if each.counts.total >= request.min_slice]
-    return rank_slices(large, whole, request.fdr), len(slices) - len(large)
+    return rank_slices(large, whole), len(slices) - len(large)
 
 
-def rank_slices(slices: Sequence[Slice], whole: Counts, fdr: Fdr = "bh") -> list[SliceRow]:
+def rank_slices(slices: Sequence[Slice], whole: Counts) -> list[SliceRow]:
     """Test each slice against the rest, and sort the slices: lowest q first, then lowest p, then highest NFR.
 
     The test is Fisher's exact test, one-sided (Fisher 1935), of the flips among the samples of a slice and
-    among all other samples. The q are by Benjamini and Hochberg (1995), or by Benjamini and Yekutieli (2001),
-    which holds whatever the dependence between slices.
+    among all other samples. The q are by Benjamini and Hochberg (1995).
 
     >>> counts = Counts(both_right=0, negative_flips=2, positive_flips=0, both_wrong=0)
     >>> whole = Counts(both_right=2, negative_flips=2, positive_flips=0, both_wrong=0)
@@ -95,7 +88,6 @@ def rank_slices(slices: Sequence[Slice], whole: Counts, fdr: Fdr = "bh") -> list
     Args:
         slices: of at least one sample each.
         whole: the flip table of all samples.
-        fdr: ``bh`` for Benjamini and Hochberg, ``by`` for Benjamini and Yekutieli.
     """
     if not slices:
         return []
@@ -106,7 +98,7 @@ def rank_slices(slices: Sequence[Slice], whole: Counts, fdr: Fdr = "bh") -> list
     distinct, place = np.unique(counts, axis=0, return_inverse=True)
     tail = hypergeom.sf(distinct[:, 0] - 1, whole.total, whole.negative_flips, distinct[:, 1])
     p = np.clip(tail, 0, 1)[place.ravel()]  # by rounding the sum of a tail may be above 1
-    q = false_discovery_control(p, method=fdr).tolist()
+    q = false_discovery_control(p).tolist()
     rows = [
         SliceRow(
             by=dict(each.by),

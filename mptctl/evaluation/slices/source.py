@@ -17,12 +17,12 @@ from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.reading.side_table import SideTable, no_such_column, side_headers
 from mptctl.evaluation.reading.table import quoted
 from mptctl.evaluation.reading.workspace import current
-from mptctl.evaluation.slices.derived_columns import SIZE, SUPERCLASS, DerivedColumns
+from mptctl.evaluation.slices.derived_columns import SIZE, DerivedColumns
 from mptctl.files.explained import shown
 
 T = TypeVar("T")
 # What a derived column needs, for the error that it is not there.
-NEEDS = {SUPERCLASS: "--superclasses FILE", SIZE: "pictures of a run"}
+NEEDS = {SIZE: "pictures of a run"}
 # Chosen: a column with more different values holds ids or measurements, and makes no slices.
 MOST_SLICES = 10_000
 # Chosen: a query names up to so many ids one by one; more ids are put into a table.

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
-from mptctl.errors import some, visible
 from mptctl.release.adjust_report import AdjustReport, Chosen
-from mptctl.report.documents.class_names import class_name
 from mptctl.report.media.numbers import number, percent
 
 
-def describe_adjustment(report: AdjustReport, labels: Mapping[str, str] | None = None) -> list[str]:
+def describe_adjustment(report: AdjustReport) -> list[str]:
     """The lines on a choice: shift, temperature, NFR, promise and error, before and after.
 
     Lines on temperature, NFR and promise are left out where they do not apply.
 
     Args:
         report: of the choice; rates are of validation pictures.
-        labels: readable names by class id; None: ids alone are printed.
     """
     after, before = report.validation, report.before
-    lines = [f"shift      {_shift_words(report.chosen, labels or {})}"]
+    lines = [f"shift      {_shift_words(report.chosen)}"]
     if report.chosen.temperature != 1.0:
         lines.append(
             f"divided by {report.chosen.temperature:.4g}, the temperature; "
@@ -57,12 +53,8 @@ def _promise_words(report: AdjustReport) -> str:
     )
 
 
-def _shift_words(chosen: Chosen, labels: Mapping[str, str]) -> str:
-    """What is subtracted from the logits of new classes; of many constants the largest are listed."""
+def _shift_words(chosen: Chosen) -> str:
+    """What is subtracted from the logits of new classes."""
     if chosen.kind == "none":
         return "nothing: no shift does better"
-    if chosen.kind == "bias":
-        return f"{chosen.bias:.4g}, subtracted from the logits of {len(chosen.biases)} new classes"
-    largest_first = sorted(chosen.biases.items(), key=lambda name_and_bias: -name_and_bias[1])
-    constants = some(f"{bias:.3g} {visible(class_name(labels, name))}" for name, bias in largest_first)
-    return f"{constants}; a constant for each of {len(chosen.biases)} new classes"
+    return f"{chosen.bias:.4g}, subtracted from the logits of {len(chosen.biases)} new classes"

@@ -97,10 +97,10 @@ def _bins_table(bins: list[Bin], after: str, full: bool) -> Table:
     """
     columns = [
         Column("confidence"),
-        Column("mean confidence", spare=1),
+        Column("mean confidence"),
         Column("right"),
         Column("share"),
-        Column("95 % interval", spare=2),
+        Column("95 % interval"),
     ]
     rows = []
     for each in bins:
@@ -118,10 +118,10 @@ def _bins_table(bins: list[Bin], after: str, full: bool) -> Table:
 
 def _drawings(report: CalibrationReport) -> list[Drawing]:
     """The figure of reliability; if a temperature was fitted, with a second diagram for it."""
-    from mptctl.report.figures.reliability import CAPTION, Panel, draw_reliability, reliability_words
+    from mptctl.report.figures.reliability import CAPTION, Panel, draw_reliability
     from mptctl.report.media.svg import NEW, OLD
 
     panels = [Panel("as it is", report.reliability, OLD if report.scaled else NEW)]
     if report.scaled is not None:
         panels.append(Panel(temperature_title(report), report.scaled.reliability, NEW))
-    return [Drawing("reliability", CAPTION, reliability_words(panels), lambda: draw_reliability(panels))]
+    return [Drawing("reliability", CAPTION, lambda: draw_reliability(panels))]

@@ -64,17 +64,10 @@ FOOTER = (
 
 
 def comparison_document(comparison: Comparison) -> Document:
-    """The document of a comparison: tables and figures of each section, old models' calibration, remarks."""
-    sections: dict[str | None, list[ComparisonRow]] = {}
-    for row in comparison.rows:
-        sections.setdefault(row.section, []).append(row)
-    tables = []
-    for name, rows in sections.items():
-        legend = marks_sentence(comparison) if name == list(sections)[-1] else ""
-        tables.append(_updates_table(comparison, name, rows, legend))
-        with_differences = [row for row in rows if row.differences]
-        if with_differences:
-            tables.append(_differences_table(comparison, name, with_differences))
+    """The document of a comparison: the tables, a figure, old models' calibration, remarks."""
+    tables = [_updates_table(comparison)] if comparison.rows else []
+    if any(row.differences for row in comparison.rows):
+        tables.append(_differences_table(comparison))
     if comparison.calibration:
         tables.append(_old_models_table(comparison.calibration))
     result = conclusion(comparison)
@@ -85,17 +78,13 @@ def comparison_document(comparison: Comparison) -> Document:
             *notes(remarks(comparison)),
         ],
         title=_title(comparison),
-        drawings=lambda: [
-            _trade_off_drawing(i, name, rows) for i, (name, rows) in enumerate(sections.items())
-        ],
+        drawings=lambda: [_trade_off_drawing(comparison.rows)] if comparison.rows else [],
         footer=FOOTER,
     )
 
 
-def _updates_table(
-    comparison: Comparison, section: str | None, rows: list[ComparisonRow], legend: str
-) -> Table:
-    """The rates of a section's updates; only the last section's table has a legend, for the marks of all."""
+def _updates_table(comparison: Comparison) -> Table:
+    """The rates of the updates, their parameters where these differ, and a legend for the marks."""
     base, shift_sentence = comparison.equal_error, ""
     if base is not None:
         shift_sentence = (
@@ -103,21 +92,21 @@ def _updates_table(
             "is subtracted from the new classes' logits, or the smallest is added."
         )
     columns = [Column(title, "%", marked=True) for title in TITLES.values()]
+    has_sizes = len({row.parameters for row in comparison.rows}) > 1
     return Table(
-        [Column("method"), *columns, Column("cost"), Column("parameters", spare=1)],
+        [Column("method"), *columns, Column("cost"), *([Column("parameters")] if has_sizes else [])],
         [
             [
                 Cell(row.name, _row_notes(comparison, row)),
                 *(_rate_cell(row, rate) for rate in TITLES),
                 number(row.cost, ".2f"),
-                parameters_text(row),
+                *([parameters_text(row)] if has_sizes else []),
             ]
-            for row in rows
+            for row in comparison.rows
         ],
-        title=section or "",
         name="Updates",
         sentence=shift_sentence,
-        legend=legend,
+        legend=marks_sentence(comparison),
     )
 
 
@@ -135,8 +124,8 @@ def _rate_cell(row: ComparisonRow, rate: Rate) -> Cell:
     return Cell(text, (f"{total:,} / {samples:,}",), mark)
 
 
-def _differences_table(comparison: Comparison, section: str | None, rows: list[ComparisonRow]) -> Table:
-    """The differences of a section's rows, a line for each rate; an interval stands below its question."""
+def _differences_table(comparison: Comparison) -> Table:
+    """The differences of the rows, a line for each rate; an interval stands below its question."""
     return Table(
         [
             Column("method"),
@@ -146,10 +135,9 @@ def _differences_table(comparison: Comparison, section: str | None, rows: list[C
         ],
         [
             [row.name, TITLES[rate], *_difference_cells(difference, rate)]
-            for row in rows
+            for row in comparison.rows
             for rate, difference in (row.differences or {}).items()
         ],
-        title="" if section is None else f"Differences: {section}",
         name="Differences",
         sentence=f"Differences to {comparison.against}, in points, over the seeds that both have, with "
         f"{100 * comparison.noise.level:.10g} % intervals: of one seed, what another draw of "
@@ -203,27 +191,23 @@ def _calibration_cell(row: CalibrationRow, field: str) -> Cell:
     return Cell(f"{factor * spread.mean:.2f}", deviation)
 
 
-def _trade_off_drawing(number: int, section: str | None, rows: list[ComparisonRow]) -> Drawing:
-    """The figure of a section, NFR against error; `number` makes its id differ from those of others."""
+def _trade_off_drawing(rows: list[ComparisonRow]) -> Drawing:
+    """The figure of NFR against error."""
     from mptctl.report.figures.trade_off import draw_trade_off
 
-    points = [f"{row.name}: error {spread_text(row.er_all)} %, NFR {spread_text(row.nfr)} %" for row in rows]
     return Drawing(
-        f"trade-{number}",
-        CAPTION if section is None else f"{section}. {CAPTION}",
-        f"NFR against error on all classes. {'; '.join(points)}.",
+        "trade-0",
+        CAPTION,
         lambda: draw_trade_off(rows),
     )
 
 
 def _title(comparison: Comparison) -> str:
-    """The title of a document: the rows with the lowest NFR, of several sections one or more of each."""
-    best = [row for row in comparison.rows if "nfr" in row.best]
-    has_sections = len({row.section for row in comparison.rows}) > 1
-    names = dict.fromkeys(f"{row.name} ({row.section})" if has_sections else row.name for row in best)
+    """The title of a document: the rows with the lowest NFR."""
+    best = [row.name for row in comparison.rows if "nfr" in row.best]
     if not best:
         return "Comparison"
-    return f"Lowest NFR{_rows_ranked(comparison, ['nfr'])}{_at_error(comparison)}: {' and '.join(names)}"
+    return f"Lowest NFR{_rows_ranked(comparison, ['nfr'])}{_at_error(comparison)}: {' and '.join(best)}"
 
 
 def spread_text(spread: Spread, digits: int = 2) -> str:
@@ -257,9 +241,9 @@ def _rows_ranked(comparison: Comparison, rates: Sequence[Rate]) -> str:
 
 
 def _has_lower_mean(row: ComparisonRow, other: ComparisonRow, rate: Rate) -> bool:
-    """Tells whether a row has a lower mean of a rate than another row of its section."""
+    """Tells whether a row has a lower mean of a rate than another row."""
     mean, other_mean = getattr(row, rate).mean, getattr(other, rate).mean
-    return row.section == other.section and None not in (mean, other_mean) and mean < other_mean
+    return None not in (mean, other_mean) and mean < other_mean
 
 
 def _most_seeds(comparison: Comparison) -> int:
@@ -297,10 +281,9 @@ def conclusion(comparison: Comparison) -> str:
     """A sentence on the updates with the lowest NFR, and on those that differ from them by noise only.
 
     If the rows are compared with one of them, it says which have fewer and which have more flips than that
-    row. Empty for a single row, for several sections, and where no NFR is defined.
+    row. Empty for a single row, and where no NFR is defined.
     """
-    sections = {row.section for row in comparison.rows}
-    if len(comparison.rows) < 2 or len(sections) > 1:
+    if len(comparison.rows) < 2:
         return ""
     if comparison.against is not None:
         return _sides_sentence(comparison, comparison.against)
@@ -373,14 +356,11 @@ def _flips_at_test_error(row: ComparisonRow, flips: Counted) -> str:
 
 def remarks(comparison: Comparison) -> list[str]:
     """Sentences on the old models' errors, flips at equal test error and the shifted plain update; notes."""
-    sentences = []
-    # A table of calibration has the accuracy of the old models already.
-    for old in comparison.old if comparison.calibration is None else ():
-        of_split = f" of {old.split}" if old.split else ""
-        sentences.append(
-            f"The old models{of_split} are wrong on {spread_text(old.er_old)} % of the "
-            f"{PART_NAMES[comparison.part]} samples of old classes."
-        )
+    sentences = [
+        f"The old models are wrong on {spread_text(old.er_old)} % of the {PART_NAMES[comparison.part]} samples "
+        "of old classes."
+        for old in comparison.old
+    ]
     at_test_error = [
         _flips_at_test_error(row, flips)
         for row in comparison.rows
@@ -391,10 +371,9 @@ def remarks(comparison: Comparison) -> list[str]:
             f"Flips at the test error of {comparison.equal_error}, with shifts read off the test part "
             f"itself: {', '.join(at_test_error)}."
         )
-    for section, row in comparison.bias_held_against.items():
-        of_section = "" if section == "all" else f" of {section}"
-        sentences.append(
-            f"“{BIAS_ROW}”{of_section}: the plain update, shifted to the validation error of {row} "
-            "(--equal-error ROW --shift plain sets another row), without training."
-        )
+    sentences += [
+        f"“{BIAS_ROW}”: the plain update, shifted to the validation error of {row} "
+        "(--equal-error ROW --shift plain sets another row), without training."
+        for row in comparison.bias_held_against.values()
+    ]
     return [*sentences, *(f"Note: {note}." for note in comparison.notes)]

@@ -9,17 +9,16 @@ from pathlib import Path
 
 from mptctl.evaluation.reading.spreadsheet_cells import as_cell
 from mptctl.files import FilesTogether
-from mptctl.files.output_kinds import LATEX_MARK, MARKDOWN_MARK
 from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.media.latex import document_latex
 from mptctl.report.media.markdown import document_markdown
-from mptctl.report.media.provenance import origins_of_runs, provenance
+from mptctl.report.media.provenance import digests_of_runs, provenance
 from mptctl.studies.comparison import COLUMNS, Comparison, Difference, Spread
 
 # Rates of the CSV: those of the table, and three more fields of a row.
 RATES = (*COLUMNS, "lost", "pfr", "nfi")
 # Each CSV begins with these columns, by which a later call knows it as its own output.
-FIRST_COLUMNS = ("name", "method", "split", "old", "part", "equal_error", "seeds")
+FIRST_COLUMNS = ("name", "method", "part", "equal_error", "seeds")
 CSV_COLUMNS = (
     *FIRST_COLUMNS,
     *(f"{rate}_{what}" for rate in RATES for what in ("mean", "std", "values")),
@@ -55,8 +54,8 @@ def write_comparison(
     document = comparison_document(comparison)
     renderers: list[tuple[Path | None, Callable[[], str]]] = [
         (csv, lambda: render_csv(comparison)),
-        (latex, lambda: f"{LATEX_MARK}\n{document_latex(document)}"),
-        (markdown, lambda: f"{MARKDOWN_MARK}\n{document_markdown(document)}"),
+        (latex, lambda: document_latex(document)),
+        (markdown, lambda: document_markdown(document)),
         (page, lambda: _page(comparison, argv)),
     ]
     to_write = [(path, render) for path, render in renderers if path is not None]
@@ -78,7 +77,7 @@ def render_csv(comparison: Comparison) -> str:
     writer.writerow(CSV_COLUMNS)
     for row in comparison.rows:
         spreads: list[Spread] = [getattr(row, rate) for rate in RATES]
-        cells: list[object] = [*map(_text_cell, (row.name, row.method, row.split, row.old))]
+        cells: list[object] = [*map(_text_cell, (row.name, row.method))]
         cells += [comparison.part, _text_cell(comparison.equal_error), _joined(row.seeds)]
         for spread in spreads:
             values = ["nan" if value is None else value for value in spread.values]
@@ -119,4 +118,4 @@ def _page(comparison: Comparison, argv: Sequence[str] | None) -> str:
     from mptctl.report.media.page import render_document
 
     runs = [run for row in comparison.rows for run in row.runs]
-    return render_document(comparison_document(comparison), provenance(argv, origins_of_runs(runs)))
+    return render_document(comparison_document(comparison), provenance(argv, digests_of_runs(runs)))

@@ -34,12 +34,12 @@ def discriminability_document(report: DiscriminabilityReport) -> Document:
     """
     columns = [
         Column("run"),
-        Column("head", words=True, spare=1),
-        Column("margin", spare=2),
+        Column("head", words=True),
+        Column("margin"),
         Column("base"),
         *(Column(f"{shot} shot") for shot in SHOTS),
-        Column("variance", spare=3),
-        Column("novel", spare=4),
+        Column("variance"),
+        Column("novel"),
     ]
     rows = []
     for run in report.runs:

@@ -7,9 +7,8 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from mptctl.evaluation.flip_report import FlippedSample, FlipReport
+from mptctl.evaluation.flip_report import FlippedSample
 from mptctl.evaluation.reading.spreadsheet_cells import FLIP_COLUMNS, as_cell
-from mptctl.evaluation.slices.source import slice_name
 
 # Flips that a page lists at most; a page with ten times as many takes more than two seconds to open.
 MOST_FLIPS = 100_000
@@ -17,29 +16,21 @@ MOST_FLIPS = 100_000
 FIRST_ROWS = 24
 
 
-def flip_list(report: FlipReport, flips: Sequence[FlippedSample]) -> dict[str, Any]:
+def flip_list(flips: Sequence[FlippedSample]) -> dict[str, Any]:
     """Flips as plain data, a list for each column, with each name written once.
 
     Args:
-        report: the comparison; the page offers its slices as filters.
         flips: n of them, in the order of the page.
 
     Returns:
         Lists, of n items unless said otherwise:
         `ids`; `label` and `answer`, as places in `names`; `old` and `new`, confidences in whole percent or
-        None; `cause`, as a place in `causes` or -1;
-        `names` and `causes`, each different one once; `fresh`, the places in `names` of classes that the
-        old model does not know; `slices`, titles of the report's slices; `keys`, for each combination of
-        columns a list of n places in `slices`, or -1; `waived`, the places of flips that are waived.
+        None; `names`, each different one once; `fresh`, the places in `names` of classes that the
+        old model does not know; `waived`, the places of flips that are waived.
     """
     names: dict[str, int] = {}
-    causes: dict[str, int] = {}
     label = [names.setdefault(flip.label, len(names)) for flip in flips]
     answer = [names.setdefault(flip.answer, len(names)) for flip in flips]
-    # By the columns of a slice, the places of slices by their values in these columns.
-    places_by_columns: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
-    for place, row in enumerate(report.slices):
-        places_by_columns.setdefault(tuple(row.by), {})[tuple(row.by.values())] = place
     return {
         "ids": [flip.id for flip in flips],
         "names": list(names),
@@ -48,13 +39,6 @@ def flip_list(report: FlipReport, flips: Sequence[FlippedSample]) -> dict[str, A
         "fresh": sorted({names[flip.answer] for flip in flips if flip.new_class}),
         "old": [_percent(flip.old_confidence) for flip in flips],
         "new": [_percent(flip.new_confidence) for flip in flips],
-        "cause": [-1 if flip.cause is None else causes.setdefault(flip.cause, len(causes)) for flip in flips],
-        "causes": list(causes),
-        "slices": [slice_name(row.by) for row in report.slices],
-        "keys": [
-            [places.get(tuple(flip.by.get(column, "") for column in columns), -1) for flip in flips]
-            for columns, places in places_by_columns.items()
-        ],
         "waived": [place for place, flip in enumerate(flips) if flip.waived],
     }
 
@@ -71,12 +55,12 @@ def flips_csv(flips: Sequence[FlippedSample]) -> str:
     for flip in flips:
         # The old model's prediction is the label: a flip was right before.
         names = map(as_cell, (flip.id, flip.label, flip.label, flip.answer))
-        confidences_and_cause = (flip.old_confidence, flip.new_confidence, flip.cause)
+        confidences = (flip.old_confidence, flip.new_confidence)
         new_class, waived, must_keep = (
             str(each).lower() for each in (flip.new_class, flip.waived, flip.must_keep)
         )
         values = (as_cell(flip.by.get(column, "")) for column in slice_columns)
-        writer.writerow([*names, new_class, *confidences_and_cause, waived, must_keep, *values])
+        writer.writerow([*names, new_class, *confidences, waived, must_keep, *values])
     return out.getvalue()
 
 

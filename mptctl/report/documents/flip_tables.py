@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from mptctl.evaluation.flip_report import (
-    Cause,
     ClassRow,
     FlipReport,
     ModelSummary,
@@ -15,19 +14,9 @@ from mptctl.evaluation.flip_report import (
     WrongAnswerRow,
 )
 from mptctl.evaluation.slices.source import slice_name
-from mptctl.report.documents.wording import rate_lines, slices_sentence
+from mptctl.report.documents.wording import slices_sentence
 from mptctl.report.media.document import Cell, Column, Row, Table
 from mptctl.report.media.numbers import format_count, format_interval, percent, q_value
-
-# What the table of causes says of each cause.
-MEANINGS: Mapping[Cause, str] = {
-    "noise": "OLD trained again flips it too",
-    "label doubtful": "NEW, a plain update and OLD's second choice agree",
-    "bias": "a shift of the new classes heals it",
-    "new class": "a new class is above the right one, no old one",
-    "old classes": "one old class is above the right one",
-    "forgotten": "several old classes are above the right one",
-}
 
 
 def rates_table(report: FlipReport, *, macro: bool = False) -> Table:
@@ -39,14 +28,14 @@ def rates_table(report: FlipReport, *, macro: bool = False) -> Table:
     """
     columns = [
         Column("rate"),
-        Column("meaning", words=True, spare=1),
+        Column("meaning", words=True),
         Column("value"),
         Column("95 % interval"),
         Column("count"),
     ]
     rows = [
         [words.title, words.meaning, percent(rate.value), format_interval(rate.ci95), format_count(rate)]
-        for words, rate in rate_lines(report)
+        for words, rate in report.rates.worded()
     ]
     if macro:
         mean = report.macro_nfr
@@ -120,23 +109,6 @@ def counts_table(report: FlipReport) -> Table:
     )
 
 
-def causes_table(report: FlipReport) -> Table | None:
-    """The flips of each cause, in the order of the rules; None without flips or without causes."""
-    if report.causes is None or not report.counts.negative_flips:
-        return None
-    sentence = "A flip counts under the first rule that fits it; a rule is no proof."
-    if report.causes.bias is not None:
-        sentence += f" The shift, {report.causes.bias:.4g}, was chosen on the validation part."
-    if report.causes.not_tried:
-        sentence += f" Not tried: {', '.join(report.causes.not_tried)}."
-    rows = [
-        [row.cause, MEANINGS[row.cause], "not tried" if row.flips is None else format_count(row.flips)]
-        for row in report.causes.rows
-    ]
-    columns = [Column("cause"), Column("meaning", words=True, spare=1), Column("flips")]
-    return Table(columns, rows, title="Why they flipped", sentence=sentence)
-
-
 def slices_table(report: FlipReport, rows: Sequence[SliceRow], total: int = 0) -> Table | None:
     """The flips of each slice of the test set; None where the report has no slices, not even small ones.
 
@@ -150,9 +122,9 @@ def slices_table(report: FlipReport, rows: Sequence[SliceRow], total: int = 0) -
     columns = [
         Column("slice"),
         Column("flips"),
-        Column("NFR", spare=2),
-        Column("95 % interval", spare=3),
-        Column("lost", spare=1),
+        Column("NFR"),
+        Column("95 % interval"),
+        Column("lost"),
         Column("q"),
         Column("is", words=True),
     ]
@@ -181,10 +153,10 @@ def classes_table(rows: Sequence[ClassRow], total: int = 0) -> Table:
     columns = [
         Column("class"),
         Column("flips"),
-        Column("NFR", spare=3),
-        Column("95 % interval", spare=4),
-        Column("error of OLD", spare=1),
-        Column("error of NEW", spare=2),
+        Column("NFR"),
+        Column("95 % interval"),
+        Column("error of OLD"),
+        Column("error of NEW"),
         Column("mostly to", words=True),
     ]
     cells: list[Row] = [
@@ -213,7 +185,7 @@ def pairs_table(report: FlipReport, rows: Sequence[PairRow], total: int = 0) -> 
     columns = [
         Column("class"),
         Column("prediction", words=True),
-        Column("which is", words=True, spare=1),
+        Column("which is", words=True),
         Column("flips"),
     ]
     cells = [[row.label, row.answer, *_kind_and_flips(row)] for row in rows]

@@ -11,7 +11,6 @@ from mptctl.evaluation.flip_report import FlipReport
 from mptctl.files.explained import shown
 from mptctl.names import SortKey
 from mptctl.report.documents.flip_tables import (
-    causes_table,
     classes_table,
     counts_table,
     models_table,
@@ -28,7 +27,7 @@ from mptctl.report.documents.wording import (
 )
 from mptctl.report.media.document import TONES, Document, Note, Table, notes
 from mptctl.report.media.numbers import of_count
-from mptctl.report.media.terminal import fitted_table, print_parts
+from mptctl.report.media.terminal import print_parts, rich_table
 
 # Rows of each list without --rows; slices on one screen; classes that a sentence names.
 FULL_ROWS, SLICE_ROWS, CLASSES = 10, 5, 3
@@ -76,7 +75,6 @@ def flips_document(report: FlipReport, sort: SortKey = "flips", rows: int = FULL
     end = rows or None  # of a list; None takes all its rows
     classes = [row for row in sort_classes(report.per_class, sort) if row.negative_flips]
     tables = [
-        causes_table(report),
         slices_table(report, report.slices[:end], len(report.slices)),
         classes_table(classes[:end], len(classes)) if classes else None,
         pairs_table(report, report.pairs[:end], len(report.pairs)) if report.pairs else None,
@@ -118,8 +116,8 @@ def _print_screen(report: FlipReport, console: Console, sort: SortKey, hint: str
         print_parts([*_head_notes(report), Note(counts.title, "strong")], console)
         console.print(
             _side_by_side(
-                fitted_table(counts, console),
-                fitted_table(models_table(report, calibration=False), console),
+                rich_table(counts, console),
+                rich_table(models_table(report, calibration=False), console),
                 console,
             )
         )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from mptctl.evaluation.reading.predictions import Predictions, save_predictions
 from mptctl.files import FilesTogether
-from mptctl.files.output_kinds import JUNIT_MARK, MARKDOWN_MARK
 from mptctl.report.documents.class_names import flips_with_class_names, with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS, flips_csv
 from mptctl.report.documents.flips_markdown import render_markdown, render_markdown_error
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from mptctl.data.split import Split
     from mptctl.evaluation.flip_report import FlippedSample, FlipReport
-    from mptctl.report.media.provenance import ProvenanceCollector
+    from mptctl.report.media.provenance import Provenance
 
 # The models whose predictions are written, each to a file of its name.
 WRITTEN_ROLES = ("old", "new")
@@ -59,11 +58,11 @@ class FlipFiles:
         """
         with FilesTogether() as files:
             if self.markdown is not None:
-                _write_text(files, self.markdown, f"{MARKDOWN_MARK}\n{render_markdown_error(message)}")
+                _write_text(files, self.markdown, render_markdown_error(message))
             if self.junit is not None:
                 from mptctl.report.documents.ci import render_junit_error
 
-                _write_text(files, self.junit, f"{JUNIT_MARK}\n{render_junit_error(message)}")
+                _write_text(files, self.junit, render_junit_error(message))
 
     def write(
         self,
@@ -72,7 +71,7 @@ class FlipFiles:
         data_root: Path | None,
         split: Split | None,
         listed: Sequence[FlippedSample] | None = None,
-        sources: ProvenanceCollector | None = None,
+        sources: Provenance | None = None,
     ) -> list[Path]:
         """Write the files that have a path, but `history`: all of them or none.
 
@@ -85,8 +84,7 @@ class FlipFiles:
             split: split of the page's pictures; None: they are files below `data_root`.
             listed: flips for page and CSV, `report.worst_flips` first; the page lists the first `MOST_FLIPS`
                 of them. None: only `report.worst_flips`, so the CSV may be incomplete.
-            sources: collects the provenance of the page, and is finished if the page is written; None: the
-                page has none.
+            sources: provenance of the page; None: the page has none.
 
         Returns:
             The paths written.
@@ -110,31 +108,21 @@ class FlipFiles:
             if self.page is not None:
                 from mptctl.report.documents.flips_page import render_html
 
-                provenance = None if sources is None else sources.finish()
-                page = render_html(report, _picture_reader(data_root, split), on_page, provenance)
+                page = render_html(report, _picture_reader(data_root, split), on_page, sources)
                 written.append(_write_text(files, self.page, page))
             if self.figures is not None:
                 from mptctl.report.figures.flips import save_figures
 
                 written += save_figures(report, self.figures, files.open)
             if self.markdown is not None:
-                written.append(_write_text(files, self.markdown, markdown_with_mark(report)))
+                written.append(_write_text(files, self.markdown, render_markdown(report)))
             if self.junit is not None:
                 from mptctl.report.documents.ci import render_junit
 
-                written.append(_write_text(files, self.junit, f"{JUNIT_MARK}\n{render_junit(report)}"))
+                written.append(_write_text(files, self.junit, render_junit(report)))
             if self.flips is not None:
                 written.append(_write_text(files, self.flips, flips_csv(listed)))
         return written
-
-
-def markdown_with_mark(report: FlipReport) -> str:
-    """The Markdown of a comparison below the mark by which a later call knows the file as its own output.
-
-    Args:
-        report: as `with_class_names` returns it.
-    """
-    return f"{MARKDOWN_MARK}\n{render_markdown(report)}"
 
 
 def _picture_reader(

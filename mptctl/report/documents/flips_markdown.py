@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.report.documents.flip_tables import (
-    causes_table,
     classes_table,
     counts_table,
     models_table,
@@ -39,7 +38,6 @@ def render_markdown(report: FlipReport) -> str:
     sentences = [*verdict(report).sentences, *(f"Note: {warning}." for warning in report.warnings)]
     worst = [row for row in report.per_class if row.negative_flips]
     tables = (
-        causes_table(report),
         slices_table(report, list(first_or_all(report.slices, SLICES)), len(report.slices)),
         classes_table(first_or_all(worst, CLASSES), len(worst)) if worst else None,
     )

@@ -9,7 +9,6 @@ from mptctl.evaluation.flip_report import FlippedSample, FlipReport
 from mptctl.report.documents import wording
 from mptctl.report.documents.flip_list import FIRST_ROWS, flip_list, order_sentence
 from mptctl.report.documents.flip_tables import (
-    causes_table,
     classes_table,
     models_table,
     pairs_table,
@@ -26,8 +25,6 @@ from mptctl.report.media.provenance import Provenance
 ROWS = 200
 # Pixels of the longest side above which a browser smooths a picture; smaller ones show their pixels.
 SMOOTH = 96
-# Names and labels of the page's filters of flips.
-FILTERS = (("class", "Class"), ("cause", "Cause"), ("slice", "Slice"), ("waived", "Waived"))
 
 
 class Picture(NamedTuple):
@@ -58,7 +55,7 @@ def render_html(
     first = listed[: max(FIRST_ROWS, len(pictures))]
     pictures += [None] * (len(first) - len(pictures))
     slices = slices_table(report, report.slices[:ROWS], len(report.slices))
-    tables = [causes_table(report), slices, classes_table(report.per_class[:ROWS], len(report.per_class))]
+    tables = [slices, classes_table(report.per_class[:ROWS], len(report.per_class))]
     pairs = [
         pairs_table(report, report.pairs[:ROWS], len(report.pairs)),
         takers_table(report.takers[:ROWS], len(report.takers)),
@@ -73,10 +70,9 @@ def render_html(
         pairs=pairs if report.pairs else [],
         figures=drawings(report),
         rows_shown=list(zip(first, pictures, strict=True)),
-        flips=flip_list(report, listed),
+        flips=flip_list(listed),
         order=order_sentence(listed),
         listed=len(listed),
-        filters=FILTERS,
     )
 
 

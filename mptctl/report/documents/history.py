@@ -13,16 +13,16 @@ from mptctl.report.media.terminal import print_parts
 # Eight heights of a bar, lowest first; the second string is for encodings without blocks.
 BLOCKS, PLAIN = "▁▂▃▄▅▆▇█", "_.,-=+*#"
 COLUMNS = (
-    Column("date", spare=5),
+    Column("date"),
     Column("new", words=True),
     Column("flips"),
-    Column("NFR", spare=3),
-    Column("95 % interval", spare=4),
-    Column("lost", spare=1),
-    Column("error", spare=2),
+    Column("NFR"),
+    Column("95 % interval"),
+    Column("lost"),
+    Column("error"),
     Column("gate"),
 )
-TAG = Column("tag", words=True, spare=6)
+TAG = Column("tag", words=True)
 
 
 def print_history(releases: list[Release], console: Console) -> None:

@@ -24,11 +24,11 @@ def runs_document(run_list: RunList) -> Document:
     """The document of a list of runs: a row for each run, then a sentence on each broken one."""
     columns = [
         Column("run"),
-        Column("method", words=True, spare=3),
+        Column("method", words=True),
         Column("state (epoch)", words=True),
         Column("error"),
-        Column("when", spare=2),
-        Column("teacher of", words=True, spare=1),
+        Column("when"),
+        Column("teacher of", words=True),
     ]
     rows = [
         [

@@ -49,7 +49,7 @@ def split_page(split: Split, summary: SplitSummary, argv: Sequence[str]) -> str:
     preset = DEFAULT_PRESET[split.file.source]
     return render_page(
         "split",
-        provenance=provenance(argv, []),
+        provenance=provenance(argv, {}),
         title=sentences[0].rpartition(": ")[2],
         path=summary.path,
         sentences=sentences[1:],

@@ -12,13 +12,12 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from mptctl.files import writing
-from mptctl.report.documents.chain import chain_document
 from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.media.document import ON_PAGE, ON_SCREEN, TONES, Cell, Column, Document, Note, Row, Table
 from mptctl.report.media.numbers import duration
 from mptctl.report.media.progress_bars import ChangesLog, JobState, live_view
-from mptctl.report.media.provenance import origins_of_runs, provenance
-from mptctl.report.media.terminal import fitted_table
+from mptctl.report.media.provenance import digests_of_runs, provenance
+from mptctl.report.media.terminal import rich_table
 from mptctl.studies.study_dry_run import StudyDryRun
 from mptctl.studies.study_report import Board, RunProgress, StudyReport
 
@@ -27,15 +26,13 @@ STANDINGS = {"missing": "no", "begun": "interrupted", "unanswered": "without its
 
 
 def study_document(report: StudyReport) -> Document:
-    """The document of a study: that of its comparison or its chain, with its failed runs and all runs.
+    """The document of a study: that of its comparison, with its failed runs and all runs.
 
     A terminal shows the errors of failed runs first; a page shows a table of all runs last.
     """
     document = Document([], title=report.study)
     if report.comparison is not None:
         document = comparison_document(report.comparison)
-    elif report.chain is not None:
-        document = chain_document(report.chain)
     failed = [
         Note(f"{row.seed}/{row.run}: {row.status}: {row.error}", whole=True, media=ON_SCREEN)
         for row in report.runs
@@ -80,7 +77,7 @@ def save_study_page(report: StudyReport, path: Path, argv: Sequence[str]) -> Non
     from mptctl.report.media.page import render_document
 
     runs = [f"{report.run_root}/{row.seed}/{row.run}" for row in report.runs if row.status == "done"]
-    page = render_document(study_document(report), provenance(argv, origins_of_runs(runs)))
+    page = render_document(study_document(report), provenance(argv, digests_of_runs(runs)))
     with writing(path) as stream:
         stream.write(page.encode())
 
@@ -118,12 +115,12 @@ def board_view(board: Board, console: Console) -> Group:
         )
     columns = [
         Column("run"),
-        Column("method", words=True, spare=1),
+        Column("method", words=True),
         Column("state", words=True),
-        Column("steps", spare=2),
+        Column("steps"),
         Column("left"),
     ]
-    return Group(fitted_table(Table(columns, rows), console), Text(summary(board), style="dim"))
+    return Group(rich_table(Table(columns, rows), console), Text(summary(board), style="dim"))
 
 
 def summary(board: Board) -> str:
@@ -135,13 +132,13 @@ def summary(board: Board) -> str:
 
 
 def plan_document(plan: StudyDryRun) -> Document:
-    """The document of a dry run: what is done of each run, and the time and disk that the rest will take."""
+    """The document of a dry run: what is done of each run, and the time that the rest will take."""
     columns = [
         Column("run"),
-        Column("method", words=True, spare=1),
+        Column("method", words=True),
         Column("there", words=True),
-        Column("steps left", spare=3),
-        Column("ms a step", spare=2),
+        Column("steps left"),
+        Column("ms a step"),
         Column("takes"),
     ]
     rows: list[Row] = []
@@ -151,13 +148,10 @@ def plan_document(plan: StudyDryRun) -> Document:
             estimate = ["", "", ""]
         rows.append([f"{row.seed}/{row.run}", row.method, STANDINGS[row.standing], *estimate])
     runs_left = sum(row.standing != "done" for row in plan.runs)
-    at_a_time = f"{plan.parallel} at a time"
-    if plan.lockstep > 1:
-        at_a_time = f"{plan.parallel} processes of at most {plan.lockstep} in lock-step"
     total = (
-        f"{runs_left} of {len(plan.runs)} runs are left: about {duration(plan.seconds)}, {at_a_time} on "
-        f"{plan.device} (from a few steps on random tensors, nothing else computing, pictures at hand), and "
-        f"at most {plan.disk_mb:,.0f} MB of the {plan.free_mb:,.0f} MB that are free in {plan.run_root}"
+        f"{runs_left} of {len(plan.runs)} runs are left, {plan.parallel} at a time on {plan.device}: together "
+        f"about {duration(plan.seconds)} of training (from three steps of each kind on random tensors, nothing "
+        "else computing, pictures at hand)"
     )
     return Document(
         [

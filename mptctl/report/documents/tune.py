@@ -14,7 +14,7 @@ from mptctl.report.media.document import TONES, Cell, Column, Document, Drawing,
 from mptctl.report.media.numbers import format_count, format_interval, p_value, percent
 from mptctl.report.media.progress_bars import ChangesLog, JobState, live_view
 from mptctl.report.media.provenance import Provenance
-from mptctl.report.media.terminal import fitted_table
+from mptctl.report.media.terminal import rich_table
 from mptctl.tune.choice import near_least_of_trials, series_of
 from mptctl.tune.tune_report import Comparison, Trial, TuneReport
 
@@ -29,7 +29,7 @@ def watch_search(console: Console) -> AbstractContextManager[Callable[[TuneRepor
         A context manager that yields a function to be called with each new state of the search.
     """
     return live_view(
-        console, lambda report: fitted_table(trials_table(report), console), ChangesLog(console, _states)
+        console, lambda report: rich_table(trials_table(report), console), ChangesLog(console, _states)
     )
 
 
@@ -48,13 +48,13 @@ def trials_table(report: TuneReport) -> Table:
     """The table of trials with their rates on the validation part; empty cells where a trial has none yet."""
     columns = [
         Column("trial"),
-        Column("state", words=True, spare=2),
-        Column("epoch", spare=1),
-        Column("error", spare=3),
+        Column("state", words=True),
+        Column("epoch"),
+        Column("error"),
         Column("NFR"),
         Column("flips"),
         # A budget is decided by the upper bound, which is one-sided and of another level than the interval.
-        Column("95 % interval" if report.max_nfr is None else "at most", spare=4),
+        Column("95 % interval" if report.max_nfr is None else "at most"),
         Column("is", words=True),
     ]
     rows: list[Row] = []
@@ -79,33 +79,14 @@ def trials_table(report: TuneReport) -> Table:
 
 
 def _drawings(report: TuneReport) -> list[Drawing]:
-    """The two figures of a search; their words list the rates of every finished trial."""
-    from mptctl.report.figures.tune import draw_against_error, draw_over_k, measured_trials
+    """The two figures of a search."""
+    from mptctl.report.figures.tune import draw_against_error, draw_over_k
 
-    points = [
-        f"{trial.name}: error {percent(trial.val_error.value)}, NFR {percent(trial.val_nfr.value)}"
-        for trial in measured_trials(report)
-        if trial.val_error and trial.val_nfr
-    ]
-    limit = "Limit on the error" if report.max_nfr is None else "Limit on NFR"
-    largest_rate = report.error_bound if report.max_nfr is None else report.max_nfr
-    words = (
-        f"Finished trials: {'; '.join(points)}. {limit} {percent(largest_rate)}; "
-        f"choice: {report.choice or 'none'}."
-    )
+    over_k = "NFR and error on all classes over k, of the best trial of each k, with 95 % intervals."
+    against = "NFR against error of every whole trial; the line joins those that no other one beats."
     return [
-        Drawing(
-            "over-k",
-            "NFR and error on all classes over k, of the best trial of each k, with 95 % intervals.",
-            f"NFR and error over k, a curve for each distance. {words}",
-            lambda: draw_over_k(report),
-        ),
-        Drawing(
-            "against",
-            "Every whole trial; the line joins those that no other one beats.",
-            f"NFR against error. {words}",
-            lambda: draw_against_error(report),
-        ),
+        Drawing("over-k", over_k, lambda: draw_over_k(report)),
+        Drawing("against", against, lambda: draw_against_error(report)),
     ]
 
 

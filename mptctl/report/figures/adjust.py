@@ -7,36 +7,26 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mptctl.evaluation.bias.choice import BiasChoice, BiasLine
-from mptctl.evaluation.bias.mixture import Mixture
 from mptctl.release.adjust_report import AdjustReport
-from mptctl.report.media.svg import FRESH, INK, LOST, NEW, OLD, SIZE, style
+from mptctl.report.media.svg import INK, LOST, NEW, SIZE, style
 
 # Points of a curve at most; more could not be told apart in the figure.
 POINTS = 400
-# Colour and label of a curve, by the kind of its direction.
-LOOKS = {"bias": (NEW, "one shift"), "per-class": (FRESH, "a shift for each class, on one half")}
 
 
-def draw_adjustment(report: AdjustReport, choice: BiasChoice, mixture: Mixture | None) -> Figure:
+def draw_adjustment(report: AdjustReport, choice: BiasChoice) -> Figure:
     """Draw NFR against error on validation pictures, in percent.
 
     Args:
         report: the choice and its limits.
-        choice: the directions of shifts that were tried, with the rates at each step.
-        mixture: rates of both models mixed at inference, for comparison; None: not drawn.
+        choice: the shifts that were tried, with the rates at each step.
     """
     with style():
         figure = Figure(figsize=(SIZE[0], SIZE[1] + 0.5))
         axes = figure.add_subplot()
-        for line in choice.lines:
-            _draw_line(axes, line)
-        samples = choice.lines[0].samples
-        if mixture is not None:
-            axes.plot(
-                100 * np.array(mixture.errors) / len(samples), 100 * np.array(mixture.flips) / samples.n_old,
-                color=OLD, linewidth=1, linestyle=":", label="both models, twice the cost at inference",
-            )  # fmt: skip
-        errors, flips = samples.counts(np.zeros(len(samples.is_new)))  # without a shift
+        _draw_line(axes, choice.line)
+        samples = choice.line.samples
+        errors, flips = samples.counts(0.0)  # without a shift
         axes.scatter(
             [100 * errors / len(samples)],
             [100 * flips / samples.n_old],
@@ -67,12 +57,11 @@ def draw_adjustment(report: AdjustReport, choice: BiasChoice, mixture: Mixture |
 
 
 def _draw_line(axes: Axes, line: BiasLine) -> None:
-    """Draw the rates along one direction, from no shift to the first one with the fewest flips."""
-    colour, label = LOOKS[line.kind]
+    """Draw the rates of every shift, from no shift to the first one with the fewest flips."""
     # Past the fewest flips a larger shift only adds errors on new classes.
     last = int(line.steps.flips.argmin())
     shown = np.unique(np.linspace(0, last, POINTS).astype(np.int64))
     axes.plot(
         100 * line.wrong[shown] / len(line.samples), 100 * line.steps.flips[shown] / line.samples.n_old,
-        color=colour, linewidth=1.2, label=label,
+        color=NEW, linewidth=1.2, label="one shift",
     )  # fmt: skip

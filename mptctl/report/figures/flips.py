@@ -1,34 +1,23 @@
-"""Draw the figures of a comparison: margins, reliability, flips by confidence, flow of flips, shift."""
+"""Draw the figures of a comparison: margins, reliability, flips by confidence, shift."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import PathPatch
-from matplotlib.path import Path as Outline
 
-from mptctl.evaluation.flip_report import FlipReport, PairRow, SweepPoint
+from mptctl.evaluation.flip_report import FlipReport
 from mptctl.files import OpenOutput, writing
-from mptctl.report.figures.reliability import CAPTION, Panel, draw_reliability, reliability_words
+from mptctl.report.figures.reliability import CAPTION, Panel, draw_reliability
 from mptctl.report.figures.shown import ShownFigure
 from mptctl.report.media.document import Drawing
-from mptctl.report.media.numbers import format_count, percent
-from mptctl.report.media.svg import FRESH, INK, LOST, NEW, OLD, SIZE, save_figure, shorten, style
-
-# Classes on each side of the flow at most; all other predictions have these two labels.
-FLOW_CLASSES = 8
-OTHER_OLD, OTHER_NEW = "other old", "other new"
-LABEL_LENGTH = 15
-# Class pairs of the flow that its words name.
-NAMED = 5
+from mptctl.report.media.numbers import percent
+from mptctl.report.media.svg import FRESH, INK, LOST, NEW, OLD, SIZE, save_figure, style
 
 
 @dataclass(frozen=True)
@@ -39,13 +28,11 @@ class Plot:
         name: id of the figure on a page, and name of its files.
         caption: above the figure on a page.
         draw: draws the figure of a report; returns None where the report has no data for it.
-        words: what the figure of a report shows, for readers who do not see it.
     """
 
     name: str
     caption: str
     draw: Callable[[FlipReport], Figure | None]
-    words: Callable[[FlipReport], str]
 
 
 def draw_figures(report: FlipReport) -> dict[str, Figure]:
@@ -56,10 +43,10 @@ def draw_figures(report: FlipReport) -> dict[str, Figure]:
 
 
 def drawings(report: FlipReport) -> list[Drawing]:
-    """Draw the figures that the report has data for; with their captions and words, for a page."""
+    """Draw the figures that the report has data for; with their captions, for a page."""
     figures = draw_figures(report)
     return [
-        Drawing(plot.name, plot.caption, plot.words(report), partial(figures.__getitem__, plot.name))
+        Drawing(plot.name, plot.caption, partial(figures.__getitem__, plot.name))
         for plot in PLOTS
         if plot.name in figures
     ]
@@ -90,9 +77,9 @@ def save_figures(report: FlipReport, folder: Path, open_output: OpenOutput = wri
     return paths
 
 
-def _canvas(height: float = SIZE[1]) -> tuple[Figure, Axes]:
-    """An empty figure of the usual width and a height in inches, and its axes."""
-    figure = ShownFigure(figsize=(SIZE[0], height))
+def _canvas() -> tuple[Figure, Axes]:
+    """An empty figure of the usual size, and its axes."""
+    figure = ShownFigure(figsize=SIZE)
     return figure, figure.add_subplot()
 
 
@@ -167,186 +154,6 @@ def _draw_shift(report: FlipReport) -> Figure | None:
     return figure
 
 
-class _Flow(NamedTuple):
-    """Flips between the classes that the figure shows.
-
-    Attributes:
-        sources: true classes with most flips, on the left.
-        targets: their most frequent wrong predictions, on the right; `OTHER_OLD` and `OTHER_NEW` come last.
-        flips: by source and target.
-        is_new: by target, whether its class is new.
-    """
-
-    sources: list[str]
-    targets: list[str]
-    flips: Counter[tuple[str, str]]
-    is_new: dict[str, bool]
-
-
-def _count_flow(pairs: list[PairRow]) -> _Flow:
-    """Sum the flips of class pairs by the classes shown; pairs from other true classes are left out."""
-    flips_from: Counter[str] = Counter()
-    for pair in pairs:
-        flips_from[pair.label] += pair.flips
-    sources = [label for label, _ in flips_from.most_common(FLOW_CLASSES)]
-    shown_pairs = [pair for pair in pairs if pair.label in sources]
-    flips_to: Counter[str] = Counter()
-    for pair in shown_pairs:
-        flips_to[pair.answer] += pair.flips
-    named = [answer for answer, _ in flips_to.most_common(FLOW_CLASSES)]
-    flips: Counter[tuple[str, str]] = Counter()
-    is_new: dict[str, bool] = {}
-    for pair in shown_pairs:
-        other = OTHER_NEW if pair.new_class else OTHER_OLD
-        target = pair.answer if pair.answer in named else other
-        flips[pair.label, target] += pair.flips
-        is_new[target] = pair.new_class
-    others = [label for label in (OTHER_OLD, OTHER_NEW) if label in is_new]
-    return _Flow(sources, named + others, flips, is_new)
-
-
-def _draw_flow(report: FlipReport) -> Figure | None:
-    """Bands of flips from true classes to wrong predictions; None where there are no flips."""
-    if not report.pairs:
-        return None
-    flow = _count_flow(report.pairs)
-    total = sum(flow.flips.values())
-    gap = 0.03 * total
-    figure, axes = _canvas(height=max(SIZE[1], 0.32 * max(len(flow.sources), len(flow.targets)) + 0.5))
-    flips_from = {source: sum(flow.flips[source, each] for each in flow.targets) for source in flow.sources}
-    flips_to = {target: sum(flow.flips[each, target] for each in flow.sources) for target in flow.targets}
-    left_tops = _stack_classes(axes, "left", flips_from, gap)
-    right_tops = _stack_classes(axes, "right", flips_to, gap)
-    for source in flow.sources:
-        for target in flow.targets:
-            flips = flow.flips[source, target]
-            if not flips:
-                continue
-            colour = FRESH if flow.is_new[target] else OLD
-            axes.add_patch(_band(left_tops[source], right_tops[target], flips, colour))
-            left_tops[source] += flips
-            right_tops[target] += flips
-    bottom = max(float(np.asarray(line.get_ydata(), dtype=float).max()) for line in axes.lines)
-    axes.set(xlim=(-1, 2), ylim=(bottom + gap, -gap))
-    axes.plot([], [], color=OLD, linewidth=5, alpha=0.6, label="to an old class")
-    if any(flow.is_new.values()):
-        axes.plot([], [], color=FRESH, linewidth=5, alpha=0.6, label="to a new class")
-    axes.axis("off")
-    if total < report.counts.negative_flips:
-        flipped = sum(row.negative_flips > 0 for row in report.per_class)
-        of_flips = f"{total:,} of {report.counts.negative_flips:,} flips"
-        axes.set_title(f"{len(flow.sources)} of {flipped} classes with flips, {of_flips}", fontsize=8)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, borderaxespad=0)
-    return figure
-
-
-def _stack_classes(
-    axes: Axes, side: Literal["left", "right"], flips: Mapping[str, int], gap: float
-) -> dict[str, float]:
-    """Draw the classes of one side below each other, and return where each begins.
-
-    Args:
-        axes: of the figure; heights are in flips.
-        side: at x = 0 or x = 1.
-        flips: of each class, in the order of display.
-        gap: between two classes, in flips.
-    """
-    x, label_x, alignment = (0, -0.04, "right") if side == "left" else (1, 1.04, "left")
-    total = sum(flips.values())
-    top, tops = 0.0, {}
-    for label, height in flips.items():
-        axes.plot([x, x], [top, top + height], color=INK, linewidth=2.5, solid_capstyle="butt")
-        axes.text(
-            label_x,
-            top + height / 2,
-            f"{shorten(label, LABEL_LENGTH)} ({height:,})",
-            ha=alignment,
-            va="center",
-            fontsize=8,
-        )
-        tops[label] = top
-        # Thin classes get room for their line of text.
-        top += max(height, 0.045 * total) + gap
-    return tops
-
-
-def _band(start: float, end: float, height: float, colour: str) -> PathPatch:
-    """A curved band of one height from the left side (x = 0) to the right side (x = 1).
-
-    Args:
-        start: its top on the left, in flips.
-        end: its top on the right, in flips.
-        height: in flips.
-        colour: drawn half transparent.
-    """
-    corners = [
-        (0, start),
-        (0.5, start),
-        (0.5, end),
-        (1, end),
-        (1, end + height),
-        (0.5, end + height),
-        (0.5, start + height),
-        (0, start + height),
-        (0, start),
-    ]
-    codes = [Outline.MOVETO, *[Outline.CURVE4] * 3, Outline.LINETO, *[Outline.CURVE4] * 3, Outline.CLOSEPOLY]
-    return PathPatch(Outline(corners, codes), facecolor=colour, alpha=0.5, linewidth=0)
-
-
-def _margins_words(report: FlipReport) -> str:
-    """The histograms of margins in words: samples, median and share below 0 of each."""
-    sentences = []
-    for group in report.margins.groups if report.margins else ():
-        median = "" if group.quantiles is None else f", median {group.quantiles[2]:.2f}"
-        sentences.append(
-            f"{group.model} model on {group.samples}: {group.n:,} samples{median}, "
-            f"{percent(group.negative.value, 1)} below 0 ({format_count(group.negative)})."
-        )
-    return "Histograms of logit margins. " + " ".join(sentences)
-
-
-def _confidence_words(report: FlipReport) -> str:
-    """The share of flips in each bin of the old model's confidence, in words."""
-    rates = [
-        f"{row.low:g} to {row.high:g}: {percent(row.flips.value, 1)} ({format_count(row.flips)})"
-        for row in report.by_confidence or ()
-        if row.flips.of
-    ]
-    return f"Flipped, by the old model's confidence in its right prediction. {'; '.join(rates)}."
-
-
-def _flow_words(report: FlipReport) -> str:
-    """The flow of flips in words: flips to old and to new classes, and the pairs with most flips."""
-    largest = [f"{row.label} to {row.answer}: {row.flips:,}" for row in report.pairs[:NAMED]]
-    to = report.destinations
-    return (
-        f"Flow of {report.counts.negative_flips:,} negative flips: {format_count(to.to_old_class)} to old "
-        f"classes, {format_count(to.to_new_class)} to new ones. The largest: {'; '.join(largest)}."
-    )
-
-
-def _shift_words(report: FlipReport) -> str:
-    """The curves of the shift in words: the rates without a shift and at the largest one."""
-    sentences = []
-    for curve in report.bias_sweep:
-        first, last = curve.points[0], curve.points[-1]
-        sentences.append(
-            f"{'new model' if curve.role == 'new' else 'plain update'} as it is: {_rates_words(first)}; "
-            f"shifted by {last.bias:.4g}: {_rates_words(last)}."
-        )
-    return "NFR against error on all classes as the new classes' logits are shifted. " + " ".join(sentences)
-
-
-def _rates_words(point: SweepPoint) -> str:
-    """NFR and error at one shift, in words."""
-    return f"NFR {percent(point.nfr)}, error {percent(point.er_all)}"
-
-
-def _reliability_words(report: FlipReport) -> str:
-    return reliability_words(_panels(report))
-
-
 def _panels(report: FlipReport) -> list[Panel]:
     """Panels of the old and the new model; a model without confidences has none."""
     models = ((report.old, "old model", OLD), (report.new, "new model", NEW))
@@ -363,21 +170,17 @@ PLOTS = (
         "Logit margins before and after. Left of the line the prediction is wrong. 99 % of the margins lie "
         "in the range shown; the outermost bars hold the rest.",
         _draw_margins,
-        _margins_words,
     ),
-    Plot("reliability", CAPTION, _draw_reliability, _reliability_words),
+    Plot("reliability", CAPTION, _draw_reliability),
     Plot(
         "confidence",
         "Flips by how sure the old model was, with 95\u00a0% intervals.",
         _draw_confidence,
-        _confidence_words,
     ),
-    Plot("flow", "From which class flips came, and which prediction took them.", _draw_flow, _flow_words),
     Plot(
         "bias",
         "What a shift does without training: a constant is subtracted from the new classes' logits. Shifts "
         "are read off the test part.",
         _draw_shift,
-        _shift_words,
     ),
 )

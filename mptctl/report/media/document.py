@@ -57,7 +57,6 @@ class Column:
         title: above the cells.
         unit: of the numbers; Markdown, LaTeX and pages put it behind the title, a terminal leaves it out.
         words: the cells are text, which stands on the left and may be wrapped.
-        spare: a narrow terminal leaves out the column with 1 first, then the one with 2; 0: never.
         marked: cells may have marks.
         notes_in_latex: LaTeX prints the notes of cells too.
     """
@@ -65,7 +64,6 @@ class Column:
     title: str
     unit: str = ""
     words: bool = False
-    spare: int = 0
     marked: bool = False
     notes_in_latex: bool = False
 
@@ -137,14 +135,12 @@ class Drawing:
 
     Attributes:
         name: id of the element on a page, and name of the figure's file.
-        caption: above the figure.
-        words: what the figure shows, for readers who do not see it.
+        caption: above the figure, and its alternative text.
         draw: returns the figure. Only pages call it, so that a terminal imports no matplotlib.
     """
 
     name: str
     caption: str
-    words: str
     draw: Callable[[], Figure]
 
 

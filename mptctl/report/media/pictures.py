@@ -1,4 +1,4 @@
-"""Read pictures of flipped samples, and show them inside a page or in a terminal."""
+"""Read pictures of flipped samples, and show them inside a page."""
 
 from __future__ import annotations
 
@@ -11,10 +11,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from rich.color import Color
-from rich.console import Console
-from rich.style import Style
-from rich.text import Text
 
 # Returns a sample's picture by its id, (H, W, 3) uint8; None where there is none.
 PictureReader = Callable[[str], "NDArray[np.uint8] | None"]
@@ -23,8 +19,6 @@ PictureReader = Callable[[str], "NDArray[np.uint8] | None"]
 LARGEST = 160
 # Larger pictures are not shown: reading one takes 6 bytes a pixel, 150 MB at this size.
 MAX_PIXELS = 25_000_000
-# One character of a terminal shows two pixels: this half in its colour, the lower half in its background.
-UPPER_HALF = "▀"
 
 
 def pictures_below(root: Path) -> PictureReader:
@@ -67,29 +61,3 @@ def data_url(picture: NDArray[np.uint8], largest: int = LARGEST, form: str = "PN
     file = io.BytesIO()
     image.save(file, form)
     return f"data:image/{form.lower()};base64," + base64.b64encode(file.getvalue()).decode()
-
-
-def can_draw(console: Console) -> bool:
-    """Whether a console is a terminal that has 256 colours and can print a half block."""
-    has_colours = console.color_system in ("truecolor", "256")
-    return console.is_terminal and has_colours and _can_encode_half_block(console.encoding)
-
-
-def draw_half_blocks(picture: NDArray[np.uint8]) -> Text:
-    """A picture, (H, W, 3) with H even, as H / 2 lines of W coloured characters."""
-    lines = []
-    for above, below in zip(picture[::2], picture[1::2], strict=True):
-        line = Text()
-        for upper, lower in zip(above.tolist(), below.tolist(), strict=True):
-            line.append(UPPER_HALF, Style(color=Color.from_rgb(*upper), bgcolor=Color.from_rgb(*lower)))
-        lines.append(line)
-    return Text("\n").join(lines)
-
-
-def _can_encode_half_block(encoding: str) -> bool:
-    """Whether an encoding has the half block; False also for an unknown encoding."""
-    try:
-        UPPER_HALF.encode(encoding)
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True

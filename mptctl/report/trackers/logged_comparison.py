@@ -15,8 +15,8 @@ from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.names import TrackerName
 from mptctl.report.documents.flips_object import Report
-from mptctl.report.trackers.background import Background, attach
 from mptctl.report.trackers.flip_metrics import flip_metrics
+from mptctl.report.trackers.guarded import GuardedTracker
 from mptctl.report.trackers.logged_run import tracker_entries, warn
 from mptctl.report.trackers.tracker import Entry
 
@@ -30,8 +30,7 @@ def log_comparison(
 ) -> None:
     """Log a comparison to the tracker entries of the new model's training, or else to new entries.
 
-    Returns when the trackers have taken everything, or after `PATIENCE` each. The run root is made if it is
-    missing.
+    The run root is made if it is missing.
 
     Args:
         result: its `worst_flips` are all flips, which are attached as a CSV.
@@ -48,7 +47,7 @@ def log_comparison(
     run_root.mkdir(parents=True, exist_ok=True)
     title = f"{result.old.name} -> {result.new.name}"
     trackers = [
-        Background(name, Entry(title, run or run_root, run_root, entry_names.get(name)), lambda *_: None, say)
+        GuardedTracker(name, Entry(title, run or run_root, run_root, entry_names.get(name)), say)
         for name in names
     ]
     values = {f"evaluate/{key}": value for key, value in flip_metrics(result).items()}
@@ -57,9 +56,9 @@ def log_comparison(
         files = write_attachments(result, folder)
         for tracker in trackers:
             tracker.do(lambda each: each.result(values, last_step))
-            attach(tracker, *files)
+            tracker.attach(*files)
         for tracker in trackers:
-            tracker.close(finished=True)
+            tracker.do(lambda each: each.close(finished=True))
 
 
 def write_attachments(result: FlipReport, folder: Path) -> list[Path]:

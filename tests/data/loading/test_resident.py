@@ -54,27 +54,6 @@ def test_pictures_of_another_decoder_are_decoded_again(
     assert len(list(tmp_path.glob("*.npy"))) == 2
 
 
-def test_another_choice_of_classes_from_the_same_pictures_has_pictures_of_its_own(
-    folder: Path, tmp_path: Path, loader_of: MakeLoader
-) -> None:
-    runs = tmp_path / "runs"
-    for seed in (0, 1, 2):
-        chosen = make_split(
-            "imagefolder",
-            run_root=runs,
-            data_root=folder,
-            val_fraction=0.0,
-            class_fraction=0.5,
-            order="random",
-            seed=seed,
-            overwrite=True,
-        )
-        kept, _, index = one_epoch(loader_of(chosen, "resident"))
-        read, _, same = one_epoch(loader_of(chosen, "threaded"))
-        assert index == same
-        assert torch.equal(kept, read)
-
-
 def test_arrays_go_through_resident_and_threaded_alike(tmp_path: Path, loader_of: MakeLoader) -> None:
     split = make_split("digits", run_root=tmp_path)
     for setting in ({"image_size": 8, "padding": 1}, {"image_size": 20}):

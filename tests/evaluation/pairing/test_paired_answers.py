@@ -25,7 +25,6 @@ def test_flips_are_what_the_old_model_knew_and_the_new_one_does_not() -> None:
     models = {
         "old": answers("old", "abbbc"),
         "new": answers("new", "caabc"),
-        "noise_floor": answers("o", "aaaac"),
     }
     found = PairedAnswers(pair(models), frozenset("ab"))
     assert found.of_old.tolist() == [True, True, True, True, False]
@@ -44,13 +43,13 @@ def test_flips_are_what_the_old_model_knew_and_the_new_one_does_not() -> None:
 
 
 def test_a_role_does_not_depend_on_the_order_in_which_models_are_given() -> None:
-    old, new, floor = answers("old", "abbbc"), answers("new", "caabc"), answers("o", "aaaac")
-    given = PairedAnswers(pair({"old": old, "new": new, "noise_floor": floor}), frozenset("ab"))
-    turned = PairedAnswers(pair({"noise_floor": floor, "new": new, "old": old}), frozenset("ab"))
-    for role in ("new", "noise_floor"):
+    old, new, third = answers("old", "abbbc"), answers("new", "caabc"), answers("o", "aaaac")
+    given = PairedAnswers(pair({"old": old, "new": new, "baseline": third}), frozenset("ab"))
+    turned = PairedAnswers(pair({"baseline": third, "new": new, "old": old}), frozenset("ab"))
+    for role in ("new", "baseline"):
         assert given.counts(role) == turned.counts(role)
         assert given.changed(role) == turned.changed(role)
-    assert given.counts("noise_floor").negative_flips == 2
+    assert given.counts("baseline").negative_flips == 2
 
 
 def test_the_arithmetic_knows_neither_models_nor_pictures() -> None:

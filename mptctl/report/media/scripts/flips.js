@@ -1,4 +1,4 @@
-// Tables that sort, and the list of flips: filters that stand in the address, a link to each, rows when asked for.
+// Tables that sort, and the list of flips: by class, which stands in the address; a link to each; rows when asked for.
 "use strict";
 
 for (const table of document.querySelectorAll("table.sortable")) {
@@ -28,44 +28,18 @@ function listFlips(flips) {
   const gallery = document.getElementById("gallery");
   const status = document.getElementById("shown");
   const more = document.getElementById("more");
+  const select = document.getElementById("filter-class");
   const pattern = document.getElementById("row").content.firstElementChild;
-  const selects = Object.fromEntries(["class", "cause", "slice", "waived"].map(
-    name => [name, document.getElementById(`filter-${name}`)]));
   const made = new Map([...gallery.children].map((row, place) => [place, row]));
   const fresh = new Set(flips.fresh), waived = new Set(flips.waived);
   let found = [], shown = 0;
 
-  // What each filter can be set to: name, and which flips it leaves.
-  const choices = {
-    class: flips.names.map((name, place) => [name, flip => flips.label[flip] === place]),
-    cause: flips.causes.map((name, place) => [name, flip => flips.cause[flip] === place]),
-    slice: flips.slices.map((name, place) => [name, flip => flips.keys.some(key => key[flip] === place)]),
-    waived: waived.size ? [["yes", flip => waived.has(flip)], ["no", flip => !waived.has(flip)]] : [],
-  };
-  const counts = {
-    class: count(flips.label, flips.names.length),
-    cause: count(flips.cause, flips.causes.length),
-    slice: flips.keys.map(key => count(key, flips.slices.length)).reduce(
-      (one, other) => one.map((n, place) => n + other[place]), flips.slices.map(() => 0)),
-    waived: [waived.size, flips.ids.length - waived.size],
-  };
-
-  function count(places, length) {
-    const n = new Array(length).fill(0);
-    for (const place of places) if (place >= 0) n[place]++;
-    return n;
-  }
-
-  for (const [name, select] of Object.entries(selects)) {
-    const order = choices[name].map((_, place) => place).filter(place => counts[name][place]);
-    if (name !== "waived") order.sort((a, b) => counts[name][b] - counts[name][a]);
-    for (const place of order) {
-      const option = new Option(`${choices[name][place][0]} (${number(counts[name][place])})`, choices[name][place][0]);
-      select.append(option);
-    }
-    select.closest("label").hidden = order.length === 0;
-    select.addEventListener("change", () => { remember(); filter(); });
-  }
+  const counts = new Array(flips.names.length).fill(0);
+  for (const label of flips.label) counts[label]++;
+  const classes = [...counts.keys()].filter(label => counts[label]).sort((a, b) => counts[b] - counts[a]);
+  for (const label of classes)
+    select.append(new Option(`${flips.names[label]} (${number(counts[label])})`, flips.names[label]));
+  select.addEventListener("change", () => { remember(); filter(); });
 
   function row(flip) {
     if (!made.has(flip)) made.set(flip, build(flip));
@@ -85,7 +59,6 @@ function listFlips(flips) {
     put(".old-sure", flips.old[flip] === null ? null : `${flips.old[flip]} %`);
     put(".new-sure", flips.new[flip] === null ? null : `${flips.new[flip]} %`);
     put(".fresh", fresh.has(flips.answer[flip]) ? "(new class)" : null);
-    put(".cause", flips.cause[flip] < 0 ? null : "cause: " + flips.causes[flips.cause[flip]]);
     put(".waived", waived.has(flip) ? "waived" : null);
     put("code", id);
     item.querySelector("a").href = "#" + item.id;
@@ -93,10 +66,7 @@ function listFlips(flips) {
   }
 
   function filter() {
-    const tests = Object.entries(selects).filter(([, select]) => select.value !== "").map(
-      ([name, select]) => choices[name].find(([value]) => value === select.value)[1]);
-    found = [];
-    for (let flip = 0; flip < flips.ids.length; flip++) if (tests.every(test => test(flip))) found.push(flip);
+    found = [...flips.ids.keys()].filter(flip => !select.value || flips.names[flips.label[flip]] === select.value);
     shown = 0;
     gallery.replaceChildren();
     show(MORE);
@@ -111,15 +81,14 @@ function listFlips(flips) {
   function say() {
     const all = flips.ids.length, some = found.length;
     const of = some === all ? `${number(all)}` : `${number(some)} of ${number(all)}`;
-    status.textContent = `${of} flip${all === 1 ? "" : "s"}${some === all ? "" : " fit the filters"}` +
+    status.textContent = `${of} flip${all === 1 ? "" : "s"}${some === all ? "" : " have the class"}` +
       (shown < some ? `; the first ${number(shown)} are shown.` : ".");
     more.hidden = shown >= some;
     more.textContent = `Show ${number(Math.min(MORE, some - shown))} more`;
   }
 
   function remember() {
-    const chosen = Object.entries(selects).filter(([, select]) => select.value !== "");
-    const words = new URLSearchParams(chosen.map(([name, select]) => [name, select.value])).toString();
+    const words = select.value && new URLSearchParams({ class: select.value }).toString();
     try {
       history.replaceState(null, "", "#" + (words || "flips"));
     } catch {
@@ -127,7 +96,7 @@ function listFlips(flips) {
     }
   }
 
-  // What the address asks for: one flip, or filters.
+  // What the address asks for: one flip, or a class.
   function follow() {
     const asked = location.hash.slice(1);
     gallery.querySelector(".linked")?.classList.remove("linked");
@@ -140,7 +109,7 @@ function listFlips(flips) {
       }
       const there = row(flip);
       if (!there.isConnected) {
-        for (const select of Object.values(selects)) select.value = "";
+        select.value = "";
         filter();
         if (!there.isConnected) gallery.prepend(there);
       }
@@ -149,11 +118,8 @@ function listFlips(flips) {
       there.focus({ preventScroll: true });
       return;
     }
-    const words = new URLSearchParams(asked);
-    for (const [name, select] of Object.entries(selects)) {
-      const value = words.get(name) ?? "";
-      select.value = [...select.options].some(option => option.value === value) ? value : "";
-    }
+    const value = new URLSearchParams(asked).get("class") ?? "";
+    select.value = [...select.options].some(option => option.value === value) ? value : "";
     filter();
     if (found.length < flips.ids.length) document.getElementById("flips").scrollIntoView();
   }
@@ -172,7 +138,7 @@ function listFlips(flips) {
     row(found[next]).querySelector("a").focus();
   });
   document.getElementById("reset").addEventListener("click", () => {
-    for (const select of Object.values(selects)) select.value = "";
+    select.value = "";
     remember();
     filter();
   });
