@@ -179,9 +179,8 @@ def _label(value: Any, row: int = 5) -> Callable[[dict[str, list[Any]]], None]:
         ),
     ],
 )
-@pytest.mark.parametrize("to", ["folder", "shards"])
 def test_rows_that_cannot_be_used_are_named_and_nothing_is_written(
-    folder: Path, tmp_path: Path, damage: Callable[[dict[str, list[Any]]], None], said: str, to: PackForm
+    folder: Path, tmp_path: Path, damage: Callable[[dict[str, list[Any]]], None], said: str
 ) -> None:
     columns = rows_of(folder, "train")
     assert len(columns["label"]) == 40
@@ -190,7 +189,7 @@ def test_rows_that_cannot_be_used_are_named_and_nothing_is_written(
     table = pa.table(columns)
     pq.write_table(table.replace_schema_metadata(METADATA if with_names else None), tmp_path / "a.parquet")
     with pytest.raises(BadPictures, match=said) as caught:
-        pack(tmp_path / "a.parquet", tmp_path / "out", to)
+        pack(tmp_path / "a.parquet", tmp_path / "out")
     assert all(problem.startswith(f"{tmp_path}/a.parquet: row ") for problem in caught.value.problems)
     assert not (tmp_path / "out").exists()
 

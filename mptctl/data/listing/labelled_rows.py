@@ -87,8 +87,9 @@ def classify_rows(
         )
     class_names, class_of_label = _index_classes(counts, known)
     for row, label in enumerate(rows.labels):
-        if row not in rows.problems and label not in class_of_label:
-            rows.problems[row] = f"label {label} is none of the {len(class_names)} classes that are named"
+        if label not in class_of_label:
+            problem = f"label {label} is none of the {len(class_names)} classes that are named"
+            rows.problems.setdefault(row, problem)
     labels = [0 if row in rows.problems else class_of_label[label] for row, label in enumerate(rows.labels)]
     words = [PART_WORDS.get(word, "") for word in rows.parts] or [""] * len(rows.ids)
     found = {**columns, "label": labels, "part": parts, "word": words}
@@ -136,12 +137,10 @@ def _read_dataset_info(path: Path) -> list[str] | None:
 
 def _mark_blank(rows: LabelledRows) -> None:
     """Add a problem for each row whose label or id is empty."""
-    for row, label in enumerate(rows.labels):
-        if row not in rows.problems and not label.strip():
-            rows.problems[row] = "its label is empty"
-    for row, sample in enumerate(rows.ids):
-        if row not in rows.problems and not sample.strip():
-            rows.problems[row] = "its id is empty"
+    for what, texts in (("label", rows.labels), ("id", rows.ids)):
+        for row, text in enumerate(texts):
+            if not text.strip():
+                rows.problems.setdefault(row, f"its {what} is empty")
 
 
 def _mark_other_spellings(rows: LabelledRows) -> None:
@@ -150,20 +149,14 @@ def _mark_other_spellings(rows: LabelledRows) -> None:
     spellings_of: defaultdict[str, list[str]] = defaultdict(list)
     for label in counts:
         spellings_of["".join(label.split()).casefold()].append(label)
-    usual_spelling: dict[str, str] = {}
+    usual: dict[str, str] = {}
     for spellings in spellings_of.values():
-        most_frequent = min(spellings, key=lambda label: (-counts[label], label))
-        rarer = [label for label in spellings if label != most_frequent]
-        usual_spelling |= dict.fromkeys(rarer, most_frequent)
-    if not usual_spelling:
-        return
+        kept = min(spellings, key=lambda label: (-counts[label], label))
+        usual |= {label: kept for label in spellings if label != kept}
     for row, label in enumerate(rows.labels):
-        if label in usual_spelling and row not in rows.problems:
-            kept = usual_spelling[label]
-            rows.problems[row] = (
-                f"label {label!r} differs by case or blanks alone from {kept!r}, which {counts[kept]:,} rows "
-                "have"
-            )
+        if label in usual:
+            problem = f"differs by case or blanks alone from {usual[label]!r}, which {counts[usual[label]]:,} rows have"
+            rows.problems.setdefault(row, f"label {label!r} {problem}")
 
 
 def _find_parts(rows: LabelledRows) -> list[int]:
@@ -177,9 +170,9 @@ def _find_parts(rows: LabelledRows) -> list[int]:
     code_of = PART_CODES if "test" in rows.parts else {**PART_CODES, "val": TEST}
     codes = {word: code_of[part] for word, part in PART_WORDS.items()}
     for row, word in enumerate(rows.parts):
-        if word not in codes and row not in rows.problems:
-            meant = did_you_mean(word, PART_WORDS)
-            rows.problems[row] = f"part {word!r} is none of {', '.join(PART_WORDS)}{meant}"
+        if word not in codes:
+            problem = f"part {word!r} is none of {', '.join(PART_WORDS)}{did_you_mean(word, PART_WORDS)}"
+            rows.problems.setdefault(row, problem)
     return [codes.get(word, TRAIN) for word in rows.parts]
 
 
