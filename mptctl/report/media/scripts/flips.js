@@ -1,7 +1,7 @@
 // Tables that sort, and the list of flips: by class, which stands in the address; a link to each; rows when asked for.
 "use strict";
 
-for (const table of document.querySelectorAll("table.sortable")) {
+for (const table of document.querySelectorAll("table")) {
   table.querySelectorAll("th").forEach((head, column) => {
     const button = document.createElement("button");
     button.type = "button";
