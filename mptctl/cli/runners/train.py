@@ -386,6 +386,6 @@ def _recorded_teachers(folder: Path) -> dict[str, str]:
 
     if was_never_saved(RunDir(folder)):
         return {}
-    teachers = newest_checkpoint(RunDir(folder)).checkpoint.meta.teachers
+    teachers = newest_checkpoint(RunDir(folder)).meta.teachers
     folders = {role: find_by_digest(digest, folder) for role, digest in teachers.items()}
     return {role: str(path / "best.pt") for role, path in folders.items() if path is not None}
