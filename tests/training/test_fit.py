@@ -153,7 +153,7 @@ def test_the_weight_whose_gradient_is_not_finite_is_named(digits: Split, clip: s
     recipe = short_recipe(f"optim.clip_grad_norm={clip}")
     job = RunRequest(recipe=recipe, split=digits, folder=digits.run_root / "run")
     made = assemble(job, torch.device("cpu"), ProcessGroup())
-    student, loader = made.student, made.context.train
+    student, loader = made.student, made.train
     student.model.get_parameter("fc.weight").register_hook(lambda gradient: gradient * float("nan"))
     before = {name: value.clone() for name, value in student.model.named_parameters()}
     batch = next(iter(loader.epoch(0)))
@@ -175,7 +175,7 @@ def test_a_trainer_takes_a_step_a_batch_and_one_more_to_validate(digits: Split, 
             trainer.step()
             events.append((trainer.global_step, sum(line.event == "epoch" for line in log.lines)))
         result = trainer.finish()
-    run.context.train.close()
+    run.train.close()
     assert events == [*((n, 0) for n in range(1, 13)), (12, 1), (13, 1), (14, 1), (14, 2)]
     assert (result.steps, result.epochs) == (14, 2)
     assert [line.epoch for line in log.lines if line.event in ("epoch", "done")] == [1, 2, 2]
