@@ -53,7 +53,7 @@ def resume(request: RunRequest, meta: CheckpointMeta, student: Student, notes: l
     device = student.guard.skip.device
     if "rng_cuda" in training and device.type == "cuda":
         torch.cuda.set_rng_state(training["rng_cuda"], device)
-    validation = Validation.from_figures(before.metrics, *samples)
+    validation = Validation.from_figures(before.metrics)
     state = RunState(
         epoch=before.epoch,
         step_in_epoch=before.step_in_epoch,
