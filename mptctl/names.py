@@ -48,12 +48,8 @@ Init = Literal["fresh", "old", "ref"]
 KSchedule = Literal["constant", "linear-to-zero", "linear-from-zero"]
 # Order in which a network takes the channels of a picture.
 Channels = Literal["rgb", "bgr"]
-# File formats of an exported model.
-ExportFormat = Literal["onnx", "pt2", "safetensors"]
-# Formats that are read back as models.
-READ_FORMATS: tuple[ExportFormat, ...] = ("onnx", "safetensors")
-# Types to which the numbers of an exported model are rounded.
-Quantization = Literal["int8", "fp16"]
+# File formats of an exported model, which are read back as models too.
+ExportFormat = Literal["onnx", "safetensors"]
 # Order of the classes of a split.
 Order = Literal["given", "random"]
 # How much of each picture's file a split checks, and what it does with bad pictures and with duplicates.

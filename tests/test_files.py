@@ -76,20 +76,6 @@ def test_a_device_is_written_into(tmp_path: Path) -> None:
     os.close(theirs)
 
 
-def test_an_open_descriptor_is_written_on_where_it_stands(tmp_path: Path) -> None:
-    with open(tmp_path / "log", "w+b") as log:
-        log.write(b"before, ")
-        log.flush()
-        with writing(Path(f"/dev/fd/{log.fileno()}")) as stream:
-            stream.write(b"a page")
-    assert (tmp_path / "log").read_bytes() == b"before, a page"
-    assert output_file(Path("/dev/stdout")) == Path("/dev/stdout")
-    with open(tmp_path / "log", "rb") as log, pytest.raises(UsageError, match="for reading only"):
-        output_file(Path(f"/dev/fd/{log.fileno()}"))
-    with pytest.raises(UsageError, match="not open"):
-        output_file(Path("/dev/fd/987654"))
-
-
 def test_a_link_is_followed_in_its_folder_and_not_out_of_it(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "v2.html").write_text("old")

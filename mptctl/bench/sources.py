@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from mptctl.bench.runners import Say
-from mptctl.data.listing.image_folder import scan_folder
-from mptctl.data.listing.listed_source import scan_shards, scan_table
-from mptctl.data.manifest import TRAIN, Manifest, pack_paths
+from mptctl.data.listing.listing import Checks
+from mptctl.data.manifest import TRAIN, Manifest
 from mptctl.data.packing.pack import QUALITY, pack_pictures
 from mptctl.data.packing.records import PackRequest
+from mptctl.data.sources import read_source, scan_listed
 from mptctl.data.split import Split, build_split
 from mptctl.data.split_file import SplitRequest
 from mptctl.errors import DataError, first_line
-from mptctl.names import Source
+from mptctl.names import Source, tell_nobody
 
 # In the order in which they are measured.
 SOURCES: tuple[Source, ...] = ("imagefolder", "table", "webdataset")
@@ -72,7 +71,7 @@ def write_sources(root: Path, sources: tuple[Source, ...], scratch: Path) -> dic
     Raises:
         DataError: the folder has no pictures, or bad ones.
     """
-    manifest, _ = scan_folder(root, needs_test=False)
+    manifest = read_source("imagefolder", root, needs_test=False).manifest
     manifests: dict[Source, Manifest] = {"imagefolder": manifest}
     if set(sources) <= {"imagefolder"}:
         return manifests
@@ -83,16 +82,22 @@ def write_sources(root: Path, sources: tuple[Source, ...], scratch: Path) -> dic
     for row in rows.tolist():
         file = Path(manifest.file(row))
         (few / "train" / "all" / f"{row}{file.suffix.lower()}").symlink_to(file)
-    manifests["imagefolder"], _ = scan_folder(few, needs_test=False)
+    manifests["imagefolder"] = read_source("imagefolder", few, needs_test=False).manifest
+    places: dict[Source, Path] = {}
     if "table" in sources:
         table, folder = scratch / "pictures.csv", manifests["imagefolder"]
         lines = [f"{folder.relative_path(row)},all\n" for row in range(len(rows))]
         table.write_text("".join(["path,label\n", *lines]))
-        manifests["table"] = scan_table(table, few, {}).manifest
+        places["table"] = table
     if "webdataset" in sources:
         shards = scratch / "shards"
         pack_pictures(PackRequest(source=str(few), to="shards", short_side=None, quality=QUALITY), shards)
-        manifests["webdataset"] = scan_shards(str(shards), shards, None).manifest
+        places["webdataset"] = shards
+    checks: Checks = {"verify": "header", "on_bad": "fail", "progress": tell_nobody}
+    for source, place in places.items():
+        listed = scan_listed(source, str(place), few if source == "table" else place, {}, None, checks)
+        assert listed is not None
+        manifests[source] = listed.manifest
     return manifests
 
 
@@ -106,11 +111,7 @@ def repeat_pictures(manifest: Manifest, least: int, scratch: Path) -> Split:
     """
     rows = np.flatnonzero(manifest.parts == TRAIN)
     rows = np.tile(rows, math.ceil(least / len(rows)))
-    path_bytes, path_offsets = pack_paths([manifest.relative_path(i) for i in rows.tolist()])
-    names = ["labels", "parts", "heights", "widths", "kinds", "sizes"]
-    names += ["shard_rows", "starts"] if manifest.shards else ["mtimes"]
-    columns = {name: getattr(manifest, name)[rows] for name in names}
-    longer = replace(manifest, path_bytes=path_bytes, path_offsets=path_offsets, **columns)
+    longer = manifest.take(rows)
     request = SplitRequest(
         source=manifest.source, data_root=str(manifest.root), old_fraction=1.0, old_names=None, order="given",
         seed=0, val_fraction=0.0,

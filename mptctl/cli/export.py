@@ -9,15 +9,13 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
-from mptctl.names import ExportFormat, Quantization, Session
+from mptctl.names import ExportFormat, Session
 
 
 @prints({"--json": "mptctl.release.exporting:ExportReport"})
 def export(
     run: Annotated[str, typer.Argument(metavar="RUN", help="The model: run name, run folder or .pt file.")],
-    format_: Annotated[
-        ExportFormat, typer.Option("--format", help="ONNX, a program of torch.export, or weights alone.")
-    ],
+    format_: Annotated[ExportFormat, typer.Option("--format", help="ONNX, or weights alone.")],
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE", help="Where it goes. (default: beside the run's best.pt)"),
@@ -30,22 +28,13 @@ def export(
         ),
     ] = False,
     tolerance: Annotated[
-        float | None,
-        typer.Option(
-            "--tolerance",
-            metavar="X",
-            help="Largest difference of two logits. (default: 0.001; with --quantize none)",
-        ),
-    ] = None,
-    quantize: Annotated[
-        Quantization | None,
-        typer.Option("--quantize", help="ONNX: round the numbers, and count what that flips."),
-    ] = None,
+        float, typer.Option("--tolerance", metavar="X", help="Largest difference of two logits.")
+    ] = 1e-3,
     run_root: opt.RunRoot = Path("runs"),
     data_root: opt.MovedData = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Write a model as ONNX, torch.export or safetensors.
+    """Write a model as ONNX or safetensors.
 
     The file is compared with the checkpoint on validation pictures before it is written: where a logit
     differs by more than --tolerance, nothing is written and the exit code is 3. Class names, preprocessing
@@ -55,7 +44,7 @@ def export(
 
         mptctl export mpt-kl --format onnx
 
-        mptctl export mpt-kl --format onnx --quantize int8 --out mpt-kl-int8.onnx
+        mptctl export mpt-kl --format onnx --out mpt-kl.onnx
     """
     from mptctl.models.run_folder import find_checkpoint
 
@@ -63,5 +52,5 @@ def export(
     from mptctl.cli.runners.export import export_and_show
     from mptctl.release.exporting import ExportRequest
 
-    request = ExportRequest(run, format_, out, with_preprocessing, tolerance, quantize)
+    request = ExportRequest(run, format_, out, with_preprocessing, tolerance)
     export_and_show(request, checkpoint, Session(run_root, data_root=data_root), as_json=as_json)

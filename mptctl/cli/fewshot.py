@@ -1,4 +1,4 @@
-"""`mptctl fewshot`: test a model's features on new classes, and add classes from a few pictures."""
+"""`mptctl fewshot`: test a model's features on new classes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ class EpisodeFlags:
 @prints(
     {
         "--json": "mptctl.inference.few_shot:FewShotReport",
-        "--json --add": "mptctl.release.adding:AddReport",
         "--json --analysis": "mptctl.inference.discriminability:DiscriminabilityReport",
     }
 )
@@ -58,15 +57,6 @@ def fewshot(
             "know)",
         ),
     ] = None,
-    add: Annotated[
-        Path | None,
-        typer.Option(
-            "--add", metavar="DIR", help="Write a run that knows the classes of DIR/CLASS as well, as --name."
-        ),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="RUN", help="Of --add: run folder below the run root.")
-    ] = None,
     analysis: Annotated[
         bool,
         typer.Option(
@@ -85,7 +75,6 @@ def fewshot(
     ] = None,
     run_root: opt.RunRoot = Path("runs"),
     data_root: opt.MovedData = None,
-    overwrite: opt.Overwrite = False,
     device: opt.ModelDevice = "auto",
     as_json: opt.Json = False,
 ) -> None:
@@ -94,39 +83,24 @@ def fewshot(
     Prints the mean accuracy over episodes with its 95 % interval, for a head fitted to each episode, the
     nearest centroid, and logistic regression; pictures are of the test part.
 
-    With --add, new classes get rows of the head from a few pictures each. One constant is taken off all
-    their logits, so that at most 1 % of the right predictions on validation pictures flip.
-
     With --analysis, runs trained with different margins are compared; their figure is written to --out.
 
     Examples:
 
         mptctl fewshot old --way 5 --shot 5
 
-        mptctl fewshot old --add pictures --name old-plus
-
         mptctl fewshot m-0.3 m0 m0.3 --analysis --out margins.png
     """
-    if analysis and add is not None:
-        raise UsageError("--add and --analysis: are two things to do; give one")
-    if add is not None and name is None:
-        raise UsageError("--add: writes a new run; name it with --name RUN")
-    if classes is not None and (analysis or add is not None):
-        raise UsageError("--classes: is for episodes; leave it out with --add and --analysis")
-    if add is not None and episode_flags != EpisodeFlags():
-        raise UsageError("--add: has no episodes; leave out --way, --shot, --query, --episodes and --seed")
-    if add is None and (name is not None or overwrite):
-        raise UsageError("--name and --overwrite: say where --add writes; give --add DIR as well")
+    if classes is not None and analysis:
+        raise UsageError("--classes: is for episodes; leave it out with --analysis")
     if not analysis and out is not None:
         raise UsageError("--out: is the figure of --analysis; give that as well")
     if not analysis and len(runs) > 1:
         raise UsageError(f"{', '.join(runs)}: name one run, or give --analysis")
     session = Session(run_root, device, data_root=data_root)
-    from mptctl.cli.runners.fewshot import add_from_pictures, analyse_features, measure_episodes
+    from mptctl.cli.runners.fewshot import analyse_features, measure_episodes
 
     if analysis:
         analyse_features(runs, session, out or run_root / FIGURE, vars(episode_flags), as_json=as_json)
-    elif add is not None and name is not None:
-        add_from_pictures(runs[0], session, add, name, overwrite=overwrite, as_json=as_json)
     else:
         measure_episodes(runs[0], session, vars(episode_flags), classes, as_json=as_json)

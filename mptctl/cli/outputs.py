@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.reading.readers import find_parts, has_predictions, is_predictions_file
 from mptctl.files import output_file
-from mptctl.files.output_kinds import OutputKind, figure_kind, is_kept
+from mptctl.files.kept_names import is_kept
+
+# Endings by which other programs open a page.
+PAGE = (".html", ".htm")
 
 
 @dataclass(frozen=True)
@@ -21,12 +23,14 @@ class _Output:
     Attributes:
         option: the flag that names the file.
         path: of the file.
-        kind: of its content; None where something else decides what may be replaced.
+        endings: that its name may have; empty: any.
+        is_ours: whether it belongs to a folder that mptctl keeps.
     """
 
     option: str
     path: Path
-    kind: OutputKind | None
+    endings: tuple[str, ...] = ()
+    is_ours: bool = False
 
     def __str__(self) -> str:
         return f"{self.option} {self.path}"
@@ -38,17 +42,16 @@ class Outputs:
     def __init__(self) -> None:
         self._files: list[_Output] = []
 
-    def add_file(self, option: str, path: Path | None, kind: OutputKind | None) -> None:
+    def add_file(self, option: str, path: Path | None, endings: tuple[str, ...] = ()) -> None:
         """Add a file; nothing is added where the path is None, which is a flag that was not given.
 
         Args:
             option: the flag that names the file.
             path: of the file.
-            kind: of its content: only an earlier output of that kind may be replaced. None for a file in a
-                folder that mptctl keeps, and where the caller decides.
+            endings: that its name may have; empty: any.
         """
         if path is not None:
-            self._files.append(_Output(option, path, kind))
+            self._files.append(_Output(option, path, endings))
 
     def add_figure(self, option: str, path: Path | None) -> None:
         """Add a figure; nothing is added where the path is None, which is a flag that was not given.
@@ -58,16 +61,18 @@ class Outputs:
         """
         if path is not None and path.suffix.lower() not in (".png", ".svg"):
             raise UsageError(f"{option} {path}: name a file that ends in .png or .svg")
-        self.add_file(option, path, None if path is None else figure_kind(path))
+        self.add_file(option, path)
 
     def add_folder(
-        self,
-        option: str,
-        folder: Path | None,
-        names: Iterable[str],
-        kind_of: Callable[[Path], OutputKind | None],
+        self, option: str, folder: Path | None, names: Iterable[str], *, is_ours: bool = False
     ) -> None:
         """Add files in a folder, by their names; nothing is added where the folder is None.
+
+        Args:
+            option: the flag that names the folder.
+            folder: of the files.
+            names: of the files.
+            is_ours: whether it is a folder that mptctl keeps.
 
         Raises:
             UsageError: something is there that is no folder.
@@ -76,51 +81,45 @@ class Outputs:
             return
         if os.path.lexists(folder) and not os.path.isdir(folder):
             raise UsageError(f"{option} {folder}: is not a folder; name one")
-        self._files += [_Output(option, folder / name, kind_of(folder / name)) for name in names]
+        self._files += [_Output(option, folder / name, is_ours=is_ours) for name in names]
 
-    def check(self, inputs: Sequence[Path], *, prints: bool = False) -> None:
+    def check(self, inputs: Sequence[Path]) -> None:
         """Refuse outputs that would destroy or mix up something; nothing is written yet.
 
         Args:
             inputs: files that the command reads, under any of their names; missing ones are ignored.
-            prints: standard output is one object or page, with which nothing may be mixed.
 
         Raises:
-            UsageError: an output is an input, another output, or where standard output goes; a folder, a
-                link that leads out of its folder, or a file that cannot be written; a file that mptctl keeps
-                in a folder of its own; a file that is no earlier output of its kind; or a file with the name
-                ending of another kind.
+            UsageError: an output is an input or another output, lies among the parts of an input, is a folder, a
+                link that leads out of its folder, or a file that may not be written, is a file that mptctl
+                keeps in a folder of its own, or has the name ending of another kind.
         """
-        read = {path: os.stat(path) for path in inputs if os.path.isfile(path)}
         folders = {Path(os.path.realpath(path)): path for path in inputs if _holds_parts(path)}
-        places: list[tuple[_Output, Path]] = []
+        taken: list[tuple[_Output, Path]] = []
         for output in self._files:
-            _refuse_shorthand(output)
-            try:
-                target = output_file(output.path)
-            except UsageError as error:
-                raise UsageError(f"{output.option} {error}") from error
-            status = _status(target)
-            is_stream = status is not None and not stat.S_ISREG(status.st_mode)
-            is_file = not is_stream and not _is_system(output.path)
-            if status is not None:
-                _refuse_input(output, status, read)
-                _refuse_standard_output(output, status, prints=prints, is_file=is_file)
-            if is_file:
-                _refuse_foreign(output, target, status)
-            if status is not None and os.path.samestat(status, os.stat(os.devnull)):
-                continue
-            place = target if is_stream else Path(os.path.realpath(target))
-            if place.parent in folders:
+            target = _target(output)
+            for source in inputs:
+                if os.path.isfile(source) and _is_same_file(source, target):
+                    raise UsageError(f"{output}: is read by this call ({source}); name another file")
+            if target.exists() and not target.is_file():
+                continue  # a stream, which takes whatever is written
+            _refuse_kept(output, target)
+            if target.parent in folders:
                 raise UsageError(
-                    f"{output}: would lie among the parts of {folders[place.parent]}, and be read with them; "
+                    f"{output}: would lie among the parts of {folders[target.parent]}, and be read with them; "
                     "name another folder"
                 )
-            for other, taken in places:
-                if place in (taken, *taken.parents) or taken in place.parents or _is_same_file(place, taken):
+            for other, place in taken:
+                if (
+                    target in (place, *place.parents)
+                    or place in target.parents
+                    or _is_same_file(target, place)
+                ):
                     raise UsageError(f"{output}: is in the way of {other}; name another file")
-            places.append((output, place))
-        _refuse_endings(self._files)
+            taken.append((output, target))
+        for output, _ in taken:
+            if output.endings and output.path.suffix.lower() not in ("", *output.endings):
+                raise UsageError(f"{output}: needs a name that ends in {output.endings[0]}")
 
 
 def files_read_for(models: Iterable[str | None], run_root: Path) -> list[Path]:
@@ -144,26 +143,25 @@ def files_read_for(models: Iterable[str | None], run_root: Path) -> list[Path]:
             real = Path(os.path.realpath(path))
             roots |= {real.parent, real.parent.parent}
     for root in roots:
-        files += [root / "split.json", *root.glob("manifest*.npz")]
+        files += [root / "split.json", *root.glob("split-*.arrow")]
     return files
 
 
-def _refuse_input(output: _Output, status: os.stat_result, read: Mapping[Path, os.stat_result]) -> None:
-    """Refuse an output that is one of the files which the command reads."""
-    for source, status_of_source in read.items():
-        if os.path.samestat(status, status_of_source):
-            raise UsageError(f"{output}: is read by this call ({source}); name another file")
+def _target(output: _Output) -> Path:
+    """The real path of an output's file.
 
-
-def _refuse_standard_output(output: _Output, status: os.stat_result, *, prints: bool, is_file: bool) -> None:
-    """Refuse an output that goes where standard output goes, if that must stay unmixed or is a plain file."""
-    printed = _status(1)
-    if printed is None or not os.path.samestat(status, printed):
-        return
-    if prints:
-        raise UsageError(f"{output}: is where standard output goes; name another file")
-    if is_file:
-        raise UsageError(f"{output}: is where standard output goes; name /dev/stdout for it")
+    Raises:
+        UsageError: ``~`` that no shell has replaced, ``-``, a folder, or a link out of its folder.
+    """
+    path = output.path
+    if path.parts[:1] and path.parts[0].startswith("~"):
+        raise UsageError(f"{output}: the shell has not replaced {path.parts[0]}; write the whole path")
+    if str(path) == "-":
+        raise UsageError(f"{output}: name a file, or /dev/stdout for standard output")
+    try:
+        return Path(os.path.realpath(output_file(path)))
+    except UsageError as error:
+        raise UsageError(f"{output.option} {error}") from error
 
 
 def _holds_parts(path: Path) -> bool:
@@ -171,66 +169,14 @@ def _holds_parts(path: Path) -> bool:
     return os.path.isdir(path) and is_predictions_file(path) and has_predictions(path)
 
 
-def _refuse_shorthand(output: _Output) -> None:
-    """Refuse ``~`` that no shell has replaced, and ``-``, of which a folder or a file would be made."""
-    if output.path.parts[:1] and output.path.parts[0].startswith("~"):
-        raise UsageError(f"{output}: the shell has not replaced {output.path.parts[0]}; write the whole path")
-    if str(output.path) == "-":
-        raise UsageError(f"{output}: name a file, or /dev/stdout for standard output")
-
-
-def _refuse_foreign(output: _Output, target: Path, status: os.stat_result | None) -> None:
-    """Refuse a file that holds anything but an earlier output of this kind, or cannot be written.
-
-    An empty file may be replaced, and any file where the output has no kind. A name that mptctl keeps for
-    itself is refused in a folder with another such name.
-
-    Args:
-        output: to be written.
-        target: the file behind its path.
-        status: of the target; None where nothing is there.
-    """
-    if output.kind is None:
-        return
-    siblings = [path.name for path in _files_beside(target) if path.name != target.name]
-    if is_kept(target.name) and any(map(is_kept, siblings)):
-        raise UsageError(f"{output}: is a file that mptctl keeps in {target.parent}; name another file")
-    if status is None:
-        return
-    if not os.access(target, os.W_OK) or not status.st_mode & 0o222:
+def _refuse_kept(output: _Output, target: Path) -> None:
+    """Refuse a read-only file, and a name that mptctl keeps for itself in a folder with another such name."""
+    if target.exists() and (not os.access(target, os.W_OK) or not target.stat().st_mode & 0o222):
         raise UsageError(f"{output}: is read-only; name another file, or make it writable")
-    output.kind.refuse_other(target, str(output))
-
-
-def _refuse_endings(outputs: Iterable[_Output]) -> None:
-    """Refuse files whose names end as those of another kind, which another program would open."""
-    for output in outputs:
-        kind, path = output.kind, output.path
-        if kind is None or not kind.endings or path.suffix.lower() in ("", *kind.endings):
-            continue
-        if path.is_file() or not path.exists():  # a pipe may be called anything
-            raise UsageError(f"{output}: the {kind.what} needs a name that ends in {kind.endings[0]}")
-
-
-def _files_beside(file: Path) -> list[Path]:
-    """All that is in the folder of a file, the file too; empty where the folder cannot be listed."""
-    try:
-        return list(file.parent.iterdir())
-    except OSError:
-        return []
-
-
-def _is_system(path: Path) -> bool:
-    """Tells whether a path, such as /dev/stdout, names a device or an open stream rather than a file."""
-    return str(path).startswith(("/dev/", "/proc/"))
-
-
-def _status(file: Path | int) -> os.stat_result | None:
-    """The status of a file or a descriptor; None where there is none."""
-    try:
-        return os.stat(file)
-    except OSError:
-        return None
+    if output.is_ours or not is_kept(target.name) or not os.path.isdir(target.parent):
+        return
+    if any(is_kept(name) for name in os.listdir(target.parent) if name != target.name):
+        raise UsageError(f"{output}: is a file that mptctl keeps in {target.parent}; name another file")
 
 
 def _is_same_file(one: Path, other: Path) -> bool:

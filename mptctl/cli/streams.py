@@ -15,8 +15,8 @@ import typer
 # Words of a command line whose output a program reads, which would take a cut output for the whole.
 READ_BY_PROGRAMS = {"--json", "--print-recipe", "-"}
 # What the runner of a GitHub workflow obeys (actions/runner, ActionCommand.cs): `::` where a line begins,
-# blanks before it or not, and `##[` anywhere.
-COMMAND = re.compile(r"(?P<blanks>(?:\A|[\r\n])\s*)(?P<first>:)(?=:)|(?P<hash>#)(?=#\[)")
+# blanks before it or not, and `##[` anywhere. Texts are written whole, so the begin of a text counts as one.
+COMMAND = re.compile(r"((?:\A|[\r\n])\s*):(?=:)|#(?=#\[)")
 
 
 class _Descriptor(io.RawIOBase):
@@ -45,37 +45,21 @@ class _Descriptor(io.RawIOBase):
 
 
 class _WithoutCommands(io.TextIOWrapper):
-    """Text in which no line is a command to the runner of a workflow: its first sign stands as ``\\xNN``."""
-
-    is_line_blank = True  # nothing but blanks stands in the line so far
+    """Text in which nothing is a command to the runner of a workflow: its first sign stands as ``\\xNN``."""
 
     def write(self, text: str) -> int:
-        # If the line has begun, a sign before the text keeps `\A` from matching; it is taken off again.
-        whole = text if self.is_line_blank else f"_{text}"
-        safe = COMMAND.sub(_disarm_command, whole)
-        self.write_unchanged(safe if self.is_line_blank else safe[1:])
+        super().write(COMMAND.sub(lambda found: f"{found[1] or ''}\\x{ord(found[0][-1]):02x}", text))
         return len(text)
-
-    def write_unchanged(self, text: str) -> None:
-        """Write text as it is, commands too, and note whether the line that it leaves open is blank."""
-        super().write(text)
-        last_line = re.split(r"[\r\n]", text)[-1]
-        has_line_break = len(last_line) < len(text)
-        self.is_line_blank = not last_line.strip() and (has_line_break or self.is_line_blank)
-
-
-def _disarm_command(command: re.Match[str]) -> str:
-    """The text of a match of `COMMAND` with its first sign as ``\\xNN``; the blanks before it stay."""
-    sign = command["first"] or command["hash"]
-    return f"{command['blanks'] or ''}\\x{ord(sign):02x}"
 
 
 def write_commands(text: str) -> None:
     """Write lines to standard error that are commands to the runner of a workflow."""
-    if isinstance(sys.stderr, _WithoutCommands):
-        sys.stderr.write_unchanged(text)
-    else:
-        sys.stderr.write(text)
+    write = (
+        super(_WithoutCommands, sys.stderr).write
+        if isinstance(sys.stderr, _WithoutCommands)
+        else sys.stderr.write
+    )
+    write(text)
 
 
 def outputs_are_one() -> bool:

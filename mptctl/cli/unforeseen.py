@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import platform
-import shlex
-import traceback
 from collections.abc import Sequence
-from datetime import datetime
-from pathlib import Path
 
-from mptctl import __version__
 from mptctl.errors import DataError, StorageError, UsageError, one_line
 
 # Errors of the system on reading and on writing a file, which are no fault of the program.
@@ -29,8 +23,6 @@ LEFT_OUT = ("torch", "torchvision", "torchcodec", "nvidia", "ray", "optuna", "te
 
 def explain_unforeseen(error: Exception, words: Sequence[str]) -> tuple[str, int]:
     """Return the message on an exception that nothing caught, and the exit code.
-
-    A bug is also written to a file, which the message names; see `_write_bug_report`.
 
     Args:
         error: none of mptctl's own classes.
@@ -56,13 +48,7 @@ def explain_unforeseen(error: Exception, words: Sequence[str]) -> tuple[str, int
         return f"{error.filename}: {error.strerror}; check its rights, and the disk that it is on", code
     if isinstance(error, FileNotFoundError) and not _has_current_folder():
         return "the current folder has been deleted; change to one that exists", UsageError.exit_code
-    try:
-        where = f"what happened is in {_write_bug_report(error, words)}; please report it with that file"
-    except (OSError, StorageError) as problem:
-        where = (
-            f"please report it with what --debug shows; it could not be written down ({one_line(problem)})"
-        )
-    return f"a bug of mptctl's: {type(error).__name__}: {said}; {where}", 1
+    return f"a bug of mptctl's: {type(error).__name__}: {said}; please report it with what --debug shows", 1
 
 
 def _has_current_folder() -> bool:
@@ -72,28 +58,3 @@ def _has_current_folder() -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def _write_bug_report(error: Exception, words: Sequence[str]) -> Path:
-    """Write command, versions and traceback to a new file in the run root; return its path."""
-    from mptctl.files import write_atomically
-
-    now = datetime.now()
-    path = _run_root(words) / f"bug-{now:%Y%m%d-%H%M%S}-{os.getpid()}.txt"
-    lines = [
-        f"command: {shlex.join(['mptctl', *words])}",
-        f"mptctl {__version__}, Python {platform.python_version()}, {platform.platform()}",
-        "".join(traceback.format_exception(error)),
-    ]
-    write_atomically(path, "\n".join(lines).encode(errors="backslashreplace"))
-    return path
-
-
-def _run_root(words: Sequence[str]) -> Path:
-    """The folder that ``--run-root`` names, else ``runs``; the command line may be wrong otherwise."""
-    for word, after in zip(words, [*words[1:], ""], strict=True):
-        if word == "--run-root" and after:
-            return Path(after)
-        if word.startswith("--run-root="):
-            return Path(word.partition("=")[2])
-    return Path("runs")

@@ -16,8 +16,8 @@ from typing import Literal
 from pydantic import ValidationError
 
 from mptctl.errors import StorageError
+from mptctl.files.kept_names import is_kept
 from mptctl.files.model import Model
-from mptctl.files.output_kinds import is_kept
 from mptctl.files.writing import storage_error
 
 PREFIX = "mptctl-"

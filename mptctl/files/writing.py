@@ -22,9 +22,6 @@ PARTIAL = ".part"
 _PARTIAL_NAME = re.compile(r"\..+?(\.[0-9a-z_]{8})?\.part")
 # A function that opens an output for writing bytes: `writing`, or `FilesTogether.open`.
 OpenOutput = Callable[[Path], AbstractContextManager[IO[Any]]]
-# Paths of files that this process has open, such as its standard output.
-_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
-_STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -82,7 +79,7 @@ class FilesTogether:
 
     @contextmanager
     def open(self, path: Path) -> Iterator[IO[Any]]:
-        """Open an output for writing bytes, as `writing` does; a device or a FIFO is written at once.
+        """Open an output for writing bytes, as `writing` does; a stream is written at once.
 
         Raises:
             UsageError, StorageError: as `writing`.
@@ -168,7 +165,7 @@ def _new_file(path: Path) -> Iterator[IO[Any]]:
 def writing(path: Path) -> Iterator[IO[Any]]:
     """Open an output that a user names, for writing bytes.
 
-    A file is opened as by `replacing`; a device, a FIFO or an open descriptor is written directly.
+    A file is opened as by `replacing`; a stream such as ``/dev/stdout`` is written directly.
 
     Args:
         path: of the output; see `output_file`.
@@ -182,11 +179,8 @@ def writing(path: Path) -> Iterator[IO[Any]]:
         with replacing(target) as stream:
             yield stream
         return
-    descriptor = _own_descriptor(target)
     try:
-        # A descriptor is duplicated, not opened again: that would overwrite the start of a file.
-        opened = os.dup(descriptor) if descriptor is not None else os.open(target, os.O_WRONLY)
-        with os.fdopen(opened, "wb") as stream:
+        with os.fdopen(os.open(target, os.O_WRONLY | os.O_APPEND), "wb") as stream:
             yield stream
     except OSError as error:
         raise storage_error(path, error) from error
@@ -195,37 +189,20 @@ def writing(path: Path) -> Iterator[IO[Any]]:
 def output_file(path: Path) -> Path:
     """Return the file for an output: the path itself, or the target of a link to a file in the same folder.
 
-    A device, a FIFO or an open descriptor such as ``/dev/stdout`` is allowed, and so is a path without a
-    file.
-
     Raises:
-        UsageError: the path is a folder, a block device, a socket, a descriptor that cannot be written, or a
-            link to anything but a file in its folder.
+        UsageError: the path is a folder, or a link to anything but a file in its folder.
     """
-    descriptor = _own_descriptor(path)
-    try:
-        if descriptor is not None:
-            if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
-                raise UsageError(f"{path}: is open for reading only; name a file")
-            return path
-        if path.is_symlink():
-            target = Path(os.path.realpath(path))
-            if not target.is_file() or target.parent != Path(os.path.realpath(path.parent)):
-                raise UsageError(
-                    f"{path}: is a link to {target}; an output follows a link only to a file in the same "
-                    "folder; name that file itself, or remove the link"
-                )
-            return target
-        mode = path.stat().st_mode
-    except OSError as error:
-        if descriptor is not None:
-            raise UsageError(f"{path}: is not open ({error.strerror}); name a file") from error
-        return path  # there is no file yet, or writing it will report the error
-    if stat.S_ISDIR(mode):
+    if os.path.isdir(path):
         raise UsageError(f"{path}: is a folder; name a file")
-    if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
-        raise UsageError(f"{path}: is neither a file nor a stream; name a file")
-    return path
+    if not path.is_symlink() or _is_stream(path):
+        return path
+    target = Path(os.path.realpath(path))
+    if not target.is_file() or target.parent != Path(os.path.realpath(path.parent)):
+        raise UsageError(
+            f"{path}: is a link to {target}; an output follows a link only to a file in the same folder; name "
+            "that file itself, or remove the link"
+        )
+    return target
 
 
 @contextmanager
@@ -327,22 +304,9 @@ def _shortage(path: Path, error: OSError, needed: int | None) -> str:
     return f"no room: {wanted}{free / 1e6:.1f} MB free; {kept}; make room"
 
 
-def _own_descriptor(path: Path) -> int | None:
-    """The descriptor that a path such as ``/dev/fd/N`` or ``/dev/stdout`` names; None for other paths."""
-    name = os.path.abspath(path)
-    match = _DESCRIPTOR.fullmatch(name)
-    return _STANDARD.get(name) if match is None else int(match[1])
-
-
 def _is_stream(path: Path) -> bool:
-    """Tell whether a path is an open descriptor, a character device or a FIFO, which is written directly."""
-    if _own_descriptor(path) is not None:
-        return True
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return False
-    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+    """Tell whether a path is a device, a FIFO or another stream, which is written directly."""
+    return str(path).startswith("/dev/") or (path.exists() and not path.is_file())
 
 
 def _flush_folder(folder: Path) -> None:

@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.reading.predictions import Predictions, read_predictions
 from mptctl.evaluation.reading.readers import SUFFIXES, count_notes, has_predictions, is_predictions_file
-from mptctl.names import READ_FORMATS, Part, Session
+from mptctl.names import ExportFormat, Part, Session
 
 if TYPE_CHECKING:
     from mptctl.data.split import Split
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Roles of the compared models. A comparison reports their unfinished runs apart from its warnings.
 JUDGED = ("old", "new")
 # Suffixes of files of models; weights may have other suffixes too.
-MODEL_SUFFIXES = (".pt", *(f".{form}" for form in READ_FORMATS))
+MODEL_SUFFIXES = (".pt", *(f".{form}" for form in get_args(ExportFormat)))
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def _refuse_other_files(names: Iterable[str], run_root: Path) -> None:
             raise DataError(
                 f"{path}: is no regular file, and may have no end; write it into a file ({SUFFIXES})"
             )
-        refuse_torch_program(path.suffix, str(path))
+        refuse_torch_program(path)
         try:
             with open(path, "rb") as file:
                 head = file.read(2)

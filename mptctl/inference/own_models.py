@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mptctl.data.classes import columns_for
-from mptctl.data.derived_splits import find_own_split
 from mptctl.data.held_split import find_split, holds_split, refuse_no_split, relocate
 from mptctl.data.split import Split, load_split
 from mptctl.data.split_file import SPLIT_NAME
@@ -60,13 +59,10 @@ def find_split_of_models(paths: list[Path], session: Session) -> Split:
 
 
 def _find_stored_split(paths: list[Path], run_root: Path) -> Split:
-    """Find the split in runs' own folders, else in their common run root, else in ``run_root``.
+    """Find the split in the common run root of runs, else in ``run_root``.
 
     Errors are those of `find_split_of_models`.
     """
-    own = find_own_split(paths, run_root)
-    if own is not None:
-        return own
     run_roots = {path.resolve().parent.parent for path in paths}
     if len(run_roots) == 1:
         (common_root,) = run_roots
@@ -123,7 +119,7 @@ def find_doubts(
         f"{c.path} was trained on another split than {split.run_root}: pictures tested here may have trained "
         "it"
         for c in checkpoints.values()
-        if c.meta.split_fingerprint not in (None, split.fingerprint, split.file.extends)
+        if c.meta.split_fingerprint not in (None, split.fingerprint)
     ]
     ends = {role: describe_unfinished(c.path, c.meta) for role, c in checkpoints.items()}
     unfinished = {role: end.sentence for role, end in ends.items() if end is not None and end.certain}
@@ -181,6 +177,6 @@ def refuse_without_split(names: Sequence[str], run_root: Path) -> None:
     below = {Path(os.path.realpath(run_root / name)) for name in names}
     folders = [*below, *named]
     if not roots_with_split and not any(map(holds_split, folders)):
-        refuse_no_split(run_root, folders)
+        refuse_no_split(run_root)
     if len(roots_with_split) == 1:
         load_split(roots_with_split[0])

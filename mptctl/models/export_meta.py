@@ -9,7 +9,6 @@ from pydantic import Field, ValidationError
 
 from mptctl.errors import CheckpointError, one_line
 from mptctl.files import Model
-from mptctl.names import Quantization
 from mptctl.recipe import Recipe
 from mptctl.recipe.data import Interpolation
 from mptctl.recipe.validation import validate_recipe
@@ -58,7 +57,6 @@ class ExportMeta(Model):
     checkpoint: str = Field(description="digest of the exported checkpoint")
     preprocessing: Preprocessing = Field(description="from a decoded picture to the model's input")
     model: dict[str, Any] = Field(description="the recipe's group `model`")
-    quantized: Quantization | None = Field(None, description="number format that the weights were rounded to")
     content: str = Field(description="SHA-256 of the rest of the file, in hexadecimal")
 
     def recipe(self, arch: str | None = None) -> Recipe:
@@ -105,17 +103,12 @@ def parse_export_meta(text: str | None, path: Path) -> ExportMeta | None:
     return meta
 
 
-def refuse_torch_program(form: str, where: str) -> None:
-    """Raise CheckpointError for a program of torch.export (.pt2), since loading one runs code in its file.
-
-    Args:
-        form: suffix of the file, or `model.arch` of a checkpoint.
-        where: name of the file in the message.
-    """
-    if form.lower().removeprefix(".") == "pt2":
+def refuse_torch_program(path: Path) -> None:
+    """Raise CheckpointError for a program of torch.export (.pt2), since loading one runs code in its file."""
+    if path.suffix.lower() == ".pt2":
         raise CheckpointError(
-            f"{where}: is a program of torch.export (.pt2), which is written and not read; name the model "
-            "as ONNX (mptctl export --format onnx), or its predictions"
+            f"{path}: is a program of torch.export (.pt2), which is not read, since torch runs what is in it; "
+            "name the model as ONNX, or its predictions"
         )
 
 

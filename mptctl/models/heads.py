@@ -158,28 +158,3 @@ def fold_into_head(model: nn.Module, arch: str, biases: Tensor, temperature: flo
         # A scaled head's logits are its scale times a product; the length of a row does not change a cosine.
         gain = dict(linear.named_buffers()).get("scale", linear.weight)
         gain.copy_(gain.double() / temperature)
-
-
-@torch.no_grad()
-def add_rows(model: nn.Module, arch: str, rows: Tensor, constant: float) -> None:
-    """Add classes after those of a classifier, in place; the logits of its present classes stay.
-
-    Args:
-        model: the network, changed in place.
-        arch: its architecture's name, for the message.
-        rows: (new classes, features) weights of the new classes.
-        constant: subtracted from the new classes' logits.
-
-    Raises:
-        UsageError: the classifier has no bias, or the network does not end in a linear layer.
-    """
-    linear = find_classifier(model, arch).layer
-    if linear.bias is None:
-        raise UsageError(f"model.arch {arch}: its classifier has no bias to take a constant off")
-    weight, bias = linear.weight, linear.bias
-    new_biases = torch.full((len(rows),), -constant, dtype=bias.dtype, device=bias.device)
-    linear.weight = nn.Parameter(torch.cat([weight, rows.to(weight)]), weight.requires_grad)
-    biases = torch.cat([bias, new_biases])
-    # The bias of a scaled head is a buffer.
-    linear.bias = nn.Parameter(biases, bias.requires_grad) if isinstance(bias, nn.Parameter) else biases
-    linear.out_features = len(biases)

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from mptctl.errors import CheckpointError, UsageError, some
 from mptctl.files import PARTIAL
-from mptctl.files.output_kinds import RUN_FILES
+from mptctl.files.kept_names import RUN_FILES
 
 LOCK = "lock"
 # Folder in the run root for decoded pictures and teacher logits.

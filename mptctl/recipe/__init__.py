@@ -12,7 +12,6 @@ from mptctl.recipe.reading import (
     preset_names,
 )
 from mptctl.recipe.validation import (
-    batch_differences,
     differences,
     find_keys_by_name,
     list_changeable_keys,
@@ -35,7 +34,6 @@ __all__ = [
     "OptimRecipe",
     "Recipe",
     "RuntimeRecipe",
-    "batch_differences",
     "change_recipe",
     "describe_missing_keys",
     "differences",

@@ -7,31 +7,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 
 from mptctl.data.classes import label_map
-from mptctl.data.pictures import Normalisation, channels_first, resize_and_crop
 from mptctl.data.split import Split
-from mptctl.errors import DataError, GateFailed, NonFiniteError, UsageError
+from mptctl.errors import GateFailed, NonFiniteError, UsageError
 from mptctl.evaluation.pairing.paired_answers import flip_counts
 from mptctl.files import Model, output_file, scratch_folder, write_atomically
 from mptctl.inference.own_models import load_named_checkpoints
-from mptctl.inference.predict import compute_outputs, load_onto
+from mptctl.inference.predict import compute_outputs
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
 from mptctl.models.export_meta import ExportMeta, Preprocessing, sidecar_path
 from mptctl.models.programs import PROGRAMS
-from mptctl.names import ExportFormat, Quantization, Session
-from mptctl.recipe import DataRecipe
-from mptctl.release.export_formats import FORMATS, ToWrite
+from mptctl.names import ExportFormat, Session
+from mptctl.release.export_formats import WRITERS, ToWrite
 from mptctl.release.new_run import refuse_unfit
 
 # Largest difference of two logits, without --tolerance. Programs that add the same float32 numbers in another
 # order differ by far less, a wrong normalisation or a layer in training mode by far more.
 TOLERANCE = 1e-3
-# Training pictures, at most, from which int8 takes its ranges.
-CALIBRATION = 256
 
 
 class ExportReport(Model):
@@ -41,11 +36,10 @@ class ExportReport(Model):
     file: str = Field(description="what was written")
     described: str = Field(description="the JSON beside it: classes, pictures, split")
     format: ExportFormat = Field(description="of the file")
-    quantized: Quantization | None = Field(description="to what its numbers were rounded")
     bytes: int = Field(description="size of the file")
     pictures: int = Field(description="validation pictures that both answered")
     max_difference: float = Field(description="largest difference of two logits")
-    tolerance: float | None = Field(description="that it was to keep; null where none was set")
+    tolerance: float = Field(description="that it was to keep")
     answers_differ: int = Field(description="pictures that the two answer differently")
     right_before: int = Field(description="pictures that the checkpoint answers right")
     right_after: int = Field(description="pictures that the export answers right")
@@ -62,40 +56,35 @@ class ExportRequest:
         format: of the file.
         out: path of the file; None: beside the checkpoint.
         with_preprocessing: the graph takes uint8 pictures (B, S, S, 3) and normalises them itself.
-        tolerance: largest difference of two logits; None: `TOLERANCE`, or any difference if numbers are
-            rounded.
-        quantize: what numbers are rounded to; None: they are not.
+        tolerance: largest difference of two logits.
     """
 
     run: str
     format: ExportFormat
     out: Path | None = None
     with_preprocessing: bool = False
-    tolerance: float | None = None
-    quantize: Quantization | None = None
+    tolerance: float = TOLERANCE
 
     def file(self, checkpoint: Path) -> Path:
         """The path of the exported file, for the path of a checkpoint."""
         if self.out is not None:
             return self.out.expanduser()
-        suffix = f"-{self.quantize}" if self.quantize else ""
-        return checkpoint.with_name(f"{checkpoint.stem}{suffix}.{self.format}")
+        return checkpoint.with_suffix(f".{self.format}")
 
 
 def refuse_contradictions(request: ExportRequest) -> None:
     """Refuse flags that contradict each other; no file is read.
 
     Raises:
-        UsageError: format, ending, preprocessing, quantisation or tolerance do not go together.
+        UsageError: format, ending, preprocessing or tolerance do not go together.
     """
-    if request.format != "onnx" and (request.quantize or request.with_preprocessing):
-        flag = "--quantize" if request.quantize else "--with-preprocessing"
-        raise UsageError(f"{flag}: is for --format onnx, not {request.format}; name that")
+    if request.format != "onnx" and request.with_preprocessing:
+        raise UsageError(f"--with-preprocessing: is for --format onnx, not {request.format}; name that")
     if request.out is not None and request.out.suffix.lower() != f".{request.format}":
         raise UsageError(
             f"--out {request.out}: --format {request.format} wants the ending .{request.format}; name one"
         )
-    if request.tolerance is not None and not 0 <= request.tolerance < float("inf"):
+    if not 0 <= request.tolerance < float("inf"):
         raise UsageError(f"--tolerance {request.tolerance:g}: must be a number from 0 on")
 
 
@@ -126,7 +115,7 @@ def export(request: ExportRequest, session: Session) -> ExportReport:
     target = output_file(request.file(checkpoint.path))
     with scratch_folder() as folder:
         path = folder / f"model.{request.format}"
-        export = _export_and_read_back(request, checkpoint, split, load_model(checkpoint).eval(), path)
+        export = _export_and_read_back(request, checkpoint, load_model(checkpoint).eval(), path)
         report = _compare_logits(request, checkpoint, export, split, target, session)
     _refuse_difference(report)
     description = sidecar_path(target)
@@ -145,29 +134,22 @@ class _Export:
     Attributes:
         content: of the file.
         meta: the description inside the file.
-        checkpoint: the file read back as a checkpoint; with a `program`, the checkpoint that was exported.
-        program: the network of the file, for a format that `load_checkpoint` does not read; else None.
+        checkpoint: the file read back as a checkpoint.
     """
 
     content: bytes
     meta: ExportMeta
     checkpoint: Checkpoint
-    program: nn.Module | None = None
-
-    def network(self, device: torch.device) -> nn.Module:
-        """The network of the exported file; a `program` stays on the CPU."""
-        return load_onto(self.checkpoint, device) if self.program is None else self.program
 
 
 def _export_and_read_back(
-    request: ExportRequest, checkpoint: Checkpoint, split: Split, model: nn.Module, path: Path
+    request: ExportRequest, checkpoint: Checkpoint, model: nn.Module, path: Path
 ) -> _Export:
     """Write a network to a path, and read the file as other programs will.
 
     Args:
         request: the format, and how to export.
         checkpoint: of the network.
-        split: has the training pictures that int8 needs.
         model: the network, in evaluation mode.
         path: of the file, in a scratch folder.
     """
@@ -188,39 +170,11 @@ def _export_and_read_back(
                 inside=request.with_preprocessing,
             ),
             model=meta.recipe.model.model_copy(update={"pretrained": None}).model_dump(mode="json"),
-            quantized=request.quantize,
             content=content_digest,
         )
 
-    form = FORMATS[request.format]
-    pictures = _calibration_pictures(split, data) if request.quantize == "int8" else None
-    export_meta = form.write(ToWrite(model, data.image_size, describe, path, pictures))
-    content = path.read_bytes()
-    if form.load is None:  # a format that `load_checkpoint` reads
-        return _Export(content, export_meta, load_checkpoint(path))
-    return _Export(content, export_meta, replace(checkpoint, path=path), form.load(content))
-
-
-def _calibration_pictures(split: Split, data: DataRecipe) -> Tensor:
-    """Up to `CALIBRATION` training pictures at even steps, as evaluation sees them: (n, 3, S, S) float32.
-
-    Raises:
-        DataError: the split has no training picture.
-    """
-    rows = split.indices("train")
-    if not len(rows):
-        raise DataError(
-            "the split has no train picture, by which int8 chooses its ranges; use --quantize fp16"
-        )
-    chosen = rows[np.linspace(0, len(rows) - 1, min(CALIBRATION, len(rows))).astype(np.int64)]
-    size = data.image_size
-    cropped = [
-        resize_and_crop(
-            torch.from_numpy(split.picture(int(row))), data.resized_side, size, data.interpolation
-        )
-        for row in chosen
-    ]
-    return channels_first(Normalisation(data, torch.device("cpu"))(torch.stack(cropped)))
+    export_meta = WRITERS[request.format](ToWrite(model, data.image_size, describe, path))
+    return _Export(path.read_bytes(), export_meta, load_checkpoint(path))
 
 
 def _compare_logits(
@@ -256,35 +210,27 @@ def _compare_logits(
     )
     meta = export.checkpoint.meta.model_copy(update={"recipe": recipe.model_copy(update={"data": data})})
     exported_checkpoint = replace(export.checkpoint, meta=meta)
-
-    def load(each: Checkpoint, device: torch.device) -> nn.Module:
-        return export.network(device) if each is exported_checkpoint else load_onto(each, device)
-
     models = {"checkpoint": checkpoint, "export": exported_checkpoint}
-    logits = compute_outputs(models, split, replace(session, device="cpu"), part="val", load=load)
+    logits = compute_outputs(models, split, replace(session, device="cpu"), part="val")
     before, after = logits["checkpoint"], logits["export"]
     not_finite = int((~np.isfinite(after)).any(axis=1).sum())
     if not_finite:
         raise NonFiniteError(
-            f"{target.name}: {not_finite} of {len(after)} predictions are not finite; not written; export "
-            "without --quantize"
+            f"{target.name}: {not_finite} of {len(after)} predictions are not finite; not written; "
+            "take another --format"
         )
     predicted_before, predicted_after = before.argmax(axis=1), after.argmax(axis=1)
     truth = label_map(split.classes.names, checkpoint.meta.class_names)[split.labels[split.indices("val")]]
     counts = flip_counts(predicted_before == truth, predicted_after == truth)
-    tolerance = request.tolerance
-    if tolerance is None and request.quantize is None:
-        tolerance = TOLERANCE
     return ExportReport(
         run=str(checkpoint.path),
         file=str(target),
         described=str(sidecar_path(target)),
         format=request.format,
-        quantized=request.quantize,
         bytes=0,
         pictures=len(truth),
         max_difference=float(np.abs(before.astype(np.float64) - after).max()),
-        tolerance=tolerance,
+        tolerance=request.tolerance,
         answers_differ=int((predicted_before != predicted_after).sum()),
         right_before=counts.old_right,
         right_after=counts.total - counts.new_wrong,
@@ -294,8 +240,8 @@ def _compare_logits(
 
 
 def _refuse_difference(report: ExportReport) -> None:
-    """Raise GateFailed if logits differ by more than the report's tolerance; None allows any difference."""
-    if report.tolerance is not None and not report.max_difference <= report.tolerance:
+    """Raise GateFailed if logits differ by more than the report's tolerance."""
+    if not report.max_difference <= report.tolerance:
         raise GateFailed(
             f"{report.file}: not written: logits differ by up to {report.max_difference:.3g} from the "
             f"checkpoint's, --tolerance is {report.tolerance:g}; {report.answers_differ} of "

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,6 @@ from mptctl.names import Session
 from mptctl.studies.answers import run_answers
 from mptctl.studies.study_plan import PlannedRun
 from mptctl.training.observer import Observer
-from mptctl.training.request import RunRequest
 from mptctl.training.unfinished import train_unfinished, write_traceback
 
 # Seconds between two looks whether the parent is alive: a worker must end within two seconds of the study's
@@ -59,21 +58,15 @@ class StudyWorker:
         """The id of the machine, by Ray, and the number of the process in which this worker is."""
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
-    def train(self, runs: Sequence[PlannedRun]) -> list[Outcome]:
-        """Train or resume runs, several in lock-step; compute and write their predictions.
-
-        Returns:
-            The outcome of each run; an error that ends a run is its outcome, and is not raised.
-        """
-        planned = {self._run_root / run.key: run for run in runs}
-
-        def request_of(folder: Path) -> RunRequest:
-            run = planned[folder]
-            return run.request(load_split(self._run_root / run.place))
-
+    def train(self, run: PlannedRun) -> Outcome:
+        """Train or resume a run; compute and write its predictions. An error that ends it is its outcome."""
         try:
-            errors = train_unfinished(list(planned), request_of, lambda folder: Observer())
-            return [self._outcome(run, errors.get(folder)) for folder, run in planned.items()]
+            error = train_unfinished(
+                self._run_root / run.key,
+                lambda: run.request(load_split(self._run_root / run.place)),
+                Observer(),
+            )
+            return self._outcome(run, error)
         finally:
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()  # the next runs may be another's
@@ -134,25 +127,25 @@ class WorkerPool:
         # Ray must not restart a worker that dies: its run is given to another worker.
         self._kind = ray.remote(num_cpus=cpus, num_gpus=gpus, max_restarts=0)(StudyWorker)
         self._idle: list[_Worker] = []
-        self._busy: dict[Any, tuple[list[PlannedRun], _Worker]] = {}
+        self._busy: dict[Any, tuple[PlannedRun, _Worker]] = {}
 
     @property
-    def free_slots(self) -> int:
-        """How many more workers may be given runs."""
-        return self._size - len(self._busy)
+    def has_free_slot(self) -> bool:
+        """Tells whether one more worker may be given a run."""
+        return len(self._busy) < self._size
 
     @property
     def is_idle(self) -> bool:
-        """Tells whether no worker has runs to train."""
+        """Tells whether no worker has a run to train."""
         return not self._busy
 
-    def start(self, runs: list[PlannedRun]) -> None:
-        """Give a run, or several to train in lock-step, to an idle worker, or else to a new one."""
+    def start(self, run: PlannedRun) -> None:
+        """Give a run to an idle worker, or else to a new one."""
         if not self._idle:
             actor = self._kind.remote(self._run_root)
             self._idle.append(_Worker(actor, actor.where.remote()))
         worker = self._idle.pop()
-        self._busy[worker.actor.train.remote(runs)] = (runs, worker)
+        self._busy[worker.actor.train.remote(run)] = (run, worker)
 
     def finished(self, timeout: float | None) -> Iterator[tuple[PlannedRun, Outcome | str]]:
         """Wait for a worker to finish; yield the runs of finished workers with their outcomes.
@@ -165,14 +158,14 @@ class WorkerPool:
         """
         done, _ = ray.wait(list(self._busy), timeout=timeout)
         for ended in done:
-            runs, worker = self._busy.pop(ended)
-            outcomes: list[Outcome] | list[str]
+            run, worker = self._busy.pop(ended)
+            outcome: Outcome | str
             try:
-                outcomes = ray.get(ended)
+                outcome = ray.get(ended)
                 self._idle.append(worker)
             except RayError as error:
-                outcomes = [first_line(error)] * len(runs)
-            yield from zip(runs, outcomes, strict=True)
+                outcome = first_line(error)
+            yield run, outcome
         self._hand_over()
 
     def _hand_over(self) -> None:
@@ -180,11 +173,11 @@ class WorkerPool:
 
         After a machine was lost, a new worker might wait for ever for the cores that an idle one holds.
         """
-        for promise, (runs, worker) in list(self._busy.items()):
+        for promise, (run, worker) in list(self._busy.items()):
             if self._idle and not _has_started(worker):
                 del self._busy[promise]
-                ray.kill(worker.actor)  # if it has started meanwhile, the other worker resumes its runs
-                self.start(runs)
+                ray.kill(worker.actor)  # if it has started meanwhile, the other worker resumes its run
+                self.start(run)
 
     def stop(self) -> None:
         """Let running workers save and stop, kill those still starting, and wait for all; drop outcomes."""

@@ -168,7 +168,8 @@ def _cache_key(role: Role, digests: dict[str, str], loader: Loader, recipe: Reci
         "samples": plan.num_samples,
         "seed": plan.seed if plan.train else None,
         "data": recipe.data.model_dump(mode="json", exclude=list_marked_keys("data", SPEED)),
-        "loader": loader.name,
+        # Decoders of JPEG files differ in grey levels, so logits of one are not those of another.
+        "loader": loader.name if plan.split.manifest.is_array else [loader.name, loader.jpeg_decoder_name()],
         "batch": [plan.batch_size, plan.world_size, recipe.optim.accumulate if plan.train else 1],
         "kept as": runtime.cache_precision,
         "computed as": [runtime.teacher_precision, runtime.channels_last, runtime.deterministic],

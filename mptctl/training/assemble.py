@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +29,6 @@ from mptctl.teachers.other_split import check_teacher_splits
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.bias_control import predict_decline
 from mptctl.training.distributed import ProcessGroup
-from mptctl.training.lockstep_sharing import SharedLoader, SharedLogits, SharedTeachers
 from mptctl.training.optimizer.average import WeightAverage
 from mptctl.training.optimizer.guard import NonFiniteGuard
 from mptctl.training.optimizer.optim import build_optimizer
@@ -51,25 +50,6 @@ class Loaders(NamedTuple):
 
     train: Loader
     val: Loader | None
-
-
-@dataclass
-class RunParts:
-    """Parts that runs in lock-step share: the first run makes them and fills them in here for the others.
-
-    Attributes:
-        logits: of the teachers, on the current batch; None for a run that is not in lock-step.
-        teachers: loaded models, by the paths of the old model and of the references.
-        loaders: of training and validation.
-        budget: of disk space for cached logits; one for all runs, since a process claims its space at once.
-        validator: measures a model after each epoch.
-    """
-
-    logits: SharedLogits | None = None
-    teachers: dict[tuple[Path | None, ...], Teachers] = field(default_factory=dict)
-    loaders: Loaders | None = None
-    budget: CacheBudget | None = None
-    validator: Validator | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +79,6 @@ def assemble(
     device: torch.device,
     group: ProcessGroup,
     progress: Progress = tell_nobody,
-    parts: RunParts | None = None,
 ) -> Run:
     """Make everything that a run needs; to resume a run, load its last checkpoint.
 
@@ -108,27 +87,19 @@ def assemble(
         device: where the run computes.
         group: the workers of the run.
         progress: told how many pictures are decoded while a part is read into memory.
-        parts: shared with the other runs in lock-step, and filled in here; None for a run by itself.
 
     Raises:
         UsageError: the plan, a model, a loader or the cache of logits refuses the request.
         CheckpointError: a checkpoint does not fit, or the folder to resume holds another run.
         DataError: a picture is gone, changed or damaged.
     """
-    parts = parts or RunParts()
     plan = plan_run(request, device, group)
-    teachers = build_teachers(request, plan, device, parts)
+    teachers = build_teachers(request, plan, device)
     student = build_student(request, plan, device, group)
-    if parts.loaders is None:
-        parts.loaders = build_loaders(request, plan, progress, parts.logits)
-    train, val = parts.loaders
-    teachers = cache_logits(request, plan, teachers, train, val, parts)
-    if teachers.method is not None and parts.logits is not None:
-        teachers = replace(teachers, method=SharedTeachers(teachers.method, parts.logits))
-    if parts.validator is None and val is not None:
-        parts.validator = Validator(
-            val, request.split.classes.num_old, teachers.validation, request.recipe.runtime.precision
-        )
+    train, val = build_loaders(request, plan, progress)
+    teachers = cache_logits(request, plan, teachers, train, val)
+    num_old, precision = request.split.classes.num_old, request.recipe.runtime.precision
+    validator = None if val is None else Validator(val, num_old, teachers.validation, precision)
     meta = build_meta(request, teachers, plan)
     folder = RunDir(request.folder)
     notes = [train.reason, *plan.notes, *student.notes, *teachers.notes]
@@ -149,22 +120,17 @@ def assemble(
         device=device,
         group=group,
         train=train,
-        validator=parts.validator,
+        validator=validator,
         total_steps=plan.total_steps,
         notes=notes,
         bias_control=plan.bias_control,
         resumed_from=resumed_from,
-        in_lockstep=parts.logits is not None,
     )
     return Run(context, replace(student, teachers=teachers.method), state)
 
 
-def build_teachers(
-    request: RunRequest, plan: RunPlan, device: torch.device, parts: RunParts | None = None
-) -> RunTeachers:
+def build_teachers(request: RunRequest, plan: RunPlan, device: torch.device) -> RunTeachers:
     """Load the teachers of the method, and the old model where one is given, for flips in validation.
-
-    Teachers that ``parts`` already holds are not loaded again; loaded ones are added there.
 
     Raises:
         CheckpointError: a checkpoint is damaged, does not fit the split, or comes from a split with other
@@ -172,16 +138,10 @@ def build_teachers(
     """
     if request.old is None and not request.refs:
         return NO_TEACHERS
-    parts = parts or RunParts()
     roles = plan.method.teachers
     recipe = request.recipe
     refs = request.refs if Role.REF in roles or recipe.method.init == "ref" else ()
-    paths = (request.old, *refs)
-    if paths not in parts.teachers:
-        parts.teachers[paths] = Teachers(
-            request.old, refs, request.split.classes, recipe.data, recipe.runtime, device
-        )
-    teachers = parts.teachers[paths]
+    teachers = Teachers(request.old, refs, request.split.classes, recipe.data, recipe.runtime, device)
     return RunTeachers(
         computed=teachers,
         method=teachers if roles else None,
@@ -197,11 +157,8 @@ def cache_logits(
     teachers: RunTeachers,
     train: Loader,
     val: Loader | None,
-    parts: RunParts | None = None,
 ) -> RunTeachers:
     """Return the teachers with a cache of their logits on disk; unchanged without ``runtime.cache_teachers``.
-
-    Disk space for the caches is reserved in the budget of ``parts``, which is made here if there is none.
 
     Raises:
         UsageError: the caches need more than ``runtime.cache_limit_gb``, or more than other runs leave of it.
@@ -209,37 +166,31 @@ def cache_logits(
     recipe = request.recipe
     if not recipe.runtime.cache_teachers:
         return teachers
-    parts = parts or RunParts()
-    if parts.budget is None:
-        cache_dir = request.cache_dir or request.split.run_root / "cache"
-        parts.budget = CacheBudget(cache_dir / "teachers", recipe.runtime)
+    cache_dir = request.cache_dir or request.split.run_root / "cache"
+    budget = CacheBudget(cache_dir / "teachers", recipe.runtime)
     method, validation = teachers.method, teachers.validation
     if method is not None:
-        method = CachedTeachers(method, train, recipe, plan.method.teachers, parts.budget)
+        method = CachedTeachers(method, train, recipe, plan.method.teachers, budget)
     if validation is not None and val is not None:
-        validation = CachedTeachers(validation, val, recipe, [Role.OLD], parts.budget)
-    notes = [*teachers.notes, *parts.budget.notes]
+        validation = CachedTeachers(validation, val, recipe, [Role.OLD], budget)
+    notes = [*teachers.notes, *budget.notes]
     return replace(teachers, method=method, validation=validation, notes=notes)
 
 
-def build_loaders(
-    request: RunRequest, plan: RunPlan, progress: Progress = tell_nobody, logits: SharedLogits | None = None
-) -> Loaders:
+def build_loaders(request: RunRequest, plan: RunPlan, progress: Progress = tell_nobody) -> Loaders:
     """Open the loaders of training and validation part; those with pictures in memory decode these now.
 
     Args:
         request: gives the folder of decoded pictures.
         plan: of the run.
         progress: told how many pictures are decoded.
-        logits: shared by runs in lock-step, for a training loader that they share too; None for a run by
-            itself.
 
     Raises:
         DataError: a picture is gone, changed or damaged.
     """
     train = make_loader(plan.train.plan, request.cache_dir, progress)
     val = None if plan.val is None else make_loader(plan.val.plan, request.cache_dir, progress)
-    return Loaders(train if logits is None else SharedLoader(train, logits), val)
+    return Loaders(train, val)
 
 
 def build_student(request: RunRequest, plan: RunPlan, device: torch.device, group: ProcessGroup) -> Student:

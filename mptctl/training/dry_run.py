@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from pydantic import Field
 
@@ -115,16 +113,14 @@ def dry_run(request: RunRequest) -> DryRun:
 def _estimate(
     request: RunRequest, plan: RunPlan, teachers: RunTeachers, from_step: int, device: torch.device
 ) -> Estimate:
-    """Estimate time, memory and disk of a run from a step on, with the teachers of its method."""
+    """Estimate the time of a run from a step on, with the teachers of its method."""
     old_model = {request.old} if Role.OLD in plan.method.teachers else set()
     asked = {*old_model, *request.refs}
     metas = teachers.computed.metas if teachers.computed is not None else {}
-    steps = plan.total_steps - from_step
     with torch_settings(request.recipe, device):
         return estimate_run(
             (request.recipe, request.num_classes),
             [(meta.recipe, len(meta.class_names)) for path, meta in metas.items() if path in asked],
-            steps=steps,
-            validated=plan.val_samples[0] * math.ceil(steps / plan.train.steps_per_epoch),
+            steps=plan.total_steps - from_step,
             device=device,
         )

@@ -37,7 +37,7 @@ LONG_RUN, LONG_WAIT = 60.0, 0.05
 
 
 class Trainer:
-    """Trains a run step by step until it is `done`; several trainers in one process can take turns.
+    """Trains a run step by step until it is `done`.
 
     Args:
         run: assembled, and resumed where it continues a checkpoint. Its state is changed in place.
@@ -61,7 +61,7 @@ class Trainer:
         self._method = run.student.method  # for all epochs; the student's own is that of the current epoch
         self._student = run.student
         self._ahead: TeachersAhead | None = None
-        spare_core = not context.in_lockstep and has_spare_core(context.device, context.group.size)
+        spare_core = has_spare_core(context.device, context.group.size)
         if spare_core and run.student.teachers is not None:
             self._ahead = TeachersAhead(run.student.teachers, run.student.accumulate)
             self._student = replace(run.student, teachers=self._ahead)

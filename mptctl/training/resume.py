@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from mptctl.data.split_file import FIRST_MANIFEST_NAME, SplitFile, parse_split_file
+from mptctl.data.split_file import SplitFile, parse_split_file
 from mptctl.errors import CheckpointError, DataError, UsageError
 from mptctl.methods.rows import nfr_budget
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
@@ -102,9 +102,7 @@ def _have_other_times(folder: RunDir, split: SplitFile) -> bool:
         begun = parse_split_file(folder.split.read_bytes(), folder.split)
     except (OSError, DataError):
         return False
-    # The name of a manifest has the beginning of its digest, except that of earlier versions.
-    names = {begun.manifest, split.manifest}
-    return len(names - {FIRST_MANIFEST_NAME}) > 1
+    return begun.manifest_digest != split.manifest_digest
 
 
 def training_state(student: Student) -> dict[str, Any]:

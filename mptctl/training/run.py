@@ -42,7 +42,6 @@ class RunContext:
         notes: what was chosen and why, and warnings.
         bias_control: moves k to keep a budget of flips; None without one.
         resumed_from: checkpoint that the run continues; None for a new run.
-        in_lockstep: whether the run takes turns with others on the same batches.
     """
 
     recipe: Recipe
@@ -56,7 +55,6 @@ class RunContext:
     notes: list[str]
     bias_control: BiasControl | None = None
     resumed_from: Path | None = None
-    in_lockstep: bool = False
 
     @property
     def epochs(self) -> int:

@@ -15,7 +15,7 @@ from mptctl.machine.signals import StopRequest, stop_on_signals
 from mptctl.models.metrics_log import truncate_metrics
 from mptctl.models.ownership import note_left_files, refuse_own_inputs
 from mptctl.models.run_folder import RunDir
-from mptctl.training.assemble import RunParts, assemble
+from mptctl.training.assemble import assemble
 from mptctl.training.distributed import ProcessGroup, workers
 from mptctl.training.fit import Trainer
 from mptctl.training.observer import FitResult, Observer
@@ -77,7 +77,6 @@ def begin_run(
     group: ProcessGroup,
     stop: StopRequest,
     stack: contextlib.ExitStack,
-    parts: RunParts | None = None,
 ) -> Run:
     """Choose threads, assemble a run, open its teachers, and write the first files of its folder.
 
@@ -88,7 +87,6 @@ def begin_run(
         group: the workers of the run.
         stop: set by a signal.
         stack: closes the loaders at its end.
-        parts: shared with the other runs in lock-step; None for a run by itself.
 
     Raises:
         MptctlError: see `assemble`.
@@ -98,7 +96,7 @@ def begin_run(
     try:
         with stop.interrupts_at_once():
             request, notes = choose_threads(request, device)
-            run = assemble(request, device, group, observer.progress, parts)
+            run = assemble(request, device, group, observer.progress)
     except KeyboardInterrupt:
         raise Stopped(
             f"{request.folder}: stopped before its first step: nothing was trained and nothing was saved; "

@@ -11,7 +11,7 @@ from pydantic import Field
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.rates import Rate
 from mptctl.files import Model, write_atomically
-from mptctl.files.output_kinds import SEARCH_FILES
+from mptctl.files.kept_names import SEARCH_FILES
 from mptctl.models.ownership import RUN, FolderKind, is_run
 from mptctl.recipe import Recipe
 from mptctl.tune.space import Axis, Search, Value

@@ -266,7 +266,6 @@ def test_what_can_be_said_at_once_is_said_without_importing_torch(tmp_path: Path
         "compare nothing",
         "study nothing",
         "fewshot nobody",
-        "fewshot nobody --add runs --name x",
         "figure embedding nobody",
         "gate init nobody runs",
         "bench kernel --rows x",
@@ -305,19 +304,10 @@ def test_a_fault_that_nobody_foresaw_is_one_line_too(
         main()
     assert ended.value.code == 1
     said = capsys.readouterr().err
-    (written,) = tmp_path.glob("bug-*.txt")
     assert said == (
-        f"mptctl: a bug of mptctl's: ZeroDivisionError: a b; what happened is in {written}; please report it with "
-        "that file\n"
+        "mptctl: a bug of mptctl's: ZeroDivisionError: a b; please report it with what --debug shows\n"
     )
-    text = written.read_text()
-    assert f"command: mptctl train-old --run-root {tmp_path} --seed 7\n" in text
-    assert "Traceback" in text
-    (tmp_path / "file").touch()
-    monkeypatch.setattr(sys, "argv", ["mptctl", "train-old", f"--run-root={tmp_path / 'file'}"])
-    with pytest.raises(SystemExit):
-        main()
-    assert "please report it with what --debug shows; it could not be written down" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

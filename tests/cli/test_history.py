@@ -130,7 +130,7 @@ def test_annotations_are_one_command_a_line_on_standard_error(evaluate) -> None:
     assert all(COMMAND.fullmatch(line) for line in commands)
     assert commands[0] == "::error title=mptctl gate::NFR 10.00 %25 exceeds the limit of 5 %25"
     assert commands[-1].startswith(
-        "::notice title=mptctl gate::FAILED  NFR 10.00 %25 > limit 5 %25 (20 of 200); kept: lost "
+        "::notice title=mptctl gate::FAILED  NFR 10.00 %25 > limit 5 %25  (20 of 200, 95 %25 interval "
     )
     passed = evaluate(20, "--max-nfr", "9", "--confidence", "0.95", "--undecided", "pass", "--github")
     assert (passed.returncode, passed.stderr.count("::warning")) == (0, 1)

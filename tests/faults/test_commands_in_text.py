@@ -100,11 +100,9 @@ def test_row_66_a_command_by_hand(tmp_path: Path, text: str, seen: str) -> None:
     raw = io.BytesIO()
     stream = _WithoutCommands(raw, encoding="utf-8", newline="")
     stream.write(text)
-    stream.write("a")
-    stream.write("::b\n ")
-    stream.write("::c")
+    stream.write("::b\n ::c")
     stream.flush()
-    end = "a::b\n \\x3a:c"
+    end = "\\x3a:b\n \\x3a:c"
     assert raw.getvalue().decode() == seen + end
     assert COMMAND.search(raw.getvalue().decode()) is None
 

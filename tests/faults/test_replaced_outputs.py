@@ -1,8 +1,7 @@
-"""Rows 59 and 60: an output takes the place of an earlier output of its kind, and of nothing else."""
+"""Rows 59 and 60: an output takes the place of no file that a run, a split or a study holds."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,10 +9,8 @@ import numpy as np
 import pytest
 
 from mptctl.data.split import make_split
-from mptctl.files.output_kinds import is_kept
-from mptctl.models.export_meta import ExportMeta
+from mptctl.files.kept_names import is_kept
 from mptctl.models.run_folder import RunDir
-from mptctl.release.export_formats import export_kind
 from tests.cli.test_app import COMMANDS
 from tests.common import CommandLine
 from tests.faults.conftest import write_pair
@@ -37,8 +34,8 @@ class Written:
 
 
 TABLE = (
-    Written(GATED, "--report", ("page.html", "page.htm", "page", "README.md")),
-    Written(GATED, "--markdown", ("page.md", "README", "page.html")),
+    Written(GATED, "--report", ("page.html", "page.htm", "page")),
+    Written(GATED, "--markdown", ("page.md", "README")),
     Written(GATED, "--junit", ("gate.xml", "gate")),
     Written(GATED, "--figures DIR", ("margins.png", "bias.svg")),
     Written(GATED, "--save-predictions DIR", ("old.npz", "new.npz")),
@@ -53,7 +50,6 @@ TABLE = (
     Written("predict new pictures", "--out", ("answers.csv", "answers.npz", "answers.parquet")),
     Written("adjust new --old old --max-nfr 2", "--figure", ("adjust.svg", "pareto.png")),
     Written("export new --format onnx", "--out", ("model.onnx",)),
-    Written("export new --format pt2", "--out", ("model.pt2",)),
     Written("export new --format safetensors", "--out", ("model.safetensors",)),
     Written("fewshot old new --analysis", "--out", ("margins.png", "margins.svg")),
     Written("figure embedding old new", "--out", ("embedding.png", "embedding.svg")),
@@ -64,7 +60,7 @@ TABLE = (
 )
 # Flags of files and folders that do not write into a file that a user names: they read, or write folders of ours.
 OTHERS = {
-    "--add", "--class-labels", "--class-map", "--class-names", "--classes", "--data-root", "--gate", "--log",
+    "--class-labels", "--class-map", "--class-names", "--classes", "--data-root", "--gate", "--log",
     "--metadata", "--old-classes", "--recipe", "--run-root", "--validation",
 }  # fmt: skip
 
@@ -98,7 +94,7 @@ def cases() -> list[tuple[Written, str]]:
 
 
 def test_row_59_every_flag_of_every_verb_is_in_the_table_or_writes_no_file_of_a_name() -> None:
-    """Of a new flag for a file: give `Outputs` its kind, and put it into `TABLE`; or into `OTHERS`."""
+    """Of a new flag for a file: put it into `TABLE`; or into `OTHERS`."""
     verbs = {verb for verb in COMMANDS if any(written.words.startswith(verb) for written in TABLE)}
     tested = {
         (verb, written.flag.split()[0])
@@ -114,26 +110,6 @@ def test_row_59_every_flag_of_every_verb_is_in_the_table_or_writes_no_file_of_a_
         and parameter.opts[0].startswith("--")
     }
     assert {(verb, flag) for verb, flag in there if flag not in OTHERS} == tested
-
-
-@pytest.mark.parametrize(("written", "name"), cases())
-def test_row_59_a_file_that_is_no_earlier_output_of_the_flag_stays(
-    mptctl: CommandLine, files: Path, written: Written, name: str
-) -> None:
-    target = files / "mine" / name
-    target.parent.mkdir()
-    for content in (
-        "# Thesis\n\nTwo years of work.\n",
-        "<!doctype html><p>Written by mptctl</p>",
-        "a,b\n1,2\n",
-    ):
-        target.write_text(content)
-        before = contents(files)
-        done = mptctl(*words_of(written, target))
-        assert (done.returncode, done.stdout) == (4 if "history" in written.flag else 2, ""), done.stderr
-        assert name in done.stderr
-        assert len(done.stderr.splitlines()) == 1
-        assert contents(files) == before
 
 
 @pytest.mark.parametrize(("written", "name"), cases())
@@ -186,25 +162,12 @@ def test_row_59_earlier_outputs_are_replaced(mptctl: CommandLine, files: Path) -
         assert mptctl(*GATED.split(), *words.split()).returncode == 0
         assert mptctl("history", "out/releases.jsonl", "--out", "out/history.png").returncode == 0
         assert mptctl("history", "out/releases.jsonl", "--out", "out/history.svg").returncode == 0
-    # Each kind knows its own outputs and no others.
-    for name in ("page", "page.md", "history.png", "old.npz"):
-        assert mptctl(*GATED.split(), "--junit", f"out/{name}").returncode == 2
-    assert mptctl(*GATED.split(), "--report", "out/gate.xml").returncode == 2
-
-
-def test_row_59_a_label_that_was_added_to_predictions_is_not_lost(mptctl: CommandLine, files: Path) -> None:
-    Path("answers.csv").write_text("id,pred,confidence,label\n1,cat,0.9,dog\n")
-    done = mptctl("predict", "new", "pictures", "--out", "answers.csv")
-    assert done.returncode == 2
-    assert "answers.csv: is there, and is no predictions without labels" in done.stderr
 
 
 def test_row_59_what_runs_wrote_is_replaced_by_the_same_command(mptctl: CommandLine, runs: Path) -> None:
     out = runs.parent / "out"
     root = ("--run-root", runs)
     commands = (
-        ("export", "new", "--format", "pt2", *root),
-        ("export", "new", "--format", "pt2", "--out", out / "model.pt2", *root),
         ("compare", "new", "--old", runs / "old", "--csv", out / "t.csv", "--latex", out / "t.tex", *root),
         (
             "compare",
@@ -260,30 +223,8 @@ def test_row_72_the_split_of_a_run_that_trains_is_not_replaced(mptctl: CommandLi
     assert mptctl(*words).returncode == 0
 
 
-def test_row_59_an_export_is_known_by_what_it_says_of_itself(tmp_path: Path) -> None:
-    """As the packages of the formats write it, which need not be there."""
-    text = ExportMeta.model_construct(schema_version=1, class_names=("a",)).model_dump_json()
-    entry = b"\n\x06mptctl\x12" + bytes([len(text)]) + text.encode()
-    header = json.dumps({"__metadata__": {"mptctl": text}}, separators=(",", ":")).encode()
-    for form, ours, other in (
-        ("onnx", b"\x08\x0ar" + bytes([len(entry)]) + entry, b"\x08\x0ar\x0amptctl and more"),
-        (
-            "safetensors",
-            len(header).to_bytes(8, "little") + header,
-            (2).to_bytes(8, "little") + b"{}" + header,
-        ),
-    ):
-        file, kind = tmp_path / f"m.{form}", export_kind(form)  # type: ignore[arg-type]
-        file.write_bytes(ours)
-        assert kind.known(file)
-        file.write_bytes(other)
-        assert not kind.known(file)
-
-
 @pytest.mark.parametrize("form", ["onnx", "safetensors"])
-def test_row_59_exports_of_other_programs_stay_and_ours_are_replaced(
-    mptctl: CommandLine, runs: Path, form: str
-) -> None:
+def test_row_59_an_export_is_replaced(mptctl: CommandLine, runs: Path, form: str) -> None:
     pytest.importorskip(form)
     words = ("export", "new", "--format", form, "--run-root", runs)
     for _ in range(2):

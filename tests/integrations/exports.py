@@ -16,7 +16,7 @@ from mptctl.training.train import train
 from tests.common import Log, short_recipe
 
 # Packages that each format needs beside torch.
-NEEDS = {"onnx": ("onnx", "onnxscript", "onnxruntime"), "pt2": (), "safetensors": ("safetensors",)}
+NEEDS = {"onnx": ("onnx", "onnxscript", "onnxruntime"), "safetensors": ("safetensors",)}
 
 
 def need(format_: str) -> None:

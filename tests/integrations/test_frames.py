@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -131,7 +130,6 @@ def test_columns_may_have_numbers_for_names() -> None:
     [
         ({"must_keep": 1}, "must_keep=1: is no list"),
         ({"by": [("a", "b")]}, "is no text; cross columns as in"),
-        ({"validation": (["cat"], ["dog"])}, "validation: holds predictions; give the new model's logits"),
     ],
 )
 def test_an_argument_of_another_type_is_one_line(given: dict[str, Any], said: str) -> None:
@@ -140,18 +138,3 @@ def test_an_argument_of_another_type_is_one_line(given: dict[str, Any], said: st
         mptctl.evaluate(labels, old=labels, new=labels, old_classes=labels, **given)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_file_of_somebody_else_is_not_replaced(tmp_path: Path) -> None:
-    report = mptctl.evaluate(
-        ["a", "b"], old=["a", "b"], new=["a", "a"], old_classes=["a", "b"], must_keep=None
-    )
-    for name, write in (("mine.html", report.to_html), ("mine.md", report.to_markdown)):
-        path = tmp_path / name
-        path.write_text("my work")
-        with pytest.raises(UsageError, match=f"{name}: is there, and is no .* that mptctl wrote"):
-            write(path)
-        assert path.read_text() == "my work"
-        path.unlink()
-        write(path)
-        write(path)  # an earlier one of its own is replaced

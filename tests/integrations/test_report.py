@@ -61,7 +61,7 @@ def test_files_and_json_are_those_of_the_command_line(
     assert report.to_markdown() == out.stdout.replace(".npz", "")
     text = report.to_markdown(tmp_path / "report.md")
     assert (tmp_path / "report.md").read_text() == text
-    assert text == f"<!-- Written by mptctl as Markdown -->\n{report.to_markdown()}"
+    assert text == report.to_markdown()
     report.to_html(tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text() == render_html(report.result)
     assert json.loads(report.model_dump_json()) == report.model_dump()

@@ -95,13 +95,13 @@ def study_plan(console: Console) -> None:
     rows = [
         PlannedRow(
             seed=seed, run=run, method="no-treatment", teachers=[], standing=standing, steps=steps,
-            step_seconds=0.0123, seconds=steps * 0.0123, teacher_seconds=0.0,
+            step_seconds=0.0123, seconds=steps * 0.0123,
         )
         for seed, run, standing, steps in ((1, "old", "done", 0), (1, "no-treatment", "missing", 39_000))
     ]  # fmt: skip
     plan = StudyDryRun(
         study="demo", description="what two updates break", run_root="runs/demo", runs=rows, device="cpu", parallel=2,
-        lockstep=1, seconds=480.0, disk_mb=12.0, free_mb=48_000.0,
+        seconds=480.0,
     )  # fmt: skip
     print_plan(plan, console)
 

@@ -71,7 +71,7 @@ def test_verdict_counts_flipped_samples_tables_and_figures_stand_in_this_order()
     report = example()
     page = Page(render_html(report))
     parts = (
-        "Failed: NFR 23.69 %, limit 1 %",
+        "Failed: NFR 23.69 % > limit 1 %",
         "Flips among",
         "flipped samples",
         "Rates",

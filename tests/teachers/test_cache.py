@@ -15,13 +15,14 @@ import torch
 from PIL import Image
 
 from mptctl.data.split import Split, make_split
+from mptctl.machine.jpeg_decoder import JpegDecoder
 from mptctl.names import Role
 from mptctl.recipe import Recipe
 from mptctl.teachers.cache_files import KEY_FILE
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import short_recipe, smooth_picture
+from tests.common import make_folder, short_recipe, smooth_picture
 from tests.teachers.conftest import BOTH, OLD, cached, files, opened, update
 
 
@@ -199,6 +200,24 @@ def test_another_teacher_has_another_answer(split: Split) -> None:
     other, teachers, _ = opened(split, short_recipe())
     other.logits(batch, BOTH)
     assert teachers.computed == 1  # the reference; the old model is the same
+
+
+def test_another_decoder_of_the_same_pictures_has_another_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pillow and torchcodec decode JPEG files to other grey levels, so logits of one are not those of the other."""
+    data = make_folder(tmp_path / "pictures", classes=2, train=64, val=2, size=8)
+    split = make_split("imagefolder", run_root=tmp_path / "runs", data_root=data, val_fraction=0.0)
+    recipe = short_recipe("optim.max_steps=2", "data.loader=threaded")
+    for name, only_old in (("old", True), ("ref", False)):
+        train(RunRequest(recipe, split, split.run_root / name, only_old_classes=only_old), Observer())
+    folders = set()
+    for name in ("Pillow", "torchcodec"):
+        monkeypatch.setattr(
+            "mptctl.data.loading.base.jpeg_decoder", lambda name=name: JpegDecoder(name, None)
+        )
+        folders.add(key_of(split, recipe)[0])
+    assert len(folders) == 2
 
 
 def test_pictures_replaced_at_the_same_size_have_another_answer(tmp_path: Path) -> None:

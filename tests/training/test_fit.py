@@ -40,7 +40,7 @@ def test_a_run_leaves_everything_that_explains_it(run: Train, digits: Split) -> 
     names = {p.name for p in folder.path.iterdir()}
     assert names == {
         "best.pt", "last.pt", "previous.pt", "recipe.yaml", "split.json", "metrics.jsonl", "environment.json",
-        "tensorboard", digits.file.manifest,
+        "tensorboard", digits.file.table,
     }  # fmt: skip
     assert load_recipe(str(folder.recipe)) == short_recipe("optim.epochs=3")
     environment = EnvironmentFile.model_validate_json(folder.environment.read_text())

@@ -13,7 +13,6 @@ from mptctl.errors import UsageError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.recipe import Recipe
 from mptctl.training.distributed import ProcessGroup
-from mptctl.training.lockstep import refuse_other_batches
 from mptctl.training.plan import plan_run, warn_of_few_pictures
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
@@ -79,14 +78,6 @@ def test_what_teachers_said_of_mixed_pictures_is_kept_and_shared_by_runs_with_th
         before = folders()
         weights(f"with {change}", *ALL, change, "optim.max_steps=1", *kept)
         assert len(folders() - before) == 1, change
-
-
-def test_runs_of_another_sampling_share_no_batch_and_no_answer_of_teachers(taught: Split) -> None:
-    one = request_of(taught, "one", short_recipe(method="mpt-kl"))
-    for key, value in (("data.sampling", "balanced"), ("data.mixup", 0.2)):
-        other = request_of(taught, "other", short_recipe(f"{key}={value}", method="mpt-kl"))
-        with pytest.raises(UsageError, match=rf"cannot go in lock-step .* {key} \((none|0.0) and {value}\)"):
-            refuse_other_batches([one, other])
 
 
 @pytest.mark.parametrize(("pieces", "workers", "multiple"), [(3, 1, 6), (2, 4, 16), (32, 2, 128)])

@@ -40,7 +40,7 @@ def adjust_and_show(request: AdjustRequest, session: Session, figure: Path | Non
     outputs.add_figure("--figure", figure)
     if figure is not None and request.budget is None:
         raise UsageError("--figure: shows flips against error; give --max-nfr or --max-er-increase, too")
-    outputs.check(files_read_for(request.names.values(), session.run_root), prints=as_json)
+    outputs.check(files_read_for(request.names.values(), session.run_root))
     # A missing model is reported before torch is imported, which takes seconds.
     for run in request.names.values():
         find_checkpoint(run, session.run_root)

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import typer
 
-from mptctl.cli.outputs import Outputs
+from mptctl.cli.outputs import PAGE, Outputs
 from mptctl.cli.show import show
-from mptctl.files.output_kinds import HTML, LATEX, MARKDOWN, OutputKind, has_header
 from mptctl.names import Part, Session
-from mptctl.report.documents.comparison_files import FIRST_COLUMNS, write_comparison
+from mptctl.report.documents.comparison_files import write_comparison
 from mptctl.report.media.progress_bars import showing_progress
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.post_hoc_bias import Shift
@@ -57,12 +56,11 @@ def compare_and_show(
     """
     folders = [named_folder(name, session.run_root) for name in names]
     outputs = Outputs()
-    csv_kind = OutputKind("table of a comparison", lambda path: has_header(path, FIRST_COLUMNS))
-    outputs.add_file("--csv", files.csv, csv_kind)
-    outputs.add_file("--latex", files.latex, LATEX)
-    outputs.add_file("--markdown", files.markdown, MARKDOWN)
-    outputs.add_file("--report", files.page, HTML)
-    outputs.check([file for folder in folders for file in _files_of_runs(folder)], prints=as_json)
+    outputs.add_file("--csv", files.csv)
+    outputs.add_file("--latex", files.latex)
+    outputs.add_file("--markdown", files.markdown)
+    outputs.add_file("--report", files.page, PAGE)
+    outputs.check([file for folder in folders for file in _files_of_runs(folder)])
     with showing_progress(session) as session:
         comparison = compare_runs(
             folders,

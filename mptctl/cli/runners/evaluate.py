@@ -13,7 +13,7 @@ from pathlib import Path
 import typer
 
 from mptctl.cli.evaluate_flags import EvaluateFlags, LimitFlags, OutputFlags
-from mptctl.cli.outputs import Outputs, files_read_for
+from mptctl.cli.outputs import PAGE, Outputs, files_read_for
 from mptctl.cli.runners.comparison import Question, files_named_by, read_question
 from mptctl.cli.show import show, show_document
 from mptctl.cli.streams import outputs_are_one, write_commands
@@ -24,19 +24,8 @@ from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
 from mptctl.evaluation.gate.history import append_release, make_release, read_history
 from mptctl.evaluation.gate.rules import today_in_utc
 from mptctl.evaluation.limits import LIMITS, Limits, small_limits
-from mptctl.evaluation.reading.answers import SAVED
-from mptctl.evaluation.reading.spreadsheet_cells import FLIP_COLUMNS
 from mptctl.evaluation.reading.workspace import parse_size, workspace
 from mptctl.evaluation.slices.ranking import SliceRequest
-from mptctl.files.output_kinds import (
-    APPENDED,
-    HTML,
-    JUNIT,
-    MARKDOWN,
-    OutputKind,
-    figure_kind,
-    has_header,
-)
 from mptctl.inference.named_models import NamedModels, load_updates
 from mptctl.inference.picture_sizes import make_size_reader
 from mptctl.machine.facts import git_commit
@@ -51,7 +40,6 @@ from mptctl.report.trackers.tracker import require_trackers
 
 # Exit codes of data, models, numbers and storage that cannot be used.
 NOT_COMPARED = range(4, 8)
-FLIP_TABLE = OutputKind("table of flips", lambda path: has_header(path, FLIP_COLUMNS), (".csv",))
 
 
 @dataclass(frozen=True)
@@ -187,21 +175,21 @@ def _check_outputs(flags: EvaluateFlags, files: FlipFiles, models: list[str]) ->
     if flags.as_json and prints_markdown:
         raise UsageError("--json and --markdown -: both print to standard output; give --markdown a file")
     outputs = Outputs()
-    outputs.add_file("--report", files.page, HTML)
+    outputs.add_file("--report", files.page, PAGE)
     if files.figures is not None:
         # Imported only here, because matplotlib takes long.
         from mptctl.report.figures.flips import figure_files
 
-        outputs.add_folder("--figures", files.figures, figure_files(), figure_kind)
-    outputs.add_file("--markdown", files.markdown, MARKDOWN)
-    outputs.add_file("--junit", files.junit, JUNIT)
-    outputs.add_file("--flips", files.flips, FLIP_TABLE)
-    outputs.add_file("--append-history", files.history, APPENDED)
-    outputs.add_folder("--save-predictions", files.predictions, PREDICTIONS, lambda path: SAVED)
+        outputs.add_folder("--figures", files.figures, figure_files())
+    outputs.add_file("--markdown", files.markdown)
+    outputs.add_file("--junit", files.junit)
+    outputs.add_file("--flips", files.flips, (".csv",))
+    outputs.add_file("--append-history", files.history)
+    outputs.add_folder("--save-predictions", files.predictions, PREDICTIONS)
     inputs = [*files_read_for(models, flags.run_root), *files_named_by(flags.compared)]
     if flags.limits.gate_file is not None:
         inputs.append(flags.limits.gate_file)
-    outputs.check(inputs, prints=flags.as_json or prints_markdown)
+    outputs.check(inputs)
     if files.history is not None and files.history.exists():
         read_history(files.history)  # raises an error where it is damaged
 
@@ -279,8 +267,11 @@ def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing:
     sources = None
     if files.page is not None:
         sources = provenance(sys.argv, digests_of_models(loaded), request.today)
-    for path in files.write(shown, loaded.models, data_root, loaded.split, report.worst_flips, sources):
+    written = files.write(shown, loaded.models, data_root, loaded.split, report.worst_flips, sources)
+    for path in written:
         typer.echo(f"wrote {path}", err=True)
+    if files.figures is not None and not any(path.parent == files.figures for path in written):
+        typer.echo("wrote no figures: they show logits, and predictions alone were given", err=True)
     if files.history is not None:
         tag = flags.output.tag
         release = make_release(report, request.today, _release_tag(tag))

@@ -8,13 +8,12 @@ from pathlib import Path
 import typer
 
 from mptctl.cli.evaluate_flags import EvaluateFlags
-from mptctl.cli.outputs import Outputs, files_read_for
+from mptctl.cli.outputs import PAGE, Outputs, files_read_for
 from mptctl.cli.show import show
 from mptctl.errors import UsageError
 from mptctl.evaluation.calibration.report import measure_calibration
 from mptctl.evaluation.reading.readers import is_predictions_file
 from mptctl.files import writing
-from mptctl.files.output_kinds import HTML
 from mptctl.inference.named_models import load_predictions
 from mptctl.names import Session
 from mptctl.report.documents.calibration import calibration_document
@@ -44,8 +43,8 @@ def evaluate_one(model: str, flags: EvaluateFlags) -> None:
         )
     report = flags.output.report
     outputs = Outputs()
-    outputs.add_file("--report", report, HTML)
-    outputs.check(files_read_for([model, validation], flags.run_root), prints=flags.as_json)
+    outputs.add_file("--report", report, PAGE)
+    outputs.check(files_read_for([model, validation], flags.run_root))
     held_out = None
     with showing_progress(Session(flags.run_root, flags.device, data_root=flags.data_root)) as session:
         loaded = load_predictions({"model": model}, session, part="test")

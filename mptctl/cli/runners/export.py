@@ -10,7 +10,6 @@ from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.cli.show import show
 from mptctl.models.export_meta import sidecar_path
 from mptctl.names import Session
-from mptctl.release.export_formats import DESCRIPTION, export_kind
 from mptctl.release.exporting import ExportReport, ExportRequest, export, refuse_contradictions
 from mptctl.report.media.progress_bars import showing_progress
 
@@ -31,9 +30,9 @@ def export_and_show(request: ExportRequest, checkpoint: Path, session: Session, 
     refuse_contradictions(request)
     file = request.file(checkpoint)
     outputs = Outputs()
-    outputs.add_file("--out", file, export_kind(request.format))
-    outputs.add_file("--out", sidecar_path(file), DESCRIPTION)
-    outputs.check(files_read_for([request.run], session.run_root), prints=as_json)
+    outputs.add_file("--out", file)
+    outputs.add_file("--out", sidecar_path(file))
+    outputs.check(files_read_for([request.run], session.run_root))
     with showing_progress(session) as session:
         report = export(request, session)
     show(report, lambda report: typer.echo("\n".join([*_describe(report), report.file])), as_json=as_json)
@@ -41,12 +40,11 @@ def export_and_show(request: ExportRequest, checkpoint: Path, session: Session, 
 
 def _describe(report: ExportReport) -> list[str]:
     """Lines for a person: how the exported model differs from the checkpoint, and the size of the file."""
-    within = "" if report.tolerance is None else f" (tolerance {report.tolerance:g})"
     lines = [
         f"{report.pictures:,} validation pictures: logits differ by up to "
-        f"{report.max_difference:.3g}{within}, {report.answers_differ:,} predictions differ",
+        f"{report.max_difference:.3g} (tolerance {report.tolerance:g}), {report.answers_differ:,} predictions differ",
     ]
-    if report.answers_differ or report.quantized:
+    if report.answers_differ:
         lines.append(
             f"{report.negative_flips:,} of {report.right_before:,} right predictions turned wrong, "
             f"{report.positive_flips:,} wrong ones right; before a release: mptctl evaluate {report.run} "

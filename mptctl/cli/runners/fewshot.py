@@ -1,10 +1,9 @@
-"""The work of `mptctl fewshot`: measure episodes, compare features of several runs, or add classes."""
+"""The work of `mptctl fewshot`: measure episodes, or compare features of several runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,12 +12,8 @@ from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.cli.show import show
 from mptctl.files import read_names
 from mptctl.inference.own_models import load_named_checkpoints
-from mptctl.models.run_folder import find_checkpoint
 from mptctl.names import Session
 from mptctl.report.media.progress_bars import showing_progress
-
-if TYPE_CHECKING:
-    from mptctl.release.adding import AddReport
 
 # Modules with torch, which takes seconds to import, are imported after the checks, so that a missing model is
 # reported at once.
@@ -48,40 +43,6 @@ def measure_episodes(
     show(report, "few_shot:few_shot_document", as_json=as_json)
 
 
-def add_from_pictures(
-    run: str, session: Session, pictures: Path, name: str, *, overwrite: bool, as_json: bool
-) -> None:
-    """Write a run that knows further classes, and print the flips that adding them costs.
-
-    Args:
-        run: the model to which classes are added.
-        session: where runs are and where models compute.
-        pictures: a folder with a folder of pictures for each new class.
-        name: of the new run's folder.
-        overwrite: throw away the run that is in that folder.
-        as_json: print JSON.
-    """
-    find_checkpoint(run, session.run_root)
-    from mptctl.release.adding import AddRequest, add_classes
-
-    request = AddRequest(run, pictures, name, overwrite)
-    with showing_progress(session) as session:
-        report = add_classes(request, session)
-    warn(report.warnings)
-    show(report, _print_added, as_json=as_json)
-
-
-def _print_added(report: AddReport) -> None:
-    """Print the new classes, their shift and the flips that it leaves, and the path of the checkpoint."""
-    for label, count in report.classes.items():
-        typer.echo(f"added {label} from {count} pictures")
-    typer.echo(
-        f"{report.constant:g} taken off their logits: {report.flips:,} of {report.right:,} right predictions "
-        "on validation pictures flip"
-    )
-    typer.echo(report.best)
-
-
 def analyse_features(
     runs: list[str], session: Session, figure: Path, episodes: Mapping[str, int], *, as_json: bool
 ) -> None:
@@ -96,7 +57,7 @@ def analyse_features(
     """
     outputs = Outputs()
     outputs.add_figure("--out", figure)
-    outputs.check(files_read_for(runs, session.run_root), prints=as_json)
+    outputs.check(files_read_for(runs, session.run_root))
     checkpoints, split = load_named_checkpoints(runs, session)
     from mptctl.inference.discriminability import DiscriminabilityReport, measure_discriminability
     from mptctl.inference.few_shot import EpisodeRequest

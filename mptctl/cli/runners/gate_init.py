@@ -17,7 +17,6 @@ from mptctl.evaluation.gate.rules import today_in_utc
 from mptctl.evaluation.pairing.sanity import IDENTICAL, LIKELY_CAUSE, never_right_sentence
 from mptctl.evaluation.reading.workspace import workspace
 from mptctl.files import writing
-from mptctl.files.output_kinds import OutputKind
 from mptctl.inference.named_models import load_predictions
 from mptctl.inference.picture_sizes import make_size_reader
 from mptctl.names import Session
@@ -43,8 +42,9 @@ def write_gate_file(old: str, new: str, flags: ComparedFlags, out: Path, session
     if out.is_file() and out.stat().st_size:
         raise UsageError(f"--out {out}: is there already; edit it, or name another file")
     outputs = Outputs()
-    never_replaced = OutputKind("draft", lambda path: False)
-    outputs.add_file("--out", out, never_replaced)
+    if out is not None and out.is_file() and out.stat().st_size:
+        raise UsageError(f"--out {out}: is there; name another file, or delete it")
+    outputs.add_file("--out", out)
     outputs.check([*files_read_for([old, new], session.run_root), *files_named_by(flags)])
     question = read_question(flags)
     with showing_progress(session) as session, workspace():
@@ -59,12 +59,7 @@ def write_gate_file(old: str, new: str, flags: ComparedFlags, out: Path, session
             identical=found.identical,
             unfinished=found.unfinished,
         )
-        models = found.models["old"], found.models["new"]
-        report, narrow = compare(*models, request), None
-        if report.narrow is not None:
-            silent = report.narrow.never_answered
-            known = [row.label for row in report.per_class if row.label not in silent]
-            narrow = compare(*models, replace(request, old_classes=known))
+        report = compare(found.models["old"], found.models["new"], request)
     if report.identical:
         raise UsageError(f"{new}: {IDENTICAL}, and its limits would be nobody's; name the replacement as NEW")
     if not report.counts.old_right:
@@ -72,5 +67,5 @@ def write_gate_file(old: str, new: str, flags: ComparedFlags, out: Path, session
     for fault in report.old_faults:
         raise DataError(f"{old}: {fault.message}")
     with writing(out) as stream:
-        stream.write(draft_gate_file(report, today_in_utc(), narrow, question.old_classes).encode())
+        stream.write(draft_gate_file(report, today_in_utc(), question.old_classes).encode())
     typer.echo(f"wrote {out}", err=True)

@@ -26,7 +26,7 @@ def show_history(file: Path, figure: Path | None, *, as_json: bool) -> None:
     """
     outputs = Outputs()
     outputs.add_figure("--out", figure)
-    outputs.check([file], prints=as_json)
+    outputs.check([file])
     releases = read_history(file)
     if not releases:
         raise DataError(f"{file}: holds no release; evaluate --append-history adds one")

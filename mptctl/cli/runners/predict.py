@@ -12,7 +12,7 @@ from mptctl.data.derived_splits import find_place_kind
 from mptctl.data.listing.patterns import root_folder_of
 from mptctl.data.packing.records import warn_of_incomplete_copy
 from mptctl.data.picture_kinds import count_passed_over
-from mptctl.evaluation.reading.answers import ANSWERS, answers_writer
+from mptctl.evaluation.reading.answers import answers_writer
 from mptctl.models.run_folder import find_checkpoint
 from mptctl.names import OnBad, Session, Verify
 from mptctl.report.media.progress_bars import progress_bars
@@ -38,7 +38,7 @@ def predict_folder(
     """
     outputs = Outputs()
     answers_writer(out)
-    outputs.add_file("--out", out, ANSWERS)
+    outputs.add_file("--out", out)
     outputs.check(files_read_for([run], session.run_root))
     # Missing inputs are reported before torch is imported, which takes seconds.
     find_checkpoint(run, session.run_root)

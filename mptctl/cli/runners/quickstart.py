@@ -12,7 +12,6 @@ from rich.console import Console
 from mptctl.cli.show import show
 from mptctl.errors import Stopped, UsageError
 from mptctl.files import write_atomically
-from mptctl.files.output_kinds import HTML
 from mptctl.inference.predict import make_image_reader
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.documents.study import watch_study
@@ -58,7 +57,5 @@ def _refuse_page(page: Path, *, overwrite: bool) -> None:
     """Refuse to replace a page without ``overwrite``, and in any case what quickstart did not write."""
     if not os.path.lexists(page):
         return
-    if not (page.is_file() and not page.is_symlink() and HTML.known(page)):
-        raise UsageError(f"{page}: was not written by quickstart; move it away, or use another --run-root")
     if not overwrite:
         raise UsageError(f"{page}: already there; start anew with --overwrite, or use another --run-root")

@@ -10,11 +10,12 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.messages import warn
-from mptctl.cli.outputs import Outputs
+from mptctl.cli.outputs import PAGE, Outputs
 from mptctl.cli.show import show
 from mptctl.cli.split_flags import SplitFlags
 from mptctl.data.class_labels import choose_class_labels, label_classes, read_class_labels
-from mptctl.data.listing.image_folder import BadPictures, find_part_folders
+from mptctl.data.listing.image_folder import find_part_folders
+from mptctl.data.listing.listing import BadPictures
 from mptctl.data.listing.table import ROLES
 from mptctl.data.packing.records import warn_of_incomplete_copy
 from mptctl.data.picture_kinds import find_passed_over
@@ -24,7 +25,6 @@ from mptctl.data.split_file import SPLIT_NAME
 from mptctl.data.split_summary import SplitSummary, list_identical, summarise
 from mptctl.errors import UsageError, visible
 from mptctl.files import read_names, writing
-from mptctl.files.output_kinds import HTML
 from mptctl.models.lock import list_held_folders
 from mptctl.report.media.progress_bars import progress_bars
 
@@ -80,9 +80,9 @@ def split_pictures(flags: SplitFlags) -> None:
 def _check_outputs(flags: SplitFlags) -> None:
     """Refuse a page that would destroy an input, before anything is computed."""
     outputs = Outputs()
-    outputs.add_file("--report", flags.report, HTML)
+    outputs.add_file("--report", flags.report, PAGE)
     inputs = (flags.old_classes, flags.class_labels, flags.metadata)
-    outputs.check([each for each in inputs if each is not None], prints=flags.as_json)
+    outputs.check([each for each in inputs if each is not None])
 
 
 def _refuse_unused_flags(flags: SplitFlags, place: Place) -> None:

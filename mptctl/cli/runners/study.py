@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
-from mptctl.cli.outputs import Outputs
+from mptctl.cli.outputs import PAGE, Outputs
 from mptctl.cli.show import show
 from mptctl.errors import UsageError
-from mptctl.files.output_kinds import HTML
 from mptctl.report.media.progress_bars import print_plain_line, throttled_log
 from mptctl.studies.study_file import Study, checked_seeds, load_study
 
@@ -37,8 +36,8 @@ def read_study_and_seeds(
             destroy something.
     """
     outputs = Outputs()
-    outputs.add_file("--report", page, HTML)
-    outputs.check([Path(name).expanduser()], prints=as_json)
+    outputs.add_file("--report", page, PAGE)
+    outputs.check([Path(name).expanduser()])
     study = load_study(name)
     return study, study.file.seeds if seeds is None else _parse_seeds(seeds)
 

@@ -19,12 +19,11 @@ from mptctl.cli.training_flags import TrainingFlags
 from mptctl.cli.tune_flags import TuneFlags
 from mptctl.errors import UsageError
 from mptctl.evaluation.bias.choice import Budget
-from mptctl.files.output_kinds import SEARCH_FILES
+from mptctl.files.kept_names import SEARCH_FILES
 from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import find_checkpoint, find_references
 from mptctl.recipe import Recipe
 from mptctl.report.documents.tune import save_tune_figure, watch_search
-from mptctl.report.media.numbers import duration
 from mptctl.report.media.progress_bars import print_plain_line, throttled_log
 from mptctl.report.media.provenance import provenance
 from mptctl.tune.request import TuneRequest
@@ -73,7 +72,6 @@ def tune_k(flags: TrainingFlags, tuning: TuneFlags) -> None:
         cpus_per_trial=tuning.cpus_per_trial,
         gpus_per_trial=_gpus_per_trial(recipe) if tuning.gpus_per_trial is None else tuning.gpus_per_trial,
         max_concurrent=tuning.max_concurrent,
-        lockstep=tuning.lockstep,
         resume=flags.resume,
         overwrite=flags.overwrite,
         data_root=flags.data_root,
@@ -102,7 +100,7 @@ def _choose_budget(tuning: TuneFlags) -> Budget:
 def _check_outputs(flags: TrainingFlags, models: list[str]) -> None:
     """Refuse files of the search that would overwrite an input or go through a link, before any computing."""
     outputs = Outputs()
-    outputs.add_folder("tune", flags.run_root / (flags.name or "tune"), SEARCH_FILES, lambda path: None)
+    outputs.add_folder("tune", flags.run_root / (flags.name or "tune"), SEARCH_FILES, is_ours=True)
     inputs = files_read_for(models, flags.run_root)
     outputs.check([*inputs, Path(flags.recipe).expanduser()] if flags.recipe else inputs)
 
@@ -146,15 +144,9 @@ def _print_dry_run(inputs: Inputs, request: TuneRequest) -> None:
     plan = dry_run(request)
     plan = plan.model_copy(update={"first": inputs.with_recipe_name(plan.first)})
     names = ", chosen as they go" if plan.names is None else f": {', '.join(plan.names)}"
-    lines = [f"{plan.trials} trials{names}"]
-    if plan.lockstep > 1:
-        lines.append(
-            f"{plan.lockstep} of them at a time go in lock-step in one process: about "
-            f"{duration(plan.process_seconds)} and {plan.process_mb:,.0f} MB of memory without pictures"
-        )
-    each = "process" if plan.lockstep > 1 else "of them"
-    lines += [
-        f"each {each} takes {plan.cpus_per_trial} CPU and {plan.gpus_per_trial:g} GPU, for "
+    lines = [
+        f"{plan.trials} trials{names}",
+        f"each of them takes {plan.cpus_per_trial} CPU and {plan.gpus_per_trial:g} GPU, for "
         f"{request.recipe.optim.epochs} epochs; the first of them:",
         *describe_dry_run(plan.first),
         "nothing was written",

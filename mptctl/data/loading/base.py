@@ -6,13 +6,13 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mptctl.data.ahead import Started
 from mptctl.data.augmentation.drawing import Transforms
 from mptctl.data.augmentation.operations import erase, operate
 from mptctl.data.loading.mixed import Mixing, mix_labels, mix_pictures
@@ -92,19 +92,14 @@ class Loader(ABC):
     in_memory: ClassVar[bool] = False
 
     @classmethod
-    def why_impossible(cls, plan: LoadPlan) -> str | None:
-        """Say why the loader cannot serve a plan on this machine, and what to do; None if it can."""
-        return None
+    def why_not(cls, plan: LoadPlan, *, is_asked: bool) -> str | None:
+        """Say in few words why the loader does not serve a plan here; None if it does.
 
-    @classmethod
-    def why_unsuited(cls, plan: LoadPlan) -> str | None:
-        """Say in few words why ``data.loader: auto`` passes over this loader for a plan; None if it suits."""
+        Args:
+            plan: which pictures are read, and how.
+            is_asked: True where the recipe names the loader: then only what is impossible counts.
+        """
         return None
-
-    @classmethod
-    def why_best(cls, plan: LoadPlan) -> str:
-        """Say in few words why this loader is the best choice for a plan that suits it."""
-        return "nothing better can serve"
 
     @classmethod
     def jpeg_decoder_name(cls) -> str:
@@ -182,30 +177,24 @@ class Loader(ABC):
         erase(ready, transforms)
         return ready
 
-    def start_preparing(self, pictures: Tensor, transforms: Transforms | None) -> Callable[[], Tensor]:
+    def start_preparing(
+        self, pictures: Tensor, transforms: Transforms | None, finish: Callable[[Tensor], Batch]
+    ) -> Started[Batch]:
         """Begin to `prepare` a batch. Only a batch with transforms on a CPU is prepared ahead, in threads.
 
         Args:
             pictures, transforms: as of `prepare`.
-
-        Returns:
-            A function that returns the prepared batch: it waits for the threads, or does the work itself.
+            finish: makes the batch of the prepared pictures.
         """
         if transforms is None or pictures.device.type != "cpu":
-            return partial(self.prepare, pictures, transforms)
+            return Started([], lambda: finish(self.prepare(pictures, transforms)))
         whole, ready = transforms, torch.empty(pictures.shape, dtype=torch.float32)
 
         def fill(rows: slice) -> None:
             ready[rows] = self.prepare(pictures[rows], whole[rows])
 
         futures = [self.pool.submit(fill, rows) for rows in self.slice_rows(len(pictures))]
-
-        def finish() -> Tensor:
-            for future in futures:
-                future.result()
-            return ready
-
-        return finish
+        return Started(futures, lambda: finish(ready))
 
     def slice_rows(self, rows: int) -> list[slice]:
         """Cut so many rows of a batch into slices for the threads."""

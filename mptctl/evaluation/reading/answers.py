@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.reading.predictions import first_maximum, row_blocks
-from mptctl.evaluation.reading.readers import FORMS, form_of
 from mptctl.files import writing
-from mptctl.files.output_kinds import OutputKind
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,30 +147,3 @@ def _write_parquet(answers: Answers, stream: IO[Any]) -> None:
 
 
 _WRITERS = {".csv": _write_csv, ".npz": _write_npz, ".parquet": _write_parquet}
-
-
-def _has_columns(needed: set[str], possible: set[str]) -> Callable[[Path], bool]:
-    """Make a function that tells whether a file has the needed columns, and no others but the possible ones.
-
-    A file with other columns is not one of ours any more: somebody has added work to it. The function is
-    false for a file that cannot be read as predictions, and raises OSError as reading does.
-    """
-
-    def has_columns(path: Path) -> bool:
-        if path.suffix.lower() not in FORMS:
-            return False
-        try:
-            names = set(form_of(path).headers(path))
-        except OSError:
-            raise
-        except Exception:  # zipfile, csv and pyarrow raise many types on a file of another form
-            return False
-        return needed <= names <= needed | possible
-
-    return has_columns
-
-
-ANSWERS = OutputKind(
-    "predictions without labels", _has_columns({"id", "pred", "confidence"}, {"logits", "classes"})
-)
-SAVED = OutputKind("predictions", _has_columns({"id", "label", "pred"}, {"logits", "classes"}))

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from mptctl.evaluation.reading.spreadsheet_cells import as_cell
 from mptctl.files import FilesTogether
-from mptctl.files.output_kinds import LATEX_MARK, MARKDOWN_MARK
 from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.media.latex import document_latex
 from mptctl.report.media.markdown import document_markdown
@@ -47,8 +46,8 @@ def write_comparison(
     document = comparison_document(comparison)
     renderers: list[tuple[Path | None, Callable[[], str]]] = [
         (csv, lambda: render_csv(comparison)),
-        (latex, lambda: f"{LATEX_MARK}\n{document_latex(document)}"),
-        (markdown, lambda: f"{MARKDOWN_MARK}\n{document_markdown(document)}"),
+        (latex, lambda: document_latex(document)),
+        (markdown, lambda: document_markdown(document)),
         (page, lambda: _page(comparison, argv)),
     ]
     to_write = [(path, render) for path, render in renderers if path is not None]

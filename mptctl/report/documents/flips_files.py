@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from mptctl.evaluation.reading.predictions import Predictions, save_predictions
 from mptctl.files import FilesTogether
-from mptctl.files.output_kinds import JUNIT_MARK, MARKDOWN_MARK
 from mptctl.report.documents.class_names import flips_with_class_names, with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS, flips_csv
 from mptctl.report.documents.flips_markdown import render_markdown, render_markdown_error
@@ -59,11 +58,11 @@ class FlipFiles:
         """
         with FilesTogether() as files:
             if self.markdown is not None:
-                _write_text(files, self.markdown, f"{MARKDOWN_MARK}\n{render_markdown_error(message)}")
+                _write_text(files, self.markdown, render_markdown_error(message))
             if self.junit is not None:
                 from mptctl.report.documents.ci import render_junit_error
 
-                _write_text(files, self.junit, f"{JUNIT_MARK}\n{render_junit_error(message)}")
+                _write_text(files, self.junit, render_junit_error(message))
 
     def write(
         self,
@@ -116,23 +115,14 @@ class FlipFiles:
 
                 written += save_figures(report, self.figures, files.open)
             if self.markdown is not None:
-                written.append(_write_text(files, self.markdown, markdown_with_mark(report)))
+                written.append(_write_text(files, self.markdown, render_markdown(report)))
             if self.junit is not None:
                 from mptctl.report.documents.ci import render_junit
 
-                written.append(_write_text(files, self.junit, f"{JUNIT_MARK}\n{render_junit(report)}"))
+                written.append(_write_text(files, self.junit, render_junit(report)))
             if self.flips is not None:
                 written.append(_write_text(files, self.flips, flips_csv(listed)))
         return written
-
-
-def markdown_with_mark(report: FlipReport) -> str:
-    """The Markdown of a comparison below the mark by which a later call knows the file as its own output.
-
-    Args:
-        report: as `with_class_names` returns it.
-    """
-    return f"{MARKDOWN_MARK}\n{render_markdown(report)}"
 
 
 def _picture_reader(

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack
 from pydantic import ValidationError
 
 from mptctl.errors import ComparisonWarning, UsageError, options_as_arguments
-from mptctl.evaluation.flip_report import FlipReport, NarrowReading
-from mptctl.evaluation.gate.check import check_gate, judge_predicted_labels, stricter_gate
+from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.gate.check import check_gate
 from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
-from mptctl.evaluation.limits import LIMITS, LimitArguments, Limits, LimitValues
+from mptctl.evaluation.limits import LIMITS, LimitArguments, Limits, LimitValues, refuse_unknown_classes
 from mptctl.evaluation.verdict import Gate
 from mptctl.files.explained import explain, shown_value
-from mptctl.files.output_kinds import HTML, MARKDOWN
 from mptctl.report.documents.class_names import with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS
-from mptctl.report.documents.flips_files import FlipFiles, markdown_with_mark
+from mptctl.report.documents.flips_files import FlipFiles
 from mptctl.report.documents.flips_markdown import render_markdown
 from mptctl.report.media.numbers import format_count, percent
 
@@ -133,24 +132,15 @@ class Report:
         if file is not None:
             raise UsageError(f"gate: {file}: this report has no samples; compare them with mptctl.evaluate")
         result = self.result
-
-        def gate_on(reading: FlipReport | NarrowReading) -> Gate:
-            with options_as_arguments():
-                return check_gate(
-                    reading.counts,
-                    all_limits,
-                    identical=result.identical,
-                    unfinished=result.unfinished,
-                    old_faults=reading.old_faults,
-                )
-
-        gate, narrow = gate_on(result), result.narrow
-        if narrow is None:
-            return gate
-        # OLD's classes are not known: the gate must pass also on those that OLD predicts.
-        remedy = "give old_classes, a list or 'all'"
-        other = judge_predicted_labels(lambda: gate_on(narrow), result.old.name, remedy)
-        return stricter_gate(gate, other, remedy)
+        with options_as_arguments():
+            refuse_unknown_classes(all_limits, result.never_predicted)
+            return check_gate(
+                result.counts,
+                all_limits,
+                identical=result.identical,
+                unfinished=result.unfinished,
+                old_faults=result.old_faults,
+            )
 
     def _warn_and_take_gate(self, report: FlipReport) -> Gate:
         """The gate of a further comparison; its warnings that this report has not given yet are given."""
@@ -203,42 +193,32 @@ class Report:
     def to_html(self, path: str | Path, data_root: str | Path | None = None) -> Path:
         """Write the HTML page as one file that loads nothing from outside, and return its path.
 
-        An earlier page is replaced, and no other file.
-
         Args:
             path: of the file.
             data_root: folder of the pictures, where ids are paths below it; None: the page has no pictures.
 
         Raises:
-            StorageError, UsageError: the file cannot be written, or another one would be replaced.
+            StorageError, UsageError: the file cannot be written.
         """
         root = None if data_root is None else Path(data_root)
-        if Path(path).is_file():
-            HTML.refuse_other(Path(path), str(path))
         (written,) = FlipFiles(page=Path(path)).write(self.result, {}, root, None, self._flips[:MOST_FLIPS])
         return written
 
     def to_markdown(self, path: str | Path | None = None) -> str:
         """Return the report as Markdown for a pull request, and write it if a path is given.
 
-        An earlier file of it is replaced, and no other file.
-
         Args:
             path: of the file; None: nothing is written.
 
         Returns:
-            The text. With a path it is the content of the file, whose first line is a comment that marks it
-            as made by mptctl.
+            The text.
 
         Raises:
-            StorageError, UsageError: the file cannot be written, or another one would be replaced.
+            StorageError, UsageError: the file cannot be written.
         """
-        if path is None:
-            return render_markdown(self._with_names)
-        if Path(path).is_file():
-            MARKDOWN.refuse_other(Path(path), str(path))
-        FlipFiles(markdown=Path(path)).write(self.result, {}, None, None)
-        return markdown_with_mark(self._with_names)
+        if path is not None:
+            FlipFiles(markdown=Path(path)).write(self.result, {}, None, None)
+        return render_markdown(self._with_names)
 
     def model_dump(self) -> dict[str, Any]:
         """The object of `mptctl evaluate --json`, as dicts, lists, strings and numbers."""

@@ -130,7 +130,7 @@ def summary(board: Board) -> str:
 
 
 def plan_document(plan: StudyDryRun) -> Document:
-    """The document of a dry run: what is done of each run, and the time and disk that the rest will take."""
+    """The document of a dry run: what is done of each run, and the time that the rest will take."""
     table = Table(
         plan.runs,
         [
@@ -143,13 +143,10 @@ def plan_document(plan: StudyDryRun) -> Document:
         ],
     )
     runs_left = sum(row.standing != "done" for row in plan.runs)
-    at_a_time = f"{plan.parallel} at a time"
-    if plan.lockstep > 1:
-        at_a_time = f"{plan.parallel} processes of at most {plan.lockstep} in lock-step"
     total = (
-        f"{runs_left} of {len(plan.runs)} runs are left: about {duration(plan.seconds)}, {at_a_time} on "
-        f"{plan.device} (from a few steps on random tensors, nothing else computing, pictures at hand), and "
-        f"at most {plan.disk_mb:,.0f} MB of the {plan.free_mb:,.0f} MB that are free in {plan.run_root}"
+        f"{runs_left} of {len(plan.runs)} runs are left, {plan.parallel} at a time on {plan.device}: together "
+        f"about {duration(plan.seconds)} of training (from three steps of each kind on random tensors, nothing "
+        "else computing, pictures at hand)"
     )
     return Document(
         [

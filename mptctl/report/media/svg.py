@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 
 from mptctl.errors import inert
 from mptctl.files import OpenOutput, writing
-from mptctl.files.output_kinds import WRITTEN_BY
 
 # Old model, new model, flips and new classes in Okabe and Ito's palette, which colour-blind readers can tell
 # apart; then letters and lines.
@@ -106,11 +105,11 @@ def save_figure(figure: Figure, path: Path, open_output: OpenOutput = writing) -
 
 
 def figure_metadata(suffix: str) -> dict[str, str | None]:
-    """Metadata of a figure's file: no date, and the program's name, by which `output_kinds` knows the file.
+    """Metadata of a figure's file: no date, and the program's name.
 
     Args:
         suffix: ``png`` or ``svg``, without the dot.
     """
     if suffix == "svg":
-        return {"Date": None, "Creator": WRITTEN_BY, "Format": None, "Type": None}
-    return {"Software": WRITTEN_BY}
+        return {"Date": None, "Creator": "Written by mptctl", "Format": None, "Type": None}
+    return {"Software": "Written by mptctl"}
