@@ -36,14 +36,12 @@ class Cell:
         notes: count, interval, seeds; below the text in a terminal and on a page, in brackets elsewhere.
         mark: BEST, NOISE or empty.
         tone: of the text.
-        sort: number by which a page sorts the rows; None: it sorts by the text.
     """
 
     text: str
     notes: tuple[str, ...] = ()
     mark: str = ""
     tone: Tone = ""
-    sort: float | None = None
 
 
 @dataclass(frozen=True)

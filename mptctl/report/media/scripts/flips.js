@@ -11,8 +11,10 @@ for (const table of document.querySelectorAll("table")) {
       const up = head.getAttribute("aria-sort") === "descending";
       table.querySelectorAll("th").forEach(other => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", up ? "ascending" : "descending");
-      const key = row => row.cells[column].dataset.value ?? row.cells[column].textContent;
-      const compare = (a, b) => isNaN(key(a)) || isNaN(key(b)) ? key(b).localeCompare(key(a)) : key(b) - key(a);
+      // By the first number of each cell, else by its text.
+      const text = row => row.cells[column].textContent;
+      const key = row => parseFloat(text(row).replace(/[,<]/g, ""));
+      const compare = (a, b) => isNaN(key(a)) || isNaN(key(b)) ? text(b).localeCompare(text(a)) : key(b) - key(a);
       const rows = [...table.tBodies[0].rows].sort((a, b) => up ? compare(b, a) : compare(a, b));
       table.tBodies[0].append(...rows);
     });
