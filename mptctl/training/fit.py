@@ -228,6 +228,7 @@ class Trainer:
                     validation = run.validator.run(self._student.evaluated, self._observer.progress)
             except KeyboardInterrupt:
                 broken_off = True
+        run.group.wait(long=True)  # the others wait for the main worker, however long it takes
         if run.group.any(broken_off, run.device):
             self._save_and_stop()
         return validation
