@@ -37,15 +37,12 @@ LONG_RUN, LONG_WAIT = 60.0, 0.05
 
 
 class Trainer:
-    """Trains a run step by step until it is `done`.
+    """Trains a run to its end.
 
     Args:
         run: assembled, and resumed where it continues a checkpoint. Its state is changed in place.
         stop: set by a signal.
         observer: told of the start, of each line of the log, and of the end.
-
-    Attributes:
-        done: whether every step is done, and the last epoch is validated and saved.
     """
 
     def __init__(self, run: Run, stop: StopRequest, observer: Observer) -> None:
@@ -56,8 +53,6 @@ class Trainer:
         self._observer = observer
         self._first_step = state.global_step
         self._first_best_epoch = first_best_epoch(run.recipe.method, run.epochs)
-        # A run may have been stopped at its very last step, before it was validated there.
-        self.done = not state.validation_pending and self._is_over()
         self._method = run.student.method  # for all epochs; the student's own is that of the current epoch
         self._student = run.student
         self._ahead: TeachersAhead | None = None
@@ -71,7 +66,6 @@ class Trainer:
             self._graphed = GraphedStep(CudaRecorder(run.device), teachers_inside=inside)
         observer.started(run.folder.path.name, run.total_steps, state.global_step, run.notes)
         self._logger = MetricsLogger(run, observer)
-        self._batches = self._begin_epoch()
 
     def __enter__(self) -> Trainer:
         return self
@@ -83,33 +77,30 @@ class Trainer:
             self._graphed.close()
         self._logger.close()
 
-    @property
-    def global_step(self) -> int:
-        """Optimizer steps done in all."""
-        return self._state.global_step
-
-    def step(self) -> None:
-        """Train on the next batch of the epoch. If none is left, validate, save and begin the next epoch.
+    def fit(self) -> FitResult:
+        """Take all steps that are left, validating and saving after each epoch; return the result. To be called once.
 
         Raises:
             NonFiniteError: a loss or gradient is not finite; the weights before that step are saved.
             Stopped: a signal came; the run is saved and can be resumed.
             StorageError: a checkpoint could not be written; the one before is kept.
         """
-        with self._run.group.checked():
-            asked = time.monotonic()
-            batch = next(self._batches, None)
-            if batch is not None:
-                self._train_on(batch, waited=time.monotonic() - asked)
-                return
-            self._raise_if_non_finite()
-            self._logger.flush()
-        self._end_epoch()
+        # A run may have been stopped at its very last step, before it was validated there.
+        while self._state.validation_pending or not self._is_over():
+            with self._run.group.checked():
+                batches, asked = self._begin_epoch(), time.monotonic()
+                while (batch := next(batches, None)) is not None:
+                    self._train_on(batch, waited=time.monotonic() - asked)
+                    asked = time.monotonic()
+                self._raise_if_non_finite()
+                self._logger.flush()
+            self._end_epoch()
+        return self._finish()
 
-    def finish(self) -> FitResult:
-        """Write the last line of a run that is `done`, tell the observer, and return the result.
+    def _finish(self) -> FitResult:
+        """Write the last line, tell the observer, and return the result.
 
-        To be called once. In a run without validation this also writes ``best.pt``.
+        In a run without validation this also writes ``best.pt``.
         """
         run, state = self._run, self._state
         if run.validator is None and run.group.is_main:
@@ -174,7 +165,7 @@ class Trainer:
             self._save_last(NOT_VALIDATED)
 
     def _end_epoch(self) -> None:
-        """Validate, extend the path of k, save best.pt and last.pt, and begin the next epoch unless done."""
+        """Validate, extend the path of k, and save best.pt and last.pt."""
         run, state = self._run, self._state
         state.validation = validation = self._validate()
         if run.bias_control is not None and state.bias_path is not None:
@@ -194,9 +185,6 @@ class Trainer:
                 self._save_best()
         self._save_last(validation)
         state.validation_pending = False
-        self.done = self._is_over()
-        if not self.done:
-            self._batches = self._begin_epoch()
 
     def _is_over(self) -> bool:
         """Tell whether all steps are done, or validation has not improved for ``optim.patience`` epochs."""
@@ -228,6 +216,7 @@ class Trainer:
                     validation = run.validator.run(self._student.evaluated, self._observer.progress)
             except KeyboardInterrupt:
                 broken_off = True
+        run.group.wait(long=True)  # the others wait for the main worker, however long it takes
         if run.group.any(broken_off, run.device):
             self._save_and_stop()
         return validation
@@ -258,7 +247,7 @@ class Trainer:
         """Save last.pt as not validated, and raise Stopped."""
         self._save_last(NOT_VALIDATED)
         raise Stopped(
-            f"{self._run.folder.path}: saved at step {self.global_step} of {self._run.total_steps}",
+            f"{self._run.folder.path}: saved at step {self._state.global_step} of {self._run.total_steps}",
             self._stop.signum or signal.SIGTERM,
             resumable=True,
         )

@@ -32,7 +32,7 @@ def train(request: RunRequest, observer: Observer) -> FitResult:
         Stopped: a signal came; after the first step the run is saved and can be resumed.
         UsageError: another process writes the folder, it holds a run or foreign files, or it is a teacher's.
         StorageError: the folder cannot be made.
-        MptctlError: any other error; see `assemble`, `Run.open` and `Trainer.step`.
+        MptctlError: any other error; see `assemble`, `Run.open` and `Trainer.fit`.
     """
     device = choose_device(request.recipe.runtime.device)
     # Looked up before the workers meet and one of them writes to the folder, so that all see the same.
@@ -65,9 +65,7 @@ def train(request: RunRequest, observer: Observer) -> FitResult:
         if anew:
             run.notes.append("ended before its first checkpoint; begins anew")
         with Trainer(run, stop, observer) as trainer:
-            while not trainer.done:
-                trainer.step()
-            return trainer.finish()
+            return trainer.fit()
 
 
 def _write_start(request: RunRequest, run: Run) -> None:

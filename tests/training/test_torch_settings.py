@@ -51,3 +51,14 @@ def test_a_deterministic_run_decodes_nothing_in_the_hardware(
         assert loader is not None
         assert loader.plan.data.hw_decoder_load == load
         loader.close()
+
+
+def test_settings_of_determinism_are_as_before_a_run() -> None:
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        with torch_settings(short_recipe(), CPU):
+            pass
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)
