@@ -154,7 +154,7 @@ def test_a_run_of_another_split_is_refused_by_name(trained: Path, tmp_path: Path
         standing(root, study("no-treatment"))
     shutil.rmtree(root / "1")
     shutil.copytree(trained / "1", root / "1")
-    for name in ("split.json", *(path.name for path in (trained / "1").glob("manifest*"))):
+    for name in ("split.json", *(path.name for path in (trained / "1").glob("split-*.arrow"))):
         (root / "1" / name).unlink()
     make_split("digits", run_root=root / "1", seed=1, val_fraction=0.2)
     with pytest.raises(CheckpointError, match=r"1/old/best\.pt: .*split_fingerprint"):
