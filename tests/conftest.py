@@ -52,7 +52,7 @@ settings.load_profile("mptctl")
 LONGEST = (
     "tune/test_sweep.py", "faults/test_studies.py", "kernels/test_interpreter.py", "studies/test_quickstart.py",
     "faults/test_workers.py", "training/test_distributed.py", "bench/test_loader.py", "studies/test_two_machines.py",
-    "studies/test_every_study.py", "training/test_lockstep.py", "fuzz/test_fuzz.py", "tune/test_tune_lockstep.py",
+    "studies/test_every_study.py", "fuzz/test_fuzz.py",
     "faults/test_storage.py", "faults/test_memory.py", "faults/test_training.py",
 )  # fmt: skip
 

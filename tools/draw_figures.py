@@ -74,10 +74,8 @@ def margins() -> Picture:
     """The figure of `mptctl fewshot --analysis --out`: accuracy and separation of classes by margin."""
     path = KEPT / "fewshot-margins" / "analysis.json"
     report = DiscriminabilityReport.model_validate_json(path.read_bytes())
-    (table,) = discriminability_document(report).parts
-    assert isinstance(table, Table)
-    rows = [", ".join(cell.text for cell in row) for row in table.cells()]
-    return Picture("; ".join(rows), lambda: draw_discriminability(report.runs))
+    words = _first_table(discriminability_document(report))
+    return Picture(words, lambda: draw_discriminability(report.runs))
 
 
 def embedding() -> Picture:
@@ -139,9 +137,14 @@ def _kept_answers(run: Path) -> RunAnswers:
 
 
 def _first_drawing(document: Document) -> Picture:
-    """The first figure of a document, with its words as the description."""
-    drawing = document.drawings()[0]
-    return Picture(drawing.words, drawing.draw)
+    """The first figure of a document, with the document's first table as the description."""
+    return Picture(_first_table(document), document.drawings()[0].draw)
+
+
+def _first_table(document: Document) -> str:
+    """The cells of a document's first table."""
+    table = next(part for part in document.parts if isinstance(part, Table))
+    return "; ".join(", ".join(cell.text for cell in row) for row in table.cells())
 
 
 def _reduce_and_describe(path: Path, words: str) -> None:

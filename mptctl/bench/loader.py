@@ -13,8 +13,8 @@ from pydantic import Field
 from mptctl.bench.runners import LEAST_BATCHES, LEAST_RESIDENT_BATCHES, ROWS, LoaderRunner, Say, make_runners
 from mptctl.bench.sources import find_pictures, repeat_pictures
 from mptctl.bench.sweep import LoaderSweep, sweep_dali
-from mptctl.data.listing.image_folder import scan_folder
 from mptctl.data.manifest import TRAIN
+from mptctl.data.sources import read_source
 from mptctl.files import Model, scratch_folder
 from mptctl.machine.facts import Machine, this_machine
 from mptctl.recipe import Recipe
@@ -76,7 +76,7 @@ def bench_loader(  # one for each flag of `bench loader`
     with scratch_folder() as scratch:
         folder = find_pictures(data_root, scratch / "data", say)
         say("checking the files' headers")
-        manifest, _ = scan_folder(folder, needs_test=False)
+        manifest = read_source("imagefolder", folder, needs_test=False).manifest
         batch = recipe.optim.batch_size
         split = repeat_pictures(manifest, LEAST_BATCHES * batch, scratch)
         short = repeat_pictures(manifest, LEAST_RESIDENT_BATCHES * batch, scratch)

@@ -146,8 +146,8 @@ def _our_runner(
     augment = "pad-crop" if kind.in_memory else recipe.data.augment
     data = recipe.data.model_copy(update={"loader": kind.recipe_name, "augment": augment})
     plan = LoadPlan(split, data, "train", recipe.optim.batch_size, 0, True, device)
-    if kind.why_impossible(plan) is not None:
-        return str(kind.why_unsuited(plan))
+    if why_not := kind.why_not(plan, is_asked=True):
+        return why_not
     start = our_stream(plan, scratch)
     if kind.in_memory:
         return LoaderRunner(kind.name, start, None, augment)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from mptctl.bench.runners import Say
-from mptctl.data.manifest import TRAIN, Manifest, pack_paths
+from mptctl.data.manifest import TRAIN, Manifest
 from mptctl.data.split import Split, build_split
 from mptctl.data.split_file import SplitRequest
 from mptctl.errors import DataError, first_line
@@ -58,10 +57,7 @@ def repeat_pictures(manifest: Manifest, least: int, scratch: Path) -> Split:
     """
     rows = np.flatnonzero(manifest.parts == TRAIN)
     rows = np.tile(rows, math.ceil(least / len(rows)))
-    path_bytes, path_offsets = pack_paths([manifest.relative_path(i) for i in rows.tolist()])
-    names = ["labels", "parts", "heights", "widths", "kinds", "sizes", "mtimes"]
-    columns = {name: getattr(manifest, name)[rows] for name in names}
-    longer = replace(manifest, path_bytes=path_bytes, path_offsets=path_offsets, **columns)
+    longer = manifest.take(rows)
     request = SplitRequest(
         source=manifest.source, data_root=str(manifest.root), old_fraction=1.0, old_names=None, order="given",
         seed=0, val_fraction=0.0,

@@ -56,7 +56,7 @@ def ways_to_train(
 ) -> tuple[dict[str, Way], dict[str, str]]:
     """Make a function for each row that takes a training step on one random batch.
 
-    Weights never move, since the learning rate is 0. So every step computes the same numbers, and none becomes
+    Weights never move, since the learning rate is 0. So every step computes the same numbers, and none is
     NaN. Teachers are untrained models of the student's architecture.
 
     Args:

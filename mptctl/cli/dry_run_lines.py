@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def describe_dry_run(plan: DryRun) -> list[str]:
-    """The plan of a training as lines for a person: recipe, teachers, pictures, steps, time and memory."""
+    """The plan of a training as lines for a person: recipe, teachers, pictures, steps and time."""
     occupied = (
         " (holds a run: needs --resume or --overwrite)" if plan.holds_run and not plan.from_step else ""
     )
@@ -35,7 +35,6 @@ def describe_dry_run(plan: DryRun) -> list[str]:
         "device": plan.device,
         "loader": plan.loader,
         "takes": f"about {duration(plan.estimate.seconds)} ({1000 * plan.estimate.step_seconds:.1f} ms a "
-        f"step, from a few on random tensors), {plan.estimate.memory_mb:,.0f} MB of memory without pictures, "
-        f"{plan.estimate.disk_mb:,.0f} MB of disk",
+        "step, from three on random tensors), without validation and the reading of pictures",
     }
     return [*(f"{key:<12}{value}" for key, value in lines.items()), *plan.notes]

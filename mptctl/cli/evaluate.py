@@ -52,8 +52,7 @@ def evaluate(
     --confidence leaves it undecided (unless --undecided pass); with any limit also where OLD and NEW are
     the same model, where one of them comes from an unfinished run, where OLD is right by no more than
     chance, or where its class names are exchanged.
-    Where OLD does not say which classes it knows, limits must also be kept without the labels that it
-    never predicts.
+    Where OLD does not say which classes it knows, the labels that it predicts count as old.
 
     Examples:
 

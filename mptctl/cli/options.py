@@ -107,17 +107,6 @@ Device = Annotated[
 ModelDevice = Annotated[
     str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
 ]
-Lockstep = Annotated[
-    int,
-    typer.Option(
-        "--lockstep",
-        metavar="N",
-        min=1,
-        help="Trials or updates that one process trains in turn, on the same batches and teacher "
-        "predictions.",
-        rich_help_panel=WHERE,
-    ),
-]
 RayAddress = Annotated[
     str | None,
     typer.Option(

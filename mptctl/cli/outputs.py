@@ -143,7 +143,7 @@ def files_read_for(models: Iterable[str | None], run_root: Path) -> list[Path]:
             real = Path(os.path.realpath(path))
             roots |= {real.parent, real.parent.parent}
     for root in roots:
-        files += [root / "split.json", *root.glob("manifest*.npz")]
+        files += [root / "split.json", *root.glob("split-*.arrow")]
     return files
 
 

@@ -40,7 +40,6 @@ def study(
             "none)",
         ),
     ] = None,
-    lockstep: opt.Lockstep = 1,
     ray_address: opt.RayAddress = None,
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE.html", help="Write one HTML page.")
@@ -75,6 +74,5 @@ def study(
         data_root=data_root,
         ray_address=ray_address,
         parallel=parallel,
-        lockstep=lockstep,
     )
     train_study(request, report, dry_run=dry_run, as_json=as_json)

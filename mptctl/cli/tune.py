@@ -30,8 +30,6 @@ def tune(*, tuning: TuneFlags, flags: TrainingFlags) -> None:
 
         mptctl tune --max-nfr 2
 
-        mptctl tune --lockstep 4 --no-cache-teachers
-
         mptctl tune --search optuna --trials 30 --k 0:8 --lr 0.01:0.2 --asha
 
         mptctl train-mpt --recipe runs/tune/best.yaml

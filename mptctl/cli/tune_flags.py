@@ -126,7 +126,6 @@ class TuneFlags:
             rich_help_panel=opt.WHERE,
         ),
     ] = None
-    lockstep: opt.Lockstep = 1
     cache_teachers: Annotated[
         bool,
         typer.Option(

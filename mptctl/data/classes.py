@@ -49,7 +49,6 @@ def split_classes(
     *,
     old_fraction: float = 0.5,
     old_names: Sequence[str] | None = None,
-    class_fraction: float = 1.0,
     order: str = "given",
     seed: int = 0,
 ) -> ClassSplit:
@@ -60,13 +59,11 @@ def split_classes(
         old_fraction: share of the classes that is old, rounded down; 1.0: an update without new classes.
         old_names: names of the old classes, in the order of the old model's logits; overrides
             ``old_fraction`` and ``order``.
-        class_fraction: share of all classes that is kept, rounded down: old classes and the first new ones.
         order: ``given`` takes the first classes of the source as old, ``random`` shuffles them with ``seed``.
         seed: seed of the shuffle.
 
     Raises:
-        UsageError: an unknown class name or order, a fraction out of range, no old class, or
-            ``class_fraction`` leaves fewer classes than are old.
+        UsageError: an unknown class name or order, a fraction out of range, or no old class.
     """
     if order not in ("given", "random"):
         raise UsageError(f"--order {order}: unknown; use given or random")
@@ -82,9 +79,7 @@ def split_classes(
         if not old_names:
             raise UsageError("--old-classes: the file names no class; write one class name a line")
         new_names = [name for name in names if name not in chosen]
-        return ClassSplit(
-            _take_names([*old_names, *new_names], class_fraction, len(old_names)), len(old_names)
-        )
+        return ClassSplit((*old_names, *new_names), len(old_names))
     if not 0.0 < old_fraction <= 1.0:
         raise UsageError(f"--old-fraction {old_fraction}: must be above 0 and at most 1")
     num_old = _count_of(len(names), old_fraction)
@@ -95,18 +90,7 @@ def split_classes(
     if order == "random":
         permutation = np.random.default_rng(seed).permutation(len(names))
         names = [names[label] for label in permutation]
-    return ClassSplit(_take_names(names, class_fraction, num_old), num_old)
-
-
-def _take_names(names: Sequence[str], fraction: float, num_old: int) -> tuple[str, ...]:
-    """Return the first names of an order, as many as ``fraction`` says; UsageError for fewer than are old."""
-    count = _count_of(len(names), fraction)
-    if not num_old <= count <= len(names):
-        raise UsageError(
-            f"class fraction {fraction}: takes {count} of {len(names)} classes, {num_old} of them old; use "
-            "one that takes all old classes, and at most 1"
-        )
-    return tuple(names[:count])
+    return ClassSplit(tuple(names), num_old)
 
 
 def _count_of(classes: int, fraction: float) -> int:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from mptctl.data.ahead import map_chunks
 from mptctl.data.manifest import BAD, PART_CODES, TRAIN, Manifest
 from mptctl.errors import DataError
 from mptctl.files import Model
-from mptctl.machine.facts import usable_cores
 from mptctl.names import Progress, Verify, tell_nobody
 
 # Bytes from the middle of a file that are compared before whole files are.
@@ -102,8 +101,8 @@ def describe_identical(
     if not len(rows):
         return None
     numbers, set_of = np.unique(identical[rows], return_inverse=True)
-    across_parts = _has_several(set_of, parts[rows], len(numbers))
-    across_labels = _has_several(set_of, manifest.labels[rows], len(numbers))
+    across_parts = _has_several(set_of, parts[rows])
+    across_labels = _has_several(set_of, manifest.labels[rows])
     words = {code: part for part, code in PART_CODES.items()} | {BAD: "out"}
     listed: dict[int, list[DuplicatePicture]] = {}
     rows_to_list = rows[(across_parts | across_labels)[set_of]]
@@ -138,11 +137,12 @@ def choose_copies(
     """
     is_out = np.zeros(len(parts), dtype=np.bool_)
     rows = np.flatnonzero(identical >= 0)
+    if not len(rows):
+        return is_out
     _, set_of = np.unique(identical[rows], return_inverse=True)
-    count = int(set_of.max(initial=-1)) + 1
-    last_part = np.zeros(count, dtype=np.uint8)
+    last_part = np.zeros(len(rows), dtype=np.uint8)
     np.maximum.at(last_part, set_of, parts[rows])
-    has_several_labels = _has_several(set_of, labels[rows], count)[set_of]
+    has_several_labels = _has_several(set_of, labels[rows])[set_of]
     is_out[rows] = (parts[rows] != last_part[set_of]) | (has_several_labels & (parts[rows] == TRAIN))
     return is_out
 
@@ -157,34 +157,19 @@ def keep_out_copies(
         that stays, if there is one.
     """
     is_out = choose_copies(identical, manifest.labels, parts)
-    members: dict[int, list[int]] = {}
-    for row in np.flatnonzero(identical >= 0).tolist():
-        members.setdefault(int(identical[row]), []).append(row)
-    lines = []
+    lines, candidates = [], np.flatnonzero(identical >= 0)
     for row in np.flatnonzero(is_out).tolist():
-        twins = [member for member in members[int(identical[row])] if member != row]
-        twin = min(twins, key=lambda member: bool(is_out[member]))
+        twins = candidates[identical[candidates] == identical[row]]
+        twin = min(twins[twins != row].tolist(), key=lambda member: bool(is_out[member]))
         twin_id, twin_class = manifest.ids(np.array([twin]))[0], manifest.class_names[manifest.labels[twin]]
         lines.append(f"{manifest.where(row)}: identical to {twin_id} ({twin_class})")
     return np.where(is_out, np.uint8(BAD), parts), lines
 
 
-def _has_several(set_of: NDArray[np.int64], values: NDArray[np.integer], count: int) -> NDArray[np.bool_]:
-    """Tell for each set whether its rows have different values.
-
-    Args:
-        set_of: (n,) set of each row, from 0 to count - 1.
-        values: (n,) value of each row, at least 0.
-        count: number of sets.
-
-    Returns:
-        (count,) True for a set with several values.
-    """
-    low = np.full(count, np.iinfo(np.int64).max, dtype=np.int64)
-    high = np.full(count, -1, dtype=np.int64)
-    np.minimum.at(low, set_of, values.astype(np.int64))
-    np.maximum.at(high, set_of, values.astype(np.int64))
-    return low < high
+def _has_several(set_of: NDArray[np.int64], values: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Tell for each set, numbered from 0, whether its rows have different values; arguments are (n,)."""
+    different = np.unique(np.stack([set_of, values.astype(np.int64)]), axis=1)
+    return np.bincount(different[0]) > 1
 
 
 def _find_sets(
@@ -206,20 +191,16 @@ def _find_sets(
     Returns:
         (M,) number of the set of each row; -1 for a row without a twin, or not in ``rows``.
     """
-    sets = np.full(total, -1, dtype=np.int64)
     candidates = rows[_number_sets([column[rows] for column in columns]) >= 0]
-    digests = np.zeros((2, total), dtype=np.int64)
 
-    def digest_chunk(start: int) -> None:
-        for row in candidates[start : start + _CHUNK].tolist():
-            word = hashlib.blake2b(content(row), digest_size=16).digest()
-            digests[:, row] = np.frombuffer(word, dtype=np.int64)
+    def digest_chunk(chunk: range) -> bytes:
+        contents = (content(row) for row in candidates[chunk.start : chunk.stop].tolist())
+        return b"".join(hashlib.blake2b(each, digest_size=16).digest() for each in contents)
 
-    starts = range(0, len(candidates), _CHUNK)
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        for start, _ in zip(starts, pool.map(digest_chunk, starts), strict=True):
-            progress(LOOKING, min(start + _CHUNK, len(candidates)), len(candidates))
-    sets[candidates] = _number_sets([*(column[candidates] for column in columns), *digests[:, candidates]])
+    digests = b"".join(map_chunks(digest_chunk, len(candidates), _CHUNK, LOOKING, progress))
+    halves = np.frombuffer(digests, dtype=np.int64).reshape(-1, 2).T
+    sets = np.full(total, -1, dtype=np.int64)
+    sets[candidates] = _number_sets([*(column[candidates] for column in columns), *halves])
     return sets
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from mptctl.data.manifest import BAD, Manifest
@@ -15,7 +15,7 @@ from mptctl.evaluation.reading.workspace import current, workspace
 
 
 def find_groups(
-    manifest: Manifest, column: str | None, metadata: Path | None, further: Mapping[str, Sequence[object]]
+    manifest: Manifest, column: str | None, metadata: Path | None, further: pa.Table | None
 ) -> NDArray[np.str_] | None:
     """Find the group of each picture in a file, or else in a further column of the source.
 
@@ -23,7 +23,7 @@ def find_groups(
         manifest: the M pictures.
         column: name of the column of groups; None: there are no groups.
         metadata: file with the column; None: the column is in ``further``.
-        further: further columns of the source by name, M values each.
+        further: further columns of the source, M rows; None without any.
 
     Returns:
         (M,) names of groups, "" for an empty cell; None without groups.
@@ -35,7 +35,8 @@ def find_groups(
         return None
     if metadata is not None:
         return read_groups(metadata, column, manifest)
-    return np.array(["" if cell is None else str(cell) for cell in further[column]])
+    cells = [] if further is None else further[column].to_pylist()
+    return np.array(["" if cell is None else str(cell) for cell in cells])
 
 
 def read_groups(path: Path, column: str, manifest: Manifest) -> NDArray[np.str_]:

@@ -9,33 +9,33 @@ from pathlib import Path
 from typing import NoReturn
 
 from mptctl.data.further_columns import columns_path
-from mptctl.data.split import Split, load_split
-from mptctl.data.split_file import SPLIT_NAME, parse_split_file, remove_other_manifests
+from mptctl.data.split import Split, load_split, write_table
+from mptctl.data.split_file import SPLIT_NAME, parse_split_file, remove_other_tables
 from mptctl.errors import UsageError
 from mptctl.files import link_or_copy
 
 
 def hold_manifest(split: Split, folder: Path) -> None:
-    """Put a split's manifest and further columns into a run folder, and remove other manifests there.
+    """Put a split's table and further columns into a run folder, and remove other tables there.
 
     The files are links to those of the run root where possible, else copies.
 
     Raises:
         StorageError: the folder cannot be written.
     """
-    name = split.file.manifest
+    name = split.file.table
     try:
         link_or_copy(split.run_root / name, folder / name)
     except OSError:  # the run root lacks it: the split is one of a run, or its pictures have moved
-        split.manifest.save(folder / name)
-    remove_other_manifests(folder, name)
+        write_table(split, folder)
+    remove_other_tables(folder, name)
     columns = columns_path(split.folder, split.file.manifest_fingerprint)
     if columns.is_file() and columns.parent != folder:
         link_or_copy(columns, folder / columns.name)
 
 
 def holds_split(folder: Path) -> bool:
-    """Tell whether a run folder holds ``split.json`` and its manifest, which earlier versions left out.
+    """Tell whether a run folder holds ``split.json`` and its table.
 
     Raises:
         DataError: ``split.json`` is damaged.
@@ -44,7 +44,7 @@ def holds_split(folder: Path) -> bool:
     return (
         os.path.isfile(file)
         and os.path.isfile(folder / "environment.json")
-        and os.path.isfile(folder / parse_split_file(file.read_bytes(), file).manifest)
+        and os.path.isfile(folder / parse_split_file(file.read_bytes(), file).table)
     )
 
 
@@ -71,7 +71,7 @@ def find_split(run_root: Path, folders: Iterable[Path]) -> Split:
             "of the split that they are to be used with"
         )
     if not held:
-        refuse_no_split(run_root, distinct)
+        refuse_no_split(run_root)
     splits = list(held.values())
     with_data = [
         split for split in splits if split.manifest.root is None or os.path.isdir(split.manifest.root)
@@ -79,22 +79,9 @@ def find_split(run_root: Path, folders: Iterable[Path]) -> Split:
     return replace((with_data or splits)[0], run_root=run_root)
 
 
-def refuse_no_split(run_root: Path, folders: Iterable[Path]) -> NoReturn:
-    """Raise the UsageError for a run root without a split, of which no run holds one either.
-
-    Args:
-        run_root: the run root.
-        folders: folders of the runs; one of an earlier version may hold ``split.json`` without its manifest,
-            and the message then says where to copy both from.
-    """
-    early = next((folder for folder in folders if os.path.isfile(folder / SPLIT_NAME)), None)
-    advice = f"no {SPLIT_NAME} in {run_root}; run mptctl split SOURCE first"
-    if early is not None:
-        advice += (
-            f", or copy split.json and manifest*.npz from the run root of {early}, which an earlier version "
-            "trained"
-        )
-    raise UsageError(advice)
+def refuse_no_split(run_root: Path) -> NoReturn:
+    """Raise the UsageError for a run root without a split, of which no run holds one either."""
+    raise UsageError(f"no {SPLIT_NAME} in {run_root}; run mptctl split SOURCE first")
 
 
 def relocate(split: Split, data_root: Path | None) -> Split:

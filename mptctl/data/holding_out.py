@@ -15,7 +15,7 @@ from mptctl.data.manifest import BAD, PART_CODES, TEST, TRAIN, VAL, Manifest
 from mptctl.data.plan import TEST_FIELD, VALIDATION_FIELD, random_keys
 from mptctl.data.split_file import SplitRequest
 from mptctl.errors import DataError, UsageError, some
-from mptctl.names import OnBad, Source
+from mptctl.names import Source
 
 # Share of each class's training pictures that is held out by default. The demo `characters` holds out more:
 # on a tenth of its pictures the flips of two updates could hardly be told apart.
@@ -137,25 +137,25 @@ def refuse_empty_classes(manifest: Manifest) -> None:
 
 
 def hold_out_by_groups(
-    manifest: Manifest, groups: NDArray[np.str_], request: SplitRequest, on_bad: OnBad
+    manifest: Manifest, groups: NDArray[np.str_], request: SplitRequest
 ) -> tuple[NDArray[np.uint8], list[str]]:
     """Choose whole groups of training pictures for the validation part, so that no group is in two parts.
 
     Args:
         manifest: the M pictures; stays as it is.
         groups: (M,) name of each picture's group.
-        request: its ``val_fraction``, ``seed``, and ``group``, the name of the column, count here.
-        on_bad: what to do with a group that the source itself has in several parts: ``fail``, or
-            ``quarantine`` to keep its pictures out of all these parts but the last.
+        request: its ``val_fraction``, ``seed``, ``group``, the name of the column, and ``on_bad`` count here:
+            with ``quarantine``, pictures of a group that the source itself has in several parts are kept out
+            of all these parts but the last.
 
     Returns:
         (M,) part of each row, and a line for each picture that is kept out.
 
     Raises:
-        DataError: ``on_bad`` is ``fail``, and the source has a group in several parts.
+        DataError: `on_bad` is ``fail``, and the source has a group in several parts.
     """
     parts, column = manifest.parts.copy(), str(request.group)
-    torn = np.flatnonzero(find_torn_groups(parts, groups, column, quarantine=on_bad == "quarantine"))
+    torn = np.flatnonzero(find_torn_groups(parts, groups, column, quarantine=request.on_bad == "quarantine"))
     parts[torn] = BAD
     rows = np.flatnonzero(parts == TRAIN)
     held = hold_out_groups(

@@ -1,23 +1,21 @@
-"""The manifest: one row for each picture of a source, whatever its part."""
+"""The manifest: one row for each picture of a source, whatever its part; an Arrow table on disk."""
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
-import zipfile
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
-from mptctl.files import replacing
 
 TRAIN, VAL, TEST, BAD = 0, 1, 2, 3
 PART_CODES: dict[str, int] = {"train": TRAIN, "val": VAL, "test": TEST}
@@ -26,7 +24,26 @@ PART_CODES: dict[str, int] = {"train": TRAIN, "val": VAL, "test": TEST}
 # palettes, transparency), and Pillow's pixels count. ARRAY: a row of the source's array, not a file.
 STANDARD, NONSTANDARD, ARRAY = 0, 1, 2
 
-MANIFEST_VERSION = 1
+# Part of every fingerprint.
+_FORM = 1
+TEXT = pa.large_string()
+# Columns of the table on disk: the attribute of `Manifest`, and its type. An array has the first five alone.
+_COLUMNS = {
+    "label": ("labels", pa.int32()),
+    "part": ("parts", pa.uint8()),
+    "height": ("heights", pa.int32()),
+    "width": ("widths", pa.int32()),
+    "kind": ("kinds", pa.uint8()),
+    "path": ("paths", TEXT),
+    "id": ("own_ids", TEXT),
+    "size": ("sizes", pa.int64()),
+    "mtime": ("mtimes", pa.int64()),
+    "shard": ("shard_rows", pa.int32()),
+    "start": ("starts", pa.int64()),
+}
+
+
+_NONE: NDArray[Any] = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +58,12 @@ class Manifest:
         parts: (M,) uint8 TRAIN, VAL, TEST, or BAD for a picture that is kept out.
         heights, widths: (M,) int32, in pixels.
         kinds: (M,) uint8 STANDARD, NONSTANDARD or ARRAY.
-        path_bytes, path_offsets: paths below ``root``, or names within shards, as of `pack_paths`; empty for
-            a source that is one array.
+        paths: (M,) `TEXT` paths below ``root``, or names within shards; None for a source that is one array.
+        own_ids: (M,) `TEXT` ids; None where the paths or names are the ids.
         sizes: (M,) int64 bytes of each picture when it was checked; empty for an array.
         mtimes: int64 nanoseconds of the last change of each file, (M,), or of each shard, (S,), when it was
             checked; empty for an array.
         content: digest of the source's array; "" for files.
-        id_bytes, id_offsets: ids, as of `pack_paths`; empty where the paths or names are the ids.
         shards: paths below ``root`` of the S tar files with the pictures; () where each picture is a file.
         shard_sizes: (S,) int64 bytes of each shard when it was checked.
         shard_rows: (M,) int32 index into ``shards``.
@@ -62,17 +78,15 @@ class Manifest:
     heights: NDArray[np.int32]
     widths: NDArray[np.int32]
     kinds: NDArray[np.uint8]
-    path_bytes: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, dtype=np.uint8))
-    path_offsets: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    sizes: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    mtimes: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    paths: pa.LargeStringArray | None = None
+    own_ids: pa.LargeStringArray | None = None
+    sizes: NDArray[np.int64] = field(default_factory=lambda: _NONE)
+    mtimes: NDArray[np.int64] = field(default_factory=lambda: _NONE)
     content: str = ""
-    id_bytes: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, dtype=np.uint8))
-    id_offsets: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     shards: tuple[str, ...] = ()
-    shard_sizes: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    shard_rows: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
-    starts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    shard_sizes: NDArray[np.int64] = field(default_factory=lambda: _NONE)
+    shard_rows: NDArray[np.int32] = field(default_factory=lambda: _NONE)
+    starts: NDArray[np.int64] = field(default_factory=lambda: _NONE)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -80,22 +94,22 @@ class Manifest:
     @property
     def is_array(self) -> bool:
         """True for a source that is one array in memory; else `read` returns the encoded bytes of a row."""
-        return len(self.path_offsets) == 0
+        return self.paths is None
 
     @cached_property
     def fingerprint(self) -> str:
         """Digest of the rows without folder and times of change, so it stays when the data are copied."""
         digest = hashlib.blake2b(digest_size=16)
-        head = [MANIFEST_VERSION, self.source, list(self.class_names), self.content, len(self)]
+        head = [_FORM, self.source, list(self.class_names), self.content, len(self)]
         digest.update(json.dumps(head).encode())
-        columns = (self.labels, self.parts, self.kinds, self.path_bytes, self.path_offsets, self.sizes)
-        for column in (*columns, self.id_bytes, self.id_offsets):
+        columns = (self.labels, self.parts, self.kinds, *_buffers(self.paths), self.sizes)
+        for column in (*columns, *_buffers(self.own_ids)):
             digest.update(np.ascontiguousarray(column).data)
         return digest.hexdigest()
 
     @cached_property
     def digest(self) -> str:
-        """Digest of all columns, also those that `fingerprint` leaves out; it is part of the file's name."""
+        """Digest of all columns, also those that `fingerprint` leaves out; caches of pictures are named by it."""
         digest = hashlib.blake2b(self.fingerprint.encode(), digest_size=16)
         digest.update("".join(self.shards).encode())
         for column in (
@@ -107,7 +121,8 @@ class Manifest:
 
     def relative_path(self, index: int) -> str:
         """Return the path of one picture below the root, with ``/`` in it, or its name in a shard."""
-        return _unpack_path(self.path_bytes, self.path_offsets, index)
+        assert self.paths is not None
+        return str(self.paths[index])
 
     def file(self, index: int) -> str:
         """Return the full path of the picture file, or of the shard, of one picture."""
@@ -145,11 +160,9 @@ class Manifest:
             (n,) ids of a table that has ids; else paths below the data root, or names within shards; for an
             array, ``train/00042`` or ``test/00042`` by the row in the source's part.
         """
-        if len(self.id_offsets):
-            names = [_unpack_path(self.id_bytes, self.id_offsets, row) for row in indices.tolist()]
-            return np.array(names, dtype=np.str_)
-        if not self.is_array:
-            return np.array([self.relative_path(row) for row in indices.tolist()], dtype=np.str_)
+        texts = self.paths if self.own_ids is None else self.own_ids
+        if texts is not None:
+            return np.array([str(texts[row]) for row in indices.tolist()], dtype=np.str_)
         first_test = int(np.count_nonzero(self.parts != TEST))
         return np.array(
             [
@@ -158,6 +171,17 @@ class Manifest:
             ],
             dtype=np.str_,
         )
+
+    def take(self, rows: NDArray[np.int64]) -> Manifest:
+        """Return the manifest of some rows, in their order; a row may come several times."""
+        chosen: dict[str, Any] = {}
+        for attribute, kind in _COLUMNS.values():
+            values = getattr(self, attribute)
+            if kind == TEXT:
+                chosen[attribute] = None if values is None else values.take(pa.array(rows))
+            elif len(values) and not (attribute == "mtimes" and self.shards):
+                chosen[attribute] = values[rows]
+        return replace(self, **chosen)
 
     def check_unchanged(self, indices: NDArray[np.int64]) -> None:
         """Compare the files, or shards, of rows with size and time of change when they were checked.
@@ -175,9 +199,8 @@ class Manifest:
         sizes = self.shard_sizes if self.shards else self.sizes
         files = np.unique(self.shard_rows[indices]) if self.shards else indices
         for file in files.tolist():
-            path = os.path.join(
-                str(self.root), self.shards[file] if self.shards else self.relative_path(file)
-            )
+            name = self.shards[file] if self.shards else self.relative_path(file)
+            path = os.path.join(str(self.root), name)
             try:
                 now = os.stat(path)
             except OSError as error:
@@ -190,110 +213,87 @@ class Manifest:
                     f"{path}: changed since split; restore it, or run split --overwrite to check it again"
                 )
 
-    def save(self, path: Path) -> None:
-        """Write everything but the root to one ``.npz`` file, which `load_manifest` reads.
+    def serialise(self, about: dict[str, Any]) -> bytes:
+        """Return everything but the root as an Arrow file, which `parse_manifest` reads.
 
-        Raises:
-            StorageError: the file cannot be written.
+        Args:
+            about: what else the file has to say; values of JSON.
         """
-        filled = [name for name in _FURTHER_COLUMNS if len(getattr(self, name))]
-        columns = {name: getattr(self, name) for name in (*_COLUMNS, *filled)}
-        head: dict[str, object] = {"version": MANIFEST_VERSION, "source": self.source}
-        head |= {"class_names": list(self.class_names), "content": self.content}
+        columns = {}
+        for name, (attribute, kind) in _COLUMNS.items():
+            values = getattr(self, attribute)
+            if values is not None and len(values) == len(self) and not (name == "mtime" and self.shards):
+                columns[name] = values if kind == TEXT else _to_arrow(values, kind)
+        head = {name: getattr(self, name) for name in ("source", "class_names", "content", "shards")}
+        head |= {"fingerprint": self.fingerprint, "digest": self.digest, "about": about}
         if self.shards:
-            head["shards"] = list(self.shards)
-        with replacing(path) as stream:
-            np.savez(stream, head=np.frombuffer(json.dumps(head).encode(), dtype=np.uint8), **columns)
+            head |= {"shard_sizes": self.shard_sizes.tolist(), "mtimes": self.mtimes.tolist()}
+        schema = pa.schema([(name, _COLUMNS[name][1]) for name in columns], {"mptctl": json.dumps(head)})
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as file:
+            file.write_batch(pa.RecordBatch.from_arrays([*columns.values()], schema=schema))
+        content: bytes = sink.getvalue().to_pybytes()
+        return content
 
 
-_LONGEST_HEADER = 1024  # bytes before a column's numbers at most; numpy writes 128
-# Columns that every manifest has, and columns that may be empty: those are not written then.
-_COLUMNS = ("labels", "parts", "heights", "widths", "kinds")
-_FURTHER_COLUMNS = (
-    *("path_bytes", "path_offsets", "sizes", "mtimes"),
-    *("id_bytes", "id_offsets", "shard_sizes", "shard_rows", "starts"),
-)
-
-
-def load_manifest(path: Path, root: Path | None) -> Manifest:
-    """Read a manifest that `Manifest.save` wrote.
+def parse_manifest(content: bytes, root: Path | None) -> tuple[Manifest, dict[str, Any]]:
+    """Read a manifest out of the bytes of `Manifest.serialise`, and what else they say.
 
     Args:
-        path: the ``.npz`` file.
+        content: the bytes, whose digest has been compared.
         root: folder of the data now; None for the embedded sources.
 
     Raises:
-        DataError: the file is missing, damaged or of another version, or has a label without a class.
+        ValueError, KeyError, TypeError: the bytes are of another form.
+        DataError: a row has a label without a class, or an unknown part; it does not name the file.
     """
-    advice = "run mptctl split again with --overwrite"
-    try:
-        columns = _read_columns(path)
-        head: dict[str, Any] = json.loads(columns.pop("head").tobytes())
-        if no_integers := [name for name, column in columns.items() if column.dtype.kind not in "iu"]:
-            raise DataError(f"{path}: its {no_integers[0]} are no integers; {advice}")
-        if head["version"] != MANIFEST_VERSION:
-            raise DataError(f"{path}: a manifest of version {head['version']}; {advice}")
-        manifest = Manifest(
-            source=head["source"],
-            root=root,
-            class_names=tuple(head["class_names"]),
-            content=head["content"],
-            shards=tuple(head.get("shards", ())),
-            **columns,
-        )
-        _refuse_unknown_labels(manifest, path)
-        return manifest
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: not there; {advice}") from error
-    except (DataError, MemoryError):
-        raise
-    except Exception as error:  # numpy and zipfile raise a dozen kinds, of zlib, struct and the tokenizer too
-        raise DataError(f"{path}: not a readable manifest; {advice}") from error
+    batch = pa.ipc.open_file(pa.py_buffer(content)).get_batch(0)
+    head = json.loads(batch.schema.metadata[b"mptctl"])
+    columns: dict[str, Any] = {}
+    for field_of, column in zip(batch.schema, batch.columns, strict=True):
+        attribute, kind = _COLUMNS[field_of.name]
+        if column.type != kind or column.null_count:
+            raise ValueError(f"its column {field_of.name} has another type")
+        columns[attribute] = column if kind == TEXT else _to_numpy(column)
+    if head["shards"]:
+        columns |= {name: np.array(head[name], dtype=np.int64) for name in ("shard_sizes", "mtimes")}
+    manifest = Manifest(
+        source=head["source"],
+        root=root,
+        class_names=tuple(head["class_names"]),
+        content=head["content"],
+        shards=tuple(head["shards"]),
+        **columns,
+    )
+    _refuse_unknown_labels(manifest)
+    # Not computed again, which for ImageNet takes longer than all else here.
+    vars(manifest).update(fingerprint=head["fingerprint"], digest=head["digest"])
+    return manifest, head["about"]
 
 
-def _read_columns(path: Path) -> dict[str, NDArray[Any]]:
-    """Read the columns of a manifest from an ``.npz`` file, and compare each with its checksum.
-
-    `np.load` takes half as long again for 1.28 million rows, since it reads small pieces and copies them.
-
-    Raises:
-        ValueError, or one of many other kinds: the file is damaged.
-    """
-    columns: dict[str, NDArray[Any]] = {}
-    with zipfile.ZipFile(path) as archive:
-        for info in archive.infolist():
-            # Not bzip2, which numpy does not write, and of which a kilobyte can unpack to gigabytes.
-            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ValueError("compressed in another way")
-            name = info.filename.removesuffix(".npy")
-            if name not in ("head", *_COLUMNS, *_FURTHER_COLUMNS):
-                continue
-            content = np.empty(info.file_size, dtype=np.uint8)
-            with archive.open(info) as member:
-                cast(io.BufferedIOBase, member).readinto(content.data)
-            header = io.BytesIO(content[:_LONGEST_HEADER].tobytes())
-            np.lib.format.read_magic(header)
-            shape, _, dtype = np.lib.format.read_array_header_1_0(header)
-            columns[name] = content[header.tell() :].view(dtype).reshape(shape)
-    return columns
-
-
-def _refuse_unknown_labels(manifest: Manifest, path: Path) -> None:
-    """Raise DataError for a label without a class or an unknown part; ValueError for columns of another type.
-
-    Without this, a label of -1 would count as the last class.
-    """
-    if manifest.labels.dtype.kind != "i" or manifest.parts.dtype != np.uint8:
-        raise ValueError("labels or parts of another type")
+def _refuse_unknown_labels(manifest: Manifest) -> None:
+    """Raise DataError for a label without a class or an unknown part; a label of -1 would be the last class."""
     classes = len(manifest.class_names)
     rows = np.flatnonzero((manifest.labels < 0) | (manifest.labels >= classes) | (manifest.parts > BAD))
     if len(rows):
         row = int(rows[0])
         raise DataError(
-            f"{path}: {len(rows)} rows have a label or a part that there is not, row {row} first "
-            f"(label {manifest.labels[row]} of {classes} classes, part {manifest.parts[row]}); "
-            "run mptctl split again with --overwrite"
+            f"{len(rows)} rows have a label or a part that there is not, row {row} first "
+            f"(label {manifest.labels[row]} of {classes} classes, part {manifest.parts[row]})"
         )
+
+
+# `pyarrow.array` and `to_numpy` import pandas where it is installed, which takes half a second.
+def _to_arrow(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
+    """Return a column of numbers as an Arrow array, without a copy where its type is the same."""
+    numbers = np.ascontiguousarray(values, dtype=kind.to_pandas_dtype())
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
+
+
+def _to_numpy(column: pa.Array) -> NDArray[Any]:
+    """Return an Arrow array of numbers without nulls as a NumPy array that shares its memory."""
+    dtype = np.dtype(column.type.to_pandas_dtype())
+    return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
 
 
 def content_digest(pictures: NDArray[np.uint8]) -> str:
@@ -301,18 +301,11 @@ def content_digest(pictures: NDArray[np.uint8]) -> str:
     return hashlib.blake2b(np.ascontiguousarray(pictures).data, digest_size=16).hexdigest()
 
 
-def _unpack_path(packed: NDArray[np.uint8], offsets: NDArray[np.int64], index: int) -> str:
-    """Return one of the paths that `pack_paths` packed."""
-    return os.fsdecode(packed[offsets[index] : offsets[index + 1]].tobytes())
-
-
-def pack_paths(paths: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Pack n paths into one array of bytes.
-
-    Returns:
-        (total,) bytes of all paths, and (n + 1,) offsets: path i has the bytes from offset i to offset i + 1.
-    """
-    encoded = [os.fsencode(path) for path in paths]
-    offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
-    np.cumsum([len(path) for path in encoded], out=offsets[1:])
-    return np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets
+def _buffers(texts: pa.LargeStringArray | None) -> Iterator[NDArray[Any]]:
+    """Yield the bytes of all texts, and the (n + 1,) int64 offsets of each among them; nothing for None."""
+    if texts is None:
+        return
+    _, offsets, data = texts.buffers()
+    bounds = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    yield np.frombuffer(data or b"", dtype=np.uint8)[bounds[0] : bounds[-1]]
+    yield bounds - bounds[0]

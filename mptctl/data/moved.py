@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.data.manifest import BAD, Manifest, pack_paths
+from mptctl.data.manifest import BAD, Manifest
 from mptctl.errors import DataError, some
 
 # Pictures that are decoded to check the folder.
@@ -26,33 +26,28 @@ def move_manifest(manifest: Manifest, root: Path) -> Manifest:
     if not root.is_dir():
         raise DataError(f"{root}: not a folder; name the one that holds the pictures")
     moved = replace(manifest, root=root)
-    if not manifest.is_array:
-        moved = replace(moved, mtimes=_read_times(moved))
+    if manifest.paths is not None:
+        moved = replace(moved, mtimes=_read_times(moved, manifest.shards or manifest.paths.to_pylist()))
         _decode_some(moved)
     return moved
 
 
-def _read_times(manifest: Manifest) -> NDArray[np.int64]:
+def _read_times(manifest: Manifest, names: tuple[str, ...] | list[str]) -> NDArray[np.int64]:
     """Return the times of change of files or shards; DataError if one is gone or has another size."""
     times, wrong = manifest.mtimes.copy(), []
+    used, sizes = np.flatnonzero(manifest.parts != BAD).tolist(), manifest.sizes.tolist()
     if manifest.shards:
-        path_bytes, path_offsets = pack_paths(manifest.shards)
-        used, sizes = list(range(len(manifest.shards))), manifest.shard_sizes.tolist()
-    else:
-        path_bytes, path_offsets = manifest.path_bytes, manifest.path_offsets
-        used, sizes = np.flatnonzero(manifest.parts != BAD).tolist(), manifest.sizes.tolist()
-    # Not by `relative_path`, which takes longer than `os.stat` of the file.
-    names, offsets = path_bytes.tobytes(), path_offsets.tolist()
+        used, sizes = list(range(len(names))), manifest.shard_sizes.tolist()
     folder = os.open(str(manifest.root), os.O_RDONLY)
     try:
         for row in used:
             try:
-                stat = os.stat(names[offsets[row] : offsets[row + 1]], dir_fd=folder)
+                stat = os.stat(names[row], dir_fd=folder)
             except OSError as error:
-                wrong.append(f"{_name(names, offsets, row)}: {error.strerror}")
+                wrong.append(f"{names[row]}: {error.strerror}")
                 continue
             if stat.st_size != sizes[row]:
-                wrong.append(f"{_name(names, offsets, row)}: {stat.st_size} bytes, not {sizes[row]}")
+                wrong.append(f"{names[row]}: {stat.st_size} bytes, not {sizes[row]}")
             times[row] = stat.st_mtime_ns
     finally:
         os.close(folder)
@@ -63,11 +58,6 @@ def _read_times(manifest: Manifest) -> NDArray[np.int64]:
             f"({some(wrong, separator='; ')}); name the folder that holds them, or run split on this one"
         )
     return times
-
-
-def _name(names: bytes, offsets: list[int], row: int) -> str:
-    """Return the name of one row out of the bytes of all names."""
-    return os.fsdecode(names[offsets[row] : offsets[row + 1]])
 
 
 def _decode_some(manifest: Manifest) -> None:

@@ -70,4 +70,6 @@ def find_place(given: str, data_root: Path | None, kind: PlaceKind | None = None
         folder = Path(place).resolve().parent if root is None else root
         return Place("table", folder, os.path.abspath(place), f"a table of pictures below {folder}")
     folder = Path(place).resolve()
+    if root not in (None, folder):
+        raise UsageError(f"--data-root {data_root}: {given} holds the pictures itself; leave one of them out")
     return Place("imagefolder", folder, None, f"folders of classes in {folder}")

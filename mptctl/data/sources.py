@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +22,10 @@ from mptctl.data.characters import (
     load_characters,
 )
 from mptctl.data.embedded.read import read_digits
-from mptctl.data.listing.image_folder import EXPECTED_LAYOUT, list_pictures, scan_folder
+from mptctl.data.listing.image_folder import EXPECTED_LAYOUT, list_folder
+from mptctl.data.listing.listing import Checks, ListedSource, check_listing
+from mptctl.data.listing.shards import list_shards
+from mptctl.data.listing.table import list_table
 from mptctl.data.manifest import ARRAY, TEST, TRAIN, Manifest, content_digest
 from mptctl.data.plan import random_keys
 from mptctl.errors import DataError, UsageError
@@ -59,23 +63,18 @@ def read_source(  # noqa: PLR0913  # one for each flag of `split`
     seed: int = 0,
     cache_dir: Path | None = None,
     needs_test: bool = True,
-) -> tuple[Manifest, list[str]]:
-    """List and check the pictures of a source; `scan_table` and `scan_shards` do so for other sources.
+) -> ListedSource:
+    """List and check the pictures of a source that is named; `scan_listed` does so for other sources.
 
     Args:
         source: ``characters``, ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
         root: data folder; not used for the embedded sources.
-        verify: ``header`` checks header and end of each picture file; ``decode`` also decodes it.
-        on_bad: ``fail`` raises an error for bad pictures; ``quarantine`` keeps them out.
+        verify, on_bad: as of `Checks`.
         download: True fetches CIFAR if it is not there; torchvision compares its checksum.
         progress: told how many files are checked.
         seed: seed of the drawing of ``characters``.
         cache_dir: folder in which the drawn characters are kept for `load_array`; None: they are not kept.
         needs_test: False accepts an image folder that has only ``train/``.
-
-    Returns:
-        The manifest, with parts TRAIN, TEST, BAD, and VAL where the source has one, and one line for each
-        bad picture.
 
     Raises:
         UsageError: there is no data root where one is needed, or the source cannot be fetched.
@@ -88,9 +87,9 @@ def read_source(  # noqa: PLR0913  # one for each flag of `split`
         pictures, labels, num_train = draw_characters(seed)
         if cache_dir is not None:
             keep_characters(pictures, cache_dir)
-        return _make_array_manifest(source, None, CLASS_NAMES, pictures, labels, num_train), []
+        return _make_array_manifest(source, None, CLASS_NAMES, pictures, labels, num_train)
     if source == "digits":
-        return _make_array_manifest(source, None, tuple("0123456789"), *load_embedded_digits()), []
+        return _make_array_manifest(source, None, tuple("0123456789"), *load_embedded_digits())
     if root is None:
         raise UsageError(f"split {source}: needs --data-root DIR, the folder that holds the data")
     root = root.expanduser().resolve()
@@ -102,8 +101,44 @@ def read_source(  # noqa: PLR0913  # one for each flag of `split`
         raise DataError(f"{root}: not readable; expected {_describe_layout(source)} in it")
     if source in _CIFAR:
         names = tuple(_open_cifar(source, root, train=False).classes)
-        return _make_array_manifest(source, root, names, *read_cifar(source, root)), []
-    return scan_folder(root, verify=verify, on_bad=on_bad, needs_test=needs_test, progress=progress)
+        return _make_array_manifest(source, root, names, *read_cifar(source, root))
+    listing = list_folder(root, needs_test=needs_test)
+    return check_listing(listing, verify=verify, on_bad=on_bad, progress=progress)
+
+
+def scan_listed(
+    source: Source,
+    place: str | None,
+    root: Path | None,
+    columns: Mapping[str, str],
+    label_key: str | None,
+    checks: Checks,
+    *,
+    labelled: bool = True,
+) -> ListedSource | None:
+    """List and check the pictures of a table or of shards.
+
+    Args:
+        source: ``table``, ``webdataset``, or another source.
+        place: the table, or a pattern or folder of shards; None for other sources.
+        root: folder that paths or shards are below.
+        columns, labelled: as of `list_table`.
+        label_key: as of `list_shards`.
+        checks: how each picture is checked.
+
+    Returns:
+        None for a source that is neither.
+
+    Raises:
+        UsageError, DataError: as of `list_table`, `list_shards` and `check_listing`.
+    """
+    if place is None or root is None:
+        return None
+    if source == "table":
+        listing = list_table(Path(place), root, columns, labelled=labelled)
+    else:
+        listing = list_shards(place, root, label_key, checks["progress"], labelled=labelled)
+    return check_listing(listing.in_order(), **checks)
 
 
 def count_source(source: Source, root: Path | None) -> SourceSize:
@@ -127,8 +162,8 @@ def count_source(source: Source, root: Path | None) -> SourceSize:
         return CIFAR_SIZES[source]
     if root is None:
         raise UsageError(f"{source}: needs --data-root DIR, the folder that holds the data")
-    listed = list_pictures(root.expanduser().resolve(), needs_test=False)
-    parts = Counter(listed.parts)
+    listed = list_folder(root.expanduser().resolve(), needs_test=False)
+    parts = Counter(listed.column("part"))
     return SourceSize(len(listed.class_names), parts[TRAIN], parts[TEST])
 
 
@@ -192,11 +227,11 @@ def _make_array_manifest(
     pictures: NDArray[np.uint8],
     labels: NDArray[np.int32],
     num_train: int,
-) -> Manifest:
+) -> ListedSource:
     """Make the manifest of an array of pictures, whose first ``num_train`` rows are the training part."""
     parts = np.full(len(labels), TRAIN, dtype=np.uint8)
     parts[num_train:] = TEST
-    return Manifest(
+    manifest = Manifest(
         source=source,
         root=root,
         class_names=class_names,
@@ -207,6 +242,7 @@ def _make_array_manifest(
         kinds=np.full(len(labels), ARRAY, dtype=np.uint8),
         content=content_digest(pictures),
     )
+    return ListedSource(manifest, [])
 
 
 def _read_cifar_part(source: str, root: Path, *, train: bool) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:

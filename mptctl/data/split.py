@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,28 +23,25 @@ from mptctl.data.holding_out import (
     hold_out_test_part,
     refuse_empty_classes,
 )
-from mptctl.data.listing.image_folder import list_pictures
-from mptctl.data.listing.listed_source import Checks, ListedSource, scan_listed
-from mptctl.data.manifest import PART_CODES, VAL, Manifest, load_manifest
+from mptctl.data.listing.image_folder import list_folder
+from mptctl.data.listing.listing import Checks, ListedSource
+from mptctl.data.manifest import PART_CODES, VAL, Manifest
 from mptctl.data.moved import move_manifest
-from mptctl.data.sources import EMBEDDED, load_array, read_source
+from mptctl.data.sources import EMBEDDED, load_array, read_source, scan_listed
 from mptctl.data.split_file import (
-    REPAIR,
     SPLIT_NAME,
     SplitFile,
     SplitRequest,
-    compute_fingerprint,
-    count_parts,
-    digest_request,
-    manifest_name,
+    about_table,
     parse_split_file,
     read_split_file,
-    refuse_edited,
+    read_table,
     refuse_foreign_split,
-    remove_other_manifests,
+    remove_other_tables,
+    with_table,
 )
 from mptctl.errors import DataError, UsageError
-from mptctl.files import locked_folder, remove_partial_files, replacing
+from mptctl.files import locked_folder, remove_partial_files, write_atomically
 from mptctl.names import OnBad, OnDuplicates, Order, Part, Progress, Source, Verify, tell_nobody
 from mptctl.recipe import differences
 
@@ -59,7 +57,7 @@ class Split:
         file: content of ``split.json``.
         manifest: one row for each picture, whatever its part.
         classes: class names, old ones first.
-        labels: (M,) int64 index into ``classes.names``; -1 for a class that the split leaves out.
+        labels: (M,) int64 index into ``classes.names``.
         fingerprint: digest of manifest and class order, which checkpoints carry.
         run_root, folder: the run root, and the folder of ``split.json``: the run root or a run's folder.
     """
@@ -77,7 +75,7 @@ class Split:
 
         With ``num_classes``, only rows of the first ``num_classes`` classes count.
         """
-        is_wanted = (self.manifest.parts == PART_CODES[part]) & (self.labels >= 0)
+        is_wanted = self.manifest.parts == PART_CODES[part]
         if num_classes is not None:
             is_wanted &= self.labels < num_classes
         return np.flatnonzero(is_wanted).astype(np.int64)
@@ -106,7 +104,7 @@ class Split:
         """Return the split with its pictures in another folder, unwritten; errors as of `move_manifest`."""
         manifest = move_manifest(self.manifest, root)
         request = self.file.request.model_copy(update={"data_root": str(root)})
-        file = self.file.model_copy(update={"request": request, "manifest": manifest_name(manifest)})
+        file = with_table(self.file.model_copy(update={"request": request}), manifest)
         return replace(self, file=file, manifest=manifest)
 
     @cached_property
@@ -122,7 +120,6 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
     data_root: Path | None = None,
     old_fraction: float = 0.5,
     old_names: Sequence[str] | None = None,
-    class_fraction: float = 1.0,
     order: Order = "given",
     seed: int = 0,
     val_fraction: float | None = None,
@@ -147,13 +144,13 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         source: name of the source.
         run_root: folder for ``split.json``, the manifest and further columns.
         data_root: folder of the data; None for the embedded sources.
-        old_fraction, old_names, class_fraction, order: as of `split_classes`.
+        old_fraction, old_names, order: as of `split_classes`.
         seed: seed of the random class order, the held-out parts, and the drawing of characters.
         val_fraction: share of each class's training pictures to hold out; None: as of `choose_val_fraction`.
         group, metadata: column of groups, each put into one part, and its file; None: the source has it.
-        place, columns, label_key: as of `scan_table` and `scan_shards`.
+        place, columns, label_key: as of `list_table` and `list_shards`.
         test_fraction: share of each class that becomes the test part of a source without one.
-        verify, on_bad: as of `read_source`.
+        verify, on_bad: as of `Checks`.
         on_duplicates: ``keep`` identical pictures, or ``quarantine`` those that `choose_copies` chooses.
         overwrite, download: replace an existing split; fetch CIFAR if it is not there.
         progress: told how many files are checked.
@@ -167,35 +164,38 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
     kept = load_split(run_root) if (run_root / SPLIT_NAME).exists() and not overwrite else None
     checks: Checks = {"verify": verify, "on_bad": on_bad, "progress": progress}
     listed = None if kept else scan_listed(source, place, root, columns or {}, label_key, checks)
-    has_own = _has_own_validation(place, kept, listed)
     request = SplitRequest(
         source=source,
         data_root=None if root is None else str(root),
         old_fraction=old_fraction,
         old_names=None if old_names is None else list(old_names),
-        class_fraction=class_fraction,
         order=order,
         seed=seed,
-        val_fraction=choose_val_fraction(source, root, val_fraction, has_own=has_own),
+        val_fraction=choose_val_fraction(
+            source, root, val_fraction, has_own=_has_own_validation(place, kept, listed)
+        ),
         place=place,
         columns=dict(columns or {}),
         label_key=label_key,
         test_fraction=test_fraction,
         group=group,
+        on_bad=on_bad,
+        on_duplicates=on_duplicates,
     )
     if kept is not None:
-        return _keep_or_refuse(kept, request)
-    has_group_column = listed is not None and group in listed.further
+        return _keep_or_refuse(kept, request, verify)
+    has_group_column = (
+        listed is not None and listed.further is not None and group in listed.further.column_names
+    )
     if group is not None and metadata is None and not has_group_column:
         raise UsageError(f"--group {group}: name the file that has this column with --metadata FILE")
     refuse_foreign_split(run_root / SPLIT_NAME)
     cache = run_root / CACHE_NAME
-    needs_test = test_fraction is None
     if listed is None:
-        manifest, problems = read_source(
+        needs_test = test_fraction is None
+        listed = read_source(
             source, root, download=download, seed=seed, cache_dir=cache, needs_test=needs_test, **checks
         )
-        listed = ListedSource(manifest, problems, further={})
     groups = find_groups(listed.manifest, group, metadata, listed.further)
     manifest = hold_out_test_part(listed.manifest, test_fraction, seed, groups)
     identical = None
@@ -209,12 +209,10 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         verify=verify,
         quarantined=listed.problems,
         identical=identical,
-        on_duplicates=on_duplicates,
         groups=groups,
-        on_bad=on_bad,
     )
-    if not save_split(split, replaces=overwrite):
-        return _keep_or_refuse(load_split(run_root), request)  # another process has written one meanwhile
+    if not save_split(split, replaces=overwrite):  # another process has written one meanwhile
+        return _keep_or_refuse(load_split(run_root), request, verify)
     keep_columns(listed.further, split.manifest, run_root)
     return split
 
@@ -229,16 +227,16 @@ def _has_own_validation(place: str | None, kept: Split | None, listed: ListedSou
     return listed is not None and VAL in listed.manifest.parts
 
 
-def _keep_or_refuse(existing: Split, request: SplitRequest) -> Split:
+def _keep_or_refuse(existing: Split, request: SplitRequest, verify: Verify) -> Split:
     """Return the existing split if it is of the same request; else raise UsageError.
 
     If only the data root differs, and the same pictures lie there, the split is written with that folder.
     """
-    changes = differences(existing.file.request, request)
+    changes = _find_changes(existing.file, request, verify)
     if [key for key, _, _ in changes] == ["data_root"] and request.data_root is not None:
         root = Path(request.data_root)
         with suppress(DataError):  # the folder holds other pictures
-            if request.source != "imagefolder" or len(list_pictures(root).paths) == len(existing.manifest):
+            if request.source != "imagefolder" or len(list_folder(root)) == len(existing.manifest):
                 moved = existing.moved_to(root)
                 save_split(moved)
                 return moved
@@ -251,10 +249,24 @@ def _keep_or_refuse(existing: Split, request: SplitRequest) -> Split:
     return existing
 
 
+def _find_changes(file: SplitFile, request: SplitRequest, verify: Verify) -> list[tuple[str, Any, Any]]:
+    """Return the arguments by which a request would make another split: name, value there, value here.
+
+    What is done with bad or identical pictures counts only where there are any, and a weaker check never.
+    """
+    copies = 0 if file.duplicates is None else file.duplicates.kept_out
+    has_effect = {
+        "on_bad": len(file.quarantined) > copies,
+        "on_duplicates": file.duplicates is not None and bool(file.duplicates.listed),
+    }
+    changes = [each for each in differences(file.request, request) if has_effect.get(each[0], True)]
+    return changes if verify in (file.verify, "header") else [*changes, ("verify", file.verify, verify)]
+
+
 def save_split(split: Split, *, replaces: bool = True) -> bool:
     """Write a split to its run root; a kill leaves either the earlier split or the new one.
 
-    The manifest is written before ``split.json`` names it, and earlier manifests are removed last.
+    The table is written before ``split.json`` names it, and earlier tables are removed last.
 
     Returns:
         False where the run root has a split and ``replaces`` is False: nothing is written.
@@ -262,20 +274,23 @@ def save_split(split: Split, *, replaces: bool = True) -> bool:
     Raises:
         StorageError: the run root cannot be written.
     """
-    root, name = split.run_root, split.file.manifest
+    root, name = split.run_root, split.file.table
     with locked_folder(root):
         if not replaces and (root / SPLIT_NAME).exists():
             return False
-        split.manifest.save(root / name)
-        with replacing(root / SPLIT_NAME) as stream:
-            stream.write((split.file.model_dump_json(indent=2) + "\n").encode())
-        remove_other_manifests(root, name)
-        for kind in ("manifest", SPLIT_NAME):
-            remove_partial_files(root, kind)
+        write_table(split, root)
+        write_atomically(root / SPLIT_NAME, (split.file.model_dump_json(indent=2) + "\n").encode())
+        remove_other_tables(root, name)
+        remove_partial_files(root, "split")
     return True
 
 
-def build_split(  # noqa: PLR0913  # one for each thing that was found out about the pictures
+def write_table(split: Split, folder: Path) -> None:
+    """Write the table of a split into a folder; StorageError if that fails."""
+    write_atomically(folder / split.file.table, split.manifest.serialise(about_table(split.file)))
+
+
+def build_split(
     manifest: Manifest,
     request: SplitRequest,
     run_root: Path,
@@ -283,9 +298,7 @@ def build_split(  # noqa: PLR0913  # one for each thing that was found out about
     verify: Verify = "header",
     quarantined: Sequence[str] = (),
     identical: NDArray[np.int64] | None = None,
-    on_duplicates: OnDuplicates = "keep",
     groups: NDArray[np.str_] | None = None,
-    on_bad: OnBad = "fail",
 ) -> Split:
     """Divide the pictures of a manifest into classes and parts as a request says; nothing is written.
 
@@ -293,11 +306,10 @@ def build_split(  # noqa: PLR0913  # one for each thing that was found out about
         manifest: the pictures, with parts TRAIN, TEST, BAD, and perhaps VAL.
         request: the arguments of `split`.
         run_root: folder that the split belongs to.
-        verify, on_duplicates: as of `make_split`.
+        verify: as of `make_split`.
         quarantined: one line for each picture of the part BAD.
         identical: as of `find_identical`; None: pictures were not compared.
         groups: (M,) name of each picture's group; None: without groups.
-        on_bad: as of `hold_out_by_groups`.
 
     Raises:
         UsageError: the source has no such classes.
@@ -307,7 +319,6 @@ def build_split(  # noqa: PLR0913  # one for each thing that was found out about
         manifest.class_names,
         old_fraction=request.old_fraction,
         old_names=request.old_names,
-        class_fraction=request.class_fraction,
         order=request.order,
         seed=request.seed,
     )
@@ -315,11 +326,11 @@ def build_split(  # noqa: PLR0913  # one for each thing that was found out about
     if groups is None:
         parts = hold_out(manifest, request.val_fraction, request.seed)
     else:
-        parts, torn = hold_out_by_groups(manifest, groups, request, on_bad)
+        parts, torn = hold_out_by_groups(manifest, groups, request)
         quarantined = [*quarantined, *torn]
     if identical is not None:
         duplicates = describe_identical(identical, manifest, parts, verify)
-        if on_duplicates == "quarantine":
+        if request.on_duplicates == "quarantine":
             parts, copies = keep_out_copies(identical, manifest, parts)
             quarantined = [*quarantined, *copies]
             if duplicates is not None:
@@ -346,16 +357,11 @@ def split_of(
         request=request,
         class_names=list(classes.names),
         num_old=classes.num_old,
-        counts=count_parts(manifest, classes.names),
         quarantined=list(quarantined),
         duplicates=duplicates,
         verify=verify,
-        manifest=manifest_name(manifest),
-        manifest_fingerprint=manifest.fingerprint,
-        fingerprint=compute_fingerprint(manifest, classes.names, classes.num_old),
-        request_digest=digest_request(request),
     )
-    return _with_labels(file, manifest, run_root)
+    return _with_labels(with_table(file, manifest), manifest, run_root)
 
 
 def load_split(run_root: Path) -> Split:
@@ -377,16 +383,10 @@ def load_split(run_root: Path) -> Split:
 
 
 def _parse(content: bytes, run_root: Path) -> Split:
-    """Make the split of the content of ``split.json`` and its manifest; DataError unless they fit."""
+    """Make the split of the content of ``split.json`` and its table; DataError unless they fit."""
     path = run_root / SPLIT_NAME
     file = parse_split_file(content, path)
-    root = file.request.data_root
-    manifest = load_manifest(run_root / file.manifest, None if root is None else Path(root))
-    refuse_edited(file, manifest, path)
-    try:
-        return _with_labels(file, manifest, run_root)
-    except UsageError as error:
-        raise DataError(f"{path}: {error}; {REPAIR}") from error
+    return _with_labels(file, read_table(file, path), run_root)
 
 
 def _with_labels(file: SplitFile, manifest: Manifest, run_root: Path) -> Split:

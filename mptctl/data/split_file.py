@@ -1,4 +1,4 @@
-"""`split.json`: its contents, its digests, and its comparison with the manifest."""
+"""`split.json`: its contents, its digests, and its comparison with the table that it names."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, ValidationError
 
 from mptctl.data.duplicates import Duplicates
-from mptctl.data.manifest import BAD, PART_CODES, Manifest
-from mptctl.errors import DataError, UsageError
+from mptctl.data.manifest import PART_CODES, Manifest, parse_manifest
+from mptctl.errors import DataError, UsageError, one_line
 from mptctl.files import Model
 from mptctl.files.explained import explain
-from mptctl.names import Order, Part, Source, Verify
+from mptctl.names import OnBad, OnDuplicates, Order, Part, Source, Verify
 
 SPLIT_NAME = "split.json"
-# The name of a manifest has the beginning of its digest, so that a new manifest never overwrites the one that
-# split.json still names. The manifest of a split of the first version is manifest.npz.
-FIRST_MANIFEST_NAME = "manifest.npz"
-MANIFEST_PATTERN = r"manifest(-[0-9a-f]{16})?\.npz"
+# The name of a table has the beginning of its digest, so that a new table never overwrites the one that
+# split.json still names.
+TABLE_FILES, TABLE_PATTERN = "split-*.arrow", r"split-[0-9a-f]{16}\.arrow"
+_EARLIER = re.compile(rb'\s*\{\s*"schema_version":\s*1\b')
 REPAIR = "restore it, or run mptctl split again with --overwrite"
 # The first bytes of every `split.json`, also of one that is damaged or was edited further down.
 BEGINNING = re.compile(rb'\s*\{\s*"schema_version"')
@@ -54,7 +54,7 @@ class SplitRequest(Model):
     old_fraction: float = Field(description="share of the classes that is old, where old_names is null")
     old_names: list[str] | None = Field(description="old classes by name, as --old-classes gave them")
     class_fraction: float = Field(
-        1.0, description="share of the classes that is kept: the first ones; below 1 in the chain of a study"
+        1.0, description="share of the classes that was kept; below 1 in results of chains alone"
     )
     order: Order = Field(description="order of the classes before they are divided into old and new")
     seed: int = Field(description="seed of the random order and of the validation part")
@@ -72,38 +72,33 @@ class SplitRequest(Model):
     group: str | None = Field(
         None, description="column of groups, each of which lies in one part; null without groups"
     )
+    on_bad: OnBad = Field("fail", description="what was done with pictures that cannot be used")
+    on_duplicates: OnDuplicates = Field("keep", description="what was done with identical pictures")
 
 
 class SplitFile(Model):
-    """The contents of `split.json`: everything about a split but the rows of its manifest."""
+    """The contents of `split.json`: everything about a split but the rows of its table."""
 
-    schema_version: Literal[1] = Field(1, description="version of this file")
+    schema_version: Literal[2] = Field(2, description="version of this file")
     request: SplitRequest = Field(description="the arguments of split")
     class_names: list[str] = Field(
         description="names of all classes, old ones first: the order of the logits"
     )
     num_old: int = Field(description="number of old classes")
-    counts: dict[Part, int] = Field(description="pictures in each part")
+    counts: dict[Part, int] = Field({}, description="pictures in each part")
     quarantined: list[str] = Field(description="pictures that are kept out, each with what is wrong with it")
-    duplicates: Duplicates | None = Field(
-        None, description="identical pictures; null where there are none, and in splits of earlier versions"
-    )
+    duplicates: Duplicates | None = Field(None, description="identical pictures; null where there are none")
     verify: Verify = Field(description="how the files were checked: header, or decode")
-    manifest: str = Field(
-        FIRST_MANIFEST_NAME,
-        pattern=f"^{MANIFEST_PATTERN}$",
-        description="file with one row a picture, beside this one",
+    table: str = Field(
+        "", pattern=f"^{TABLE_PATTERN}$", description="file with one row a picture, beside this one"
     )
-    manifest_fingerprint: str = Field(description="digest of the manifest")
-    fingerprint: str = Field(description="digest of the manifest and the class order")
-    request_digest: str | None = Field(
-        None, description="digest of the request without its data_root; null in splits of earlier versions"
+    manifest_digest: str = Field(
+        "", description="digest of all columns of this file, times of change included"
     )
+    manifest_fingerprint: str = Field("", description="digest of the pictures, their labels and parts")
+    fingerprint: str = Field("", description="digest of these and of the class order")
     class_labels: dict[str, str] | None = Field(
         None, description="names for people by class id, as --class-labels gave them; shown, and nothing else"
-    )
-    extends: str | None = Field(
-        None, description="fingerprint of the split of the same pictures to which it adds class names"
     )
 
     @property
@@ -125,82 +120,84 @@ def read_split_file(run_root: Path) -> bytes:
 
 def parse_split_file(content: bytes, path: Path) -> SplitFile:
     """Parse the content of ``split.json``; DataError if it is not valid, with ``path`` for the message."""
+    if _EARLIER.match(content):
+        raise DataError(f"{path}: a split of an earlier version; run mptctl split again with --overwrite")
     try:
         return SplitFile.model_validate_json(content)
     except ValidationError as error:
         raise DataError(f"{path}: {explain(error, SplitFile)}; {REPAIR}") from error
 
 
-def refuse_edited(file: SplitFile, manifest: Manifest, path: Path) -> None:
-    """Compare ``split.json`` with its manifest, and both with the digests in ``split.json``.
+def about_table(file: SplitFile) -> dict[str, Any]:
+    """Return what the table of a split repeats of ``split.json``, by which an edit of either is found.
+
+    Without the name of the table, the readable names of classes, and ``data_root``, since data may be moved.
+    """
+    return file.model_dump(
+        mode="json", exclude={"table": True, "class_labels": True, "request": {"data_root"}}
+    )
+
+
+def read_table(file: SplitFile, path: Path) -> Manifest:
+    """Read the table that ``split.json`` names, and compare both.
 
     Args:
         file: content of ``split.json``.
-        manifest: the manifest that ``split.json`` names.
-        path: path of ``split.json``, for messages.
+        path: path of ``split.json``; the table lies beside it.
 
     Raises:
-        DataError: one of the two files was edited, or they are of different splits.
+        DataError: the table is missing or damaged, one of the two was edited, or they are of different splits.
     """
-    manifest_path = path.with_name(file.manifest)
+    table = path.with_name(file.table)
+    try:
+        content = table.read_bytes()
+    except OSError as error:
+        raise DataError(f"{table}: cannot be read ({error.strerror}); {REPAIR}") from error
+    if table_name(content) != file.table:
+        raise DataError(f"{table}: damaged or edited: digest {table_name(content)[6:18]} found; {REPAIR}")
+    root = file.request.data_root
+    try:
+        manifest, about = parse_manifest(content, None if root is None else Path(root))
+    except DataError as error:
+        raise DataError(f"{table}: {error}; {REPAIR}") from error
+    except (ValueError, LookupError, TypeError, AttributeError, OSError) as error:
+        raise DataError(f"{table}: no table of a split ({one_line(error)[:120]}); {REPAIR}") from error
+    found, expected = about_table(file), about
+    if edited := [key for key in found if found[key] != expected.get(key)]:
+        was, now = (str(each.get(edited[0]))[:60] for each in (expected, found))
+        raise DataError(f"{path}: {edited[0]} was edited: {now} found, {was} expected; {REPAIR}")
+    return manifest
 
-    def compare(what: str, actual: str, expected: str) -> None:
-        if actual != expected:
-            raise DataError(f"{what}: {actual[:12]} found, {expected[:12]} expected; {REPAIR}")
 
-    compare(
-        f"{manifest_path}: not the manifest of {path}: fingerprint",
-        manifest.fingerprint,
-        file.manifest_fingerprint,
+def with_table(file: SplitFile, manifest: Manifest) -> SplitFile:
+    """Return ``split.json`` with the digests of a manifest, and the name of the table that holds both."""
+    file = file.model_copy(
+        update={
+            "counts": count_parts(manifest),
+            "manifest_digest": manifest.digest,
+            "manifest_fingerprint": manifest.fingerprint,
+            "fingerprint": compute_fingerprint(manifest, file.class_names, file.num_old),
+        }
     )
-    if file.manifest != FIRST_MANIFEST_NAME:
-        in_name = file.manifest.removeprefix("manifest-").removesuffix(".npz")
-        compare(f"{manifest_path}: was edited: digest", manifest.digest[: len(in_name)], in_name)
-    fingerprint = compute_fingerprint(manifest, file.class_names, file.num_old)
-    compare(
-        f"{path}: class_names, num_old or fingerprint was edited: fingerprint", fingerprint, file.fingerprint
-    )
-    if file.request_digest is not None:
-        compare(f"{path}: request was edited: digest", digest_request(file.request), file.request_digest)
-    known, names = set(manifest.class_names), file.class_names
-    lacks_classes = file.request.class_fraction == 1 and len(names) != len(known)
-    if lacks_classes or not known.issuperset(names):
-        raise DataError(f"{path}: its class_names are not those of {manifest_path}; {REPAIR}")
-    counts = count_parts(manifest, names)
-    if file.counts != counts:
-        raise DataError(f"{path}: counts was edited: {file.counts} found, {counts} expected; {REPAIR}")
-    listed, kept_out = len(file.quarantined), int(np.count_nonzero(manifest.parts == BAD))
-    if listed != kept_out:
-        raise DataError(f"{path}: quarantined was edited: {listed} found, {kept_out} expected; {REPAIR}")
+    return file.model_copy(update={"table": table_name(manifest.serialise(about_table(file)))})
 
 
-def digest_request(request: SplitRequest) -> str:
-    """Compute the digest of a request, by which an edit is found.
-
-    `data_root` does not count, since data may be moved. Default values do not count, so that new fields leave
-    the digests of earlier splits as they are.
-    """
-    content = request.model_dump(exclude={"data_root"}, exclude_defaults=True)
-    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
+def table_name(content: bytes) -> str:
+    """Return the name of a table's file, which has the beginning of the SHA-256 digest of its bytes."""
+    return f"split-{hashlib.sha256(content).hexdigest()[:16]}.arrow"
 
 
-def manifest_name(manifest: Manifest) -> str:
-    """Return the name of a manifest's file, which has the beginning of its digest."""
-    return f"manifest-{manifest.digest[:16]}.npz"
-
-
-def remove_other_manifests(folder: Path, name: str) -> None:
-    """Remove all manifests in a folder but the one called ``name``."""
-    for path in folder.glob("manifest*.npz"):
-        if path.name != name and re.fullmatch(MANIFEST_PATTERN, path.name):
+def remove_other_tables(folder: Path, name: str) -> None:
+    """Remove all tables of splits in a folder but the one called ``name``."""
+    for path in folder.glob(TABLE_FILES):
+        if path.name != name and re.fullmatch(TABLE_PATTERN, path.name):
             path.unlink(missing_ok=True)
 
 
-def count_parts(manifest: Manifest, class_names: Sequence[str]) -> dict[Part, int]:
-    """Count the pictures of some classes in each part."""
+def count_parts(manifest: Manifest) -> dict[Part, int]:
+    """Count the pictures in each part."""
     parts: tuple[Part, ...] = ("train", "val", "test")
-    is_wanted = np.isin(np.array(manifest.class_names), np.array(class_names))[manifest.labels]
-    return {part: int(np.count_nonzero(is_wanted & (manifest.parts == PART_CODES[part]))) for part in parts}
+    return {part: int(np.count_nonzero(manifest.parts == PART_CODES[part])) for part in parts}
 
 
 def compute_fingerprint(manifest: Manifest, class_names: Sequence[str], num_old: int) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from mptctl.data.duplicates import Duplicates
 from mptctl.data.holding_out import describe_shares
-from mptctl.data.manifest import BAD
+from mptctl.data.manifest import BAD, PART_CODES, TRAIN, VAL
 from mptctl.data.split import Split
 from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import some
@@ -78,12 +80,10 @@ def summarise(split: Split, *, kept: bool) -> SplitSummary:
         split: the split.
         kept: True where the split existed before the call of `mptctl split`.
     """
-    request, classes = split.file.request, split.classes
-    parts: dict[Part, PartCounts] = {}
-    for part in ("train", "val", "test"):
-        total, old = len(split.indices(part)), len(split.indices(part, classes.num_old))
-        parts[part] = PartCounts(old=old, new=total - old, all=total)
-    by_class = _count_classes(split)
+    request, classes, names = split.file.request, split.classes, split.classes.names
+    key = split.manifest.parts.astype(np.int64) * len(names) + split.labels
+    counts = np.bincount(key, minlength=(BAD + 1) * len(names)).reshape(BAD + 1, len(names))
+    by_part = {part: counts[code] for part, code in PART_CODES.items()}
     return SplitSummary(
         path=str(split.run_root / SPLIT_NAME),
         kept=kept,
@@ -96,38 +96,36 @@ def summarise(split: Split, *, kept: bool) -> SplitSummary:
         old_classes=list(classes.old),
         new_classes=list(classes.new),
         class_labels=split.file.class_labels,
-        parts=parts,
-        by_class=by_class,
-        imbalance=max(counts.train for counts in by_class) / min(counts.train for counts in by_class),
+        parts={part: _count_part(of_class, classes.num_old) for part, of_class in by_part.items()},
+        by_class=[
+            ClassCounts(label=label, train=train, val=val, test=test)
+            for label, (train, val, test, _) in zip(names, counts.T.tolist(), strict=True)
+        ],
+        imbalance=float(counts[TRAIN].max() / counts[TRAIN].min()),
         sizes=_find_sizes(split),
         quarantined=split.file.quarantined,
         duplicates=split.file.duplicates,
         notes=[
             *_describe_folders(split),
-            *_describe_groups(split, by_class),
+            *_describe_groups(split, counts),
             *_describe_identical(split.file.duplicates),
-            *_warn_of_empty_validation(split),
-            *_warn_of_empty_classes(split),
+            *_warn_of_empty_validation(request.val_fraction, counts),
+            *_warn_of_empty_classes(names, by_part),
         ],
         fingerprint=split.fingerprint,
     )
 
 
-def _count_classes(split: Split) -> list[ClassCounts]:
-    """Count the pictures of each class in each part, in class order."""
-    names = split.classes.names
-    parts: tuple[Part, ...] = ("train", "val", "test")
-    counts = [np.bincount(split.labels[split.indices(part)], minlength=len(names)).tolist() for part in parts]
-    return [
-        ClassCounts(label=label, train=train, val=val, test=test)
-        for label, train, val, test in zip(names, *counts, strict=True)
-    ]
+def _count_part(of_class: NDArray[np.int64], num_old: int) -> PartCounts:
+    """Sum up the pictures of each class of one part, of which the first ``num_old`` are old."""
+    old, total = int(of_class[:num_old].sum()), int(of_class.sum())
+    return PartCounts(old=old, new=total - old, all=total)
 
 
 def _find_sizes(split: Split) -> PictureSizes:
     """Find the sizes of the smallest, the median and the largest picture of the split, by area."""
     manifest = split.manifest
-    used = np.flatnonzero((manifest.parts != BAD) & (split.labels >= 0))
+    used = np.flatnonzero(manifest.parts != BAD)
     widths, heights = manifest.widths[used].astype(np.int64), manifest.heights[used].astype(np.int64)
     order = np.argsort(widths * heights, kind="stable")
     smallest, median, largest = (
@@ -166,14 +164,13 @@ def list_identical(duplicates: Duplicates | None) -> list[str]:
     return [*lines, f"{more:,} more sets stand in {SPLIT_NAME}, under duplicates"] if more else lines
 
 
-def _describe_groups(split: Split, by_class: list[ClassCounts]) -> list[str]:
+def _describe_groups(split: Split, counts: NDArray[np.int64]) -> list[str]:
     """Say how near a validation part of whole groups came to the share asked for; [] without groups."""
-    request = split.file.request
+    request, held = split.file.request, counts[VAL]
     if request.group is None or not request.val_fraction:
         return []
-    held = np.array([counts.val for counts in by_class])
-    left = np.array([counts.train for counts in by_class])
-    return [describe_shares(held, held + left, split.classes.names, request.val_fraction, request.group)]
+    names = split.classes.names
+    return [describe_shares(held, held + counts[TRAIN], names, request.val_fraction, request.group)]
 
 
 def _describe_identical(duplicates: Duplicates | None) -> list[str]:
@@ -193,28 +190,23 @@ def _describe_identical(duplicates: Duplicates | None) -> list[str]:
     ]
 
 
-def _warn_of_empty_validation(split: Split) -> list[str]:
+def _warn_of_empty_validation(asked: float, counts: NDArray[np.int64]) -> list[str]:
     """Warn where a validation part was asked for, and its share of each class rounds to no picture."""
-    asked = split.file.request.val_fraction
-    if not asked or len(split.indices("val")):
+    if not asked or counts[VAL].any():
         return []
-    most = int(np.bincount(split.labels[split.indices("train")]).max())
-    smallest_fraction = (
-        math.ceil(5000 / most) / 10000
-    )  # half a picture of the largest class, which rounds to one
+    most = int(counts[TRAIN].max())
+    smallest = math.ceil(5000 / most) / 10000  # half a picture of the largest class, which rounds to one
     return [
         f"warning: --val-fraction {asked:g} of at most {most:,} training pictures a class rounds to none, "
-        f"so there is no validation part; hold out at least {smallest_fraction:g}"
+        f"so there is no validation part; hold out at least {smallest:g}"
     ]
 
 
-def _warn_of_empty_classes(split: Split) -> list[str]:
+def _warn_of_empty_classes(names: Sequence[str], by_part: Mapping[str, NDArray[np.int64]]) -> list[str]:
     """Warn of classes without a validation or test picture, where that part has pictures at all."""
     notes = []
-    parts: tuple[Part, ...] = ("val", "test")
-    for part in parts:
-        counts = np.bincount(split.labels[split.indices(part)], minlength=len(split.classes.names))
-        without = [split.classes.names[label] for label in np.flatnonzero(counts == 0)]
-        if without and counts.any():
-            notes.append(f"warning: no {'validation' if part == 'val' else part} picture of {some(without)}")
+    for part, word in (("val", "validation"), ("test", "test")):
+        without = [names[label] for label in np.flatnonzero(by_part[part] == 0).tolist()]
+        if without and by_part[part].any():
+            notes.append(f"warning: no {word} picture of {some(without)}")
     return notes

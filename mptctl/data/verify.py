@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
@@ -14,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from mptctl.data.ahead import map_chunks
 from mptctl.data.manifest import NONSTANDARD, STANDARD
 from mptctl.data.picture_kinds import FORMATS
 from mptctl.data.picture_structure import END_OF_JPEG, END_OF_PNG, START_OF_PNG, find_png_fault, is_in_order
 from mptctl.errors import DataError, UsageError, one_line
-from mptctl.machine.facts import usable_cores
 from mptctl.machine.jpeg_decoder import INSTALL, jpeg_decoder
 from mptctl.names import Progress, Verify, tell_nobody
 
@@ -51,7 +50,7 @@ class CheckedFiles:
         heights, widths: (n,) in pixels; 0 for a bad file, as in all columns.
         kinds: (n,) STANDARD or NONSTANDARD.
         sizes, mtimes: (n,) bytes, and nanoseconds of the last change.
-        problems: row and problem of each bad file, in order.
+        problems: what is wrong with each bad file, by row.
     """
 
     heights: NDArray[np.int32]
@@ -59,7 +58,7 @@ class CheckedFiles:
     kinds: NDArray[np.uint8]
     sizes: NDArray[np.int64]
     mtimes: NDArray[np.int64]
-    problems: list[tuple[int, str]]
+    problems: dict[int, str]
 
 
 def check_file(path: str, verify: Verify = "header") -> CheckedFile:
@@ -147,24 +146,6 @@ def check_stream(stream: IO[bytes], name: str, verify: Verify, size: int, mtime:
         raise DataError(one_line(error)[:120]) from error
 
 
-def check_files(
-    root: str,
-    paths: Sequence[str],
-    *,
-    verify: Verify = "header",
-    threads: int = 0,
-    progress: Progress = tell_nobody,
-) -> CheckedFiles:
-    """Check many files below a folder in parallel; arguments, result and errors as of `check_pictures`."""
-    return check_pictures(
-        len(paths),
-        lambda row: check_path(os.path.join(root, paths[row]), verify),
-        verify=verify,
-        threads=threads,
-        progress=progress,
-    )
-
-
 def check_pictures(
     total: int,
     look: Callable[[int], CheckedFile],
@@ -189,23 +170,21 @@ def check_pictures(
     if problem:
         raise UsageError(f"--verify decode: compares Pillow with torchcodec, and {problem}; {INSTALL}")
     columns = np.zeros((5, total), dtype=np.int64)
-    problems: list[tuple[int, str]] = []
-    starts = range(0, total, _CHUNK)
+    problems: dict[int, str] = {}
 
-    def check_chunk(start: int) -> list[tuple[int, str]]:
-        bad = []
-        for row in range(start, min(start + _CHUNK, total)):
+    def check_chunk(chunk: range) -> dict[int, str]:
+        bad = {}
+        for row in chunk:
             try:
                 facts = look(row)
                 columns[:, row] = (facts.height, facts.width, facts.kind, facts.size, facts.mtime)
             except DataError as error:
-                bad.append((row, str(error)))
+                bad[row] = str(error)
         return bad
 
-    with without_warnings(), ThreadPoolExecutor(threads or usable_cores()) as pool:
-        for start, bad in zip(starts, pool.map(check_chunk, starts), strict=True):
-            problems += bad
-            progress("checking files", min(start + _CHUNK, total), total)
+    with without_warnings():
+        for bad in map_chunks(check_chunk, total, _CHUNK, "checking files", progress, threads=threads):
+            problems |= bad
     return CheckedFiles(
         heights=columns[0].astype(np.int32),
         widths=columns[1].astype(np.int32),

@@ -17,15 +17,14 @@ from mptctl.evaluation.flips import (
     flips_by_pair,
     worst_flips,
 )
-from mptctl.evaluation.gate.check import judge_both_readings
 from mptctl.evaluation.gate.gate_file import GateFile
 from mptctl.evaluation.gate.rules import GateVerdict, evaluate_gate, today_in_utc
-from mptctl.evaluation.limits import Limits
+from mptctl.evaluation.limits import Limits, refuse_unknown_classes
 from mptctl.evaluation.macro_nfr import mean_over_classes
 from mptctl.evaluation.pairing.class_map import ClassMap
 from mptctl.evaluation.pairing.confusion import never_right_warnings
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
-from mptctl.evaluation.pairing.pairs import ALL, GivenClasses, choose_old_classes, pair, unanswered_labels
+from mptctl.evaluation.pairing.pairs import ALL, GivenClasses, choose_old_classes, never_predicted, pair
 from mptctl.evaluation.pairing.sanity import (
     comparison_warnings,
     idle_model_warnings,
@@ -49,9 +48,7 @@ class ComparisonRequest:
 
     Attributes:
         old_classes: labels that count as old, or ``all``; those of the gate file take their place. Default:
-            the classes that the old model names; if
-            it names none, all labels, and then the gate must also pass on the labels that the old model
-            predicts at least once.
+            the classes that the old model names, or if it names none the labels that it predicts.
         limits: the limits of the gate, from flags or arguments.
         class_map: names of classes that differ between old and new.
         slicing: the parts of the test set whose flips are compared with the rest.
@@ -99,7 +96,7 @@ def compare(
         DataError: ids or labels do not match, no test sample is of an old class, or the new model, from a
             predictions file, does not know all old classes.
         CheckpointError: the new model, from a checkpoint, does not know all old classes.
-        UsageError: a limit that no rate of these samples can exceed.
+        UsageError: a limit that no rate of these samples can exceed, or one that needs the old model's classes.
     """
     request = request or ComparisonRequest()
     warnings = [*request.warnings]
@@ -116,6 +113,9 @@ def compare(
         if old_classes is not None and old_classes != ALL:
             old_classes = class_map.rename_old_classes(old_classes)
     chosen, remarks = choose_old_classes(models["old"], models["new"], old_classes, named_by)
+    silent = never_predicted(models["old"], old_classes)
+    request.rules.refuse_unknown_classes(silent)
+    refuse_unknown_classes(request.limits, silent)
     answers = PairedAnswers(pair(models), chosen)
     if not answers.counts().total:
         raise DataError(
@@ -127,30 +127,23 @@ def compare(
     return _report(
         answers,
         replace(request, identical=identical, warnings=warnings),
-        silent=unanswered_labels(models["old"], old_classes),
+        silent,
     )
 
 
-def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozenset[str]) -> FlipReport:
+def _report(answers: PairedAnswers, request: ComparisonRequest, silent: list[str]) -> FlipReport:
     """Compute every section of the report from the same answers.
 
     Args:
         answers: of all models.
         request: what to compute, with the facts and warnings that are known by now.
-        silent: labels that the old model never predicts; empty if it names its classes.
+        silent: labels that the old model never predicts, if it does not name its classes.
     """
     counts = answers.counts()
     rates = flip_rates(counts, answers.changed())
     slices = _slice_source(answers, request, request.slicing.by)
     ranked, small = rank(slices, request.slicing, counts)
     verdict = _judge(slices, request)
-    # None where nothing is to be read in a second way. That way has fewer old classes.
-    both_readings = judge_both_readings(
-        answers,
-        silent,
-        verdict.gate,
-        lambda narrower: _judge(_slice_source(narrower, request, ()), request).gate,
-    )
     pairs, more_pairs = flips_by_pair(answers)
     classes = flips_by_class(answers)
     return FlipReport(
@@ -171,7 +164,7 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
         identical=request.identical,
         unfinished=list(request.unfinished),
         old_faults=answers.old_faults,
-        gate=verdict.gate if both_readings is None else both_readings.gate,
+        gate=verdict.gate,
         rates=rates,
         er_difference=ErrorDifference(value=er_increase(counts), ci95=er_increase_interval(counts)),
         by_confidence=flips_by_confidence(answers),
@@ -185,9 +178,9 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
         slices=ranked,
         small_slices=small,
         class_map=None if request.class_map is None else request.class_map.classes,
-        narrow=None if both_readings is None else both_readings.reading,
+        never_predicted=silent,
         worst_flips=_listed_flips(answers, request, slices, verdict),
-        warnings=[*request.warnings, *([] if both_readings is None else [both_readings.warning])],
+        warnings=list(request.warnings),
     )
 
 

@@ -199,14 +199,6 @@ class MacroRate(Model):
     ci95: Interval | None = Field(description="95 % interval by the Bayesian bootstrap")
 
 
-class NarrowReading(Model):
-    """The narrow reading of an old model that names no classes: it knows only what it predicts."""
-
-    never_answered: list[str] = Field(description="labels that occur and that it never predicts")
-    counts: Counts = Field(description="the flip table over samples of the other labels")
-    old_faults: list[OldFault] = Field(default=[], description="as in the report, of these samples")
-
-
 class FlippedSample(Model):
     """A sample with a negative flip."""
 
@@ -272,9 +264,10 @@ class FlipReport(Model):
     class_labels: dict[str, str] = Field(
         default_factory=dict, description="names for people by class id, as split.json has them"
     )
-    narrow: NarrowReading | None = Field(
-        default=None,
-        description="where OLD has no `classes` and never predicts some labels; the gate is held to both",
+    never_predicted: list[str] = Field(
+        default_factory=list,
+        description="where OLD does not say which classes it knows: labels that it never predicts, which count "
+        "as new",
     )
     worst_flips: list[FlippedSample] = Field(description="most confident first, at most as many as asked for")
     warnings: list[str] = Field(description="what a reader of the numbers should know")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal, Self, TypedDict
 
 from pydantic import Field, model_validator
 
-from mptctl.errors import UsageError, option
+from mptctl.errors import UsageError, option, some
 from mptctl.evaluation.rates import Counts, Interval
 from mptctl.evaluation.statistics import (
     er_increase,
@@ -17,6 +17,7 @@ from mptctl.evaluation.statistics import (
     expected_flips,
     relative_nfr_interval,
 )
+from mptctl.files.explained import shown
 from mptctl.files.model import Typed
 
 
@@ -27,6 +28,7 @@ class LimitKind:
     Attributes:
         key: the field of `Limits`; with dashes, the option.
         title: the name of the rate in sentences.
+        short: the same in few words.
         meaning: the rate in words, with its unit, for comments in a gate file.
         rate: the field of `Rates` that is limited; empty for a difference of two rates.
         value: computes the rate, a fraction, from the flip table and the number of flips that count; None
@@ -41,6 +43,7 @@ class LimitKind:
 
     key: str
     title: str
+    short: str
     meaning: str
     rate: str
     value: Callable[[Counts, int], float | None]
@@ -94,6 +97,7 @@ LIMITS = (
     LimitKind(
         "max_nfr",
         "NFR",
+        "NFR",
         "negative flips, % of all samples",
         "nfr",
         lambda table, flips: flips / table.total,
@@ -103,6 +107,7 @@ LIMITS = (
     LimitKind(
         "max_lost",
         "share of right predictions lost",
+        "lost",
         "negative flips, % of the old model's right predictions",
         "lost",
         lambda table, flips: flips / table.old_right if table.old_right else None,
@@ -111,6 +116,7 @@ LIMITS = (
     ),
     LimitKind(
         "max_rel_nfr",
+        "Rel-NFR",
         "Rel-NFR",
         "negative flips, % of what independent errors would flip",
         "rel_nfr",
@@ -122,6 +128,7 @@ LIMITS = (
     LimitKind(
         "max_er_increase",
         "error increase",
+        "error on old classes",
         "change of error, points",
         "",
         lambda table, flips: er_increase(table),
@@ -145,6 +152,33 @@ class LimitValues(Typed):
         """The limits that are set, each as its kind and its value, in the order in which they are checked."""
         limits = [(kind, getattr(self, kind.key)) for kind in LIMITS]
         return [(kind, limit) for kind, limit in limits if limit is not None]
+
+
+def refuse_unknown_classes(
+    limits: LimitValues, never_predicted: Collection[str], remedy: str = "", place: str = ""
+) -> None:
+    """Refuse limits that may be easier to keep where labels that OLD never predicts count as new.
+
+    These are limits on Rel-NFR, and on an error that must fall. All others are no easier to keep: no sample of
+    such a label can flip, or be wrong now and right before.
+
+    Args:
+        limits: fractions.
+        never_predicted: the labels; empty where OLD says which classes it knows.
+        remedy: how the old classes are given; empty: by the flag.
+        place: gate file and key that the message names; empty: it names the flag.
+
+    Raises:
+        UsageError: there are such labels, and such a limit.
+    """
+    for kind, limit in limits.given():
+        if never_predicted and (kind.high is None or limit < 0):
+            name = place + kind.key if place else option(kind.name)
+            raise UsageError(
+                f"{name} {100 * limit:g}: OLD does not say which classes it knows, and never predicts "
+                f"{some(map(shown, sorted(never_predicted)))}, without which this limit may be easier to keep; "
+                f"{remedy or 'give ' + option('old-classes')}"
+            )
 
 
 # Chosen: a limit on a rate below a tenth of a percent may be a fraction that was given in place of percent.

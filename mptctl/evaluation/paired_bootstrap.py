@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,31 @@ class WrongByBias:
     def at(self, bias: float) -> BoolArray:
         """(N,) True where the answer at one bias is wrong."""
         return np.where(self.gap > bias, self.as_new, self.as_old)
+
+
+class SortedGaps(NamedTuple):
+    """Samples in the order in which their answers change as a bias grows; those of one gap change together.
+
+    Attributes:
+        order: (M,) indices of the samples.
+        last: (S,) where in `order` the last sample of each of S different gaps is.
+    """
+
+    order: IntArray
+    last: IntArray
+
+
+def sort_gaps(gap: FloatArray, moving: BoolArray) -> SortedGaps:
+    """Sort some samples by their gaps.
+
+    Args:
+        gap: (N,) of all samples.
+        moving: (N,) True for samples that are sorted.
+    """
+    chosen = np.flatnonzero(moving)
+    order = chosen[np.argsort(gap[chosen], kind="stable")]
+    is_last = np.append(np.diff(gap[order]) != 0, True)[: order.size]
+    return SortedGaps(order, np.flatnonzero(is_last))
 
 
 @dataclass(frozen=True)
@@ -149,12 +175,8 @@ def largest_bias(
         least = float(np.nextafter(gap[np.isfinite(gap)].min(initial=0.0), -np.inf))
     candidates = np.append(least, np.unique(gap[gap > least]))
     # The error changes only at gaps where an answer becomes right or wrong.
-    changing = np.flatnonzero((gap > least) & (answers.as_old != answers.as_new))
-    order = changing[np.argsort(gap[changing], kind="stable")]
-    # Each step begins at a gap. `np.unique` finds the first sample with each gap in the reversed order, which
-    # is the last one in the order.
-    steps, from_end = np.unique(gap[order][::-1], return_index=True)
-    last_of_step = order.size - 1 - from_end
+    order, last_of_step = sort_gaps(gap, (gap > least) & (answers.as_old != answers.as_new))
+    steps = gap[order][last_of_step]  # each step begins at a gap
     errors = np.empty((len(weights), steps.size + 1), dtype=weights.dtype)
     errors[:, 0] = weights @ answers.at(least)
     change = answers.as_old[order].astype(weights.dtype) - answers.as_new[order]

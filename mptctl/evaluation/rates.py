@@ -87,14 +87,6 @@ class Rates(Model):
         """Every rate with its words in reports, in the order of the fields."""
         return [(_wording(name), getattr(self, name)) for name in type(self).model_fields]
 
-    def titled(self, name: str) -> tuple[str, Rate]:
-        """The title in reports of the rate in a field, and the rate itself.
-
-        Args:
-            name: the field, such as ``nfr``.
-        """
-        return _wording(name).title, getattr(self, name)
-
 
 def _wording(name: str) -> Wording:
     """The words that reports use for the rate in a field, from the field's annotation."""

@@ -117,13 +117,16 @@ def summarise(answers: PairedAnswers, role: str) -> ModelSummary:
 def _knows_new(answers: PairedAnswers, role: str) -> bool | None:
     """Tell whether a model can predict any class beside the old ones; None where that is not known.
 
-    An old model that names no classes is taken to know those that it predicts, however its classes were
+    An old model that names no classes is taken to know the labels that it predicts, however its classes were
     given.
     """
     model = answers.pairing.models[role]
     if model.classes is None and role == "new":
         return None
-    return not set(model.table.answers if model.classes is None else model.classes) <= answers.old_classes
+    known = model.classes
+    if known is None:
+        known = tuple(set(model.table.answers) & set(model.table.labels))
+    return not set(known) <= answers.old_classes
 
 
 def compare_margins(answers: PairedAnswers) -> Margins | None:

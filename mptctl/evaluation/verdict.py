@@ -51,6 +51,7 @@ class GateCheck(Model):
     )
     passed: bool = Field(description="the verdict is pass, or undecided and `undecided` lets it pass")
     message: str = Field(description="the same in a sentence")
+    brief: str = Field(description="the same in few words")
 
     def __repr__(self) -> str:
         return f"<GateCheck {self.name}: {self.answer}, {self.message}>"

@@ -6,11 +6,11 @@ from fnmatch import fnmatchcase
 
 RUN_FILES = (
     "best.pt", "last.pt", "previous.pt", "nonfinite.pt", "recipe.yaml", "split.json", "metrics.jsonl",
-    "environment.json", "trackers.json", "answers.npz", "adjust.svg", "manifest.npz", "manifest-*.npz",
+    "environment.json", "trackers.json", "answers.npz", "adjust.svg", "split-*.arrow",
     "columns-*.parquet",
 )  # fmt: skip
 SEARCH_FILES = ("best.yaml", "trials.json", "tune.png", "tune.html")
-SPLIT_FILES = ("split.json", "manifest.npz", "manifest-*.npz", "columns-*.parquet")
+SPLIT_FILES = ("split.json", "split-*.arrow", "columns-*.parquet")
 # Further files of a run that `study --results` keeps.
 RESULT_FILES = ("metrics.jsonl.gz",)
 PACK_FILES = ("pack.json", "pack-files.jsonl")

@@ -177,6 +177,6 @@ def refuse_without_split(names: Sequence[str], run_root: Path) -> None:
     below = {Path(os.path.realpath(run_root / name)) for name in names}
     folders = [*below, *named]
     if not roots_with_split and not any(map(holds_split, folders)):
-        refuse_no_split(run_root, folders)
+        refuse_no_split(run_root)
     if len(roots_with_split) == 1:
         load_split(roots_with_split[0])

@@ -71,8 +71,8 @@ def evaluate(  # noqa: PLR0913  # a published signature
         classes: (C,) classes that the new model knows, in the order of its logits if it gives logits. Default
             for logits: 0 to C - 1.
         old_classes: the old classes, in the order of `old`'s columns if it is logits of as many columns.
-            ``"all"``: all labels. Default: the classes that the old model knows or, with a warning, all
-            labels; then a gate must also pass without the labels that the old model never predicts.
+            ``"all"``: all labels. Default: the classes that the old model knows or, with a warning, the
+            labels that it predicts.
         baseline: (N,) predictions or (N, C) logits of a plain update, which is shifted to the error of `new`
             on these samples.
 

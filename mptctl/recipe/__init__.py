@@ -6,15 +6,12 @@ from mptctl.recipe.fields import MethodRecipe, ModelRecipe, Recipe, RuntimeRecip
 from mptctl.recipe.optim import OptimRecipe
 from mptctl.recipe.reading import (
     DEFAULT_PRESET,
-    NearestPreset,
     change_recipe,
     describe_missing_keys,
-    find_nearest_preset,
     load_recipe,
     preset_names,
 )
 from mptctl.recipe.validation import (
-    batch_differences,
     differences,
     find_keys_by_name,
     list_changeable_keys,
@@ -34,16 +31,13 @@ __all__ = [
     "DataRecipe",
     "MethodRecipe",
     "ModelRecipe",
-    "NearestPreset",
     "OptimRecipe",
     "Recipe",
     "RuntimeRecipe",
-    "batch_differences",
     "change_recipe",
     "describe_missing_keys",
     "differences",
     "find_keys_by_name",
-    "find_nearest_preset",
     "list_changeable_keys",
     "list_marked_keys",
     "load_recipe",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache, reduce
+from functools import reduce
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
@@ -19,7 +19,7 @@ from mptctl.recipe.criterion import CriterionRecipe, refuse_unused_settings
 from mptctl.recipe.data import DataRecipe
 from mptctl.recipe.fields import Recipe
 from mptctl.recipe.timm_pictures import picture_keys_of_network
-from mptctl.recipe.validation import differences, recipe_keys, validate_recipe
+from mptctl.recipe.validation import recipe_keys, validate_recipe
 
 # For each source of a split, the preset that is used if no recipe is named.
 DEFAULT_PRESET: dict[Source, str] = {
@@ -357,27 +357,3 @@ def _read_yaml(text: str, where: str) -> Any:
     if len(text.encode(errors="surrogateescape")) > MAX_RECIPE_BYTES:
         raise UsageError(f"{where}: larger than {MAX_RECIPE_BYTES // 1024} kB; this is not a recipe")
     return read_yaml(text, where)
-
-
-class NearestPreset(NamedTuple):
-    """A preset, and how a recipe differs from it.
-
-    Attributes:
-        name: of the preset.
-        changes: for each differing key, the dotted key, the recipe's value, and the preset's value.
-    """
-
-    name: str
-    changes: list[tuple[str, Any, Any]]
-
-
-@cache
-def _load_presets() -> dict[str, Recipe]:
-    """Load all presets, by name; kept after the first call."""
-    return {name: load_recipe(name) for name in preset_names()}
-
-
-def find_nearest_preset(recipe: Recipe) -> NearestPreset:
-    """Find the preset that differs from a recipe in the fewest keys; of several the first by name."""
-    presets = (NearestPreset(name, differences(recipe, preset)) for name, preset in _load_presets().items())
-    return min(presets, key=lambda preset: len(preset.changes))

@@ -184,18 +184,6 @@ def differences(one: BaseModel, other: BaseModel, prefix: str = "") -> list[tupl
     return differing
 
 
-def batch_differences(one: Recipe, other: Recipe) -> list[tuple[str, Any, Any]]:
-    """List the differences of recipes because of which two runs cannot share batches in one process.
-
-    They are those in `data`, `runtime` and `optim.batch_size`; each is as in `differences`.
-    """
-    return [
-        (key, value, other_value)
-        for key, value, other_value in differences(one, other)
-        if key.startswith(("data.", "runtime.")) or key == "optim.batch_size"
-    ]
-
-
 def list_marked_keys(group: str, mark: dict[str, Any]) -> set[str]:
     """List the keys of a group that carry a mark, each without the name of the group.
 

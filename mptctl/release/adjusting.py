@@ -11,7 +11,7 @@ import torch
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, DataError, UsageError
 from mptctl.evaluation.bias.choice import BiasChoice, barely_met_warning, choose_bias
-from mptctl.evaluation.bias.validation_samples import FloatArray, ValidationSamples, validation_samples
+from mptctl.evaluation.bias.validation_samples import ValidationSamples, validation_samples
 from mptctl.evaluation.calibration.temperature import fit_temperature
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import choose_old_classes, pair
@@ -92,7 +92,7 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
     selection = _select(request, checkpoint, samples)
     remarks += selection.warnings
     model = load_model(checkpoint)
-    biases = torch.from_numpy(selection.biases)
+    biases = torch.from_numpy(np.where(samples.is_new, selection.bias, 0.0))
     fold_into_head(model, checkpoint.meta.recipe.model.arch, biases, selection.temperature)
     report = _report(request, run, checkpoint, selection, remarks)
     meta, line = _checkpoint_records(request, checkpoint, report, selection)
@@ -103,13 +103,13 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
 
 @dataclass(frozen=True)
 class _Selection:
-    """The biases and the temperature that were chosen on validation samples.
+    """The bias and the temperature that were chosen on validation samples.
 
     Attributes:
         samples: the validation part.
         epochs: of the training; the same samples chose one of them.
-        choice: the biases, and the others that were tried; None without a budget.
-        biases: (C,) what is subtracted from the logits; zeros without a budget.
+        choice: the bias, and the others that were tried; None without a budget.
+        bias: what is subtracted from the new classes' logits; 0 without a budget.
         temperature: what the logits are divided by afterwards.
         warnings: of a budget that is hardly kept.
     """
@@ -117,21 +117,21 @@ class _Selection:
     samples: ValidationSamples
     epochs: int
     choice: BiasChoice | None
-    biases: FloatArray
+    bias: float
     temperature: float
     warnings: list[str]
 
 
 def _select(request: AdjustRequest, checkpoint: Checkpoint, samples: ValidationSamples) -> _Selection:
-    """Choose biases if there is a budget, then fit the temperature of the shifted logits if asked for."""
+    """Choose a bias if there is a budget, then fit the temperature of the shifted logits if asked for."""
     epochs, choice, warning = count_candidates(checkpoint), None, None
     if request.budget is not None:
         budget = replace(request.budget, epochs=epochs)
         choice = choose_bias(samples, budget)
         warning = barely_met_warning(choice, budget)
-    biases = np.zeros(samples.logits.shape[1]) if choice is None else choice.biases
-    temperature = _fit_temperature(samples, biases) if request.temperature else 1.0
-    return _Selection(samples, epochs, choice, biases, temperature, [] if warning is None else [warning])
+    bias = 0.0 if choice is None else choice.bias
+    temperature = _fit_temperature(samples, bias) if request.temperature else 1.0
+    return _Selection(samples, epochs, choice, bias, temperature, [] if warning is None else [warning])
 
 
 def count_candidates(checkpoint: Checkpoint) -> int:
@@ -225,14 +225,15 @@ def _refuse_no_comparison(loaded: NamedModels, answers: PairedAnswers) -> None:
         raise CheckpointError(f"{old}: {fault.message}")
 
 
-def _fit_temperature(samples: ValidationSamples, biases: FloatArray) -> float:
+def _fit_temperature(samples: ValidationSamples, bias: float) -> float:
     """The temperature of the shifted logits, fitted on samples of the classes that the model knows.
 
     Raises:
         DataError: no temperature fits best.
     """
     is_known = samples.truth >= 0
-    fit = fit_temperature(samples.logits[is_known] - biases, samples.truth[is_known])
+    logits = samples.logits[is_known] - bias * samples.is_new
+    fit = fit_temperature(logits, samples.truth[is_known])
     if fit.temperature is None:
         raise DataError(
             f"--temperature: there is none: {fit.failure}; leave it out, or hold out more pictures"
@@ -244,23 +245,23 @@ def _report(
     request: AdjustRequest, run: RunDir, checkpoint: Checkpoint, selection: _Selection, warnings: list[str]
 ) -> AdjustReport:
     """The report of an adjustment, with the rates of the adjusted model and of the model as it was."""
-    choice, biases = selection.choice, selection.biases
-    kind = "none" if choice is None else choice.kind
-    samples = selection.samples
+    choice, samples, bias = selection.choice, selection.samples, selection.bias
     level = 0.95 if choice is None else choice.level
     has_old = request.old is not None
-    bias_by_class = zip(checkpoint.meta.class_names, biases.tolist(), strict=True)
+    new_classes = [
+        name for name, is_new in zip(checkpoint.meta.class_names, samples.is_new, strict=True) if is_new
+    ]
     chosen = Chosen(
-        kind=kind,
-        bias=0.0 if choice is None else choice.bias,
-        biases={name: bias for name, bias in bias_by_class if bias != 0},
+        kind="bias" if bias else "none",
+        bias=bias,
+        biases=dict.fromkeys(new_classes, bias) if bias else {},
         temperature=selection.temperature,
     )
     confidence = 0.95 if request.budget is None else request.budget.confidence
     return AdjustReport(
         chosen=chosen,
-        validation=report_rates(samples, biases, selection.temperature, level, has_old=has_old),
-        before=report_rates(samples, np.zeros_like(biases), 1.0, level, has_old=has_old),
+        validation=report_rates(samples, bias, selection.temperature, level, has_old=has_old),
+        before=report_rates(samples, 0.0, 1.0, level, has_old=has_old),
         **limits_of(request.budget),
         confidence=confidence,
         epochs=selection.epochs,
@@ -275,7 +276,7 @@ def _checkpoint_records(
 ) -> tuple[CheckpointMeta, MetricsLine]:
     """The meta data of the adjusted checkpoint, and the first line of its log."""
     adjustment = _adjustment(request, checkpoint, report)
-    metrics = checkpoint_metrics(selection.samples, selection.biases, has_old=request.old is not None)
+    metrics = checkpoint_metrics(selection.samples, selection.bias, has_old=request.old is not None)
     meta = checkpoint.meta.model_copy(
         update={
             "adjustment": adjustment,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mptctl.evaluation.bias.validation_samples import FloatArray, ValidationSamples
+from mptctl.evaluation.bias.validation_samples import ValidationSamples
 from mptctl.evaluation.calibration.probabilities import score_probabilities
 from mptctl.evaluation.statistics import upper_bounds
 from mptctl.models.records import Validation
@@ -12,24 +12,24 @@ from mptctl.release.adjust_report import AdjustFigures
 
 
 def report_rates(
-    samples: ValidationSamples, biases: FloatArray, temperature: float, level: float, *, has_old: bool
+    samples: ValidationSamples, bias: float, temperature: float, level: float, *, has_old: bool
 ) -> AdjustFigures:
     """The rates of the report; those of flips are None without an old model or samples of old classes.
 
     Args:
         samples: to compute the rates on.
-        biases: (C,) what is subtracted from the logits.
+        bias: what is subtracted from the new classes' logits.
         temperature: what the logits are divided by afterwards; only the NLL depends on it.
         level: of the two-sided interval of NFR whose upper end is the bound.
         has_old: there is an old model.
     """
-    errors, flips = samples.counts(biases)
+    errors, flips = samples.counts(bias)
     n, n_old = len(samples), samples.n_old
     has_flips = has_old and n_old > 0
     is_known = samples.truth >= 0  # of a class that the model knows
     nll = None
     if is_known.any():
-        logits = samples.logits[is_known] - biases
+        logits = samples.logits[is_known] - bias * samples.is_new
         nll = score_probabilities(logits, samples.truth[is_known], temperature).nll
     return AdjustFigures(
         nfr=flips / n_old if has_flips else None,
@@ -44,16 +44,16 @@ def report_rates(
 
 
 def checkpoint_metrics(
-    samples: ValidationSamples, biases: FloatArray, *, has_old: bool
+    samples: ValidationSamples, bias: float, *, has_old: bool
 ) -> dict[str, float | int | None]:
     """The validation metrics of the checkpoint, counts and rates, by the same names as after a training.
 
     Args:
         samples: the whole validation part.
-        biases: (C,) what is subtracted from the logits.
+        bias: what is subtracted from the new classes' logits.
         has_old: there is an old model; without one nothing is said of flips.
     """
-    wrong = samples.wrong(biases)
+    wrong = samples.answers.at(bias)
     return Validation(
         errors=int(wrong.sum()),
         samples=len(samples),

@@ -57,7 +57,7 @@ def write_run(
     meta: CheckpointMeta,
     model: nn.Module,
     split: Split,
-    first_line: MetricsLine | None = None,
+    first_line: MetricsLine,
 ) -> list[str]:
     """Write the folder of a finished run: checkpoint, recipe, split and log, while the folder is locked.
 
@@ -67,7 +67,7 @@ def write_run(
         meta: of the checkpoint; its metrics become the last line of the log.
         model: its weights become ``best.pt``.
         split: of the run.
-        first_line: of the log; None: the log has only its last line.
+        first_line: of the log.
 
     Returns:
         Notes on files left in the folder that no run wrote.
@@ -81,8 +81,7 @@ def write_run(
         notes = note_left_files(run.remove_run_files(but=run.best)) if existing == "replace" else []
         run.write_start(meta.recipe.to_yaml(), split.file.model_dump_json(indent=2), choose_device("cpu"))
         hold_manifest(split, run.path)
-        if first_line is not None:
-            append_metrics(run.metrics, first_line)
+        append_metrics(run.metrics, first_line)
         done = {"event": "done", "epoch": max(meta.epoch, 1), "step": meta.global_step, **meta.metrics}
         append_metrics(run.metrics, MetricsLine.model_validate(done))
     return notes

@@ -116,7 +116,7 @@ def _write_if_possible(answers: RunAnswers) -> None:
 def split_above(folder: Path) -> Split | None:
     """Load the split of the run root that a run or its ensemble lies in; None where there is none."""
     for root in list(folder.resolve().parents)[:2]:
-        if (root / SPLIT_NAME).is_file() and any(root.glob("manifest*.npz")):
+        if (root / SPLIT_NAME).is_file() and any(root.glob("split-*.arrow")):
             return load_split(root)
     return None
 

@@ -47,7 +47,6 @@ class StudyRequest:
         data_root: folder of the data; None: the study's own.
         ray_address: of a Ray cluster that shares the run root; None for this machine alone.
         parallel: most runs at once; None: one a GPU, or one a core where there is none.
-        lockstep: most runs that one process trains step by step in turn.
         flat: split and runs of the only seed lie in the run root itself.
     """
 
@@ -57,7 +56,6 @@ class StudyRequest:
     data_root: Path | None = None
     ray_address: str | None = None
     parallel: int | None = None
-    lockstep: int = 1
     flat: bool = False
 
 
@@ -157,10 +155,16 @@ def plan_runs(
         splits: those that exist, by their places.
 
     Raises:
-        UsageError: a run is too short for its method.
+        UsageError: there is no run, or one is too short for its method.
         CheckpointError: an existing run is not the planned one.
     """
     runs = plan_study(request.study, request.seeds, flat=request.flat)
+    if not runs:
+        seeds = ", ".join(map(str, request.seeds))
+        raise UsageError(
+            f"study {request.study.name}: has no run of seed {seeds}: its old models have other seeds; name "
+            "some of theirs with --seeds"
+        )
     for place, split in splits.items():
         refuse_runs_too_short([run for run in runs if run.place == place], split)
     return runs, find_standings(runs, splits)
@@ -221,7 +225,7 @@ def _train(request: StudyRequest, board: Board, log: Callable[[str], None], stop
         pool = WorkerPool(request.run_root, size, cpus, gpus)
         device = "cuda" if gpus else "cpu"
         try:
-            _drive(pool, board, request.lockstep, lambda run: on_machine(run, cpus, device))
+            _drive(pool, board, lambda run: on_machine(run, cpus, device))
         except KeyboardInterrupt:
             log("stopping: every run saves where it is")
             pool.stop()
@@ -231,7 +235,6 @@ def _train(request: StudyRequest, board: Board, log: Callable[[str], None], stop
 def _drive(
     pool: WorkerPool,
     board: Board,
-    lockstep: int,
     settle: Callable[[PlannedRun], PlannedRun],
 ) -> None:
     """Give runs to workers until none is left that could be trained, and keep the board up to date.
@@ -239,11 +242,10 @@ def _drive(
     Args:
         pool: of the workers.
         board: of the runs.
-        lockstep: most runs that one process trains in turn.
         settle: sets what the machine decides of a run; see `on_machine`.
     """
     while True:
-        _start_ready_runs(pool, board, lockstep, settle)
+        _start_ready_runs(pool, board, settle)
         if pool.is_idle:
             return
         for run, outcome in pool.finished(LOOK_EVERY):
@@ -257,17 +259,14 @@ def _drive(
         board.read_progress()
 
 
-def _start_ready_runs(
-    pool: WorkerPool, board: Board, lockstep: int, settle: Callable[[PlannedRun], PlannedRun]
-) -> None:
+def _start_ready_runs(pool: WorkerPool, board: Board, settle: Callable[[PlannedRun], PlannedRun]) -> None:
     """Give runs whose teachers are done to workers, until no worker or no such run is left."""
-    while pool.free_slots:
-        runs = board.next_runs(lockstep, pool.free_slots)
-        if not runs:
+    while pool.has_free_slot:
+        run = board.next_run()
+        if run is None:
             return
-        for run in runs:
-            board.mark_running(run)
-        pool.start([settle(run) for run in runs])
+        board.mark_running(run)
+        pool.start(settle(run))
 
 
 def shares(parallel: int | None, on_gpu: bool, runs: int, *, cluster: bool = False) -> tuple[int, int, float]:

@@ -15,10 +15,7 @@ from mptctl.models.run_folder import RunDir
 from mptctl.studies.study import StudyRequest, plan_runs, refuse_unusable_root, shares
 from mptctl.studies.study_estimate import (
     Sizes,
-    disk_bytes,
     estimate_planned,
-    free_bytes,
-    makespan,
     sizes_of_source,
     sizes_of_split,
 )
@@ -28,7 +25,7 @@ from mptctl.studies.study_state import Standing, existing_split, make_splits
 from mptctl.training.estimate import Estimate
 
 # The estimate for a run without steps left.
-NOTHING_LEFT = Estimate(step_seconds=0.0, seconds=0.0, disk_mb=0.0)
+NOTHING_LEFT = Estimate(step_seconds=0.0, seconds=0.0)
 
 
 class PlannedRow(Model):
@@ -44,10 +41,7 @@ class PlannedRow(Model):
     )
     steps: int = Field(description="optimizer steps that are left")
     step_seconds: float = Field(description="of an optimizer step, teachers included; 0 where none is left")
-    seconds: float = Field(description="to its end, by itself")
-    teacher_seconds: float = Field(
-        description="of these, its teachers' answers, which runs in lock-step ask for once"
-    )
+    seconds: float = Field(description="of these steps")
 
 
 class StudyDryRun(Model):
@@ -59,14 +53,11 @@ class StudyDryRun(Model):
     runs: list[PlannedRow] = Field(description="all runs, each after its teachers")
     device: str = Field(description="what computes: cpu or cuda")
     parallel: int = Field(description="processes at a time, on this machine")
-    lockstep: int = Field(description="most runs that one process trains in turn")
-    seconds: float = Field(description="about how long the rest will take, so many processes at a time")
-    disk_mb: float = Field(description="what the rest will write at most, in megabytes")
-    free_mb: float = Field(description="free where the run root is, in megabytes")
+    seconds: float = Field(description="of all steps that are left, over all runs")
 
 
 def dry_run(request: StudyRequest) -> StudyDryRun:
-    """Plan the runs of a study, and estimate the time and disk that those not yet done will take.
+    """Plan the runs of a study, and estimate the time that those not yet done will take.
 
     All that the study needs is checked as `run_study` does, but for its pictures; nothing is written.
 
@@ -83,7 +74,6 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
             splits[place] = split
     runs, standing = plan_runs(request, splits)
     unfinished = [run for run in runs if standing[run.key] != "done"]
-    missing = [run for run in unfinished if standing[run.key] == "missing"]
     device = choose_device(runs[0].recipe.runtime.device)
     parallel, threads, _ = shares(
         request.parallel,
@@ -93,13 +83,6 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
     )
     sizes = _find_sizes(request, splits)
     rows = _build_rows([on_machine(run, threads, device.type) for run in runs], standing, sizes, root, device)
-    seconds = makespan(
-        unfinished,
-        {key: row.seconds for key, row in rows.items()},
-        parallel,
-        lockstep=request.lockstep,
-        teachers={key: row.teacher_seconds for key, row in rows.items()},
-    )
     return StudyDryRun(
         study=request.study.name,
         description=request.study.file.description,
@@ -107,10 +90,7 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
         runs=list(rows.values()),
         device=device.type,
         parallel=parallel,
-        lockstep=request.lockstep,
-        seconds=round(seconds, 3),
-        disk_mb=round(disk_bytes(missing, sizes) / 1e6, 1),
-        free_mb=round(free_bytes(root) / 1e6, 1),
+        seconds=round(sum(row.seconds for row in rows.values()), 3),
     )
 
 
@@ -173,6 +153,5 @@ def _build_rows(
             steps=steps,
             step_seconds=estimate.step_seconds,
             seconds=estimate.seconds,
-            teacher_seconds=estimate.teacher_seconds,
         )
     return rows

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +14,9 @@ from mptctl.data.sources import SourceSize
 from mptctl.data.split import Split
 from mptctl.methods.rows import ROWS
 from mptctl.names import Role, Source
-from mptctl.studies.study_plan import PlannedRun, in_lockstep
+from mptctl.studies.study_plan import PlannedRun
 from mptctl.studies.study_split import StudySplit
-from mptctl.training.estimate import Estimate, Sized, estimate_run, lockstep_seconds, run_bytes
+from mptctl.training.estimate import Estimate, Sized, estimate_run, run_bytes
 from mptctl.training.torch_settings import torch_settings
 
 # Part of the training pictures that `mptctl split` holds out by default.
@@ -83,7 +81,7 @@ def sizes_of_source(wanted: StudySplit, kind: Source, source: SourceSize) -> Siz
 def estimate_planned(
     run: PlannedRun, planned: Mapping[str, PlannedRun], sizes: Sizes, steps: int, device: torch.device
 ) -> Estimate:
-    """Estimate the time and disk of the rest of a run.
+    """Estimate the time of the rest of a run.
 
     Args:
         run: of the study.
@@ -101,13 +99,8 @@ def estimate_planned(
             teachers.append((planned[old_key].recipe, sizes.num_old))
     if Role.REF in roles:
         teachers += [(planned[key].recipe, num_classes) for key in reference_keys]
-    # Each epoch ends with the validation pictures of the classes that the model knows.
-    epochs = math.ceil(steps / sizes.steps_per_epoch(run))
-    validated = sizes.val * num_classes // sizes.classes * epochs
     with torch_settings(run.recipe, device):
-        return estimate_run(
-            (run.recipe, num_classes), teachers, steps=steps, validated=validated, device=device
-        )
+        return estimate_run((run.recipe, num_classes), teachers, steps=steps, device=device)
 
 
 def disk_bytes(runs: Sequence[PlannedRun], sizes: Mapping[str, Sizes]) -> int:
@@ -136,43 +129,6 @@ def free_bytes(folder: Path) -> int:
     """Free bytes on the disk of a folder, which need not exist yet."""
     existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     return shutil.disk_usage(existing).free
-
-
-def makespan(
-    runs: Sequence[PlannedRun],
-    seconds: Mapping[str, float],
-    parallel: int,
-    *,
-    lockstep: int = 1,
-    teachers: Mapping[str, float] | None = None,
-) -> float:
-    """Simulate a study: the seconds until all runs have ended, each run begun after its teachers' end.
-
-    Args:
-        runs: to be trained, those to prefer first.
-        seconds: of each run by itself, by its key.
-        parallel: most processes at a time.
-        lockstep: most runs of one process, which ask their teachers once.
-        teachers: by key, the part of a run's seconds that its teachers take; None: 0 for each.
-    """
-    waiting, done, now = list(runs), set[str](), 0.0
-    # A heap of processes: when each ends, and the keys of its runs.
-    running: list[tuple[float, list[str]]] = []
-    planned = {run.key for run in runs}
-    while waiting or running:
-        # A teacher that is not among the runs was trained before.
-        ready = [run for run in waiting if planned.intersection(run.teachers) <= done]
-        if ready and len(running) < parallel:
-            together = in_lockstep(ready, lockstep, parallel - len(running))
-            waiting = [run for run in waiting if run not in together]
-            keys = [run.key for run in together]
-            teacher_seconds = [(teachers or {}).get(key, 0.0) for key in keys]
-            duration = lockstep_seconds([seconds[key] for key in keys], teacher_seconds)
-            heapq.heappush(running, (now + duration, keys))
-        else:
-            now, ended = heapq.heappop(running)
-            done.update(ended)
-    return now
 
 
 def _decoded_bytes(run: PlannedRun, sizes: Sizes) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,7 +10,7 @@ from mptctl.errors import UsageError
 from mptctl.methods.rows import ROWS
 from mptctl.models.run_folder import RunDir
 from mptctl.names import MethodName, Role
-from mptctl.recipe import Recipe, batch_differences, change_recipe
+from mptctl.recipe import Recipe, change_recipe
 from mptctl.studies.study_file import ENSEMBLE, OLD, REF, Study, UpdateRow
 from mptctl.training.request import (
     ENSEMBLE_SEED_OFFSET,
@@ -95,25 +94,6 @@ def plan_study(study: Study, seeds: Sequence[int], *, flat: bool = False) -> lis
         flat: the runs of the only seed lie in the run root itself.
     """
     return [replace(run, flat=flat) for seed in seeds for run in _plan_seed(study, seed)]
-
-
-def go_together(one: PlannedRun, other: PlannedRun) -> bool:
-    """Tells whether two runs see the same batches and have the same old model, and so can go in lock-step."""
-    if one.place != other.place or one.old != other.old or one.only_old_classes != other.only_old_classes:
-        return False
-    return not batch_differences(one.recipe, other.recipe)
-
-
-def in_lockstep(ready: Sequence[PlannedRun], lockstep: int, workers: int) -> list[PlannedRun]:
-    """Choose the first of some runs, and others to train in lock-step with it; empty where there is no run.
-
-    Args:
-        ready: runs that could begin.
-        lockstep: most runs of one process.
-        workers: idle workers, among which the runs that could go in lock-step are divided; at least 1.
-    """
-    alike = [run for run in ready if go_together(ready[0], run)]
-    return alike[: min(lockstep, math.ceil(len(alike) / workers))]
 
 
 def place_of(seed: int, *, flat: bool = False) -> str:

@@ -15,7 +15,7 @@ from mptctl.files import Model
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.run_folder import RunDir
 from mptctl.studies.comparison import Comparison
-from mptctl.studies.study_plan import PlannedRun, in_lockstep, total_steps
+from mptctl.studies.study_plan import PlannedRun, total_steps
 from mptctl.studies.study_state import Standing
 
 Status = Literal["waiting", "running", "done", "failed", "blocked"]
@@ -126,16 +126,10 @@ class Board:
         """The runs of one status, each after its teachers."""
         return [progress.run for progress in self.runs if progress.status == status]
 
-    def next_runs(self, lockstep: int = 1, workers: int = 1) -> list[PlannedRun]:
-        """The first waiting run whose teachers are done, and others to train in lock-step with it; else none.
-
-        Args:
-            lockstep: most runs of one process.
-            workers: idle workers, among which the runs that could go in lock-step are divided.
-        """
+    def next_run(self) -> PlannedRun | None:
+        """The first waiting run whose teachers are done; None where there is none."""
         done = {run.key for run in self.runs_of("done")}
-        ready = [run for run in self.runs_of("waiting") if done.issuperset(run.teachers)]
-        return in_lockstep(ready, lockstep, workers)
+        return next((run for run in self.runs_of("waiting") if done.issuperset(run.teachers)), None)
 
     def mark_running(self, run: PlannedRun) -> None:
         """Note that a run was given to a worker."""

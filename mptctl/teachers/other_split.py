@@ -31,14 +31,11 @@ def check_teacher_splits(split: Split, metas: Mapping[Path, CheckpointMeta]) -> 
 
 def _check_teacher(path: Path, meta: CheckpointMeta, split: Split) -> str | None:
     """Return the warning for one teacher, or None; errors as of `check_teacher_splits`."""
-    if meta.split_fingerprint in (None, split.fingerprint, split.file.extends):
+    if meta.split_fingerprint in (None, split.fingerprint):
         return None
     of_teacher = _split_beside(path, meta)
     if of_teacher is not None:
-        if (
-            split.fingerprint == of_teacher.extends
-            or split.file.manifest_fingerprint == of_teacher.manifest_fingerprint
-        ):
+        if split.file.manifest_fingerprint == of_teacher.manifest_fingerprint:
             return None
         if _trains_on_held_out(of_teacher.request, split.file.request):
             raise CheckpointError(

@@ -5,27 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 
 from mptctl.data.loading.part import Batch
 from mptctl.files import Model
 from mptctl.machine.device import autocast, move_to_device
 from mptctl.methods.table import build_method
 from mptctl.models.networks import build_model, build_outline, set_training_mode
-from mptctl.recipe import ModelRecipe, Recipe, change_recipe
+from mptctl.recipe import Recipe, change_recipe
 from mptctl.training.optimizer.guard import NonFiniteGuard
 from mptctl.training.optimizer.optim import build_optimizer
 from mptctl.training.run import Student
 from mptctl.training.step import train_step
 
-# Number of pictures of the first timed call. While calls are short, the number is doubled.
+# Number of pictures of the first timed call.
 FEW_PICTURES = 8
-# Seconds. A longer call is not timed again, nor with more pictures.
-LONG_CALL = 0.5
+# Seconds. Where a whole batch would take longer, its time is taken from the call with few pictures.
+LONG_CALL = 2.0
 # Number of timed calls with a whole batch; the shortest counts.
 TIMED_CALLS = 3
 # Recipe keys without effect on the time of a step, set to one value, so that models which differ only in
@@ -42,43 +41,13 @@ Sized = tuple[Recipe, int]
 
 
 class Estimate(Model):
-    """Time, memory and disk of a run where nothing else computes; reading pictures is not part of it."""
+    """Time of a run where nothing else computes; reading pictures and validation are not part of it."""
 
     step_seconds: float = Field(description="of an optimizer step, teachers included")
-    seconds: float = Field(description="to the end of the run, validation included")
-    teacher_seconds: float = Field(
-        0.0, description="of these, the teachers' forward passes, which runs in lock-step share"
-    )
-    memory_mb: float = Field(
-        0.0,
-        description="of a training step, from sizes, in megabytes: weights, gradients, optimizer, what "
-        "the backward pass needs, teachers; not pictures that are kept in memory",
-    )
-    student_mb: float = Field(
-        0.0,
-        description="of that, weights, gradients and optimizer, which each run in lock-step has of its own",
-    )
-    disk_mb: float = Field(description="of the run folder, in megabytes, where nothing is written yet")
+    seconds: float = Field(description="of all steps that are left")
 
 
-def lockstep_seconds(seconds: Sequence[float], teacher_seconds: Sequence[float]) -> float:
-    """Estimate the seconds of one process for runs in lock-step, which share their teachers' forward passes.
-
-    Of the teachers' seconds only the largest counts, since the longest run asks for all that the others use.
-
-    Args:
-        seconds: of each run by itself, teachers included.
-        teacher_seconds: of each run, the part that its teachers' forward passes take.
-
-    >>> lockstep_seconds([4.0, 6.0], [1.0, 2.5])
-    9.0
-    """
-    return sum(seconds) - sum(teacher_seconds) + max(teacher_seconds)
-
-
-def estimate_run(
-    student: Sized, teachers: Sequence[Sized], *, steps: int, validated: int, device: torch.device
-) -> Estimate:
+def estimate_run(student: Sized, teachers: Sequence[Sized], *, steps: int, device: torch.device) -> Estimate:
     """Estimate a run by timing a training step of the student and a forward pass of each teacher.
 
     The timed models have random weights. Teachers with cached logits count like teachers without.
@@ -87,46 +56,26 @@ def estimate_run(
         student: recipe and number of classes of the model to be trained.
         teachers: recipe and number of classes of each teacher.
         steps: optimizer steps that are left.
-        validated: pictures validated in the whole run, summed over its validations.
         device: where the run computes.
     """
     recipe, classes = student
-    of_teachers = recipe.optim.batch_size * sum(seconds_per_picture(*sized, device) for sized in teachers)
-    step = step_seconds(recipe, classes, device) + of_teachers
-    validation = seconds_per_picture(recipe, classes, device) * validated
-    return Estimate(
-        step_seconds=round(step, 6),
-        seconds=round(step * steps + validation, 3),
-        teacher_seconds=round(of_teachers * steps, 3),
-        memory_mb=round(step_bytes(recipe, classes, teachers) / 1e6, 1),
-        student_mb=round(student_bytes(recipe, classes) / 1e6, 1),
-        disk_mb=round(run_bytes(recipe, classes) / 1e6, 1),
-    )
+    step = _time_batch(_neutral(recipe), classes, device, trains=True)
+    for teacher, of_teacher in teachers:
+        picture = _time_batch(_neutral(teacher), of_teacher, device, trains=False) / teacher.optim.batch_size
+        step += picture * recipe.optim.batch_size
+    return Estimate(step_seconds=round(step, 6), seconds=round(step * steps, 3))
 
 
-def step_seconds(recipe: Recipe, num_classes: int, device: torch.device) -> float:
-    """Time a training step of a whole batch of random pictures, without teachers, in seconds.
-
-    The time is kept for models that differ only in NEUTRAL_FOR_TIME.
-    """
-    return _time_batch(change_recipe(recipe, NEUTRAL_FOR_TIME, "estimate"), num_classes, device, trains=True)
-
-
-def seconds_per_picture(recipe: Recipe, num_classes: int, device: torch.device) -> float:
-    """Time a teacher's forward pass of a whole batch of random pictures, in seconds for each picture.
-
-    The time is kept for models that differ only in NEUTRAL_FOR_TIME.
-    """
-    neutral = change_recipe(recipe, NEUTRAL_FOR_TIME, "estimate")
-    return _time_batch(neutral, num_classes, device, trains=False) / recipe.optim.batch_size
+def _neutral(recipe: Recipe) -> Recipe:
+    """Return the recipe with NEUTRAL_FOR_TIME, so that models are timed once which differ in these keys alone."""
+    return change_recipe(recipe, NEUTRAL_FOR_TIME, "estimate")
 
 
 @cache
 def _time_batch(recipe: Recipe, num_classes: int, device: torch.device, *, trains: bool) -> float:
-    """Time a training step, or a forward pass, of a whole batch, in seconds.
+    """Time a training step, or a forward pass, of a whole batch of random pictures, in seconds.
 
-    The time of long calls is extrapolated from the two largest numbers of pictures that were timed: a
-    constant (such as moving the weights) plus a time for each picture.
+    A long call is timed with few pictures, and its time taken to grow with their number.
     """
     with torch.random.fork_rng(devices=[]):
         model = build_model(recipe.model, num_classes, recipe.data.image_size)
@@ -136,23 +85,15 @@ def _time_batch(recipe: Recipe, num_classes: int, device: torch.device, *, train
             if trains
             else _make_teacher_forward(recipe, model, device)
         )
-
-        def time_pictures(count: int) -> float:
-            return _time_call(call, _random_batch(recipe, count, num_classes, device))
-
         whole = recipe.optim.batch_size
-        fewer, count = 2, min(whole, FEW_PICTURES)
-        time_pictures(fewer)  # warm-up
-        seconds_of_fewer, seconds = time_pictures(fewer), time_pictures(count)
-        while seconds < LONG_CALL and count < whole:
-            fewer, seconds_of_fewer, count = count, seconds, min(whole, 2 * count)
-            seconds = time_pictures(count)
-        if seconds < LONG_CALL:
-            batch = _random_batch(recipe, count, num_classes, device)
-            return min(_time_call(call, batch) for _ in range(TIMED_CALLS))
-        can_fit_line = seconds > seconds_of_fewer and count > fewer
-        slope = (seconds - seconds_of_fewer) / (count - fewer) if can_fit_line else seconds / count
-        return seconds + (whole - count) * slope
+        few = min(whole, FEW_PICTURES)
+        batch = _random_batch(recipe, few, num_classes, device)
+        _time_call(call, batch)  # warm-up
+        seconds = _time_call(call, batch) * whole / few
+        if seconds > LONG_CALL:
+            return seconds
+        batch = _random_batch(recipe, whole, num_classes, device)
+        return min(_time_call(call, batch) for _ in range(TIMED_CALLS))
 
 
 def _make_training_step(
@@ -206,75 +147,14 @@ def _time_call(call: Callable[[Batch], object], batch: Batch) -> float:
     return clock() - begin
 
 
-class _Size(NamedTuple):
-    """Bytes of a model's weights and buffers, and of the weights that are trained."""
-
-    all: int
-    trained: int
-
-
 @cache
-def _model_size(recipe: ModelRecipe, num_classes: int, image_size: int) -> _Size:
-    """Size of a model, computed without its weights in memory."""
-    model = build_outline(recipe, num_classes, image_size)
-    trained = sum(p.nbytes for p in model.parameters() if p.requires_grad)
-    return _Size(sum(tensor.nbytes for tensor in model.state_dict().values()), trained)
-
-
 def run_bytes(recipe: Recipe, num_classes: int) -> int:
-    """Bytes of a run folder at its largest.
+    """Bytes of a run folder at its largest, computed without weights in memory.
 
     It then holds best.pt (weights alone), and with the optimizer's state previous.pt, last.pt and the file of
     the next last.pt.
     """
-    size = _model_size(recipe.model, num_classes, recipe.data.image_size)
-    return size.all + 3 * (size.all + OPTIMIZER_STATE[recipe.optim.name] * size.trained)
-
-
-def student_bytes(recipe: Recipe, num_classes: int) -> int:
-    """Bytes of weights, gradients and optimizer state, which a run in lock-step keeps between its turns.
-
-    Args:
-        recipe: of the trained model.
-        num_classes: number of its classes.
-    """
-    size = _model_size(recipe.model, num_classes, recipe.data.image_size)
-    return size.all + size.trained * (1 + OPTIMIZER_STATE[recipe.optim.name])
-
-
-def step_bytes(recipe: Recipe, num_classes: int, teachers: Sequence[Sized]) -> int:
-    """Bytes of memory of a training step: `student_bytes`, activations, and the teachers' weights.
-
-    Activations are counted in single precision; autocast to bfloat16 takes less. Pictures that the loader
-    keeps in memory are not counted.
-
-    Args:
-        recipe: of the trained model.
-        num_classes: number of its classes.
-        teachers: recipe and number of classes of each teacher.
-    """
-    of_teachers = sum(
-        _model_size(teacher.model, classes, teacher.data.image_size).all for teacher, classes in teachers
-    )
-    return student_bytes(recipe, num_classes) + _activation_bytes(recipe, num_classes) + of_teachers
-
-
-def _activation_bytes(recipe: Recipe, num_classes: int) -> int:
-    """Bytes that a forward pass on a whole batch keeps for the backward pass, without the weights."""
-    side = recipe.data.image_size
-    model = build_outline(recipe.model, num_classes, side).to("meta")
-    set_training_mode(model, recipe.model)
-    of_weights = {p.untyped_storage()._cdata for p in model.parameters()}
-    saved: dict[int, tuple[Tensor, int]] = {}
-
-    def save(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage._cdata not in of_weights:
-            # The tensor is kept alive, so that no other storage gets its address.
-            saved[storage._cdata] = tensor, storage.nbytes()
-        return tensor
-
-    images = torch.empty(recipe.optim.batch_size, 3, side, side, device="meta")
-    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
-        model(images)
-    return sum(size for _, size in saved.values())
+    model = build_outline(recipe.model, num_classes, recipe.data.image_size)
+    trained: int = sum(p.nbytes for p in model.parameters() if p.requires_grad)
+    weights: int = sum(tensor.nbytes for tensor in model.state_dict().values())
+    return weights + 3 * (weights + OPTIMIZER_STATE[recipe.optim.name] * trained)

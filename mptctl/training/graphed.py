@@ -176,7 +176,7 @@ class GraphedStep:
     Args:
         recorder: of the device.
         teachers_inside: whether the recording holds the forward passes of the teachers. It cannot hold reads
-            of a cache, nor logits that several runs share; these are inputs of each step.
+            of a cache; cached logits are inputs of each step.
     """
 
     def __init__(self, recorder: Recorder, *, teachers_inside: bool) -> None:

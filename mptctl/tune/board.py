@@ -78,19 +78,18 @@ class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
         self._on_update(report)
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Note that a process began or resumed its trials: one, or several in lock-step."""
-        for name in self._names(trial):
-            self._before[name] = self._trials[name].seconds
-            if self._trials[name].status != "done":
-                self._update(name, status="running", error=None)
+        """Note that a process began or resumed a trial."""
+        name = self._name(trial)
+        self._before[name] = self._trials[name].seconds
+        if self._trials[name].status != "done":
+            self._update(name, status="running", error=None)
         self.write()
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
         """Note that a trial finished an epoch, came to its end, or failed; ``trials.json`` is not written."""
-        self._names(trial)  # a trial that a searcher proposed may be new
-        name = result["trial"]
+        name = self._name(trial)
         seconds = round(self._before[name] + result["seconds"], 3)
         if result.get("error") is not None:
             self._update(name, status="failed", error=result["error"], seconds=seconds)
@@ -107,31 +106,31 @@ class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
         self._on_update(self.report())
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Note that a process has ended; trials of it that are not at their end were stopped early."""
-        for name in self._names(trial):
-            if self._trials[name].status == "running":
-                self._update(name, status="stopped")
+        """Note that the process of a trial has ended; a trial that is not at its end was stopped early."""
+        name = self._name(trial)
+        if self._trials[name].status == "running":
+            self._update(name, status="stopped")
         self.write()
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Note that a process died, and that another one will resume its trials."""
-        for name in self._names(trial):
-            if self._trials[name].status != "done":
-                self._update(name, status="waiting", restarts=self._trials[name].restarts + 1)
+        """Note that a process died, and that another one will resume its trial."""
+        name = self._name(trial)
+        if self._trials[name].status != "done":
+            self._update(name, status="waiting", restarts=self._trials[name].restarts + 1)
         self.write()
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Note that a process died too often, and that its unfinished trials have failed."""
+        """Note that the process of a trial died too often, and that the trial has failed."""
         error = trial.get_pickled_error()
         reason = "unknown" if error is None else first_line(error)[:300]
-        for name in self._names(trial):
-            if self._trials[name].status != "done":
-                self._update(name, status="failed", error=f"its process died: {reason}")
+        name = self._name(trial)
+        if self._trials[name].status != "done":
+            self._update(name, status="failed", error=f"its process died: {reason}")
         self.write()
 
-    def _names(self, trial: Any) -> list[str]:
-        """The names of our trials in a trial of Ray's, which is a process; new ones are put on the board."""
-        return [self.add(settings) for settings in self._plan.settings(trial.config)]
+    def _name(self, trial: Any) -> str:
+        """The name of a trial of Ray's; a new one, which a searcher proposed, is put on the board."""
+        return self.add(self._plan.settings(trial.config))
 
     def _update(self, name: str, *, status: Status, **changes: Any) -> None:
         """Change the status and further fields of a trial."""

@@ -1,4 +1,4 @@
-"""A dry run of a search: its trials, and the time and memory of the first one."""
+"""A dry run of a search: its trials, and the plan of the first one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from mptctl.files import Model
 from mptctl.models.lock import refuse_unusable
 from mptctl.training.dry_run import DryRun
 from mptctl.training.dry_run import dry_run as dry_run_of_run
-from mptctl.training.estimate import lockstep_seconds
 from mptctl.tune.prepare import first_run
 from mptctl.tune.request import TuneRequest, checked_points
 from mptctl.tune.space import name_of
@@ -20,16 +19,13 @@ class TuneDryRun(Model):
 
     trials: int = Field(description="how many")
     names: list[str] | None = Field(description="of the trials; null where they are chosen as they go")
-    lockstep: int = Field(description="trials that one process trains in turn")
-    process_seconds: float = Field(description="about how long a process takes for so many trials")
-    process_mb: float = Field(description="its memory, as that of the first trial is counted, in megabytes")
-    cpus_per_trial: int = Field(description="CPU cores of a process")
-    gpus_per_trial: float = Field(description="GPUs of a process; may be a fraction")
+    cpus_per_trial: int = Field(description="CPU cores of a trial")
+    gpus_per_trial: float = Field(description="GPUs of a trial; may be a fraction")
     first: DryRun = Field(description="the first trial, or one with the recipe's own settings")
 
 
 def dry_run(request: TuneRequest) -> TuneDryRun:
-    """Plan a search, and estimate the time and memory of its processes by its first trial.
+    """Plan a search, and its first trial.
 
     All that the search needs is checked, but for its pictures; nothing is written.
 
@@ -39,14 +35,9 @@ def dry_run(request: TuneRequest) -> TuneDryRun:
     points = checked_points(request)
     refuse_unusable(request.folder, SEARCH, request.existing)
     first = dry_run_of_run(first_run(request, points))
-    estimate, count = first.estimate, request.lockstep
-    seconds = lockstep_seconds([estimate.seconds] * count, [estimate.teacher_seconds] * count)
     return TuneDryRun(
         trials=request.trials if points is None else len(points),
         names=None if points is None else [name_of(point) for point in points],
-        lockstep=request.lockstep,
-        process_seconds=round(seconds, 3),
-        process_mb=round(estimate.memory_mb + (count - 1) * estimate.student_mb, 1),
         cpus_per_trial=request.cpus_per_trial,
         gpus_per_trial=request.gpus_per_trial,
         first=first,

@@ -14,7 +14,7 @@ from mptctl.tune.board import TrialTracker
 from mptctl.tune.choice import objective
 from mptctl.tune.request import TuneRequest
 from mptctl.tune.space import TrialSettings
-from mptctl.tune.trial import TrialPlan, run_trials
+from mptctl.tune.trial import TrialPlan, run_trial
 from mptctl.tune.tune_report import Trial
 
 # At each rung ASHA stops all but the best third of the trials (Li et al., MLSys 2020, use 3 or 4).
@@ -42,14 +42,11 @@ def run_search(
     space: dict[str, Any] = {}
     searcher = None
     if left is not None:
-        # A trial of Ray's is a process, with as many of our trials as go in lock-step.
-        starts = range(0, len(left), request.lockstep)
-        processes = [left[start : start + request.lockstep] for start in starts]
-        space = {"points": tune.grid_search(processes)}
+        space = {"point": tune.grid_search(left)}
     else:
         searcher = _optuna_search(request, plan, earlier)
     trainable = tune.with_resources(
-        tune.with_parameters(run_trials, plan=plan),
+        tune.with_parameters(run_trial, plan=plan),
         {"cpu": request.cpus_per_trial, "gpu": request.gpus_per_trial},
     )
     tune.Tuner(

@@ -40,7 +40,6 @@ class TuneRequest:
         ray_address: of a Ray cluster that shares this machine's files; None for this machine alone.
         cpus_per_trial, gpus_per_trial: of each process; a fraction of a GPU is shared.
         max_concurrent: most processes at once; None: as many as fit.
-        lockstep: trials that a process trains step by step in turn.
         resume, overwrite: go on with, or throw away, a search that is in the folder.
         data_root: folder of the pictures now; None: where they were when the split was made.
     """
@@ -59,7 +58,6 @@ class TuneRequest:
     cpus_per_trial: int = 1
     gpus_per_trial: float = 0.0
     max_concurrent: int | None = None
-    lockstep: int = 1
     resume: bool = False
     overwrite: bool = False
     data_root: Path | None = None
@@ -95,12 +93,6 @@ def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
         )
     if request.budget.max_nfr is not None:
         _refuse_selection_by_flips(request)
-    if request.lockstep > 1 and (request.search == "optuna" or request.asha):
-        flag = "--search optuna" if request.search == "optuna" else "--asha"
-        raise UsageError(
-            f"--lockstep {request.lockstep}: trials in lock-step begin and end together, and {flag} decides "
-            "on each by how others went; leave one of the two out"
-        )
     split = request.split
     rows = split.indices("val")
     samples_old = int((split.labels[rows] < split.classes.num_old).sum())

@@ -1,4 +1,4 @@
-"""Trials in a process of Ray's: the training of `mptctl train-mpt`, of one or of several in lock-step."""
+"""A trial in a process of Ray's: the training of `mptctl train-mpt`."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ class TrialPlan:
     max_er_increase: float | None
     data_root: Path | None = None
 
-    def settings(self, config: dict[str, Any]) -> list[TrialSettings]:
-        """The complete settings of the trials of a process, from Ray's ``config``: listed, or Optuna's."""
-        points = config["points"] if "points" in config else [rounded_point(config)]
-        return [complete_settings(self.recipe, point) for point in points]
+    def settings(self, config: dict[str, Any]) -> TrialSettings:
+        """The complete settings of a trial, from Ray's ``config``: listed, or Optuna's."""
+        point = config["point"] if "point" in config else rounded_point(config)
+        return complete_settings(self.recipe, point)
 
     def request(self, settings: TrialSettings) -> RunRequest:
         """The request to train a trial, which is resumed if it has begun."""
@@ -80,28 +80,24 @@ class TrialPlan:
         return rate(counts.errors, counts.samples), rate(counts.flips or 0, counts.samples_old)
 
 
-def run_trials(config: dict[str, Any], plan: TrialPlan) -> None:
-    """Train or resume one trial, or several in lock-step, and report to Ray after every epoch of each.
+def run_trial(config: dict[str, Any], plan: TrialPlan) -> None:
+    """Train or resume a trial, and report to Ray after every epoch.
 
-    A trial that fails reports its error and is not started again, while the others go on. Ray starts trials
-    again only if their process dies.
+    A trial that fails reports its error and is not started again. Ray starts a trial again only if its
+    process dies.
     """
-    started = time.monotonic()
-    trials = {plan.folder / name_of(settings): settings for settings in plan.settings(config)}
+    started, settings = time.monotonic(), plan.settings(config)
+    folder = plan.folder / name_of(settings)
 
-    def request_of(folder: Path) -> RunRequest:
+    def make_request() -> RunRequest:
         (folder / ERROR_NAME).unlink(missing_ok=True)
-        return plan.request(trials[folder])
+        return plan.request(settings)
 
-    def observer_of(folder: Path) -> _Reporter:
-        return _Reporter(plan, folder.name, started, len(trials))
-
-    errors = train_unfinished(list(trials), request_of, observer_of)
-    for folder in trials:
-        if folder in errors:
-            tune.report(_figures_of_failed(folder, started, errors[folder]))
-        else:
-            tune.report(_figures(plan, folder.name, started, len(trials), finished=True))
+    error = train_unfinished(folder, make_request, _Reporter(plan, folder.name, started))
+    if error is None:
+        tune.report(_figures(plan, folder.name, started, finished=True))
+    else:
+        tune.report(_figures_of_failed(folder, started, error))
 
 
 def _figures_of_failed(folder: Path, started: float, error: Exception) -> dict[str, Any]:
@@ -110,14 +106,14 @@ def _figures_of_failed(folder: Path, started: float, error: Exception) -> dict[s
     if not isinstance(error, MptctlError):
         write_traceback(folder / ERROR_NAME, error)
         text = text if text == kind else f"{kind}: {text}"
-    return {"trial": folder.name, "error": text[:500], "seconds": time.monotonic() - started, **WORST}
+    return {"error": text[:500], "seconds": time.monotonic() - started, **WORST}
 
 
 class _Reporter(Observer):
     """Reports a trial to Ray after every epoch, once a checkpoint is on the disk; arguments of `_figures`."""
 
-    def __init__(self, plan: TrialPlan, name: str, started: float, together: int) -> None:
-        self._figures = partial(_figures, plan, name, started, together)
+    def __init__(self, plan: TrialPlan, name: str, started: float) -> None:
+        self._figures = partial(_figures, plan, name, started)
         self._is_validated = False
 
     def line(self, line: MetricsLine) -> None:
@@ -129,14 +125,13 @@ class _Reporter(Observer):
             tune.report(self._figures(finished=False))
 
 
-def _figures(plan: TrialPlan, name: str, started: float, together: int, *, finished: bool) -> dict[str, Any]:
+def _figures(plan: TrialPlan, name: str, started: float, *, finished: bool) -> dict[str, Any]:
     """The figures of a trial for Ray, read from its metrics.
 
     Args:
         plan: of all trials.
         name: of the trial.
         started: time of the start of its process, by `time.monotonic`.
-        together: trials of that process, among which the seconds since the start are divided.
         finished: the trial is at its end.
     """
     lines = read_metrics(RunDir(plan.folder / name).metrics)
@@ -144,12 +139,11 @@ def _figures(plan: TrialPlan, name: str, started: float, together: int, *, finis
     assert best is not None, "a search has a validation part"
     error, nfr = plan.figures(best)
     return {
-        "trial": name,
         "finished": finished,
         "epoch": latest.epoch,
         "latest_nfr": latest.val_nfr,
         "errors": error.count,
         "flips": nfr.count,
         "objective": objective(error, nfr, plan.reference, plan.max_er_increase),
-        "seconds": (time.monotonic() - started) / together,
+        "seconds": time.monotonic() - started,
     }

@@ -29,7 +29,7 @@ CASES = [
     Case(f"{UPDATES} --against gone", 2, "gone"),
     Case(f"{UPDATES} --csv runs/split.json", 2, "--csv"),
     Case("compare gone", 5, "gone"),
-    Case("compare old", 5, "old"),
+    Case("compare old", named="ECE"),
     Case("compare empty", 5, "empty"),
     Case(f"{UPDATES} --old gone", 5, "gone"),
     Case(UPDATES, 5, "runs/mpt-kl/best.pt", before=cut("runs/mpt-kl/best.pt", 900)),

@@ -56,7 +56,7 @@ TRAININGS = [
     Case(f"train-ref --name new {STEPS}", 4, "runs/split.json", before=written("runs/split.json", "{")),
     Case(f"train-ref --name new {STEPS}", 4, "runs/split.json",
          before=lambda place: _edit(place / "runs/split.json", num_old=4)),
-    Case(f"train-ref --name new {STEPS}", 4, "manifest", before=lambda place: _no_manifest(place)),
+    Case(f"train-ref --name new {STEPS}", 4, ".arrow", before=lambda place: _no_table(place)),
     Case(f"train-ref --run-root of-photos --recipe digits --set optim.batch_size=8 --set data.image_size=8 {STEPS}", 4,
          "photos",
          before=lambda place: _lose_pictures(place)),
@@ -76,8 +76,8 @@ def _edit(path: Path, **keys: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | keys))
 
 
-def _no_manifest(place: Path) -> None:
-    for path in (place / "runs").glob("manifest-*"):
+def _no_table(place: Path) -> None:
+    for path in (place / "runs").glob("split-*.arrow"):
         path.unlink()
 
 

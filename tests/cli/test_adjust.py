@@ -66,7 +66,7 @@ def test_the_run_keeps_the_budget_and_says_what_it_is(root: Path, mptctl: Comman
     assert read_metrics(run.metrics)[0].adjustment == adjusted.meta.adjustment
     assert {path.name for path in run.path.iterdir()} == {
         "best.pt", "recipe.yaml", "split.json", "environment.json", "metrics.jsonl", "adjust.svg",
-        *(path.name for path in root.glob("manifest-*.npz")),
+        *(path.name for path in root.glob("split-*.arrow")),
     }  # fmt: skip
     # Only the classifier's bias is another one, on new classes alone, and the logits are shifted by it.
     changed = [key for key in source.model if not torch.equal(source.model[key], adjusted.model[key])]

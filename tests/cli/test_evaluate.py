@@ -174,11 +174,11 @@ def test_a_pattern_that_matches_nothing_and_a_size_that_is_none(call: Call) -> N
     assert call("old.npz", "new.npz", "--memory-limit", "100MB").code == 0
 
 
-def test_all_labels_count_as_old_with_a_note(call: Call) -> None:
+def test_labels_that_old_predicts_count_as_old_with_a_note(call: Call) -> None:
     np.savez("plain.npz", id=IDS, label=LABELS, pred=OLD)
     done = call("plain.npz", "new.npz")
-    assert "8 test samples of old classes" in done.out
-    assert "all 3 labels count as old" in " ".join(done.out.split())
+    assert "6 test samples of old classes" in done.out
+    assert "the 2 labels that it predicts count as old, and not 2, which" in " ".join(done.out.split())
 
 
 def test_files_are_written_and_said_on_standard_error(call: Call) -> None:
@@ -219,7 +219,14 @@ def test_integer_ids_are_saved_so_that_both_files_match(call: Call, first: int) 
 def test_markdown_on_standard_output_replaces_the_table(call: Call) -> None:
     done = call("old.npz", "new.npz", "--markdown", "-", "--max-nfr", "5")
     assert done.code == 3
-    assert done.out.startswith("### ❌ Failed: NFR 33.33 %, limit 5 %\n")
+    assert done.out.startswith("### ❌ Failed: NFR 33.33 % > limit 5 %\n")
+
+
+def test_figures_that_need_logits_are_said_to_be_missing(call: Call) -> None:
+    Path("alone.csv").write_text("id,label,pred\n" + "".join(f"{i},a,a\n" for i in range(8)))
+    done = call("alone.csv", "alone.csv", "--figures", "figures")
+    assert "wrote no figures: they show logits" in done.err
+    assert not Path("figures").exists()
 
 
 def test_slices_are_in_every_output_and_fit_80_columns(call: Call) -> None:
@@ -240,7 +247,8 @@ def test_slices_are_in_every_output_and_fit_80_columns(call: Call) -> None:
     done = call(*words, "--min-slice", "1", "--report", "page.html", "--markdown", "page.md")
     assert done.code == 0, done.err
     assert max(len(line) for line in done.out.splitlines()) <= 80
-    assert "country=de, <b>device|</b>=p" in " ".join(done.out.split())
+    assert "country=de," in done.out  # the name goes on in the next line
+    assert "<b>device|</b>=p" in done.out
     assert "country=de, &lt;b&gt;device|&lt;/b&gt;=p" in Path("page.html").read_text()
     assert "| country=de, &lt;b&gt;device\\|&lt;/b&gt;=p | 1 / 4 | 25.00 % |" in Path("page.md").read_text()
     page = json.loads(call(*words, "--min-slice", "4", "--json").out)

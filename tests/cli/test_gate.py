@@ -125,7 +125,7 @@ def test_hundreds_of_slices_are_said_in_short(call: Call) -> None:
     rules = [f"  - {{by: {{group: {name}}}, max_nfr: 99}}" for name in sorted(set(groups))]
     done = evaluate(call, "slices:\n" + "\n".join(rules), "--metadata", "meta.npz", "--markdown", "-")
     assert done.code == 3
-    assert done.out.startswith("### ❌ Failed: NFR of group=g096 100.00 %, limit 99 %; NFR of group=g097 ")
+    assert done.out.startswith("### ❌ Failed: NFR of group=g096 100.00 % > limit 99 %; NFR of group=g097 ")
     assert done.out.count("is within the limit of 99 %.") == 16
     assert "80 more limits, of which 0 did not pass; all of them are in the JSON." in done.out
     assert done.err.count("exceeds the limit") == 4
@@ -201,7 +201,7 @@ class TestInit:
         assert "never.npz: the old model is wrong on all 200 samples" in done.err
 
     def test_an_old_model_that_may_not_know_all_labels(self, call: Call) -> None:
-        """It never predicts y. Of 100 samples of x and z 10 flip: 5 % of all samples, 10 % of those of x and z."""
+        """It never predicts y. Of 100 samples of x and z 10 flip: 10 % of those of x and z."""
         labels = np.array(["x", "y", "z", "y"] * (N // 4))
         np.savez("some.npz", id=IDS, label=labels, pred=np.where(labels == "y", "x", labels))
         np.savez("other.npz", id=IDS, label=labels, pred=np.where(np.arange(N) < 20, "y", labels))

@@ -151,13 +151,13 @@ def test_embedded_pictures_lie_in_no_folder(digits_root: Path) -> None:
         relocate(load_split(digits_root), digits_root)
 
 
-def test_a_run_shares_its_manifest_with_the_run_root(
+def test_a_run_shares_its_table_with_the_run_root(
     digits_root: Path, tmp_path: Path, mptctl: CommandLine
 ) -> None:
     split = make_split("digits", run_root=tmp_path)
     done = mptctl("train-old", "--run-root", tmp_path, *SHORT[2:], "--set", "optim.max_steps=1")
     assert done.returncode == 0, done.stderr
-    name = split.file.manifest
+    name = split.file.table
     assert os.path.samefile(tmp_path / name, tmp_path / "old" / name)
 
 
@@ -177,15 +177,3 @@ def test_split_says_from_then_on_where_the_same_pictures_are(
     shutil.copy(now.manifest.file(0), moved / "train" / "class0" / "more.jpg")
     refused = mptctl(*words[:-1], Path(shutil.move(moved, tmp_path / "third")))
     assert (refused.returncode, "holds another split (data_root: " in refused.stderr) == (2, True)
-
-
-def test_a_run_of_an_earlier_version_says_where_its_split_is(
-    moved: Path, tmp_path: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("old", "ref"):
-        shutil.copytree(moved / name, tmp_path / name, ignore=shutil.ignore_patterns("manifest*"))
-    done = mptctl("evaluate", tmp_path / "old", tmp_path / "ref", "--data-root", moved / "pictures")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "copy split.json and manifest*.npz from the run root of" in done.stderr
-    assert "which an earlier version trained" in done.stderr

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from mptctl.data.duplicates import choose_copies, describe_identical, find_identical
-from mptctl.data.listing.image_folder import scan_folder
 from mptctl.data.manifest import BAD, TEST, TRAIN, VAL
+from mptctl.data.sources import read_source
 from mptctl.data.split import load_split, make_split
 from tests.common import CommandLine
 
@@ -36,7 +36,7 @@ def test_planted_duplicates_are_all_found(
         file.write_bytes(file.read_bytes() + f"{number:04d}".encode() + bytes(longer))
     for source, target in copies:
         files[target].write_bytes(files[source].read_bytes())
-    manifest, _ = scan_folder(root)
+    manifest = read_source("imagefolder", root).manifest
     found = find_identical(manifest)
     contents = [manifest.read(row) for row in range(len(manifest))]
     expected: dict[bytes, set[int]] = {}
@@ -51,7 +51,7 @@ def test_files_that_differ_at_their_ends_alone_are_not_identical(own_folder: Pat
     content = first.read_bytes()
     for path, mark in ((first, b"a"), (second, b"b")):
         path.write_bytes(content + bytes(9000) + mark)
-    manifest, _ = scan_folder(own_folder)
+    manifest = read_source("imagefolder", own_folder).manifest
     assert (find_identical(manifest) == -1).all()
 
 
@@ -60,7 +60,7 @@ def test_pixels_are_compared_where_all_is_decoded(own_folder: Path) -> None:
     copy = own_folder / "val" / "class1" / "copy.png"
     picture = Image.open(io.BytesIO(first.read_bytes()))
     picture.save(copy)
-    manifest, _ = scan_folder(own_folder)
+    manifest = read_source("imagefolder", own_folder).manifest
     assert (find_identical(manifest) == -1).all()
     found = find_identical(manifest, verify="decode")
     twins = manifest.ids(np.flatnonzero(found >= 0)).tolist()
@@ -73,7 +73,7 @@ def test_pixels_are_compared_where_all_is_decoded(own_folder: Path) -> None:
 def test_an_array_is_looked_at_too() -> None:
     from mptctl.data.sources import load_array, read_source
 
-    manifest, _ = read_source("digits", None)
+    manifest = read_source("digits", None).manifest
     pictures = load_array(manifest, seed=0, cache_dir=Path())
     pictures = pictures.copy()
     pictures[700] = pictures[3]

@@ -8,11 +8,13 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
 
-from mptctl.data.listing.image_folder import BadPictures
+from mptctl.data.listing.listing import BadPictures
 from mptctl.data.manifest import NONSTANDARD
 from mptctl.data.packing.pack import QUALITY, pack_pictures
 from mptctl.data.packing.records import Packed, PackReport, PackRequest, read_packed_files
@@ -279,3 +281,32 @@ def test_a_folder_without_parts_or_with_other_names_of_them_keeps_its_paths(
     smooth_picture(9, 9, 1).save(tmp_path / f"out of {own_folder.name}" / "validation/class0/foreign.png")
     with pytest.raises(UsageError, match=r"validation/class0/foreign\.png"):
         pack_folder(own_folder, tmp_path / f"out of {own_folder.name}")
+
+
+def test_pictures_that_would_get_one_name_are_refused(tmp_path: Path) -> None:
+    content = io.BytesIO()
+    smooth_picture(60, 50, 1).save(content, "JPEG")
+    rows = {"id": ["a", "a.jpg", "b"], "label": ["x"] * 3, "image": [content.getvalue()] * 3}
+    pq.write_table(pa.table(rows), tmp_path / "t.parquet")
+    with pytest.raises(BadPictures, match=r"2 of 3 .* x/a is not its name alone"):
+        pack_folder(tmp_path / "t.parquet", tmp_path / "out")
+    pq.write_table(pa.table({**rows, "id": ["a.png", "a.jpg", "b"]}), tmp_path / "t.parquet")
+    assert pack_folder(tmp_path / "t.parquet", tmp_path / "out").pictures == 3
+
+
+def test_a_picture_that_is_encoded_anew_gets_the_suffix_of_its_bytes(tmp_path: Path) -> None:
+    folder = tmp_path / "photos" / "train" / "one"
+    folder.mkdir(parents=True)
+    for seed, name in enumerate(("a.webp", "b.bmp", "c.gif", "d.jpg")):
+        smooth_picture(90, 80, seed).save(folder / name)
+    pack_folder(tmp_path / "photos", tmp_path / "same")
+    assert {path.name for path in tmp_path.glob("same/train/one/*")} == {
+        path.name for path in folder.iterdir()
+    }
+    for _ in range(2):
+        pack_folder(tmp_path / "photos", tmp_path / "small", 40)
+        names = {path.name for path in tmp_path.glob("small/train/one/*")}
+        assert names == {"a.jpg", "b.png", "c.png", "d.jpg"}
+    smooth_picture(90, 80, 9).save(folder / "a.jpg")
+    with pytest.raises(BadPictures, match=r"a\.jpg is not its name alone"):
+        pack_folder(tmp_path / "photos", tmp_path / "other", 40)

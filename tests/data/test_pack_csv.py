@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.data.listing.image_folder import BadPictures
+from mptctl.data.listing.listing import BadPictures
 from mptctl.errors import DataError
 from tests.data.test_pack import whole
 from tests.data.test_pack_tables import pack
@@ -51,20 +51,9 @@ def test_a_table_in_parquet_becomes_what_the_same_in_csv_does(folder: Path, tmp_
     assert one.keys() == other.keys()
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"kind": ""}, "line 2: .*label is empty"),
-        ({"path": ""}, "line 2: .*path is empty"),
-        ({"split": "rest"}, "line 2: part 'rest' is none of train, val"),
-        ({"kind": "Class0"}, "by case or blanks alone"),
-    ],
-)
-def test_bad_rows_are_named_and_nothing_is_written(
-    folder: Path, tmp_path: Path, changes: dict[str, str], said: str
-) -> None:
-    write_table(tmp_path / "a.csv", folder, **changes)
-    with pytest.raises(BadPictures, match=said):
+def test_bad_rows_are_named_and_nothing_is_written(folder: Path, tmp_path: Path) -> None:
+    write_table(tmp_path / "a.csv", folder, split="rest")
+    with pytest.raises(BadPictures, match=r"line 2: .*part 'rest' is none of train, val"):
         pack(tmp_path / "a.csv", tmp_path / "out", columns={"label": "kind"})
     with pytest.raises(DataError, match="no column called label"):
         pack(tmp_path / "a.csv", tmp_path / "out")

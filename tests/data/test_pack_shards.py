@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import tarfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from mptctl.data.listing.image_folder import BadPictures
-from mptctl.data.packing import shard_writer
+from mptctl.data.listing.listing import BadPictures
+from mptctl.data.packing import plan
 from mptctl.data.packing.records import Packed, read_packed_files
 from mptctl.errors import UsageError
 from tests.common import smooth_picture
@@ -30,7 +31,7 @@ def members_of(out: Path) -> dict[str, bytes]:
 
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard_writer, "SHARD_BYTES", 40_000)
+    monkeypatch.setattr(plan, "SHARD_PICTURES", 8)
 
 
 def test_shards_hold_the_pictures_as_they_are_with_their_ids_and_classes(
@@ -50,7 +51,8 @@ def test_shards_hold_the_pictures_as_they_are_with_their_ids_and_classes(
     tars = sorted(path.name for path in out.glob("*.tar"))
     assert report.shards == len(tars) > 4
     assert {name.split("-")[0] for name in tars} == {"train", "val"}
-    assert all((out / name).stat().st_size <= 40_000 + tarfile.RECORDSIZE for name in tars)
+    in_shard = Counter(file.shard for file in read_packed_files(out).values())
+    assert sorted(in_shard.values()) == [8] * 7
     assert pack_folder(folder, out, to="shards").found == 56
 
 
@@ -103,10 +105,10 @@ def test_bad_pictures_are_named_and_the_others_packed(own_folder: Path, tmp_path
     out = tmp_path / "shards"
     with pytest.raises(BadPictures, match=f"1 of 56 pictures .*{bad.name}"):
         pack_folder(own_folder, out, to="shards")
-    assert len(members_of(out)) == 110
+    assert len(members_of(out)) == 112 - 16
     assert not Packed.model_validate_json((out / "pack.json").read_text()).complete
     bad.write_bytes(content)
-    assert pack_folder(own_folder, out, to="shards").found == 55
+    assert pack_folder(own_folder, out, to="shards").found == 48
     assert len(members_of(out)) == 112
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.data.listing.image_folder import BadPictures
-from mptctl.data.listing.shards import read_shards
-from mptctl.data.packing import shard_writer
+from mptctl.data.listing.listing import BadPictures
+from mptctl.data.listing.shards import list_shards
+from mptctl.data.packing import plan
 from mptctl.errors import DataError
 from mptctl.names import PackForm
 from tests.data.test_pack import pack_folder, whole
@@ -30,7 +30,7 @@ def write_tar(path: Path, members: dict[str, bytes]) -> None:
 def test_shards_become_the_folder_that_they_were_made_of(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shard_writer, "SHARD_BYTES", 40_000)
+    monkeypatch.setattr(plan, "SHARD_PICTURES", 8)
     pack_folder(folder, tmp_path / "shards", to="shards")
     for place in (tmp_path / "shards", f"{tmp_path}/shards/{{train,val}}-*.tar"):
         out = tmp_path / f"out{len(str(place))}"
@@ -72,9 +72,9 @@ def test_what_else_a_json_says_is_kept(folder: Path, tmp_path: Path, to: PackFor
             rows = list(csv.DictReader(file))
         found = [tuple(row[name] or None for name in ("camera", "iso", "size")) for row in rows]
     else:
-        shards = read_shards(str(tmp_path / "out"), tmp_path / "out", None)
-        assert set(shards.further) == {"camera", "iso", "size"}
-        found = [*zip(*(shards.further[name] for name in ("camera", "iso", "size")), strict=True)]
+        further = list_shards(str(tmp_path / "out"), tmp_path / "out", None).further()
+        assert further is not None
+        found = [tuple(row[name] for name in ("camera", "iso", "size")) for row in further.to_pylist()]
     assert found == expected
 
 

@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 import torch
 
-from mptctl.data.listing.image_folder import BadPictures
-from mptctl.data.listing.shards import read_shards
+from mptctl.data.listing.listing import BadPictures
+from mptctl.data.listing.shards import list_shards
 from mptctl.data.packing.pack import QUALITY, pack_pictures
 from mptctl.data.packing.records import PackRequest
 from mptctl.data.places import find_place
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import DataError, UsageError
 from mptctl.names import OnBad, PlaceKind
-from tests.common import KINDS, MakeLoader, make_folder
+from tests.common import KINDS, CommandLine, MakeLoader, make_folder
 
 
 @pytest.fixture
@@ -208,14 +208,14 @@ def test_labels_of_shards_stand_in_cls_or_json_or_where_it_is_said(folder: Path,
         for key, parts in samples_of(folder, "train")
     ]
     shards = write_shards(tmp_path / "s", samples)
-    found = read_shards(f"{shards}/0.tar", shards, None)
-    assert set(found.rows.labels) == {"a", "b", "c"}
-    assert found.further == {"w": [2] * 24}
+    found = list_shards(f"{shards}/0.tar", shards, None)
+    assert found.class_names == ("a", "b", "c")
+    assert found.further().to_pydict() == {"w": [2] * 24}  # type: ignore[union-attr]
     captions = [
         (key, {".jpg": b"x", ".txt": f"a photo of {i}".encode()}) for i, (key, _) in enumerate(samples)
     ]
     shards = write_shards(tmp_path / "t", captions)
-    assert set(read_shards(str(shards), shards, None).rows.problems) == set(range(24))
+    assert len(list_shards(str(shards), shards, None).problems()) == 24
     with pytest.raises(DataError, match="nearly all different"):
         split_of(f"{shards}/0.tar", tmp_path / "runs", label_key=".txt")
 
@@ -282,3 +282,33 @@ def test_a_split_that_is_kept_needs_no_table(folder: Path, tmp_path: Path, has_v
     assert bool(made.file.request.val_fraction) != has_val
     with pytest.raises(UsageError, match=r"val_fraction|has a validation part"):
         split_of(place, tmp_path / "runs", val_fraction=0.25)
+
+
+def test_a_table_whose_root_is_wrong_names_three_pictures_and_the_flag(
+    folder: Path, tmp_path: Path, mptctl: CommandLine
+) -> None:
+    place = write_table(tmp_path / "t.csv", rows_of(folder))
+    for on_bad in ("fail", "quarantine"):
+        done = mptctl("split", place, "--run-root", tmp_path / "runs", "--on-bad", on_bad)
+        assert done.returncode == 4, done.stderr
+        assert "33 of 33 pictures are not there" in done.stderr
+        assert "--data-root" in done.stderr
+        assert done.stderr.count(".jpg") == 3
+    assert mptctl("split", place, "--run-root", tmp_path / "runs", "--data-root", folder).returncode == 0
+
+
+def test_a_data_root_beside_class_folders_is_not_ignored(folder: Path, tmp_path: Path) -> None:
+    assert find_place(str(folder), folder).root == folder
+    with pytest.raises(UsageError, match=r"--data-root .*photos holds the pictures itself"):
+        find_place(str(folder), tmp_path)
+
+
+def test_shards_with_an_empty_index_and_files_of_macos(folder: Path, tmp_path: Path) -> None:
+    samples = samples_of(folder, "train")
+    with_mac = [
+        each for key, parts in samples for each in ((key, parts), (f"._{key}", {".jpg": b"attributes"}))
+    ]
+    shards = write_shards(tmp_path / "s", with_mac)
+    (shards / "0.idx").touch()
+    split = split_of(shards / "0.tar", tmp_path / "runs", test_fraction=0.25)
+    assert len(split.manifest) == len(samples)

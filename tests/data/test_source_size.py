@@ -13,7 +13,7 @@ from tests.common import make_folder
 
 
 def test_digits_are_counted_as_their_manifest_has_them() -> None:
-    manifest, _ = read_source("digits", None)
+    manifest = read_source("digits", None).manifest
     parts = manifest.parts.tolist()
     assert count_source("digits", None) == (10, parts.count(TRAIN), parts.count(TEST))
 

@@ -17,7 +17,6 @@ from sklearn.datasets import load_digits
 from torchvision import datasets
 
 from mptctl.data.embedded import read
-from mptctl.data.listing.image_folder import scan_folder
 from mptctl.data.manifest import NONSTANDARD, TEST, TRAIN
 from mptctl.data.sources import load_embedded_digits, read_cifar, read_source
 from mptctl.errors import DataError, UsageError
@@ -28,7 +27,8 @@ DIGESTS = ["5c90d8bf1762fc3aa32f15fecf9130ff", "b7037129b967b2a2764bc02c79cb3f57
 
 
 def test_digits_are_divided_evenly_by_class_and_the_same_each_time() -> None:
-    manifest, bad = read_source("digits", None)
+    listed = read_source("digits", None)
+    manifest, bad = listed.manifest, listed.problems
     assert bad == []
     assert len(manifest) == 1797
     assert manifest.class_names == tuple("0123456789")
@@ -37,7 +37,7 @@ def test_digits_are_divided_evenly_by_class_and_the_same_each_time() -> None:
     assert (abs(train - test) <= 1).all()
     assert int(train.sum()) == 896
     load_embedded_digits.cache_clear()
-    assert read_source("digits", None)[0].fingerprint == manifest.fingerprint
+    assert read_source("digits", None).manifest.fingerprint == manifest.fingerprint
 
 
 def test_digits_are_those_of_scikit_learn() -> None:
@@ -60,7 +60,7 @@ WITHOUT = """
 import sys
 sys.modules["matplotlib"] = sys.modules["sklearn"] = None
 from mptctl.data.sources import read_source
-print(*(read_source(name, None)[0].content for name in ("digits", "characters")))
+print(*(read_source(name, None).manifest.content for name in ("digits", "characters")))
 """
 
 
@@ -123,7 +123,7 @@ def test_cifar_is_read_from_the_files_that_torchvision_keeps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = write_cifar10(tmp_path, monkeypatch)
-    manifest, _ = read_source("cifar10", tmp_path)
+    manifest = read_source("cifar10", tmp_path).manifest
     assert manifest.class_names == tuple(f"thing{i}" for i in range(10))
     assert np.bincount(manifest.parts).tolist() == [100, 0, 20]
     assert manifest.labels[:12].tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]
@@ -158,7 +158,7 @@ def test_a_source_without_a_data_root_is_a_usage_error() -> None:
 
 
 def test_a_folder_gives_classes_in_order_and_val_as_test_part(folder: Path) -> None:
-    manifest, _ = scan_folder(folder)
+    manifest = read_source("imagefolder", folder).manifest
     assert manifest.class_names == ("class0", "class1", "class2", "class3")
     assert np.bincount(manifest.parts).tolist() == [40, 0, 16]
     first = manifest.ids(np.arange(len(manifest)))
@@ -169,9 +169,9 @@ def test_a_folder_gives_classes_in_order_and_val_as_test_part(folder: Path) -> N
 
 def test_a_test_folder_of_classes_is_the_test_part_and_val_the_validation_part(own_folder: Path) -> None:
     shutil.copytree(own_folder / "val", own_folder / "test")
-    assert np.bincount(scan_folder(own_folder)[0].parts).tolist() == [40, 16, 16]
+    assert np.bincount(read_source("imagefolder", own_folder).manifest.parts).tolist() == [40, 16, 16]
     shutil.rmtree(own_folder / "val")
-    manifest, _ = scan_folder(own_folder)
+    manifest = read_source("imagefolder", own_folder).manifest
     assert np.bincount(manifest.parts).tolist() == [40, 0, 16]
     assert manifest.ids(np.array([55]))[0] == "test/class3/003.jpg"
 
@@ -180,13 +180,13 @@ def test_a_test_folder_without_labels_is_left_alone(own_folder: Path) -> None:
     """As ImageNet's, which is a heap of pictures without class folders."""
     (own_folder / "test").mkdir()
     shutil.copy(own_folder / "val" / "class0" / "000.jpg", own_folder / "test" / "000.jpg")
-    assert np.bincount(scan_folder(own_folder)[0].parts).tolist() == [40, 0, 16]
+    assert np.bincount(read_source("imagefolder", own_folder).manifest.parts).tolist() == [40, 0, 16]
 
 
 def test_files_that_are_not_pictures_by_name_are_left_alone(own_folder: Path) -> None:
     for name in ("notes.txt", ".hidden.jpg", "thumbs.db"):
         (own_folder / "train" / "class0" / name).write_text("x")
-    assert len(scan_folder(own_folder)[0]) == 56
+    assert len(read_source("imagefolder", own_folder).manifest) == 56
 
 
 @pytest.mark.parametrize(

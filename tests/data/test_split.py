@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mptctl.data.listing.image_folder import BadPictures
+from mptctl.data.listing.listing import BadPictures
 from mptctl.data.split import Split, load_split, make_split
-from mptctl.data.split_summary import summarise
 from mptctl.errors import StorageError, UsageError
 from tests.common import CommandLine
 
@@ -27,8 +27,7 @@ def test_a_split_is_found_again_as_it_was_made(tmp_path: Path, folder: Path) -> 
     np.testing.assert_array_equal(found.labels, made.labels)
     for part in ("train", "val", "test"):
         np.testing.assert_array_equal(found.indices(part), made.indices(part))
-    name = f"manifest-{made.manifest.digest[:16]}.npz"
-    assert sorted(path.name for path in tmp_path.iterdir()) == [name, "split.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [made.file.table, "split.json"]
 
 
 def test_labels_follow_the_class_order_by_name(tmp_path: Path, folder: Path) -> None:
@@ -45,27 +44,6 @@ def test_classes_are_selected_by_mask_in_one_index_space(split: Split) -> None:
     assert not set(everything.tolist()) & set(split.indices("test").tolist())
 
 
-def test_a_split_of_fewer_classes_has_the_same_rows_and_the_same_validation_pictures(
-    tmp_path: Path, folder: Path
-) -> None:
-    kind = {"data_root": folder, "order": "random", "seed": 4, "val_fraction": 0.2}
-    everything = make_split("imagefolder", run_root=tmp_path / "all", **kind)  # type: ignore[arg-type]
-    make_split("imagefolder", run_root=tmp_path / "some", class_fraction=0.75, **kind)  # type: ignore[arg-type]
-    some = load_split(tmp_path / "some")
-    assert (some.classes.names, some.classes.num_old) == (everything.classes.names[:3], 2)
-    assert some.fingerprint != everything.fingerprint
-    assert some.manifest.fingerprint == everything.manifest.fingerprint
-    for part in ("train", "val", "test"):
-        np.testing.assert_array_equal(some.indices(part), everything.indices(part, 3))
-        np.testing.assert_array_equal(some.indices(part, 2), everything.indices(part, 2))
-        assert some.file.counts[part] == len(everything.indices(part, 3))
-        assert summarise(some, kept=True).parts[part].new == len(everything.indices(part, 3)) - len(
-            everything.indices(part, 2)
-        )
-    with pytest.raises(UsageError, match=r"class fraction 0\.3: takes 1 of 4 classes, 2 of them old"):
-        make_split("imagefolder", run_root=tmp_path / "few", class_fraction=0.3, **kind)  # type: ignore[arg-type]
-
-
 def test_an_existing_split_is_kept(tmp_path: Path) -> None:
     make_split("digits", run_root=tmp_path)
     before = (tmp_path / "split.json").read_bytes()
@@ -74,6 +52,27 @@ def test_an_existing_split_is_kept(tmp_path: Path) -> None:
         make_split("digits", run_root=tmp_path, seed=1)
     assert (tmp_path / "split.json").read_bytes() == before
     assert make_split("digits", run_root=tmp_path, seed=1, overwrite=True).file.request.seed == 1
+
+
+def test_a_kept_split_does_not_ignore_how_pictures_are_to_be_checked(
+    own_folder: Path, tmp_path: Path, mptctl: CommandLine
+) -> None:
+    words = ("split", own_folder, "--run-root", tmp_path)
+    assert mptctl(*words).returncode == 0
+    assert (
+        mptctl(*words, "--on-duplicates", "quarantine", "--on-bad", "quarantine").returncode == 0
+    )  # no such
+    refused = mptctl(*words, "--verify", "decode")
+    assert (refused.returncode, "verify: header -> decode" in refused.stderr) == (2, True)
+    shutil.copy(own_folder / "val" / "class1" / "000.jpg", own_folder / "train" / "class1" / "twin.jpg")
+    assert "--on-duplicates quarantine" in mptctl(*words, "--overwrite").stdout  # what the warning advises
+    refused = mptctl(*words, "--on-duplicates", "quarantine")
+    assert (refused.returncode, "on_duplicates: keep -> quarantine" in refused.stderr) == (2, True)
+    (own_folder / "train" / "class1" / "twin.jpg").write_bytes(b"")
+    assert mptctl(*words, "--overwrite", "--on-bad", "quarantine").returncode == 0
+    refused = mptctl(*words)
+    assert (refused.returncode, "on_bad: quarantine -> fail" in refused.stderr) == (2, True)
+    assert mptctl(*words, "--on-bad", "quarantine").returncode == 0
 
 
 def test_a_run_root_without_a_split_says_what_to_run(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mptctl.data.derived_splits import make_unlabelled_split
-from mptctl.data.listing.image_folder import BadPictures
+from mptctl.data.listing.listing import BadPictures
 
 
 def test_pictures_at_any_depth_in_the_order_of_their_paths(folder: Path, tmp_path: Path) -> None:

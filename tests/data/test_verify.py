@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from mptctl.data.manifest import NONSTANDARD, STANDARD
-from mptctl.data.verify import check_file, check_files
+from mptctl.data.verify import check_file, check_path, check_pictures
 from mptctl.errors import DataError
 from tests.common import smooth_picture
 
@@ -222,8 +222,13 @@ def test_many_files_are_checked_in_order_with_progress(tmp_path: Path) -> None:
     for i, name in enumerate(names):
         (tmp_path / name).write_bytes(b"bad" if i in (7, 600, 1099) else jpeg())
     seen: list[tuple[str, int, int]] = []
-    found = check_files(str(tmp_path), names, threads=3, progress=lambda *at: seen.append(at))
-    assert [row for row, _ in found.problems] == [7, 600, 1099]
+    found = check_pictures(
+        len(names),
+        lambda row: check_path(str(tmp_path / names[row]), "header"),
+        threads=3,
+        progress=lambda *at: seen.append(at),
+    )
+    assert list(found.problems) == [7, 600, 1099]
     assert seen == [("checking files", done, 1100) for done in (512, 1024, 1100)]
     assert (found.heights == 50).sum() == 1097
     assert found.sizes[8] == len(jpeg())

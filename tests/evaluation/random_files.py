@@ -35,7 +35,7 @@ class Model:
 def expected(old: Model, new: Model) -> tuple[int, int, int, int]:
     """The ten lines: (both right, negative flips, positive flips, both wrong) over the old classes."""
     answers = dict(zip(new.ids, new.preds, strict=True))
-    old_classes = set(old.classes) if old.says or old.logits else set(old.labels)
+    old_classes = set(old.classes) if old.says or old.logits else set(old.preds)
     cells: Counter[tuple[bool, bool]] = Counter()
     for name, label, answer in zip(old.ids, old.labels, old.preds, strict=True):
         if label in old_classes:

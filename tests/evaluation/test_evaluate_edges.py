@@ -34,7 +34,7 @@ class TestUndefined:
         assert '"lost":null' in report.model_dump_json()
 
     def test_without_logits_what_needs_them_is_null(self) -> None:
-        report = compare(answers("old", [0, 1], [0, 0]), answers("new", [0, 1], [1, 1]))
+        report = compare(answers("old", [0, 1], [0, 1]), answers("new", [0, 1], [1, 1]))
         assert report.old.ece is None
         assert report.old.reliability is None
         assert report.by_confidence is None
@@ -45,10 +45,10 @@ class TestUndefined:
 
 
 class TestOldClasses:
-    def test_without_classes_all_labels_are_old_and_it_says_so(self) -> None:
+    def test_without_classes_the_labels_that_old_predicts_are_old_and_it_says_so(self) -> None:
         report = compare(answers("old", [0, 1, 2], [0, 1, 1]), answers("new", [0, 1, 2], [0, 1, 2]))
-        assert report.n_old == 3
-        assert "all 3 labels count as old" in report.warnings[0]
+        assert (report.n_old, report.never_predicted) == (2, ["2"])
+        assert "the 2 labels that it predicts count as old, and not 2, which it never" in report.warnings[0]
 
     def test_the_old_files_classes_are_the_old_ones(self) -> None:
         old = build_predictions(

@@ -52,7 +52,7 @@ def test_row_52_a_run_root_that_a_person_put_there_stays(temporary: Path, lock: 
 def test_row_52_scratch_that_was_left_is_removed_but_not_with_a_run_a_split_or_a_study_in_it(
     temporary: Path,
 ) -> None:
-    for name in ("best.pt", "split.json", "environment.json", "trials.json", "manifest-0123456789abcdef.npz"):
+    for name in ("best.pt", "split.json", "environment.json", "trials.json", "split-0123456789abcdef.arrow"):
         left = left_by_a_killed_program(temporary)
         (left / "deep" / "down").mkdir(parents=True)
         (left / "deep" / "down" / name).write_text("work of a day")

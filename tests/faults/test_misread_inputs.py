@@ -15,7 +15,7 @@ import pytest
 from pyarrow import parquet
 
 import mptctl
-from mptctl.errors import DataError, MptctlError
+from mptctl.errors import DataError, MptctlError, UsageError
 from mptctl.integrations import FlipMonitor
 from mptctl.names import Session
 from tests.common import CommandLine
@@ -240,30 +240,38 @@ def of_two_ages(tmp_path: Path, **columns: Any) -> tuple[Path, Path]:
 
 
 def test_row_75_an_old_model_that_does_not_say_what_it_knows(tmp_path: Path, mptctl: CommandLine) -> None:
-    """6 of 150 are 4 %, and 6 of the 100 that OLD knows are 6 %: a limit of 5 % depends on which it is."""
+    """6 of the 100 samples whose label OLD predicts are 6 %; 6 of all 150 would be 4 %."""
     pair = of_two_ages(tmp_path)
     done = mptctl("evaluate", *pair, "--max-nfr", "5", "--json")
     report = json.loads(done.stdout)
-    assert (done.returncode, report["gate"]["passed"], report["nfr"]) == (3, False, 0.04)
-    assert report["gate"]["failed"] == ["old-classes"]
-    assert "--old-classes FILE (or all)" in done.stderr
-    assert report["narrow"] == {
-        "never_answered": ["n"],
-        "counts": {"both_right": 94, "negative_flips": 6, "positive_flips": 0, "both_wrong": 0},
-        "old_faults": [],
-    }
-    assert any("NFR is 6.00 % (6 / 100), and the verdict differs" in text for text in report["warnings"])
+    assert (done.returncode, report["gate"]["failed"], report["nfr"]) == (3, ["max-nfr"], 0.06)
+    assert report["never_predicted"] == ["n"]
+    assert any("the 2 labels that it predicts count as old, and not n" in text for text in report["warnings"])
     # Where a person says which it is, that is what holds.
     assert mptctl("evaluate", *pair, "--max-nfr", "5", "--old-classes", "all").returncode == 0
     (tmp_path / "old.txt").write_text("a\nb\n")
     assert mptctl("evaluate", *pair, "--max-nfr", "5", "--old-classes", tmp_path / "old.txt").returncode == 3
-    # Where both readings pass, or both fail, a warning says what the other one is.
-    for limit, code in (("7", 0), ("3", 3)):
-        done = mptctl("evaluate", *pair, "--max-nfr", limit, "--json")
-        assert done.returncode == code
-        assert any("and the verdict is the same" in text for text in json.loads(done.stdout)["warnings"])
     known = of_two_ages(tmp_path, classes=["a", "b"])
-    assert json.loads(mptctl("evaluate", *known, "--json").stdout)["narrow"] is None
+    assert json.loads(mptctl("evaluate", *known, "--json").stdout)["never_predicted"] == []
+
+
+@pytest.mark.parametrize("limit", [("--max-rel-nfr", "90"), ("--max-er-increase", "-1")])
+def test_row_75_a_limit_that_is_easier_to_keep_without_the_labels_that_old_never_predicts(
+    limit: tuple[str, str], tmp_path: Path, mptctl: CommandLine
+) -> None:
+    pair = of_two_ages(tmp_path)
+    done = mptctl("evaluate", *pair, *limit)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert (
+        f"{limit[0]} {limit[1]}: OLD does not say which classes it knows, and never predicts n" in done.stderr
+    )
+    key, slices = limit[0].removeprefix("--").replace("-", "_"), "slices: [{by: {class: a}, %s: %s}]\n"
+    (tmp_path / "gate.yaml").write_text(slices % (key, limit[1]))
+    done = mptctl("evaluate", *pair, "--gate", tmp_path / "gate.yaml")
+    assert done.returncode == 2
+    assert f"gate.yaml: slices[0]: {key} {limit[1]}: OLD does not say" in done.stderr
+    (tmp_path / "gate.yaml").write_text("old_classes: all\n" + slices % (key, limit[1]))
+    assert mptctl("evaluate", *pair, "--gate", tmp_path / "gate.yaml").returncode in (0, 3)
 
 
 def test_row_75_in_python() -> None:
@@ -272,16 +280,21 @@ def test_row_75_in_python() -> None:
     report = mptctl.evaluate(label, old=old, new=new)
     assert not report.gate(max_nfr=0.05).passed
     assert report.gate(max_nfr=0.07).passed
+    with pytest.raises(
+        UsageError, match=r"^max_rel_nfr 90: OLD does not say .* never predicts n, .*; give old_classes$"
+    ):
+        report.gate(max_rel_nfr=0.9)
     assert mptctl.evaluate(label, old=old, new=new, old_classes="all").gate(max_nfr=0.05).passed
     assert not mptctl.evaluate(label, old=old, new=new, old_classes=["a", "b"]).gate(max_nfr=0.05).passed
 
 
-def test_row_75_a_rule_of_a_gate_file_that_one_reading_does_not_know(
+def test_row_75_a_rule_of_a_gate_file_on_a_label_that_old_never_predicts(
     tmp_path: Path, mptctl: CommandLine
 ) -> None:
     (tmp_path / "gate.yaml").write_text("limits: {max_nfr: 20}\nmust_keep: {ids: [s6, s120]}\n")
     done = mptctl("evaluate", *of_two_ages(tmp_path), "--gate", tmp_path / "gate.yaml", "--json")
-    assert (done.returncode, json.loads(done.stdout)["gate"]["failed"]) == (3, ["old-classes"])
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "1 ids are of new classes, which cannot flip (s120)" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_row_37_it_is_refused_before_anything_is_read(mptctl: CommandLine, files
     assert mptctl("evaluate", "old.npz", "new.npz", "--report", "old.npz").returncode == 2
 
 
-@pytest.mark.parametrize("output", ["runs/split.json", "manifest", "runs/mpt/best.pt"])
+@pytest.mark.parametrize("output", ["runs/split.json", "table", "runs/mpt/best.pt"])
 def test_row_37_the_split_and_the_checkpoint_are_inputs(
     mptctl: CommandLine, tmp_path: Path, output: str
 ) -> None:
@@ -120,7 +120,7 @@ def test_row_37_the_split_and_the_checkpoint_are_inputs(
         (tmp_path / "runs" / name).mkdir()
         (tmp_path / "runs" / name / "best.pt").write_text("weights")
     before = contents(tmp_path)
-    path = next((tmp_path / "runs").glob("manifest*")) if output == "manifest" else tmp_path / output
+    path = next((tmp_path / "runs").glob("split-*.arrow")) if output == "table" else tmp_path / output
     done = mptctl("evaluate", "old", "mpt", "--run-root", tmp_path / "runs", "--report", path)
     assert done.returncode == 2, done.stderr
     assert f"{path}: is read by this call" in done.stderr

@@ -79,7 +79,7 @@ def test_row_38_only_files_of_ours_are_removed_and_the_others_are_named(
     assert all((folder / name).read_text() == name for name in foreign)
     assert not before & {path.name for path in (folder / "tensorboard").glob("events*")}
     new = {"best.pt", "recipe.yaml", "split.json", "environment.json"}
-    new |= {path.name for path in (base / "runs").glob("manifest-*.npz")}
+    new |= {path.name for path in (base / "runs").glob("split-*.arrow")}
     new |= set() if verb == "import" else {"last.pt", "metrics.jsonl"}
     found = {path.name for path in folder.iterdir()} - {
         "notes.txt",

@@ -15,7 +15,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFile
 
 # What the command imports, once for all children.
-from mptctl.data.packing import remote, shard_writer
+from mptctl.data.packing import plan, remote
 from mptctl.data.packing.records import FILES_NAME, PackedFile, append_packed_files
 from mptctl.errors import StorageError
 from tests.common import CommandLine
@@ -62,7 +62,7 @@ def small_shards_and(before: Callable[[], None]) -> Callable[[], None]:
     """For `before`: shards of a few pictures each."""
 
     def both() -> None:
-        shard_writer.SHARD_BYTES = 40_000
+        plan.SHARD_PICTURES = 8
         before()
 
     return both
@@ -202,3 +202,16 @@ def test_row_85_a_key_of_a_store_does_not_lead_out_of_the_copy(
     assert "have a part `..`" in done.stderr
     assert (tmp_path / "foreign.parquet").read_bytes() == (tmp_path / "1.jpg").read_bytes() == b"mine"
     assert not list(tmp_path.rglob("out/**/*.parquet"))
+
+
+def test_a_bucket_with_a_dot_in_its_name_is_no_file(
+    tmp_path: Path, folder: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(remote._PROTOCOLS, "memory", "fsspec")
+    store = fsspec.filesystem("memory")
+    for path, content in whole(folder).items():
+        store.pipe(f"/photos-v1.0/set.2/{path}", content)
+    done = mptctl("pack", "memory://photos-v1.0/set.2", tmp_path / "out")
+    store.store.clear()
+    assert done.returncode == 0, done.stderr
+    assert {name for name in whole(tmp_path / "out") if name.endswith(".jpg")} == set(whole(folder))

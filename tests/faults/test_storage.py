@@ -345,7 +345,7 @@ def test_row_47_a_split_that_is_killed_while_it_is_replaced_leaves_the_old_or_th
     assert done.returncode == 0, done.stderr
     steps, left = done.stdout.splitlines()
     assert int(steps.split()[0]) > 6
-    assert left == f"{load_split(tmp_path).file.manifest} split.json"
+    assert left == f"{load_split(tmp_path).file.table} split.json"
 
 
 @pytest.fixture

@@ -121,8 +121,7 @@ def test_row_33_finished_runs_are_not_repeated_and_a_failed_one_is_named(killed:
 @pytest.mark.parametrize(
     "words",
     [
-        ("--parallel", "1", "--lockstep", "3"),
-        # That one was neither killed nor went in lock-step, which lock-step's own tests hold against it.
+        ("--parallel", "1"),
         pytest.param(("--parallel", "2"), marks=pytest.mark.nightly),
     ],
 )

@@ -45,7 +45,7 @@ TARGETS = (
         "runs/split.json", (DRY.format(root="runs") + " --name x --recipe digits", "runs --run-root runs")
     ),
     Target("folder/split.json", (DRY.format(root="folder") + " --name x --recipe digits",)),
-    Target("folder/manifest", (DRY.format(root="folder") + " --name x --recipe digits",)),
+    Target("folder/split-", (DRY.format(root="folder") + " --name x --recipe digits",)),
     Target(
         "runs/old/best.pt",
         (

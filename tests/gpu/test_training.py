@@ -22,8 +22,6 @@ from mptctl.data.split import Split, make_split
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import DataRecipe, Recipe
-from mptctl.training.lockstep import train_in_lockstep
-from mptctl.training.observer import FitResult
 from mptctl.training.optimizer.guard import NonFiniteGuard
 from mptctl.training.optimizer.optim import build_optimizer
 from mptctl.training.request import RunRequest
@@ -146,17 +144,6 @@ def test_a_killed_run_resumes_with_the_same_bits(
     resumed = train(request_of(taught, tmp_path / "killed", recipe, resume=True), Log())
     assert resumed.trained == 24 - 15
     assert_same_run(RunDir(tmp_path / "killed"), RunDir(tmp_path / "whole"))
-
-
-def test_runs_in_lockstep_end_with_the_bits_that_they_have_alone(taught: Split, tmp_path: Path) -> None:
-    chosen = [short_recipe(*SAME_BITS, method="mpt-kl", **{"method.k": k}) for k in (0.5, 2.0)]
-    for number, recipe in enumerate(chosen):
-        train(request_of(taught, tmp_path / f"alone-{number}", recipe), Log())
-    together = [request_of(taught, tmp_path / str(number), recipe) for number, recipe in enumerate(chosen)]
-    ended = train_in_lockstep(together, [Log(), Log()])
-    assert [isinstance(one, FitResult) for one in ended] == [True, True]
-    for number in range(2):
-        assert_same_run(RunDir(tmp_path / str(number)), RunDir(tmp_path / f"alone-{number}"))
 
 
 def test_a_compiled_student_learns_what_the_plain_one_does(taught: Split, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 import mptctl
-from mptctl.data.listing.image_folder import BadPictures
+from mptctl.data.listing.listing import BadPictures
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import Split

@@ -130,7 +130,6 @@ def test_columns_may_have_numbers_for_names() -> None:
     [
         ({"must_keep": 1}, "must_keep=1: is no list"),
         ({"by": [("a", "b")]}, "is no text; cross columns as in"),
-        ({"validation": (["cat"], ["dog"])}, "validation: holds predictions; give the new model's logits"),
     ],
 )
 def test_an_argument_of_another_type_is_one_line(given: dict[str, Any], said: str) -> None:

@@ -10,6 +10,7 @@ import torch
 from mptctl.data.split import Split
 from mptctl.errors import StorageError
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
+from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.networks import SMALL_NETS, SmallResNet
 from mptctl.models.ownership import Existing
 from mptctl.models.run_folder import RunDir
@@ -24,7 +25,7 @@ def test_a_model_without_room_leaves_the_run_that_was_there_or_none(digits: Spli
         torch.manual_seed(seed)
         model = SmallResNet(10, *SMALL_NETS["digits-net"])
         meta = CheckpointMeta(recipe=short_recipe(), class_names=digits.classes.names, num_old=5)
-        write_run(run, existing, meta, model, digits)
+        write_run(run, existing, meta, model, digits, MetricsLine(event="adjust", epoch=1, step=1))
 
     def held() -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in run.path.iterdir()}

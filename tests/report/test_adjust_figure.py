@@ -17,8 +17,8 @@ from tests.evaluation.made_up import made_up
 SAMPLES = made_up(1000, 0, uneven=1.0)
 
 
-def figures(biases: np.ndarray) -> AdjustFigures:
-    errors, flips = SAMPLES.counts(biases)
+def figures(bias: float) -> AdjustFigures:
+    errors, flips = SAMPLES.counts(bias)
     n, n_old = len(SAMPLES), SAMPLES.n_old
     return AdjustFigures(
         nfr=flips / n_old, bound=flips / n_old + 0.02, er_all=errors / n, flips=flips, samples_old=n_old,
@@ -30,8 +30,8 @@ def figures(biases: np.ndarray) -> AdjustFigures:
 def test_curves_choice_and_limit(budget: Budget, tmp_path: Path) -> None:
     choice = choose_bias(SAMPLES, budget)
     report = AdjustReport(
-        chosen=Chosen(kind=choice.kind, bias=1.0, biases={"a": 1.0}, temperature=1.0),
-        validation=figures(choice.biases), before=figures(np.zeros(8)), max_nfr=budget.max_nfr,
+        chosen=Chosen(kind="bias", bias=1.0, biases={"a": 1.0}, temperature=1.0),
+        validation=figures(choice.bias), before=figures(0.0), max_nfr=budget.max_nfr,
         max_er_increase=budget.max_er_increase, confidence=0.95, epochs=10, run="runs/new",
         best="runs/new/best.pt", warnings=[],
     )  # fmt: skip
@@ -39,7 +39,7 @@ def test_curves_choice_and_limit(budget: Budget, tmp_path: Path) -> None:
     drawn = {str(line.get_label()): line for line in figure.axes[0].lines}
     assert {"one shift", "limit"} <= set(drawn)
     x, y = (np.asarray(values) for values in drawn["one shift"].get_data())
-    errors, flips = SAMPLES.counts(np.zeros(8))
+    errors, flips = SAMPLES.counts(0.0)
     assert (x[0], y[0]) == (100 * errors / len(SAMPLES), 100 * flips / SAMPLES.n_old)
     assert (np.diff(y) <= 0).all()
     assert ("up to its upper bound" in drawn) == (budget.max_nfr is not None)

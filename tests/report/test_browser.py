@@ -15,14 +15,7 @@ from mptctl.evaluation.reading.predictions import build_predictions
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.media.numbers import percent
 from mptctl.report.media.page import anchor
-from mptctl.report.media.provenance import (
-    Change,
-    Origin,
-    Provenance,
-    origin_of_search,
-    origins_of_runs,
-    provenance,
-)
+from mptctl.report.media.provenance import Provenance, digests_of_runs, provenance
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.study_report import StudyReport, StudyRow
 from tests.report.browser import SCHEMES, WIDTHS, axe, browser, opened
@@ -41,16 +34,7 @@ PROVENANCE = Provenance(
     "mptctl evaluate old 'new <b>' --report flips.html",
     "2026-06-15",
     {"mptctl": "1", "Python": "3.12"},
-    (
-        Origin("old model", "old.npz", (("digest", "SHA-256 " + 64 * "a"),)),
-        Origin(
-            "new model",
-            HOSTILE,
-            (("digest", "SHA-256 " + 64 * "b"),),
-            "cifar100",
-            (Change("optim.lr", "0.2", "0.1"),),
-        ),
-    ),
+    {"old: old.npz": 64 * "a", f"new: {HOSTILE}": 64 * "b"},
 )
 
 
@@ -179,9 +163,6 @@ def test_numbers_are_those_of_the_report(chrome: Any, page: Path) -> None:
         text = found.locator("#gallery li").first.inner_text()
         assert percent(first.old_confidence, 0) in text
         assert percent(first.new_confidence, 0) in text
-        for group in report.margins.groups if report.margins else ():
-            said = found.get_attribute("#margins svg", "aria-label")
-            assert percent(group.negative.value, 1) in said
 
 
 def test_a_hundred_thousand_flips_are_listed_as_they_are_asked_for(chrome: Any, tmp_path: Path) -> None:
@@ -252,9 +233,9 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "m", np.arange(90), labels, logits=rng.normal(size=(90, 3)), classes=("a", "b", "c")
     )
     trials = [trial("kl", k, 2480 + int(9 * k * k), 180 - int(20 * k)) for k in (0.0, 1.0, 2.0)]
-    made = provenance(["mptctl", "compare", str(root)], origins_of_runs([str(root / "1" / "mpt-kl")]))
+    made = provenance(["mptctl", "compare", str(root)], digests_of_runs([str(root / "1" / "mpt-kl")]))
     return {
-        "tune": tune_page(search(trials), provenance(None, [origin_of_search(search(trials))])),
+        "tune": tune_page(search(trials), provenance(None, {"split": 64 * "c"})),
         "compare": comparison_page(odd, made),
         "study": study_page(study, PROVENANCE),
         "calibration": calibration_page(measure_calibration(model), PROVENANCE),

@@ -6,7 +6,6 @@ import csv
 import html.parser
 import io
 import re
-from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,9 @@ from rich.console import Console
 
 from mptctl.report.documents.comparison import comparison_document, conclusion, marks_sentence, spread_text
 from mptctl.report.documents.comparison_files import render_csv, write_comparison
-from mptctl.report.figures.trade_off import LETTERS, draw_trade_off
-from mptctl.report.media.document import Cell, Table
-from mptctl.report.media.svg import shorten
-from mptctl.studies.compare import compare_runs, spread
+from mptctl.report.figures.trade_off import draw_trade_off
+from mptctl.report.media.document import Table
+from mptctl.studies.compare import compare_runs
 from mptctl.studies.comparison import BIAS_ROW, COLUMNS, Comparison, ComparisonRow, Spread
 from tests.report.rendered import comparison_latex, comparison_markdown, comparison_page, print_comparison
 from tests.studies.made_runs import made_seed
@@ -59,7 +57,7 @@ def test_below_the_name_of_a_row_stand_its_method_and_the_weights_that_it_began_
     rows = [plain, named(plain, "longer"), named(plain, "plain from the old weights"), named(kl, "mpt-kl")]
     table = comparison_document(comparison.model_copy(update={"rows": rows})).parts[0]
     assert isinstance(table, Table)
-    cells = [cell for cell, *_ in table.rows if isinstance(cell, Cell)]
+    cells = [cell for cell, *_ in table.cells()]
     assert [(cell.text, cell.notes) for cell in cells] == [
         ("no-treatment", ()),
         ("longer", ("plain from the old weights",)),
@@ -212,9 +210,8 @@ def test_the_page_needs_nothing_but_itself_and_shows_every_method_and_seed(compa
     assert ODD in found.text
     assert found.tags.count("tr") == 1 + len(comparison.rows)
     assert found.text.count(spread_text(comparison.rows[0].nfr)) >= 1
-    # Of every row a mark for each seed, and one for their mean.
-    assert "svg" in found.tags
-    assert page.count('id="trade-0-PathCollection') == sum(len(row.seeds) + 1 for row in comparison.rows)
+    # Of every row the marks of its seeds, the one of their mean, and the one of the legend.
+    assert page.count('id="trade-0-PathCollection') == 3 * len(comparison.rows)
 
 
 def test_the_area_of_a_mean_is_the_cost_of_its_training(comparison: Comparison) -> None:
@@ -225,33 +222,6 @@ def test_the_area_of_a_mean_is_the_cost_of_its_training(comparison: Comparison) 
     assert costs["no-treatment"] == pytest.approx(1)
     for name, cost in costs.items():
         assert areas[name] / areas["no-treatment"] == pytest.approx(cost)
-
-
-def test_each_mark_has_its_name_beside_it_and_no_name_covers_another(comparison: Comparison) -> None:
-    figure = draw_trade_off(comparison.rows)
-    figure.draw_without_rendering()
-    names = figure.axes[0].texts
-    assert {text.get_text() for text in names} == {shorten(row.name, LETTERS) for row in comparison.rows}
-    boxes = [text.get_window_extent() for text in names]
-    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
-    assert all(figure.bbox.count_contains(box.corners()) == 4 for box in boxes)
-
-
-def test_a_row_far_above_all_others_stands_in_an_inset_alone(comparison: Comparison) -> None:
-    row = comparison.rows[0]
-
-    def at(name: str, error: float, nfr: float) -> ComparisonRow:
-        rates = {"er_all": spread([error]), "nfr": spread([nfr])}
-        return row.model_copy(update={"name": name, **rates})
-
-    near = [at(f"near-{i}", 0.16 + i / 100, 0.05 + i / 100) for i in range(4)]
-    assert not draw_trade_off(near).axes[0].child_axes
-    main = draw_trade_off([*near, at("far", 0.4, 0.08)]).axes[0]
-    (inset,) = main.child_axes
-    assert [text.get_text() for text in inset.texts] == ["far"]
-    assert {text.get_text() for text in main.texts} == {row.name for row in near}
-    assert main.get_xlim()[1] < 25
-    assert len(inset.collections) == 5
 
 
 def test_files_are_written_where_they_were_asked_for(comparison: Comparison, tmp_path: Path) -> None:

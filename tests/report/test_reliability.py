@@ -8,7 +8,7 @@ from mptctl.evaluation.calibration.bins import calibrate
 from mptctl.evaluation.flip_report import Bin
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.figures.flips import draw_figures
-from mptctl.report.figures.reliability import Panel, draw_reliability, reliability_words
+from mptctl.report.figures.reliability import Panel, draw_reliability
 from mptctl.report.media.svg import NEW, style
 from tests.report.examples import example
 
@@ -63,10 +63,3 @@ def test_bins_of_fewer_than_ten_samples_stand_hollow() -> None:
     assert few.get_facecolor()[3] == 0
     assert few.get_edgecolor()[3] == 1
     assert enough.get_facecolor()[3] > 0
-
-
-def test_what_is_to_be_seen_is_said_in_numbers() -> None:
-    words = reliability_words([Panel("one", bins(), NEW)])
-    assert "one: 5 samples in 2 bins, 2 of them with fewer than 10." in words
-    # Two of three are right at a mean confidence of 98.3 %.
-    assert "of 3 with confidence 0.93 to 1.00, on average 98.3 %, 66.7 % are right" in words

@@ -176,7 +176,7 @@ def count_calls(call: Call, budget: float, samples: int, draws: int) -> Calls:
 
 def adjust_call(epochs: Sequence[ValidationSamples]) -> Call:
     """A call of `adjust` for the epoch with the fewest errors on the validation part."""
-    wrong = np.array([epoch.wrong(np.zeros(CLASSES)) for epoch in epochs])
+    wrong = np.array([epoch.answers.at(0.0) for epoch in epochs])
 
     def call(rows: NDArray[np.int64], limit: float) -> bool | None:
         best = epochs[int(wrong[:, rows].sum(axis=1).argmin())]
@@ -202,7 +202,7 @@ def train_call(epochs: Sequence[ValidationSamples]) -> Call:
         assert control is not None
         path, errors = BiasPath(left=(1.0,) * len(epochs)), []
         for epoch in part:
-            wrong, flips = epoch.counts(OF_K * control.next_k(path) * epoch.is_new)
+            wrong, flips = epoch.counts(OF_K * control.next_k(path))
             path = control.extend(path, flips)
             errors.append(wrong)
         last_errors = errors[control.fixed_from :]
@@ -256,12 +256,12 @@ def _adjusted_breaks(model: ValidationSamples, rows: NDArray[np.int64], budget: 
         choice = choose_bias(model.rows(rows), budget)
     except GateFailed:
         return None
-    _, flips = model.counts(choice.biases)
+    _, flips = model.counts(choice.bias)
     return flips > budget.max_nfr * model.n_old
 
 
 def _pool_flips(model: ValidationSamples) -> PoolFlips:
-    wrong = model.wrong(np.zeros(CLASSES))
+    wrong = model.answers.at(0.0)
     return PoolFlips(wrong, wrong & model.to_keep)
 
 

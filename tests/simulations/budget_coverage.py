@@ -149,12 +149,12 @@ def _choose_and_measure(pool: ValidationSamples, budget: Budget, per_class: int,
         choice = choose_bias(pool.rows(rows), budget)
     except GateFailed:
         return None
-    return _rates(pool, choice.biases)
+    return _rates(pool, choice.bias)
 
 
-def _rates(pool: ValidationSamples, biases: NDArray[np.float64]) -> _Rates:
-    """The rates on the pool once biases are subtracted from the logits."""
-    errors, flips = pool.counts(biases)
+def _rates(pool: ValidationSamples, bias: float) -> _Rates:
+    """The rates on the pool once a bias is subtracted from the new classes' logits."""
+    errors, flips = pool.counts(bias)
     return _Rates(flips / pool.n_old, errors / len(pool))
 
 

@@ -116,7 +116,7 @@ def _without_times(printed: str) -> Any:
 
 
 def _split_files(folder: Path) -> dict[str, str]:
-    files = [folder / "runs" / "split.json", *(folder / "runs").glob("manifest*")]
+    files = [folder / "runs" / "split.json", *(folder / "runs").glob("split-*.arrow")]
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 

@@ -17,9 +17,8 @@ from mptctl.errors import CheckpointError, UsageError
 from mptctl.names import Session
 from mptctl.studies.answers import run_answers
 from mptctl.studies.study import cpu_shares, gpu_shares
-from mptctl.studies.study_estimate import makespan
 from mptctl.studies.study_file import Study, StudyFile, with_recipes
-from mptctl.studies.study_plan import go_together, plan_study, refuse_runs_too_short
+from mptctl.studies.study_plan import plan_study, refuse_runs_too_short
 from mptctl.studies.study_split import StudySplit
 from mptctl.studies.study_state import existing_split, find_standings, make_splits
 from mptctl.training.observer import Observer
@@ -155,7 +154,7 @@ def test_a_run_of_another_split_is_refused_by_name(trained: Path, tmp_path: Path
         standing(root, study("no-treatment"))
     shutil.rmtree(root / "1")
     shutil.copytree(trained / "1", root / "1")
-    for name in ("split.json", *(path.name for path in (trained / "1").glob("manifest*"))):
+    for name in ("split.json", *(path.name for path in (trained / "1").glob("split-*.arrow"))):
         (root / "1" / name).unlink()
     make_split("digits", run_root=root / "1", seed=1, val_fraction=0.2)
     with pytest.raises(CheckpointError, match=r"1/old/best\.pt: .*split_fingerprint"):
@@ -177,29 +176,6 @@ def test_a_teacher_that_is_gone_or_another_one_is_named(trained: Path, tmp_path:
     train(other.request(split), Observer())
     # The same recipe with the same seed: the same weights, but another start of the run.
     assert standing(root, study("no-treatment"))["1/no-treatment"] == "done"
-
-
-def test_the_end_of_all_runs_follows_from_their_order_and_teachers() -> None:
-    runs = plan_study(study("pct-kl", "no-treatment", "mpt-kl"), [1])
-    seconds = {"1/old": 2.0, "1/ref": 5.0, "1/pct-kl": 4.0, "1/no-treatment": 3.0, "1/mpt-kl": 6.0}
-    assert makespan(runs, seconds, 1) == 20.0
-    # old and ref at 0; pct-kl from 2 to 6; no-treatment from 5 to 8; mpt-kl from 6 to 12.
-    assert makespan(runs, seconds, 2) == 12.0
-    assert makespan(runs, seconds, 9) == 11.0
-    assert makespan([run for run in runs if run.name == "mpt-kl"], seconds, 2) == 6.0
-
-
-def test_runs_in_lockstep_ask_their_teachers_once() -> None:
-    runs = plan_study(study("pct-kl", "no-treatment", "mpt-kl"), [1])
-    seconds = {"1/old": 2.0, "1/ref": 5.0, "1/pct-kl": 4.0, "1/no-treatment": 3.0, "1/mpt-kl": 6.0}
-    teachers = {"1/old": 0.0, "1/ref": 0.0, "1/pct-kl": 1.0, "1/no-treatment": 0.0, "1/mpt-kl": 2.5}
-    # ref, then pct-kl and no-treatment, which need no reference, then mpt-kl by itself; then all three together.
-    assert makespan(runs, seconds, 1, lockstep=2, teachers=teachers) == 20.0
-    left = [run for run in runs if run.name not in ("old", "ref")]
-    assert makespan(left, seconds, 1, lockstep=3, teachers=teachers) == 12.0
-    assert makespan(left, seconds, 1, lockstep=2, teachers=teachers) == 13.0
-    # Two processes: one of two runs, one of one.
-    assert makespan(left, seconds, 2, lockstep=3, teachers=teachers) == 7.0
 
 
 @pytest.mark.parametrize(
@@ -239,18 +215,6 @@ def test_runs_share_a_gpu_on_one_machine_alone(
     parallel: int | None, gpus: int, cluster: bool, expected: tuple[int, int, float]
 ) -> None:
     assert gpu_shares(parallel, gpus, 16, 20, cluster=cluster) == expected
-
-
-def test_updates_on_the_same_batches_with_the_same_old_model_go_together() -> None:
-    other = {"name": "larger", "method": "pct-kl", "set": {"optim.batch_size": 32}}
-    runs = {run.key: run for run in plan_study(study("no-treatment", "pct-kl", "mpt-kl", other), [1, 2])}
-    plain = runs["1/no-treatment"]
-    assert [key for key, run in runs.items() if go_together(plain, run)] == [
-        "1/no-treatment",
-        "1/pct-kl",
-        "1/mpt-kl",
-    ]
-    assert not go_together(runs["1/old"], runs["1/ref"])
 
 
 def test_a_study_goes_on_where_its_pictures_have_moved(own_folder: Path, tmp_path: Path) -> None:

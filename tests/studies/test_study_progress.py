@@ -21,18 +21,17 @@ def board_of(tmp_path: Path, seen: list[Board], done: str = "") -> tuple[dict[st
 def test_a_run_waits_for_its_teachers(tmp_path: Path) -> None:
     runs, board = board_of(tmp_path, [])
     order = []
-    while runs_now := board.next_runs():
-        (run,) = runs_now
+    while run := board.next_run():
         order.append(run.name)
         board.mark_running(run)
     assert order == ["old", "ref"]
     board.mark_done(runs["old"])
-    (following,) = board.next_runs()
+    following = board.next_run()
     assert following is runs["no-treatment"]
     board.mark_running(following)
-    assert board.next_runs() == []
+    assert board.next_run() is None
     board.mark_done(runs["ref"])
-    assert board.next_runs() == [runs["mpt-kl"]]
+    assert board.next_run() == runs["mpt-kl"]
 
 
 def test_what_learns_from_a_failed_run_is_blocked_and_the_others_go_on(tmp_path: Path) -> None:
@@ -40,7 +39,7 @@ def test_what_learns_from_a_failed_run_is_blocked_and_the_others_go_on(tmp_path:
     runs, board = board_of(tmp_path, seen, done="old")
     board.mark_running(runs["ref"])
     board.mark_failed(runs["ref"], "out of luck")
-    assert board.next_runs() == [runs["no-treatment"]]
+    assert board.next_run() == runs["no-treatment"]
     assert {row.run: (row.status, row.error) for row in board.rows()} == {
         "old": ("done", None),
         "ref": ("failed", "out of luck"),
@@ -55,7 +54,7 @@ def test_a_run_whose_process_died_goes_on_but_not_for_ever(tmp_path: Path) -> No
     for _ in range(2):
         board.mark_running(runs["old"])
         board.restart(runs["old"], "killed", 2)
-        assert board.next_runs() == [runs["old"]]
+        assert board.next_run() == runs["old"]
     board.restart(runs["old"], "killed", 2)
     (row, *_) = board.rows()
     assert (row.status, row.error) == ("failed", "its process died 3 times: killed")
@@ -81,19 +80,3 @@ def test_time_is_not_promised_before_a_step_was_seen(tmp_path: Path) -> None:
     seen: list[Board] = []
     board_of(tmp_path, seen, done="old")
     assert seen[-1].seconds_left is None
-
-
-def test_runs_that_can_go_in_lockstep_are_divided_among_the_workers(tmp_path: Path) -> None:
-    split = make_split("digits", run_root=tmp_path / "1", seed=1)
-    names = ["no-treatment", "pct-kl", "mpt-kl", "mpt-lm", "mpt-nodistill"]
-    runs = plan_study(study(*names), [1])
-    found = {run.key: "done" if run.only_old_classes or run.name == "ref" else "missing" for run in runs}
-    board = Board(runs, {"1": split}, found, lambda _: None)  # type: ignore[arg-type]
-    assert [run.name for run in board.next_runs(8, 1)] == names
-    assert [run.name for run in board.next_runs(2, 1)] == names[:2]
-    # Five runs for two workers: three and two, though eight could go together.
-    first = board.next_runs(8, 2)
-    assert [run.name for run in first] == names[:3]
-    for run in first:
-        board.mark_running(run)
-    assert [run.name for run in board.next_runs(8, 1)] == names[3:]

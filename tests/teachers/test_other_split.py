@@ -48,7 +48,6 @@ def said(split: Split, theirs: Split, tmp_path: Path, *, alone: bool = False) ->
     [
         ({}, "silent"),
         ({"old_fraction": 0.3}, "silent"),  # the same pictures in the same parts
-        ({"old_fraction": 0.3, "class_fraction": 0.5}, "silent"),
         ({"seed": 3}, "seed 3, val_fraction 0.1"),
         ({"val_fraction": 0.05}, "seed 0, val_fraction 0.05"),
         ({"val_fraction": 0.0}, "seed 0, val_fraction 0"),

@@ -13,8 +13,6 @@ from mptctl.models.metrics_log import MetricsLine, epochs_without_gain, planned_
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import load_recipe
 from mptctl.release.adjusting import count_candidates
-from mptctl.training.lockstep import train_in_lockstep
-from mptctl.training.observer import FitResult
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import Log, assert_same_run, short_recipe, train_until_killed
@@ -76,12 +74,7 @@ def test_a_killed_run_and_one_in_lock_step_are_the_run_that_was_left_alone(
     killed = RunRequest(keys, digits, tmp_path / "killed")
     train_until_killed(killed, "checkpoint", 30)  # in the third epoch of 12 steps each
     train(RunRequest(keys, digits, killed.folder, resume=True), Log())
-    whole = RunRequest(short_recipe("runtime.checkpoint_every_steps=5"), digits, tmp_path / "whole")
-    together = RunRequest(keys, digits, tmp_path / "together")
-    results = train_in_lockstep([whole, together], [Log(), Log()])
-    assert [type(result) for result in results] == [FitResult, FitResult]
-    for folder in (killed.folder, together.folder):
-        assert_same_run(RunDir(folder), RunDir(alone.folder))
+    assert_same_run(RunDir(killed.folder), RunDir(alone.folder))
 
 
 def test_two_workers_fine_tune_and_end_as_one_does(digits: Split, tmp_path: Path) -> None:

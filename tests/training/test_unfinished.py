@@ -1,4 +1,4 @@
-"""Runs of a study or of a search: those that are finished are left alone, and one that fails is named alone."""
+"""Runs of a study or of a search: those that are finished are left alone, and one that fails is named."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mptctl.training.unfinished import train_unfinished
 from tests.common import Train, short_recipe
 
 
-def test_a_finished_run_is_not_trained_again_nor_called_failed_with_another(
+def test_a_finished_run_is_not_trained_again_and_the_error_of_a_run_is_returned(
     digits: Split, run: Train
 ) -> None:
     result, _ = run(short_recipe("runtime.seed=1"), "done")
@@ -24,9 +24,9 @@ def test_a_finished_run_is_not_trained_again_nor_called_failed_with_another(
         recipe = short_recipe("optim.lr=1e30", "optim.warmup_epochs=0", "optim.epochs=20")
         return RunRequest(recipe, digits, folder).resume_or_restart()
 
-    ended = train_unfinished([result.run.path, bad], request_of, lambda folder: Observer())
-    assert list(ended) == [bad]
-    assert isinstance(ended[bad], NonFiniteError)
+    done = result.run.path
+    assert train_unfinished(done, lambda: request_of(done), Observer()) is None
+    assert isinstance(train_unfinished(bad, lambda: request_of(bad), Observer()), NonFiniteError)
     assert result.run.metrics.read_bytes() == written
     assert not RunDir(bad).is_finished()
 

@@ -26,7 +26,7 @@ def test_a_trial_goes_on_until_its_processes_have_died_too_often(tmp_path: Path)
     seen: list[TuneReport] = []
     board = TrialTracker(report, tmp_path, plan(), seen.append)
     storage = StorageContext(str(tmp_path / "ray"), "search", trial_dir_name="one")
-    trial = RayTrial("stub", config={"points": [{"distance": "kl", "k": 1.0}]}, storage=storage, stub=True)
+    trial = RayTrial("stub", config={"point": {"distance": "kl", "k": 1.0}}, storage=storage, stub=True)
     set_ray_environment(None)
     with ray_cluster(None, 1, 0.0, StopRequest()):  # a trial's errors go into a folder of Ray's
         trial.init_local_path()

@@ -35,7 +35,7 @@ from mptctl.report.documents.class_names import with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS
 from mptctl.report.documents.flips_files import PREDICTIONS, FlipFiles
 from mptctl.report.media.progress_bars import showing_progress
-from mptctl.report.media.provenance import ProvenanceCollector
+from mptctl.report.media.provenance import digests_of_models, provenance
 from mptctl.report.trackers.tracker import require_trackers
 
 # Exit codes of data, models, numbers and storage that cannot be used.
@@ -238,7 +238,6 @@ def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing:
         The report, with as many flipped samples as --gallery says.
     """
     flags = request.flags
-    sources = None if flags.output.report is None else ProvenanceCollector(loaded, sys.argv, request.today)
     report = compare(
         loaded.models["old"],
         loaded.models["new"],
@@ -265,8 +264,14 @@ def _compare_and_write(request: Request, new: str, loaded: NamedModels, slicing:
         log_comparison(logged, request.trackers, new, flags.run_root)
     shown = report.model_copy(update={"worst_flips": report.worst_flips[: flags.output.gallery]})
     files, data_root = request.files, flags.data_root
-    for path in files.write(shown, loaded.models, data_root, loaded.split, report.worst_flips, sources):
+    sources = None
+    if files.page is not None:
+        sources = provenance(sys.argv, digests_of_models(loaded), request.today)
+    written = files.write(shown, loaded.models, data_root, loaded.split, report.worst_flips, sources)
+    for path in written:
         typer.echo(f"wrote {path}", err=True)
+    if files.figures is not None and not any(path.parent == files.figures for path in written):
+        typer.echo("wrote no figures: they show logits, and predictions alone were given", err=True)
     if files.history is not None:
         tag = flags.output.tag
         release = make_release(report, request.today, _release_tag(tag))
@@ -292,12 +297,10 @@ def _print_comparison(report: FlipReport, output: OutputFlags) -> None:
         from mptctl.report.documents.flips_markdown import render_markdown
 
         typer.echo(render_markdown(with_class_names(report)), nl=False)
+    elif output.full or output.rows is not None:
+        show_document(with_class_names(report), "flips:flips_document", output.sort, output.rows)
     else:
-        from rich.console import Console
-
-        from mptctl.report.documents.flips import print_report
-
-        print_report(with_class_names(report), Console(), output.sort, output.rows, full=output.full)
+        show_document(with_class_names(report), "flips:screen_document")
 
 
 def _show_and_gate_all(reports: Mapping[str, FlipReport], as_json: bool) -> None:

@@ -18,7 +18,7 @@ from mptctl.inference.named_models import load_predictions
 from mptctl.names import Session
 from mptctl.report.documents.calibration import calibration_document
 from mptctl.report.media.progress_bars import showing_progress
-from mptctl.report.media.provenance import ProvenanceCollector
+from mptctl.report.media.provenance import digests_of_models, provenance
 
 
 def evaluate_one(model: str, flags: EvaluateFlags) -> None:
@@ -56,7 +56,7 @@ def evaluate_one(model: str, flags: EvaluateFlags) -> None:
         from mptctl.report.media.page import render_document
 
         with writing(report) as stream:
-            sources = ProvenanceCollector(loaded, sys.argv).finish()
+            sources = provenance(sys.argv, digests_of_models(loaded))
             stream.write(render_document(calibration_document(result), sources).encode())
         typer.echo(f"wrote {report}", err=True)
     show(result, "calibration:calibration_document", flags.output.full, as_json=flags.as_json)

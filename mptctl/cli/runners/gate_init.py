@@ -59,12 +59,7 @@ def write_gate_file(old: str, new: str, flags: ComparedFlags, out: Path, session
             identical=found.identical,
             unfinished=found.unfinished,
         )
-        models = found.models["old"], found.models["new"]
-        report, narrow = compare(*models, request), None
-        if report.narrow is not None:
-            silent = report.narrow.never_answered
-            known = [row.label for row in report.per_class if row.label not in silent]
-            narrow = compare(*models, replace(request, old_classes=known))
+        report = compare(found.models["old"], found.models["new"], request)
     if report.identical:
         raise UsageError(f"{new}: {IDENTICAL}, and its limits would be nobody's; name the replacement as NEW")
     if not report.counts.old_right:
@@ -72,5 +67,5 @@ def write_gate_file(old: str, new: str, flags: ComparedFlags, out: Path, session
     for fault in report.old_faults:
         raise DataError(f"{old}: {fault.message}")
     with writing(out) as stream:
-        stream.write(draft_gate_file(report, today_in_utc(), narrow, question.old_classes).encode())
+        stream.write(draft_gate_file(report, today_in_utc(), question.old_classes).encode())
     typer.echo(f"wrote {out}", err=True)

@@ -10,7 +10,7 @@ import typer
 from mptctl.cli.messages import next_command
 from mptctl.cli.options import columns_by_role
 from mptctl.cli.show import show
-from mptctl.data.listing.image_folder import BadPictures
+from mptctl.data.listing.listing import BadPictures
 from mptctl.data.packing.columns import ROLES
 from mptctl.data.packing.pack import AGAIN, QUALITY, pack_pictures
 from mptctl.data.packing.records import PackReport, PackRequest

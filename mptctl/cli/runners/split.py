@@ -14,7 +14,8 @@ from mptctl.cli.outputs import PAGE, Outputs
 from mptctl.cli.show import show
 from mptctl.cli.split_flags import SplitFlags
 from mptctl.data.class_labels import choose_class_labels, label_classes, read_class_labels
-from mptctl.data.listing.image_folder import BadPictures, find_part_folders
+from mptctl.data.listing.image_folder import find_part_folders
+from mptctl.data.listing.listing import BadPictures
 from mptctl.data.listing.table import ROLES
 from mptctl.data.packing.records import warn_of_incomplete_copy
 from mptctl.data.picture_kinds import find_passed_over

@@ -24,9 +24,8 @@ from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import find_checkpoint, find_references
 from mptctl.recipe import Recipe
 from mptctl.report.documents.tune import save_tune_figure, watch_search
-from mptctl.report.media.numbers import duration
 from mptctl.report.media.progress_bars import print_plain_line, throttled_log
-from mptctl.report.media.provenance import origin_of_search, provenance
+from mptctl.report.media.provenance import provenance
 from mptctl.tune.request import TuneRequest
 from mptctl.tune.space import DEFAULT_K, Axis, parse_axis
 
@@ -73,7 +72,6 @@ def tune_k(flags: TrainingFlags, tuning: TuneFlags) -> None:
         cpus_per_trial=tuning.cpus_per_trial,
         gpus_per_trial=_gpus_per_trial(recipe) if tuning.gpus_per_trial is None else tuning.gpus_per_trial,
         max_concurrent=tuning.max_concurrent,
-        lockstep=tuning.lockstep,
         resume=flags.resume,
         overwrite=flags.overwrite,
         data_root=flags.data_root,
@@ -126,7 +124,8 @@ def _search_and_print(request: TuneRequest, as_json: bool) -> None:
     print_line = partial(print_plain_line, console)
     with watch_search(console) as on_update:
         report = sweep(request, on_update, print_line, throttled_log(print_line))
-    written = save_tune_figure(report, request.folder, provenance(sys.argv, [origin_of_search(report)]))
+    digests = {"split": report.split_fingerprint, **report.teachers}
+    written = save_tune_figure(report, request.folder, provenance(sys.argv, digests))
     show(report, "tune:tune_document", as_json=as_json)
     if report.best_recipe is not None:
         written.insert(0, Path(report.best_recipe))
@@ -145,15 +144,9 @@ def _print_dry_run(inputs: Inputs, request: TuneRequest) -> None:
     plan = dry_run(request)
     plan = plan.model_copy(update={"first": inputs.with_recipe_name(plan.first)})
     names = ", chosen as they go" if plan.names is None else f": {', '.join(plan.names)}"
-    lines = [f"{plan.trials} trials{names}"]
-    if plan.lockstep > 1:
-        lines.append(
-            f"{plan.lockstep} of them at a time go in lock-step in one process: about "
-            f"{duration(plan.process_seconds)} and {plan.process_mb:,.0f} MB of memory without pictures"
-        )
-    each = "process" if plan.lockstep > 1 else "of them"
-    lines += [
-        f"each {each} takes {plan.cpus_per_trial} CPU and {plan.gpus_per_trial:g} GPU, for "
+    lines = [
+        f"{plan.trials} trials{names}",
+        f"each of them takes {plan.cpus_per_trial} CPU and {plan.gpus_per_trial:g} GPU, for "
         f"{request.recipe.optim.epochs} epochs; the first of them:",
         *describe_dry_run(plan.first),
         "nothing was written",

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from mptctl.data.manifest import BAD, TEST, TRAIN, VAL, Manifest, pack_paths
+from mptctl.data.listing.listing import Listing, make_rows
+from mptctl.data.manifest import TEST, TRAIN, VAL
 from mptctl.data.picture_kinds import EXTENSIONS, is_read
-from mptctl.data.verify import CheckedFiles, check_files
 from mptctl.errors import DataError, some
-from mptctl.names import OnBad, Progress, Source, Verify, tell_nobody
 
 # Names under which other programs keep their validation part.
 VALIDATION_NAMES = ("val", "validation", "valid", "dev", "eval")
@@ -25,123 +21,7 @@ PART_WORDS = {"train": "train", **dict.fromkeys(VALIDATION_NAMES, "val"), "test"
 EXPECTED_LAYOUT = "train/ and val/, or train/ and test/, or all three, with one folder of pictures per class"
 
 
-class BadPictures(DataError):
-    """Some pictures of a source cannot be used.
-
-    Args:
-        problems: one line for each bad picture, with its path and what is wrong with it.
-        total: number of pictures that were checked, good and bad.
-        advice: what to do about the bad pictures.
-    """
-
-    def __init__(
-        self,
-        problems: list[str],
-        total: int,
-        advice: str = "repair or remove them, or keep them out with --on-bad quarantine",
-    ) -> None:
-        self.problems = problems
-        super().__init__(
-            f"{len(problems)} of {total} pictures cannot be used: {some(problems, separator='; ')}; {advice}"
-        )
-
-
-class ListedPictures(NamedTuple):
-    """The picture files of an image folder.
-
-    Attributes:
-        class_names: names of the class folders, sorted.
-        paths: relative to the image folder, with ``/`` between folders.
-        labels: index into ``class_names``, one for each path.
-        parts: TRAIN, VAL or TEST, one for each path.
-    """
-
-    class_names: tuple[str, ...]
-    paths: list[str]
-    labels: list[int]
-    parts: list[int]
-
-
-def scan_folder(
-    root: Path,
-    *,
-    verify: Verify = "header",
-    on_bad: OnBad = "fail",
-    needs_test: bool = True,
-    progress: Progress = tell_nobody,
-) -> tuple[Manifest, list[str]]:
-    """List and check the pictures of an image folder.
-
-    Args:
-        root: the image folder.
-        verify, on_bad, progress: as of `read_source`.
-        needs_test: False accepts a folder that has only ``train/``.
-
-    Returns:
-        The manifest, in which bad pictures have the part BAD, and one line for each bad picture.
-
-    Raises:
-        BadPictures: ``on_bad`` is ``fail``, and some picture is bad.
-        DataError: as of `list_pictures`.
-    """
-    listed = list_pictures(root, needs_test=needs_test)
-    checked = check_files(str(root), listed.paths, verify=verify, progress=progress)
-    problems = [f"{root / listed.paths[row]}: {problem}" for row, problem in checked.problems]
-    if problems and on_bad == "fail":
-        raise BadPictures(problems, len(listed.paths))
-    manifest = make_manifest(
-        "imagefolder",
-        root,
-        listed.paths,
-        checked,
-        class_names=listed.class_names,
-        labels=np.array(listed.labels, dtype=np.int32),
-        parts=np.array(listed.parts, dtype=np.uint8),
-    )
-    return manifest, problems
-
-
-def make_manifest(
-    source: Source,
-    root: Path,
-    names: Sequence[str],
-    checked: CheckedFiles,
-    *,
-    class_names: tuple[str, ...],
-    labels: NDArray[np.int32],
-    parts: NDArray[np.uint8],
-) -> Manifest:
-    """Make the manifest of checked pictures; a picture with a problem gets the part BAD.
-
-    Args:
-        source: name of the source.
-        root: the folder that paths or shards are below.
-        names: (n,) paths below the root, or names within shards.
-        checked: facts of the files, and problems by row.
-        class_names: one for each class.
-        labels: (n,) index into ``class_names``.
-        parts: (n,) TRAIN, VAL or TEST, as the source states them.
-    """
-    path_bytes, path_offsets = pack_paths(names)
-    parts = parts.copy()
-    parts[[row for row, _ in checked.problems]] = BAD
-    return Manifest(
-        source=source,
-        root=root,
-        class_names=class_names,
-        labels=labels,
-        parts=parts,
-        heights=checked.heights,
-        widths=checked.widths,
-        kinds=checked.kinds,
-        path_bytes=path_bytes,
-        path_offsets=path_offsets,
-        sizes=checked.sizes,
-        mtimes=checked.mtimes,
-    )
-
-
-def list_pictures(root: Path, *, needs_test: bool = True) -> ListedPictures:
+def list_folder(root: Path, *, needs_test: bool = True) -> Listing:
     """List the pictures of an image folder by part, class and file name; no picture is opened.
 
     Args:
@@ -162,17 +42,13 @@ def list_pictures(root: Path, *, needs_test: bool = True) -> ListedPictures:
             f"{root}: holds no val/ or test/; expected {EXPECTED_LAYOUT}; or hold one out with "
             "--test-fraction 0.2"
         )
-    for folder in part_of_folder:
-        unknown_classes = sorted(set(list_class_folders(root / folder)) - set(class_names))
-        if unknown_classes:
+    columns: dict[str, list[Any]] = {"path": [], "label": [], "part": [], "word": []}
+    for folder, part in part_of_folder.items():
+        if unknown_classes := sorted(set(list_class_folders(root / folder)) - set(class_names)):
             raise DataError(
                 f"{root / folder}: classes that train/ does not have: {some(unknown_classes)}; "
                 "give both the same folders"
             )
-    paths: list[str] = []
-    labels: list[int] = []
-    parts: list[int] = []
-    for folder, part in part_of_folder.items():
         for label, class_name in enumerate(class_names):
             class_path = posixpath.join(folder, class_name)
             files = list_picture_files(root / class_path)
@@ -181,14 +57,14 @@ def list_pictures(root: Path, *, needs_test: bool = True) -> ListedPictures:
                     f"{root / class_path}: holds no picture ({', '.join(EXTENSIONS)}); "
                     "add some or remove the folder"
                 )
-            paths += [f"{class_path}/{file}" for file in files]
-            labels += [label] * len(files)
-            parts += [part] * len(files)
-        if needs_test and part not in parts:
+            columns["path"] += [f"{class_path}/{file}" for file in files]
+            for name, value in (("label", label), ("part", part), ("word", folder)):
+                columns[name] += [value] * len(files)
+        if needs_test and part not in columns["part"]:
             raise DataError(
                 f"{root / folder}: holds no picture in its class folders; expected {EXPECTED_LAYOUT}"
             )
-    return ListedPictures(tuple(class_names), paths, labels, parts)
+    return Listing("imagefolder", root, tuple(class_names), make_rows(columns, {}, {}))
 
 
 def find_part_folders(root: Path) -> dict[str, int]:

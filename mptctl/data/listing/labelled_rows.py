@@ -1,4 +1,4 @@
-"""Turns the labels, parts and ids of a table or of shards into classes and rows of a manifest."""
+"""Turns the labels, parts and ids of a table or of shards into classes, and finds rows that are bad."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
 
 from mptctl.data.listing.image_folder import PART_WORDS
+from mptctl.data.listing.listing import make_rows
 from mptctl.data.manifest import PART_CODES, TEST, TRAIN
 from mptctl.errors import DataError, did_you_mean, some
 from mptctl.files import read_names
@@ -45,26 +45,14 @@ class LabelledRows:
     ids_in_parts: bool = False
 
 
-class ArrangedRows(NamedTuple):
-    """Rows in the order of a manifest: by part (train, val, test), class and id.
-
-    Attributes:
-        order: (n,) row of the source at each place of the manifest.
-        class_names: in the order of the file beside the data; without one, sorted as text or as numbers.
-        labels: (n,) int32 index into ``class_names``; 0 for a bad row.
-        parts: (n,) uint8 TRAIN, VAL or TEST; TRAIN for a row with an unknown word.
-        problems: what is wrong with a bad row, by its place in the manifest.
-    """
-
-    order: NDArray[np.int64]
-    class_names: tuple[str, ...]
-    labels: NDArray[np.int32]
-    parts: NDArray[np.uint8]
-    problems: dict[int, str]
-
-
-def arrange_rows(rows: LabelledRows, known: Sequence[str] | None, what: str) -> ArrangedRows:
-    """Give each row its class and part, and sort the rows.
+def classify_rows(
+    rows: LabelledRows,
+    known: Sequence[str] | None,
+    what: str,
+    columns: Mapping[str, Sequence[Any]],
+    further: Mapping[str, Any],
+) -> tuple[tuple[str, ...], pa.Table]:
+    """Give each row its class and part, and make the table of a listing.
 
     Adds an entry to ``rows.problems`` for each row with an empty or unknown label, an empty or repeated id,
     a label that only case or blanks tell from a more frequent one, or an unknown part.
@@ -73,6 +61,12 @@ def arrange_rows(rows: LabelledRows, known: Sequence[str] | None, what: str) -> 
         rows: rows of a table or of shards.
         known: class names from a file beside the data, the name of class 0 first; None without a file.
         what: name of the source, for messages.
+        columns: columns of the table but for ``label``, ``part``, ``word`` and ``problem``.
+        further: the source's further columns.
+
+    Returns:
+        The class names, in the order of the file beside the data; without one, sorted as text or as numbers.
+        And the table, in the order of the source; a bad row has the label 0.
 
     Raises:
         DataError: there is no row, or so many different labels that they must be captions or ids.
@@ -93,19 +87,13 @@ def arrange_rows(rows: LabelledRows, known: Sequence[str] | None, what: str) -> 
         )
     class_names, class_of_label = _index_classes(counts, known)
     for row, label in enumerate(rows.labels):
-        if row not in rows.problems and label not in class_of_label:
-            rows.problems[row] = f"label {label} is none of the {len(class_names)} classes that are named"
+        if label not in class_of_label:
+            problem = f"label {label} is none of the {len(class_names)} classes that are named"
+            rows.problems.setdefault(row, problem)
     labels = [0 if row in rows.problems else class_of_label[label] for row, label in enumerate(rows.labels)]
-    sort_keys = list(zip(parts, labels, rows.ids, strict=True))
-    order = sorted(range(len(sort_keys)), key=sort_keys.__getitem__)
-    problems = {place: rows.problems[row] for place, row in enumerate(order) if row in rows.problems}
-    return ArrangedRows(
-        order=np.array(order, dtype=np.int64),
-        class_names=class_names,
-        labels=np.array(labels, dtype=np.int32)[order],
-        parts=np.array(parts, dtype=np.uint8)[order],
-        problems=problems,
-    )
+    words = [PART_WORDS.get(word, "") for word in rows.parts] or [""] * len(rows.ids)
+    found = {**columns, "label": labels, "part": parts, "word": words}
+    return class_names, make_rows(found, rows.problems, further)
 
 
 def read_class_names(folders: Iterable[Path]) -> list[str] | None:
@@ -149,12 +137,10 @@ def _read_dataset_info(path: Path) -> list[str] | None:
 
 def _mark_blank(rows: LabelledRows) -> None:
     """Add a problem for each row whose label or id is empty."""
-    for row, label in enumerate(rows.labels):
-        if row not in rows.problems and not label.strip():
-            rows.problems[row] = "its label is empty"
-    for row, sample in enumerate(rows.ids):
-        if row not in rows.problems and not sample.strip():
-            rows.problems[row] = "its id is empty"
+    for what, texts in (("label", rows.labels), ("id", rows.ids)):
+        for row, text in enumerate(texts):
+            if not text.strip():
+                rows.problems.setdefault(row, f"its {what} is empty")
 
 
 def _mark_other_spellings(rows: LabelledRows) -> None:
@@ -163,20 +149,14 @@ def _mark_other_spellings(rows: LabelledRows) -> None:
     spellings_of: defaultdict[str, list[str]] = defaultdict(list)
     for label in counts:
         spellings_of["".join(label.split()).casefold()].append(label)
-    usual_spelling: dict[str, str] = {}
+    usual: dict[str, str] = {}
     for spellings in spellings_of.values():
-        most_frequent = min(spellings, key=lambda label: (-counts[label], label))
-        rarer = [label for label in spellings if label != most_frequent]
-        usual_spelling |= dict.fromkeys(rarer, most_frequent)
-    if not usual_spelling:
-        return
+        kept = min(spellings, key=lambda label: (-counts[label], label))
+        usual |= {label: kept for label in spellings if label != kept}
     for row, label in enumerate(rows.labels):
-        if label in usual_spelling and row not in rows.problems:
-            kept = usual_spelling[label]
-            rows.problems[row] = (
-                f"label {label!r} differs by case or blanks alone from {kept!r}, which {counts[kept]:,} rows "
-                "have"
-            )
+        if label in usual:
+            problem = f"differs by case or blanks alone from {usual[label]!r}, which {counts[usual[label]]:,} rows have"
+            rows.problems.setdefault(row, f"label {label!r} {problem}")
 
 
 def _find_parts(rows: LabelledRows) -> list[int]:
@@ -190,9 +170,9 @@ def _find_parts(rows: LabelledRows) -> list[int]:
     code_of = PART_CODES if "test" in rows.parts else {**PART_CODES, "val": TEST}
     codes = {word: code_of[part] for word, part in PART_WORDS.items()}
     for row, word in enumerate(rows.parts):
-        if word not in codes and row not in rows.problems:
-            meant = did_you_mean(word, PART_WORDS)
-            rows.problems[row] = f"part {word!r} is none of {', '.join(PART_WORDS)}{meant}"
+        if word not in codes:
+            problem = f"part {word!r} is none of {', '.join(PART_WORDS)}{did_you_mean(word, PART_WORDS)}"
+            rows.problems.setdefault(row, problem)
     return [codes.get(word, TRAIN) for word in rows.parts]
 
 
@@ -218,7 +198,7 @@ def _index_classes(
 
     Args:
         counts: number of rows of each label.
-        known: as of `arrange_rows`. A label that it does not have gets no index.
+        known: as of `classify_rows`. A label that it does not have gets no index.
     """
     digits = [label for label in counts if label.removeprefix("-").isdecimal()]
     # Not "007" or "-0", which stand for no index.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from mptctl.data.listing.labelled_rows import ANY, LabelledRows
+from mptctl.data.listing.labelled_rows import ANY, LabelledRows, classify_rows, read_class_names
+from mptctl.data.listing.listing import Listing, Shard
 from mptctl.data.listing.patterns import find_part_words, list_files
-from mptctl.data.listing.tar_members import DamagedTar, Member, read_indexed_members, read_members
+from mptctl.data.listing.tar_members import DamagedTar, Member, read_members
 from mptctl.data.picture_kinds import EXTENSIONS
 from mptctl.errors import DataError, some
 from mptctl.names import Progress, tell_nobody
@@ -23,43 +23,30 @@ _DEFAULT_KEY, _CLASS, _JSON = "label", ".cls", ".json"
 _SUFFIXES = frozenset(suffix[1:] for suffix in EXTENSIONS)
 
 
-@dataclass
-class ShardedPictures:
-    """The pictures of tar shards, in the order of the shards.
+class _Sample(NamedTuple):
+    """A picture of a shard: name, offset and bytes, label, its .json's fields, and what is wrong with it."""
 
-    Attributes:
-        rows: ids, labels and parts.
-        paths: path of each shard, relative to the root.
-        sizes, mtimes: bytes of each shard, and nanoseconds of its last change.
-        shard_rows: index into ``paths``, one for each picture.
-        starts, lengths: offset and number of bytes of each picture within its shard.
-        further: further fields of the .json files, by name: one value for each picture, None where a picture
-            has none.
-    """
-
-    rows: LabelledRows
-    paths: list[str]
-    sizes: list[int] = field(default_factory=list)
-    mtimes: list[int] = field(default_factory=list)
-    shard_rows: list[int] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
-    further: dict[str, list[Any]] = field(default_factory=dict)
+    name: str
+    start: int
+    size: int = 0
+    label: str = ""
+    fields: Mapping[str, Any] = {}
+    problem: str | None = None
 
 
-def read_shards(
+def list_shards(
     place: str,
     root: Path,
     label_key: str | None,
     progress: Progress = tell_nobody,
     *,
     labelled: bool = True,
-) -> ShardedPictures:
-    """List the pictures of shards with their labels, without reading a picture.
+) -> Listing:
+    """List the pictures of shards with their labels, in the order of the shards, without reading a picture.
 
     Members whose names are the same up to the first dot are one sample. Its label is in ``.cls``, else in
-    ``.json`` under ``label``. An ``.idx`` file beside a shard saves reading every header. A sample without
-    label or picture and a damaged shard become rows with a problem.
+    ``.json`` under ``label``; further fields of the ``.json`` are further columns. A sample without label or
+    picture and a damaged shard become rows with a problem.
 
     Args:
         place: the shards, as of `list_files`.
@@ -69,73 +56,63 @@ def read_shards(
         labelled: False ignores labels and parts, and makes all pictures one class.
 
     Raises:
-        DataError: as of `list_files` and `find_part_words`, or a shard cannot be read.
+        DataError: as of `list_files`, `find_part_words` and `classify_rows`, or a shard cannot be read.
     """
     paths = list_files(place, ".tar")
     names = [os.path.relpath(path, root) for path in paths]
-    parts = find_part_words(names, place) if labelled else []
-    places: list[str] = []
-    rows = LabelledRows([], [], [], places.__getitem__, ids_in_parts=labelled)
-    shards = ShardedPictures(rows, names)
+    words = find_part_words(names, place) if labelled else []
+    shards: list[Shard] = []
+    shard_rows: list[int] = []
+    samples: list[_Sample] = []
     for number, path in enumerate(paths):
         try:
-            _read_shard(path, number, shards, places, label_key, labelled)
+            with open(path, "rb", buffering=0) as file:
+                stat = os.fstat(file.fileno())
+                shards.append(Shard(names[number], stat.st_size, stat.st_mtime_ns))
+                samples += _list_samples(file.fileno(), shards[-1], label_key, labelled)
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
-        if any(parts):
-            rows.parts += [parts[number]] * (len(rows.ids) - len(rows.parts))
+        shard_rows += [number] * (len(samples) - len(shard_rows))
         progress("listing shards", number + 1, len(paths))
-    for column in shards.further.values():
-        column += [None] * (len(rows.ids) - len(column))
-    return shards
+    fields = dict.fromkeys(name for sample in samples for name in sample.fields)
+    fields.pop(label_key or _DEFAULT_KEY, None)
+    rows = LabelledRows(
+        ids=[sample.name for sample in samples],
+        labels=[sample.label for sample in samples] if labelled else [ANY] * len(samples),
+        parts=[words[number] for number in shard_rows] if any(words) else [],
+        where=lambda row: f"{paths[shard_rows[row]]}: offset {samples[row].start:,}: {samples[row].name}",
+        problems={row: sample.problem for row, sample in enumerate(samples) if sample.problem is not None},
+        ids_in_parts=labelled,
+    )
+    found: dict[str, list[Any]] = {
+        "path": rows.ids,
+        "shard": shard_rows,
+        "start": [sample.start for sample in samples],
+        "size": [sample.size for sample in samples],
+    }
+    further = {name: [sample.fields.get(name) for sample in samples] for name in fields}
+    known = read_class_names([root]) if labelled else None
+    class_names, table = classify_rows(rows, known, place, found, further)
+    return Listing("webdataset", root, class_names, table, tuple(shards))
 
 
-def _read_shard(
-    path: Path, number: int, shards: ShardedPictures, places: list[str], label_key: str | None, labelled: bool
-) -> None:
-    """Add the samples of one shard to ``shards`` and their places to ``places``.
-
-    Args:
-        path: the shard.
-        number: its index in ``shards.paths``.
-        shards: gets a row for each sample, and one with a problem where the shard is damaged.
-        places: gets the place of each row, for messages.
-        label_key, labelled: as of `read_shards`.
-    """
-
-    def add_row(name: str, label: str, start: int, size: int, problem: str | None) -> None:
-        row = len(shards.rows.ids)
-        shards.rows.ids.append(name)
-        shards.rows.labels.append(label)
-        shards.shard_rows.append(number)
-        shards.starts.append(start)
-        shards.lengths.append(size)
-        places.append(f"{path}: offset {start:,}: {name}")
-        if problem is not None:
-            shards.rows.problems[row] = problem
-
-    with open(path, "rb", buffering=0) as file:
-        descriptor, stat = file.fileno(), os.fstat(file.fileno())
-        shards.sizes.append(stat.st_size)
-        shards.mtimes.append(stat.st_mtime_ns)
-        samples, damage = _collect_samples(_list_members(path, descriptor, stat))
-        for sample in samples:
-            pictures = [sample[suffix] for suffix in sample if suffix.rpartition(".")[2] in _SUFFIXES]
-            if len(pictures) != 1:
-                names = some([picture.name for picture in pictures])
-                count_problem = f"has several pictures: {names}" if pictures else "has no picture beside it"
-                first = next(iter(sample.values()))
-                add_row(first.name, "", first.start, 0, count_problem)
-                continue
-            fields = _read_fields(descriptor, sample)
-            label, problem = _find_label(descriptor, sample, fields, label_key) if labelled else (ANY, None)
-            (picture,) = pictures
-            for name in {*shards.further, *fields} - {label_key or _DEFAULT_KEY}:
-                column = shards.further.setdefault(name, [])
-                column += [None] * (len(shards.rows.ids) - len(column)) + [fields.get(name)]
-            add_row(picture.name, label, picture.start, picture.size, problem)
-        if damage is not None:
-            add_row(f"{shards.paths[number]}@{damage.offset}", "", damage.offset, 0, damage.problem)
+def _list_samples(descriptor: int, shard: Shard, label_key: str | None, labelled: bool) -> Iterator[_Sample]:
+    """Yield the samples of one open shard, and last one with a problem where the shard is damaged."""
+    samples, damage = _collect_samples(read_members(descriptor, shard.size))
+    for sample in samples:
+        pictures = [sample[suffix] for suffix in sample if suffix.rpartition(".")[2] in _SUFFIXES]
+        if len(pictures) != 1:
+            names = some([picture.name for picture in pictures])
+            problem = f"has several pictures: {names}" if pictures else "has no picture beside it"
+            first = next(iter(sample.values()))
+            yield _Sample(first.name, first.start, problem=problem)
+            continue
+        (picture,) = pictures
+        fields = _read_fields(descriptor, sample)
+        label, fault = _find_label(descriptor, sample, fields, label_key) if labelled else (ANY, None)
+        yield _Sample(picture.name, picture.start, picture.size, label, fields, fault)
+    if damage is not None:
+        yield _Sample(f"{shard.path}@{damage.offset}", damage.offset, problem=damage.problem)
 
 
 def _collect_samples(members: Iterable[Member]) -> tuple[list[dict[str, Member]], DamagedTar | None]:
@@ -148,6 +125,8 @@ def _collect_samples(members: Iterable[Member]) -> tuple[list[dict[str, Member]]
     damage: DamagedTar | None = None
     try:
         for member in members:
+            if member.name.rpartition("/")[2].startswith("._"):  # what macOS adds beside each file
+                continue
             key = sample_key_of(member.name)
             suffix = member.name.removeprefix(key).lower()
             samples.setdefault(key, {})[suffix] = member
@@ -193,7 +172,7 @@ def _find_label(
         descriptor: descriptor of the open shard.
         sample: its members, by suffix.
         fields: fields of its .json.
-        label_key: as of `read_shards`.
+        label_key: as of `list_shards`.
 
     Returns:
         The label and None, or "" and what is wrong.
@@ -209,13 +188,3 @@ def _find_label(
         return str(fields[field]).strip(), None
     wanted = f"{_CLASS} and no {_DEFAULT_KEY} in a {_JSON}" if label_key is None else label_key
     return "", f"has no label beside it: no {wanted}"
-
-
-def _list_members(path: Path, descriptor: int, stat: os.stat_result) -> Iterable[Member]:
-    """List the members of a shard, by the index beside it where that fits, else by the headers."""
-    try:
-        index = path.with_suffix(".idx").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return read_members(descriptor, stat.st_size)
-    indexed = read_indexed_members(descriptor, stat.st_size, index)
-    return read_members(descriptor, stat.st_size) if indexed is None else indexed

@@ -7,9 +7,10 @@ import os
 import posixpath
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
-from mptctl.data.listing.labelled_rows import ANY, LabelledRows
+from mptctl.data.listing.labelled_rows import ANY, LabelledRows, classify_rows, read_class_names
+from mptctl.data.listing.listing import Listing
 from mptctl.errors import DataError, UsageError, did_you_mean, one_line, some
 from mptctl.names import ColumnRole
 
@@ -17,43 +18,28 @@ from mptctl.names import ColumnRole
 ROLES = get_args(ColumnRole)
 
 
-class Table(NamedTuple):
-    """The rows of a table.
-
-    Attributes:
-        rows: ids, labels and parts.
-        paths: one for each row, relative to the root, with ``/`` between folders; as in the table where
-            there is no root, or the row is bad.
-        has_ids: True where the ids come from a column; else the paths are the ids.
-        further: every column without a role, by name, one value for each row.
-    """
-
-    rows: LabelledRows
-    paths: list[str]
-    has_ids: bool
-    further: dict[str, Sequence[Any]]
-
-
-def read_table(path: Path, root: Path | None, columns: Mapping[str, str], *, labelled: bool = True) -> Table:
-    """Read all rows of a table; no picture is opened. A row without a path below the root has a problem.
+def list_table(
+    place: Path, root: Path | None, columns: Mapping[str, str], *, labelled: bool = True
+) -> Listing:
+    """List all rows of a table; no picture is opened. A row without a path below the root has a problem.
 
     Args:
-        path: the table; Parquet if its suffix says so, else CSV.
+        place: the table; Parquet if its suffix says so, else CSV.
         root: folder that pictures have to lie below; None: they may lie anywhere, and paths stay as they are.
         columns: name of the column of a role, for roles whose column has another name.
         labelled: False ignores labels and parts, and makes all rows one class.
 
     Raises:
         UsageError: ``columns`` names a column that the table does not have.
-        DataError: the table cannot be read, or has no column of paths or of labels.
+        DataError: the table cannot be read, or has no column of paths or of labels; or as of `classify_rows`.
     """
-    cells, lines = _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
-    unit = "row" if isinstance(lines, range) else "line"
-    column_of = find_role_columns(
-        columns, list(cells), path, needed=("path", "label") if labelled else ("path",)
-    )
-    paths = [_to_text(cell) for cell in cells[column_of["path"]]]
-    problems: dict[int, str] = {}
+    cells, lines = _read_parquet(place) if place.suffix.lower() == ".parquet" else _read_csv(place)
+    needed = ("path", "label") if labelled else ("path",)
+    column_of = find_role_columns(columns, list(cells), place, needed=needed)
+    texts = {
+        role: ["" if cell is None else str(cell) for cell in cells[name]] for role, name in column_of.items()
+    }
+    paths, problems = texts["path"], dict[int, str]()
     for row, text in enumerate(paths):
         below = text if root is None else path_below(text, root)
         if not text.strip():
@@ -62,17 +48,19 @@ def read_table(path: Path, root: Path | None, columns: Mapping[str, str], *, lab
             problems[row] = f"{text}: lies outside {root}; name a folder above it with --data-root"
         else:
             paths[row] = below
-    has_ids, has_parts = "id" in column_of, labelled and "split" in column_of
-    with_role = {column_of[role] for role in ("path", "label", "split", "id") if role in column_of}
-    further = {name: column for name, column in cells.items() if name not in with_role}
+    described = f"{place}: {'row' if isinstance(lines, range) else 'line'}"
     rows = LabelledRows(
-        ids=[_to_text(cell) for cell in cells[column_of["id"]]] if has_ids else paths,
-        labels=[_to_text(cell) for cell in cells[column_of["label"]]] if labelled else [ANY] * len(paths),
-        parts=[_to_text(cell).strip().lower() for cell in cells[column_of["split"]]] if has_parts else [],
-        where=lambda row: f"{path}: {unit} {lines[row]}",
+        ids=texts.get("id", paths),
+        labels=texts["label"] if labelled else [ANY] * len(paths),
+        parts=[word.strip().lower() for word in texts.get("split", [])] if labelled else [],
+        where=lambda row: f"{described} {lines[row]}",
         problems=problems,
     )
-    return Table(rows, paths, has_ids, further)
+    known = read_class_names([place.parent]) if labelled else None
+    found = {"path": paths, "line": lines} | ({"id": texts["id"]} if "id" in texts else {})
+    further = {name: column for name, column in cells.items() if name not in column_of.values()}
+    class_names, table = classify_rows(rows, known, str(place), found, further)
+    return Listing("table", root or place.parent, class_names, table, place=described)
 
 
 def find_role_columns(
@@ -129,11 +117,6 @@ def path_below(text: str, root: Path) -> str | None:
     """Return a path relative to a folder, normalised; None where it is the folder itself or leaves it."""
     below = posixpath.normpath(os.path.relpath(text, root) if os.path.isabs(text) else text)
     return None if below in ("..", ".") or below.startswith("../") else below
-
-
-def _to_text(cell: Any) -> str:
-    """Return a cell as text; "" for an empty one."""
-    return "" if cell is None else str(cell)
 
 
 def _read_csv(path: Path) -> tuple[dict[str, Sequence[Any]], Sequence[int]]:

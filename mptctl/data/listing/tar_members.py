@@ -23,7 +23,6 @@ _ADLER_MODULUS = 65521
 # Bytes of a header that hold its checksum.
 _PLACE_OF_SUM = slice(148, 156)
 _PAX_RECORD = re.compile(rb"\d+ path=([^\n]*)\n")
-_INDEX_HEAD = re.compile(r"v1\.2 \d+")
 
 
 class Member(NamedTuple):
@@ -135,42 +134,6 @@ def read_members(descriptor: int, size: int) -> Iterator[Member]:
             long_name = os.fsdecode(encoded) if encoded else long_name
         elif kind != _GLOBAL_PAX:
             long_name = None
-
-
-def read_indexed_members(descriptor: int, size: int, index: str) -> list[Member] | None:
-    """List the files of a tar file by the index that ``wds2idx`` wrote.
-
-    A line of the index has four words for each file of a sample: suffix, start, size and name. Only the first
-    and the last file, and the end marker, are compared with the tar file.
-
-    Args:
-        descriptor: descriptor of the open tar file.
-        size: number of its bytes.
-        index: the text of the ``.idx`` file.
-
-    Returns:
-        None where the index does not fit the tar file, or cannot be read.
-    """
-    head, *lines = index.splitlines()
-    words = [line.split(" ") for line in lines]
-    if not _INDEX_HEAD.fullmatch(head) or not words or any(len(line) % 4 for line in words):
-        return None  # of an earlier version, or a name has a blank in it
-    try:
-        files = [
-            Member(name, int(start), int(length))
-            for line in words
-            for start, length, name in zip(line[1::4], line[2::4], line[3::4], strict=True)
-        ]
-        first, last = files[0], files[-1]
-        for member in (first, last):
-            header = os.pread(descriptor, _BLOCK, member.start - _BLOCK)
-            if _read_size(header, 0) != member.size or not member.name.endswith(_read_name(header)):
-                return None
-    except (ValueError, OSError, DataError):
-        return None
-    end = last.start + whole_blocks(last.size)
-    has_end_marker = end < size and os.pread(descriptor, _BLOCK, end) == bytes(_BLOCK)
-    return files if has_end_marker else None
 
 
 def whole_blocks(size: int) -> int:

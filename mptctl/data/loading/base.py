@@ -6,13 +6,13 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mptctl.data.ahead import Started
 from mptctl.data.augmentation.drawing import Transforms
 from mptctl.data.augmentation.operations import erase, operate
 from mptctl.data.loading.mixed import Mixing, mix_labels, mix_pictures
@@ -70,14 +70,14 @@ class Loader(ABC):
         plan: which pictures are read, and how.
         reason: why this loader was chosen, one sentence for the log.
         cache_dir: folder for decoded pictures.
-        progress: called with the number of decoded pictures, by a loader that decodes before the first batch.
+        progress: called with the number of decoded pictures, by a loader that decodes all of them first.
 
     Attributes:
         name: name of the loader in the log and in the rows of ``mptctl bench loader``.
         recipe_name: name of the loader in ``data.loader`` of a recipe.
         advice: what the user can do where the model waits for this loader.
         devices: types of the devices on which the loader can put batches.
-        in_memory: True where the loader decodes all pictures before the first batch, and keeps them.
+        in_memory: True where the loader decodes all pictures when it is opened, and keeps them.
         steps_per_epoch: global batches of one pass.
         num_samples: samples of this part, over all workers.
         stats: number of pictures so far, and time that the model waited for them.
@@ -92,19 +92,14 @@ class Loader(ABC):
     in_memory: ClassVar[bool] = False
 
     @classmethod
-    def why_impossible(cls, plan: LoadPlan) -> str | None:
-        """Say why the loader cannot serve a plan on this machine, and what to do; None if it can."""
-        return None
+    def why_not(cls, plan: LoadPlan, *, is_asked: bool) -> str | None:
+        """Say in few words why the loader does not serve a plan here; None if it does.
 
-    @classmethod
-    def why_unsuited(cls, plan: LoadPlan) -> str | None:
-        """Say in few words why ``data.loader: auto`` passes over this loader for a plan; None if it suits."""
+        Args:
+            plan: which pictures are read, and how.
+            is_asked: True where the recipe names the loader: then only what is impossible counts.
+        """
         return None
-
-    @classmethod
-    def why_best(cls, plan: LoadPlan) -> str:
-        """Say in few words why this loader is the best choice for a plan that suits it."""
-        return "nothing better can serve"
 
     @classmethod
     def jpeg_decoder_name(cls) -> str:
@@ -117,9 +112,11 @@ class Loader(ABC):
         self.plan = plan
         self.reason = reason
         self.cache_dir = cache_dir
+        self.progress = progress
         self.steps_per_epoch = plan.steps
         self.num_samples = plan.num_samples
         self.stats = LoaderStats()
+        self._is_open = False
         self.normalise = Normalisation(plan.data, plan.device)
         self._labels = torch.from_numpy(plan.split.labels)
         self.threads = plan.data.threads or usable_cores()
@@ -127,6 +124,20 @@ class Loader(ABC):
         self.pool = ThreadPoolExecutor(
             self.threads, thread_name_prefix="mptctl-loader", initializer=use_one_thread
         )
+
+    def open(self) -> None:
+        """Read what all passes need; the first pass does so too. To be called again has no effect.
+
+        Raises:
+            DataError: a picture is gone, changed or damaged.
+            StorageError: the folder for decoded pictures cannot be written.
+        """
+        if not self._is_open:
+            self.read_ahead()
+            self._is_open, self.stats = True, LoaderStats()
+
+    def read_ahead(self) -> None:  # noqa: B027  # most loaders read nothing ahead
+        """Read what all passes need: nothing, unless a subclass says otherwise."""
 
     def epoch(self, epoch: int, start_step: int = 0) -> Iterator[Batch]:
         """Yield this worker's slice of each global batch of one pass, and count the wait for it in ``stats``.
@@ -138,6 +149,7 @@ class Loader(ABC):
             epoch: number of the pass, from 0.
             start_step: first global batch.
         """
+        self.open()
         batches = self.batches(self.plan.jobs(epoch, start_step))
         try:
             while True:
@@ -182,30 +194,24 @@ class Loader(ABC):
         erase(ready, transforms)
         return ready
 
-    def start_preparing(self, pictures: Tensor, transforms: Transforms | None) -> Callable[[], Tensor]:
+    def start_preparing(
+        self, pictures: Tensor, transforms: Transforms | None, finish: Callable[[Tensor], Batch]
+    ) -> Started[Batch]:
         """Begin to `prepare` a batch. Only a batch with transforms on a CPU is prepared ahead, in threads.
 
         Args:
             pictures, transforms: as of `prepare`.
-
-        Returns:
-            A function that returns the prepared batch: it waits for the threads, or does the work itself.
+            finish: makes the batch of the prepared pictures.
         """
         if transforms is None or pictures.device.type != "cpu":
-            return partial(self.prepare, pictures, transforms)
+            return Started([], lambda: finish(self.prepare(pictures, transforms)))
         whole, ready = transforms, torch.empty(pictures.shape, dtype=torch.float32)
 
         def fill(rows: slice) -> None:
             ready[rows] = self.prepare(pictures[rows], whole[rows])
 
         futures = [self.pool.submit(fill, rows) for rows in self.slice_rows(len(pictures))]
-
-        def finish() -> Tensor:
-            for future in futures:
-                future.result()
-            return ready
-
-        return finish
+        return Started(futures, lambda: finish(ready))
 
     def slice_rows(self, rows: int) -> list[slice]:
         """Cut so many rows of a batch into slices for the threads."""

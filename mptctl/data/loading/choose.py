@@ -8,12 +8,12 @@ from typing import NamedTuple
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.dali import DaliCpuLoader, DaliMixedLoader
 from mptctl.data.loading.part import LoadPlan
-from mptctl.data.loading.resident import ResidentLoader
+from mptctl.data.loading.resident import ResidentLoader, describe_memory
 from mptctl.data.loading.threaded import ThreadedLoader
 from mptctl.errors import UsageError
 from mptctl.names import Progress, tell_nobody
 
-# In order of preference: `auto` takes the first one that is not `why_unsuited` to the plan.
+# In order of preference: `auto` takes the first one that has no `why_not` for the plan.
 LOADERS: tuple[type[Loader], ...] = (ResidentLoader, DaliCpuLoader, DaliMixedLoader, ThreadedLoader)
 
 
@@ -33,7 +33,7 @@ class LoaderChoice(NamedTuple):
 
 
 def make_loader(plan: LoadPlan, cache_dir: Path | None = None, progress: Progress = tell_nobody) -> Loader:
-    """Make the loader that `choose_loader` chooses for a plan. The resident loader decodes all pictures here.
+    """Make the loader that `choose_loader` chooses for a plan; it reads no picture until it is opened.
 
     Args:
         plan: which pictures are read, and how.
@@ -42,8 +42,6 @@ def make_loader(plan: LoadPlan, cache_dir: Path | None = None, progress: Progres
 
     Raises:
         UsageError: the recipe names a loader that cannot serve this plan on this machine.
-        DataError: a picture is gone, changed or damaged.
-        StorageError: ``cache_dir`` cannot be written.
     """
     choice = choose_loader(plan)
     return choice.loader(plan, choice.reason, cache_dir or plan.split.run_root / "cache", progress)
@@ -77,14 +75,13 @@ def _choose(plan: LoadPlan, kinds: list[type[Loader]]) -> tuple[type[Loader], st
     if plan.data.loader != "auto":
         # Exactly one kind has this name, since `kinds` are those of one device.
         (kind,) = (kind for kind in kinds if kind.recipe_name == plan.data.loader)
-        why_impossible = kind.why_impossible(plan)
-        if why_impossible is not None:
-            raise UsageError(f"data.loader {plan.data.loader}: {why_impossible}")
+        if why_not := kind.why_not(plan, is_asked=True):
+            raise UsageError(f"data.loader {plan.data.loader}: {why_not}; use auto")
         return kind, "the recipe asks for it"
     why_not_others: list[str] = []
     for kind in kinds:
-        why_not = kind.why_unsuited(plan)
+        why_not = kind.why_not(plan, is_asked=False)
         if why_not is None:
-            return kind, ", and ".join(why_not_others) or kind.why_best(plan)
+            return kind, ", and ".join(why_not_others) or describe_memory(plan, "below")
         why_not_others.append(why_not)
     raise AssertionError("the last kind of loader serves every plan")

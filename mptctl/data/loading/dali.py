@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from mptctl.data.ahead import Started, map_ahead
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.dali_pipeline import build_pipeline, can_decode, choose_geometry, shows_edges
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
@@ -32,24 +34,12 @@ class DaliLoader(Loader):
     recipe_name = "dali"
 
     @classmethod
-    def why_impossible(cls, plan: LoadPlan) -> str | None:
+    def why_not(cls, plan: LoadPlan, *, is_asked: bool) -> str | None:
         """Say so for an array, bicubic resizing with visible edges, or a missing DALI; else None."""
-        manifest = plan.split.manifest
-        if manifest.is_array:
-            return f"reads picture files, and {manifest.source} is one array; use auto"
-        if plan.data.interpolation == "bicubic" and shows_edges(plan):
-            return "resizes edges of pictures bicubic in its own way, and they are seen; use auto or threaded"
-        if not has_package("nvidia.dali"):
-            return "nvidia-dali is not installed; install it, or use auto or threaded"
-        return None
-
-    @classmethod
-    def why_unsuited(cls, plan: LoadPlan) -> str | None:
-        """Say in few words what `why_impossible` says."""
         if plan.split.manifest.is_array:
-            return "DALI reads only files"
+            return f"DALI reads only files, and {plan.split.manifest.source} is one array"
         if plan.data.interpolation == "bicubic" and shows_edges(plan):
-            return "DALI resizes edges bicubic in its own way"
+            return "DALI resizes edges of pictures bicubic in its own way, and they are seen"
         return None if has_package("nvidia.dali") else "DALI is not installed"
 
     @classmethod
@@ -61,11 +51,15 @@ class DaliLoader(Loader):
         self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress = tell_nobody
     ) -> None:
         super().__init__(plan, reason, cache_dir, progress)
-        self._substitutes = _rewrite_nonstandard(plan, cache_dir)
-        self._geometry = choose_geometry(plan)
         self._jobs: Iterator[BatchJob] = iter(())
         self._in_flight: deque[BatchJob] = deque()
         self._pipeline: Any = None
+        self._is_complete = True
+
+    def read_ahead(self) -> None:
+        """Choose the geometry, and rewrite pictures that DALI cannot read."""
+        self._substitutes = _rewrite_nonstandard(self.plan, self.cache_dir)
+        self._geometry = choose_geometry(self.plan)
 
     def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
         """Yield the batch of each job, in order; no batch stays in the pipeline, however the pass ends.
@@ -81,31 +75,33 @@ class DaliLoader(Loader):
         )
         self._jobs = jobs
         self._in_flight.clear()
-        is_complete = False
-        ahead: deque[tuple[BatchJob, Callable[[], Tensor]]] = deque()
-        max_ahead = self.plan.data.prefetch if self.plan.transforms and self.plan.device.type == "cpu" else 0
+        self._is_complete = False
+        ahead = self.plan.data.prefetch if self.plan.transforms and self.plan.device.type == "cpu" else 0
+
+        def start(done: tuple[BatchJob, Tensor]) -> Started[Batch]:
+            job, pictures = done
+            finish = partial(self.make_batch, job)
+            if job.transforms is None:
+                return Started([], partial(finish, pictures))
+            return self.start_preparing(pictures, job.transforms, finish)
+
         try:
-            while True:
-                try:
-                    (pictures,) = self._run_pipeline(pipeline)
-                except StopIteration:
-                    is_complete = True
-                    break
-                job, tensor = self._in_flight.popleft(), self._as_tensor(pictures)
-                if job.transforms is None:
-                    yield self.make_batch(job, tensor)
-                    continue
-                ahead.append((job, self.start_preparing(tensor, job.transforms)))
-                if len(ahead) > max_ahead:
-                    job, prepared = ahead.popleft()
-                    yield self.make_batch(job, prepared())
-            for job, prepared in ahead:
-                yield self.make_batch(job, prepared())
+            yield from map_ahead(start, self._run_jobs(pipeline), ahead)
         finally:
-            if not is_complete:
+            if not self._is_complete:
                 self._drain()
             if self._pipeline is not None:
                 self._pipeline.reset()
+
+    def _run_jobs(self, pipeline: Any) -> Iterator[tuple[BatchJob, Tensor]]:
+        """Yield each job with its pictures out of the pipeline; errors as of `_run_pipeline`."""
+        while True:
+            try:
+                (pictures,) = self._run_pipeline(pipeline)
+            except StopIteration:
+                self._is_complete = True
+                return
+            yield self._in_flight.popleft(), self._as_tensor(pictures)
 
     def close(self) -> None:
         """Free the pipeline and its threads; safe to call twice."""

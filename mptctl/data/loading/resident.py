@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections import deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Literal
 
@@ -14,12 +15,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mptctl.data.ahead import map_ahead, map_chunks
 from mptctl.data.loading.base import DECODING, Loader
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
 from mptctl.data.pictures import all_windows, resize_and_crop, use_one_thread
 from mptctl.errors import StorageError
 from mptctl.files import replacing
-from mptctl.machine.facts import usable_cores
+from mptctl.machine.jpeg_decoder import jpeg_decoder
 from mptctl.names import Progress, tell_nobody
 
 Rows = NDArray[np.int64]
@@ -35,34 +37,17 @@ class ResidentLoader(Loader):
     in_memory = True
 
     @classmethod
-    def why_impossible(cls, plan: LoadPlan) -> str | None:
-        """Say so for crops of pictures as stored, since all pictures are kept at one size; else None."""
+    def why_not(cls, plan: LoadPlan, *, is_asked: bool) -> str | None:
+        """Say so for crops of pictures as stored, and unless it is asked for, for too much memory; else None."""
         if plan.crops_as_stored:
-            return (
-                "keeps pictures at one size and cannot crop them as stored "
-                "(data.augment random-resized-crop); use auto, dali or threaded"
-            )
-        return None
+            return "random-resized-crop needs pictures as stored, and resident keeps them at one size"
+        fits = plan.resident_bytes / 1e9 <= plan.data.resident_limit_gb
+        return None if fits or is_asked else describe_memory(plan, "above")
 
-    @classmethod
-    def why_unsuited(cls, plan: LoadPlan) -> str | None:
-        """Say so for crops of pictures as stored, and for more memory than the recipe allows; else None."""
-        if plan.crops_as_stored:
-            return "random-resized-crop needs pictures as stored"
-        if plan.resident_bytes / 1e9 <= plan.data.resident_limit_gb:
-            return None
-        return _describe_memory(plan, "above")
-
-    @classmethod
-    def why_best(cls, plan: LoadPlan) -> str:
-        """Say how much memory the pictures take."""
-        return _describe_memory(plan, "below")
-
-    def __init__(
-        self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress = tell_nobody
-    ) -> None:
-        super().__init__(plan, reason, cache_dir, progress)
-        pictures = load_resident_pictures(plan, cache_dir, progress)
+    def read_ahead(self) -> None:
+        """Decode all pictures, or read them as an earlier call decoded them; see `load_resident_pictures`."""
+        plan = self.plan
+        pictures = load_resident_pictures(plan, self.cache_dir, self.progress)
         pad = self._pad = plan.padding
         padded = np.pad(pictures, ((0, 0), (pad, pad), (pad, pad), (0, 0))) if pad else pictures
         size = plan.data.image_size
@@ -99,12 +84,8 @@ class ResidentLoader(Loader):
         # One thread alone, so that the jobs are taken in order.
         pool = ThreadPoolExecutor(1, thread_name_prefix="mptctl-resident", initializer=use_one_thread)
         try:
-            ahead = deque(pool.submit(next_batch) for _ in range(self.plan.data.prefetch + 1))
-            batch = ahead.popleft().result()
-            while batch is not None:
-                ahead.append(pool.submit(next_batch))
-                yield batch
-                batch = ahead.popleft().result()
+            ahead = map_ahead(lambda _: pool.submit(next_batch), repeat(None), self.plan.data.prefetch)
+            yield from iter(lambda: next(ahead), None)
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -113,7 +94,8 @@ class ResidentLoader(Loader):
         row = self._row[job.index]
         top, left, flip = job.views.top + self._pad, job.views.left + self._pad, job.views.flip
         gather = self._gather_on_cpu if self.plan.device.type == "cpu" else self._gather_on_gpu
-        return self.make_batch(job, self.start_preparing(gather(row, top, left, flip), job.transforms)())
+        pictures = gather(row, top, left, flip)
+        return self.start_preparing(pictures, job.transforms, partial(self.make_batch, job)).result()
 
     def _gather_on_cpu(self, row: Rows, top: Rows, left: Rows, flip: NDArray[np.bool_]) -> Tensor:
         """Cut (B, S, S, 3) uint8 windows on the CPU.
@@ -142,7 +124,7 @@ class ResidentLoader(Loader):
         return torch.where(flip_d.bool()[:, None, None, None], pictures.flip(2), pictures)
 
 
-def _describe_memory(plan: LoadPlan, side: Literal["above", "below"]) -> str:
+def describe_memory(plan: LoadPlan, side: Literal["above", "below"]) -> str:
     """Say how much memory the pictures take, and on which side of the recipe's limit this is."""
     return (
         f"{plan.num_samples:,} pictures take {plan.resident_bytes / 1e9:.2f} GB decoded, "
@@ -175,8 +157,8 @@ def load_resident_pictures(
         return _decode_rows(plan, plan.indices, progress)
     manifest.check_unchanged(plan.indices)
     all_classes = plan.split.indices(plan.part)
-    # Two splits of one manifest may have other rows in a part.
-    digest = hashlib.blake2b(manifest.digest.encode() + all_classes.tobytes(), digest_size=8).hexdigest()
+    # Decoders may differ in last bits.
+    digest = hashlib.blake2b(f"{manifest.digest} {jpeg_decoder().name}".encode(), digest_size=8).hexdigest()
     suffix = "" if plan.data.interpolation == "bilinear" else f"-{plan.data.interpolation}"
     path = cache_dir / f"{plan.part}-{resize}-{size}{suffix}-{digest}.npy"
     decoded = _load_cached(path, (len(all_classes), size, size, 3))
@@ -196,19 +178,14 @@ def _decode_rows(plan: LoadPlan, indices: Rows, progress: Progress) -> NDArray[n
     size = plan.data.image_size
     out = np.empty((len(indices), size, size, 3), dtype=np.uint8)
 
-    def fill(start: int) -> None:
-        for row in range(start, min(start + _CHUNK, len(indices))):
+    def fill(chunk: range) -> None:
+        for row in chunk:
             picture = plan.picture(int(indices[row]))
             out[row] = resize_and_crop(picture, plan.resize, size, plan.data.interpolation).numpy()
 
-    starts = range(0, len(indices), _CHUNK)
-    pool = ThreadPoolExecutor(plan.data.threads or usable_cores(), initializer=use_one_thread)
-    try:
-        for done, _ in enumerate(pool.map(fill, starts), start=1):
-            progress(DECODING, min(done * _CHUNK, len(indices)), len(indices))
-    finally:
-        # After Ctrl-C or a bad picture no thread begins another chunk.
-        pool.shutdown(cancel_futures=True)
+    how = {"threads": plan.data.threads, "begin": use_one_thread}
+    for _ in map_chunks(fill, len(indices), _CHUNK, DECODING, progress, **how):  # type: ignore[arg-type]
+        pass
     return out
 
 

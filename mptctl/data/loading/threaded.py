@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Generator, Iterator
-from concurrent.futures import Future
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from mptctl.data.ahead import Started, map_ahead
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.part import Batch, BatchJob
 from mptctl.data.pictures import crop_and_flip, resize_and_crop
@@ -28,21 +28,10 @@ class ThreadedLoader(Loader):
 
         If the pass is left early, the work that threads have not begun is cancelled.
         """
-        ahead: deque[tuple[BatchJob, Tensor, list[Future[None]]]] = deque()
-        try:
-            for job in jobs:
-                ahead.append(self._start_batch(job))
-                if len(ahead) > self.plan.data.prefetch:
-                    yield self._finish_batch(*ahead.popleft())
-            while ahead:
-                yield self._finish_batch(*ahead.popleft())
-        finally:
-            for _, _, futures in ahead:
-                for future in futures:
-                    future.cancel()
+        return map_ahead(self._start_batch, jobs, self.plan.data.prefetch)
 
-    def _start_batch(self, job: BatchJob) -> tuple[BatchJob, Tensor, list[Future[None]]]:
-        """Submit the work on a batch; return the job, the tensor that the threads fill, and the futures."""
+    def _start_batch(self, job: BatchJob) -> Started[Batch]:
+        """Begin the work on a batch: the threads fill a tensor."""
         size = self.plan.data.image_size
         on_cpu = self.plan.device.type == "cpu"
         # A GPU gets bytes, which are less to copy; on a CPU each thread normalises a picture that is still in
@@ -53,12 +42,10 @@ class ThreadedLoader(Loader):
             pin_memory=not on_cpu,
         )
         futures = [self.pool.submit(self._prepare_rows, job, out, rows) for rows in self.slice_rows(len(out))]
-        return job, out, futures
+        return Started(futures, partial(self._finish_batch, job, out))
 
-    def _finish_batch(self, job: BatchJob, out: Tensor, futures: list[Future[None]]) -> Batch:
-        """Wait for the threads, and make the batch on the device; raises the first error of a thread."""
-        for future in futures:
-            future.result()
+    def _finish_batch(self, job: BatchJob, out: Tensor) -> Batch:
+        """Make the batch on the device."""
         if out.dtype == torch.uint8:
             out = self.prepare(out.to(self.plan.device, non_blocking=True), job.transforms)
         return self.make_batch(job, out)

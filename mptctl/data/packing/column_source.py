@@ -6,7 +6,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -15,10 +15,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mptctl.data.listing.labelled_rows import LabelledRows
+from mptctl.data.listing.labelled_rows import LabelledRows, classify_rows
 from mptctl.data.packing.columns import PictureColumns, find_columns
-from mptctl.data.packing.source import CHUNK, ClassedRows, Original, PackSource, Reading, classify_rows
-from mptctl.errors import DataError, some
+from mptctl.data.packing.source import (
+    CHUNK,
+    Original,
+    PackSource,
+    Reading,
+    classed_fields,
+    refuse_bad_rows,
+)
+from mptctl.errors import DataError, one_line, some
 
 
 class RowBatch(NamedTuple):
@@ -56,61 +63,6 @@ class ColumnFile(ABC):
         """
 
 
-class _RowListing:
-    """Collects label, part, id and further columns of each row of all files.
-
-    Args:
-        columns: names of the columns.
-        where: takes a row and returns its place, for messages.
-
-    Attributes:
-        rows: labels, parts, ids, and problems.
-        files: name of the file that each picture once had; "" where it has none. Empty with a column of ids.
-        further: further columns, batch after batch.
-    """
-
-    def __init__(self, columns: PictureColumns, where: Callable[[int], str]) -> None:
-        self.columns = columns
-        self.rows = LabelledRows([], [], [], where)
-        self.files: list[str] = []
-        self.further: list[pa.RecordBatch] = []
-
-    def add(self, file: ColumnFile) -> None:
-        """Add the rows of one more file."""
-        columns = self.columns
-        wanted = [columns.label, *columns.further, *filter(None, (columns.split, columns.id))]
-        if columns.has_paths and columns.id is None:
-            wanted.append(f"{columns.image}.path")
-        for batch in file.batches(wanted):
-            rows = batch.columns
-            self._add_labels(rows.column(columns.label).to_pylist())
-            if columns.split is not None:
-                words = rows.column(columns.split).to_pylist()
-                self.rows.parts += [str(word).strip().lower() for word in words]
-            elif file.part:
-                self.rows.parts += [file.part] * rows.num_rows
-            self._add_names(rows)
-            self.further.append(rows.select(columns.further))
-
-    def _add_labels(self, labels: list[Any]) -> None:
-        """Add labels as text; a row whose label is neither a whole number nor text gets a problem."""
-        for label in labels:
-            if not isinstance(label, int | str | None):
-                row = len(self.rows.labels)
-                self.rows.problems[row] = f"label {label!r} is neither a whole number nor text"
-            self.rows.labels.append("" if label is None else str(label))
-
-    def _add_names(self, rows: pa.RecordBatch) -> None:
-        """Add ids of a column; without such a column, add row numbers as ids, and the names of files."""
-        if self.columns.id is not None:
-            ids = rows.column(self.columns.id).to_pylist()
-            self.rows.ids += ["" if value is None else str(value) for value in ids]
-            return
-        self.rows.ids += map(str, range(len(self.rows.ids), len(self.rows.labels)))
-        paths = rows.column(self.columns.image).field("path").to_pylist() if self.columns.has_paths else []
-        self.files += [PurePosixPath(path or "").name for path in paths] or [""] * rows.num_rows
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ColumnSource(PackSource):
     """Pictures inside tables.
@@ -138,10 +90,10 @@ class ColumnSource(PackSource):
                 continue
             for batch in file.batches([self.image], wanted_here):
                 pictures = batch.columns.column(self.image)
-                places = [place for place in range(len(pictures)) if batch.start + place in wanted_here]
                 readings = [
-                    Reading(start + batch.start + place, partial(_read_picture, pictures, place, file.path))
-                    for place in places
+                    Reading(start + batch.start + index, partial(_read_picture, pictures, index, file.path))
+                    for index in range(len(pictures))
+                    if batch.start + index in wanted_here
                 ]
                 for first in range(0, len(readings), CHUNK):
                     yield readings[first : first + CHUNK]
@@ -159,21 +111,22 @@ def list_pictures_in_tables(files: Sequence[ColumnFile], named: Mapping[str, str
     Raises:
         UsageError: ``named`` names a column that does not exist.
         DataError: the files have different columns, or as of `find_columns` and `classify_rows`.
+        BadPictures: rows have no usable label, part or id.
     """
     columns = find_columns(files[0].schema, files[0].features, named, str(files[0].path))
-    _refuse_other_columns(files, columns, named)
-    starts = [0]
-    listed = _RowListing(columns, lambda row: _where(files, starts, row))
-    for file in files:
-        listed.add(file)
-        starts.append(len(listed.rows.ids))
+    table, starts = _read_columns(files, columns, named)
+    total = len(table)
+    listed = _label_rows(table, columns, lambda row: _where(files, starts, row))
     what = some(str(file.path) for file in files)
-    classified = classify_rows(listed.rows, columns.class_names or None, what, "correct these rows")
-    classified.notes.extend(f"left out: column {name}, which holds bytes" for name in columns.left_out)
+    names, rows = classify_rows(listed, columns.class_names or None, what, {"path": listed.ids}, {})
+    lines = [f"{_where(files, starts, row)}: {problem}" for row, problem in sorted(listed.problems.items())]
+    refuse_bad_rows(lines, total, "correct these rows")
+    fields = classed_fields(names, rows)
+    fields["notes"] += [f"left out: column {name}, which holds bytes" for name in columns.left_out]
     return ColumnSource(
-        **classified._asdict(),
-        ids=listed.rows.ids if columns.id else _make_ids(classified, listed.files),
-        further=pa.Table.from_batches(listed.further) if columns.further else None,
+        **fields,
+        ids=listed.ids if columns.id else _make_ids(fields, _file_names(table, columns)),
+        further=table.select(columns.further) if columns.further else None,
         digest=_digest_files(files),
         files=list(files),
         starts=starts,
@@ -181,16 +134,74 @@ def list_pictures_in_tables(files: Sequence[ColumnFile], named: Mapping[str, str
     )
 
 
-def _refuse_other_columns(
+def _read_columns(
     files: Sequence[ColumnFile], columns: PictureColumns, named: Mapping[str, str]
-) -> None:
-    """Raise DataError where a file has other columns or classes than the first file's ``columns``."""
-    for file in files[1:]:
+) -> tuple[pa.Table, list[int]]:
+    """Read all columns but those of pictures, and add the column ``\\0part``; and `ColumnSource.starts`.
+
+    Raises:
+        DataError: a file has other columns or classes than the first one, or is damaged.
+    """
+    roles = filter(None, (columns.label, columns.split, columns.id))
+    wanted = [*dict.fromkeys((*roles, *columns.further))]
+    if columns.has_paths and columns.id is None:
+        wanted.append(f"{columns.image}.path")
+    starts, tables = [0], []
+    for file in files:
         if find_columns(file.schema, file.features, named, str(file.path)) != columns:
             raise DataError(
                 f"{file.path}: other columns or classes than {files[0].path}; pack files of one table at a "
                 "time"
             )
+        batches = [batch.columns for batch in file.batches(wanted)]
+        starts.append(starts[-1] + sum(batch.num_rows for batch in batches))
+        if batches:
+            table = pa.Table.from_batches(batches).replace_schema_metadata(None)
+            words = pa.array([file.part] * len(table), pa.string())
+            tables.append(_only_paths(table, columns).append_column("\0part", words))
+    if not tables:
+        raise DataError(f"{files[0].path}: holds no picture; name a source that has some")
+    try:
+        return pa.concat_tables(tables, promote_options="permissive"), starts
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise DataError(
+            f"{files[0].path}: its columns are of other types in other files ({one_line(error)[:120]})"
+        ) from error
+
+
+def _only_paths(table: pa.Table, columns: PictureColumns) -> pa.Table:
+    """Replace the struct of pictures, if the table has it, by the column ``\\0path`` of the paths in it."""
+    if columns.image not in table.column_names:
+        return table
+    position = table.column_names.index(columns.image)
+    paths = pa.chunked_array([chunk.field("path") for chunk in table.column(position).chunks])
+    return table.set_column(position, "\0path", paths)
+
+
+def _label_rows(table: pa.Table, columns: PictureColumns, where: Any) -> LabelledRows:
+    """Return labels, parts and ids as text; a row whose label is neither a whole number nor text is bad."""
+    labels = table[columns.label].to_pylist()
+    problems = {
+        row: f"label {label!r} is neither a whole number nor text"
+        for row, label in enumerate(labels)
+        if not isinstance(label, int | str | None)
+    }
+    words = table[columns.split or "\0part"].to_pylist()
+    ids = range(len(labels)) if columns.id is None else table[columns.id].to_pylist()
+    return LabelledRows(
+        ids=["" if value is None else str(value) for value in ids],
+        labels=["" if label is None else str(label) for label in labels],
+        parts=[str(word).strip().lower() for word in words] if columns.split or any(words) else [],
+        where=where,
+        problems=problems,
+    )
+
+
+def _file_names(table: pa.Table, columns: PictureColumns) -> list[str]:
+    """Return the name of the file that each picture once had; "" where it has none."""
+    if "\0path" not in table.column_names:
+        return [""] * len(table)
+    return [PurePosixPath(path or "").name for path in table["\0path"].to_pylist()]
 
 
 def _where(files: Sequence[ColumnFile], starts: Sequence[int], row: int) -> str:
@@ -199,29 +210,29 @@ def _where(files: Sequence[ColumnFile], starts: Sequence[int], row: int) -> str:
     return f"{files[file].path}: row {row - starts[file] + 1}"
 
 
-def _make_ids(rows: ClassedRows, files: Sequence[str]) -> list[str]:
+def _make_ids(fields: Mapping[str, Any], files: Sequence[str]) -> list[str]:
     """Make the id of each row: ``PART/CLASS/FILE``, or ``PART/CLASS/NUMBER``.
 
     The second form is that of all rows where some have no file name, or two rows would get one id. If there
-    are file names at all, a note is added to ``rows.notes`` then.
+    are file names at all, a note is added to ``notes`` then.
 
     Args:
-        rows: classes and parts.
+        fields: ``class_names``, ``labels``, ``parts`` and ``notes`` of a `PackSource`.
         files: file name of each row; "" for none.
     """
-    names = [name.replace("/", "_") for name in rows.class_names]
+    names = [name.replace("/", "_") for name in fields["class_names"]]
     folders = [
         "/".join(filter(None, (part, names[label])))
-        for part, label in zip(rows.parts, rows.labels, strict=True)
+        for part, label in zip(fields["parts"], fields["labels"], strict=True)
     ]
     ids = [f"{folder}/{file}" for folder, file in zip(folders, files, strict=True)]
     if all(files) and len(set(ids)) == len(ids):
         return ids
     if any(files):
-        rows.notes.append("ids are row numbers: some file names are empty, or there twice in a class")
+        fields["notes"].append("ids are row numbers: some file names are empty, or there twice in a class")
     counts: Counter[str] = Counter()
     ids = []
-    for part, folder in zip(rows.parts, folders, strict=True):
+    for part, folder in zip(fields["parts"], folders, strict=True):
         ids.append(f"{folder}/{counts[part]:08d}")
         counts[part] += 1
     return ids
@@ -236,18 +247,18 @@ def _digest_files(files: Sequence[ColumnFile]) -> str:
     return hashlib.blake2b(json.dumps(facts).encode(), digest_size=16).hexdigest()
 
 
-def _read_picture(pictures: pa.Array, place: int, file: Path) -> Original:
+def _read_picture(pictures: pa.Array, index: int, file: Path) -> Original:
     """Read a picture of a batch: its bytes, or those of the file that it names.
 
     Args:
         pictures: the column of pictures.
-        place: place of the picture in the column.
+        index: number of the picture in the column.
         file: the file of the batch; paths are relative to its folder.
 
     Raises:
         DataError: there are no bytes, or the named file cannot be read.
     """
-    value = pictures[place].as_py()
+    value = pictures[index].as_py()
     content, path = (value.get("bytes"), value.get("path")) if isinstance(value, dict) else (value, None)
     if content:
         return Original(content)

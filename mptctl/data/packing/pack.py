@@ -7,39 +7,46 @@ import os
 import shutil
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from PIL import Image
 
-from mptctl.data.listing.image_folder import BadPictures
+from mptctl.data.ahead import map_ahead
+from mptctl.data.listing.listing import BadPictures
 from mptctl.data.manifest import STANDARD
-from mptctl.data.packing.copy_form import Copy, Prepared
-from mptctl.data.packing.folder_copy import FolderCopy
-from mptctl.data.packing.places import LISTERS, TABLE_FILES, choose_kind
+from mptctl.data.packing.copy_writer import (
+    ShardWriter,
+    find_kept,
+    make_class_folders,
+    remove_outdated,
+    write_classes,
+    write_picture_table,
+)
+from mptctl.data.packing.places import LISTERS, choose_kind
+from mptctl.data.packing.plan import Planned, has_suffix, make_plan
 from mptctl.data.packing.records import (
     How,
     PackedFile,
     PackReport,
     PackRequest,
+    append_packed_files,
     count_files,
     read_packed_files,
     refuse_other_copy,
     write_packed,
     write_packed_files,
 )
-from mptctl.data.packing.remote import Store, digest_objects, is_remote, list_remote
-from mptctl.data.packing.shard_copy import ShardCopy
+from mptctl.data.packing.remote import TABLE_FILES, Store, digest_objects, is_remote
+from mptctl.data.packing.remote_source import list_remote
 from mptctl.data.packing.source import PackSource, Reading
 from mptctl.data.picture_structure import START_OF_JPEG
 from mptctl.data.pictures import decode, resize_shorter_side, use_one_thread
 from mptctl.data.verify import check_stream, without_warnings
 from mptctl.errors import DataError, UsageError, first_line
-from mptctl.files import locked_folder
+from mptctl.files import locked_folder, write_atomically
 from mptctl.machine.facts import usable_cores
 from mptctl.names import Progress, tell_nobody
 
@@ -54,12 +61,13 @@ FETCHED = ".fetched"
 AGAIN = "give the same command again: it goes on"
 
 
-@dataclass(frozen=True)
-class _BadPicture:
-    """A picture that cannot be packed: its row in the source, and what is wrong."""
+class _Done(NamedTuple):
+    """A picture that was read: its row in the source, its record and its bytes, or what is wrong with it."""
 
     row: int
-    problem: str
+    file: PackedFile | None = None
+    content: bytes = b""
+    problem: str = ""
 
 
 def pack_pictures(request: PackRequest, out: Path, *, progress: Progress = tell_nobody) -> PackReport:
@@ -85,30 +93,36 @@ def pack_pictures(request: PackRequest, out: Path, *, progress: Progress = tell_
     out = out.expanduser().resolve()
     _refuse_bad_folders(request, out)
     source, request = _list_source(request, out, progress)
-    copy: Copy = ShardCopy(out, source) if request.to == "shards" else FolderCopy(out, source)
+    plan = make_plan(source, request.to, resizes=request.short_side is not None)
+    is_sharded = request.to == "shards"
     with locked_folder(out):
         refuse_other_copy(out, request)
         before = read_packed_files(out)
-        packed_before = copy.remove_outdated(before, _find_unchanged(source, copy, before))
-        # pack.json comes first, so that a call after a kill knows the folder.
-        write_packed(out, count_files(request, (), complete=False))
-        copy.begin()
-        write_packed_files(out, packed_before.values())  # drops a line that a kill cut off
-        rows = [row for row, row_id in enumerate(source.ids) if row_id not in packed_before]
-        bad = _Packing(source, copy, request.short_side).run(rows, progress)
-        kept = {row: packed_before[key] for row, key in enumerate(source.ids) if key in packed_before}
-        files = dict(sorted((copy.done | kept).items()))
-        copy.finish(files)
+        kept = find_kept(out, source, plan, before)
+        begun = count_files(request, (), complete=False)
+        if not before:  # pack.json comes first, so that a call after a kill knows the folder
+            write_packed(out, begun)
+        remove_outdated(out, source, plan, before.values(), kept.values())
+        if before:  # only now, since a copy with foreign files stays complete
+            write_packed(out, begun)
+        (write_classes if is_sharded else make_class_folders)(out, source)
+        write_packed_files(out, kept.values())  # drops a line that a kill cut off
+        shards = ShardWriter(out, source, plan) if is_sharded else None
+        written, bad = _Packing(source, plan, out, shards, request.short_side).run(kept, progress)
+        files = dict(sorted((kept | written).items()))
+        if not is_sharded:
+            write_picture_table(out, source, files)
         write_packed_files(out, files.values())
         packed = count_files(request, files.values(), complete=not bad)
         write_packed(out, packed)
         if not bad:
             shutil.rmtree(out / FETCHED, ignore_errors=True)
     if bad:
+        others = "shards without a bad picture" if is_sharded else "others"
         raise BadPictures(
-            [f"{source.where(item.row)}: {item.problem}" for item in bad],
+            [f"{source.where(row)}: {problem}" for row, problem in bad.items()],
             len(source),
-            f"all others are packed; repair or remove these, and {AGAIN}",
+            f"all {others} are packed; repair or remove these, and {AGAIN}",
         )
     return PackReport(
         **dict(packed),
@@ -116,8 +130,9 @@ def pack_pictures(request: PackRequest, out: Path, *, progress: Progress = tell_
         classes=len(source.class_names),
         shards=len({file.shard for file in files.values() if file.shard}),
         notes=source.notes,
-        next_place=copy.next_place(),
-        found=len(packed_before),
+        next_place=[f"{out}/*.tar" if is_sharded else str(out)]
+        + ([] if any(source.parts) else ["--test-fraction", "0.2"]),
+        found=len(kept),
         seconds=round(time.monotonic() - begin, 2),
     )
 
@@ -127,66 +142,87 @@ class _Packing:
 
     Args:
         source: the pictures.
-        copy: the copy that they go into.
+        plan: where each goes.
+        out: folder of the copy.
+        shards: writes shards; None for a copy as folders.
         short_side: shorter side of a picture at most, in pixels; None: pictures are copied as they are.
     """
 
-    def __init__(self, source: PackSource, copy: Copy, short_side: int | None) -> None:
-        self.source, self.copy, self.short_side = source, copy, short_side
+    def __init__(
+        self,
+        source: PackSource,
+        plan: Sequence[Planned],
+        out: Path,
+        shards: ShardWriter | None,
+        short_side: int | None,
+    ) -> None:
+        self.source, self.plan, self.out, self.shards = source, plan, out, shards
+        self.short_side = short_side
         self._given_up = threading.Event()
 
-    def run(self, rows: list[int], progress: Progress) -> list[_BadPicture]:
-        """Copy the pictures of some rows, and return those that cannot be packed.
+    def run(
+        self, kept: Mapping[int, PackedFile], progress: Progress
+    ) -> tuple[dict[int, PackedFile], dict[int, str]]:
+        """Copy all pictures but those that are kept.
 
-        After an error of another kind, half-written files are removed.
+        After an error other than a bad picture, half-written files are removed.
+
+        Returns:
+            Records of pictures that are in the copy, and what is wrong with bad ones, both by row.
         """
-        bad: list[_BadPicture] = []
-        done = len(self.source) - len(rows)
+        written: dict[int, PackedFile] = {}
+        bad: dict[int, str] = {}
+        count, rows = len(kept), [row for row in range(len(self.source)) if row not in kept]
         with without_warnings(), ThreadPoolExecutor(usable_cores(), initializer=use_one_thread) as pool:
+            ahead = map_ahead(
+                lambda chunk: pool.submit(self._pack_chunk, chunk),
+                self.source.readings(rows),
+                2 * usable_cores(),
+            )
             try:
-                for chunk in self._pack_ahead(pool, self.source.readings(rows)):
-                    self.copy.keep(item for item in chunk if isinstance(item, Prepared))
-                    bad += [item for item in chunk if isinstance(item, _BadPicture)]
-                    done += len(chunk)
-                    progress("packing", done, len(self.source))
-                self.copy.close()
-            except BaseException as error:
+                for chunk in ahead:
+                    safe: dict[int, PackedFile] = {}
+                    for done in chunk:
+                        if done.file is None:
+                            bad[done.row] = done.problem
+                        if self.shards is not None:
+                            safe |= self.shards.add(done.row, done.file, done.content)
+                        elif done.file is not None:
+                            safe[done.row] = done.file
+                    append_packed_files(self.out, safe.values())
+                    written |= safe
+                    count += len(chunk)
+                    progress("packing", count, len(self.source))
+            except BaseException:
                 # Leaving the pool waits for its threads, so they must not begin another picture.
                 self._given_up.set()
-                self.copy.give_up(error)
+                if self.shards is not None:
+                    self.shards.give_up()
                 raise
-        return bad
+        return written, bad
 
-    def _pack_ahead(
-        self, pool: ThreadPoolExecutor, chunks: Iterator[list[Reading]]
-    ) -> Iterator[list[Prepared | _BadPicture]]:
-        """Yield the results of each chunk, in order; at most two chunks for each thread are in work."""
-        waiting: deque[Future[list[Prepared | _BadPicture]]] = deque()
-        for chunk in chunks:
-            waiting.append(pool.submit(self._pack_chunk, chunk))
-            if len(waiting) > 2 * usable_cores():
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-
-    def _pack_chunk(self, readings: list[Reading]) -> list[Prepared | _BadPicture]:
+    def _pack_chunk(self, readings: list[Reading]) -> list[_Done]:
         """Pack some pictures, one after another; none after an error elsewhere."""
         return [self._pack_picture(reading) for reading in readings if not self._given_up.is_set()]
 
-    def _pack_picture(self, reading: Reading) -> Prepared | _BadPicture:
+    def _pack_picture(self, reading: Reading) -> _Done:
         """Read a picture, convert it, and write as much of it as can be written out of order."""
-        row = reading.row
+        row, row_id = reading.row, self.source.ids[reading.row]
+        planned = self.plan[row]
         try:
             original = reading.read()
-            path = self.copy.path(row, original.content)
-            content, how = _convert(original.content, path, self.short_side)
+            name = (
+                planned.name if has_suffix(planned.name) else planned.path(original.content, is_copied=True)
+            )
+            content, how = _convert(original.content, name, self.short_side)
+            path = planned.path(content, is_copied=how == "copied")
         except DataError as error:
-            return _BadPicture(row, str(error))
-        row_id = self.source.ids[row]
-        file = PackedFile(path, len(original.content), original.mtime, len(content), how)
-        prepared = Prepared(row, replace(file, id="" if row_id == path else row_id), content)
-        self.copy.write(prepared)
-        return prepared
+            return _Done(row, problem=str(error))
+        own_id = "" if row_id == path else row_id
+        file = PackedFile(path, len(original.content), original.mtime, len(content), how, id=own_id)
+        if self.shards is None:  # whose pictures are written in order
+            write_atomically(self.out / path, content)
+        return _Done(row, file, content)
 
 
 def _list_source(request: PackRequest, out: Path, progress: Progress) -> tuple[PackSource, PackRequest]:
@@ -212,24 +248,6 @@ def _list_source(request: PackRequest, out: Path, progress: Progress) -> tuple[P
     kinds = {".parquet": "parquet", ".tar": "webdataset"}
     kind = next((kind for suffix, kind in kinds.items() if suffix in suffixes), "arrow")
     return LISTERS[kind](str(out / FETCHED), request.columns), request
-
-
-def _find_unchanged(
-    source: PackSource, copy: Copy, before: Mapping[str, PackedFile]
-) -> dict[str, PackedFile]:
-    """Return the records, by id, of pictures that are in the copy and whose originals have not changed."""
-    same: dict[str, PackedFile] = {}
-    for row, row_id in enumerate(source.ids):
-        file = before.get(row_id)
-        if file is None or not copy.holds(file):
-            continue
-        try:
-            stamp = source.stamp(row)
-        except OSError:
-            continue
-        if stamp is None or stamp == (file.source_bytes, file.source_mtime):
-            same[row_id] = file
-    return same
 
 
 def _convert(content: bytes, name: str, short_side: int | None) -> tuple[bytes, How]:

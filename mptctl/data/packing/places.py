@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from mptctl.data.listing.recognise import recognise_kind
-from mptctl.data.packing.arrow_folder import list_arrow
-from mptctl.data.packing.folder_source import list_folder
-from mptctl.data.packing.parquet_files import list_parquet
-from mptctl.data.packing.source import PackSource
-from mptctl.data.packing.table_source import list_table
-from mptctl.data.packing.tar_source import list_tars
+from mptctl.data.packing.column_files import list_arrow, list_parquet
+from mptctl.data.packing.source import (
+    PackSource,
+    list_class_folder_pictures,
+    list_shard_pictures,
+    list_table_pictures,
+)
 from mptctl.errors import DataError, UsageError, did_you_mean
 
-# Ends of names of files that hold many pictures, or describe such files.
-TABLE_FILES = (
-    ".tar",
-    "classes.txt",
-    ".parquet",
-    ".arrow",
-    "state.json",
-    "dataset_info.json",
-    "dataset_dict.json",
-)
 # The function that lists the pictures of a place, by kind. It takes the place and --column's names by role.
 LISTERS: dict[str, Callable[[str, Mapping[str, str]], PackSource]] = {
-    "arrow": lambda place, named: list_arrow(Path(place), named),
+    "arrow": list_arrow,
     "parquet": list_parquet,
-    "webdataset": list_tars,
-    "table": lambda place, named: list_table(Path(place), named),
-    "imagefolder": lambda place, named: list_folder(Path(place)),
+    "webdataset": list_shard_pictures,
+    "table": list_table_pictures,
+    "imagefolder": list_class_folder_pictures,
 }
 
 

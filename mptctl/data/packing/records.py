@@ -92,6 +92,16 @@ class PackedFile:
         """The picture's id at the source."""
         return self.id or self.path
 
+    @property
+    def file(self) -> str:
+        """Path below the copy of the picture's file, or of its shard."""
+        return self.shard or self.path
+
+    @property
+    def size(self) -> int:
+        """Bytes of that file."""
+        return self.shard_bytes if self.shard else self.packed_bytes
+
     def line(self) -> bytes:
         """Return the record as a line of ``pack-files.jsonl``: a JSON array and a line feed."""
         return json.dumps(astuple(self)).encode() + b"\n"

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from mptctl.data.listing.image_folder import PART_WORDS, BadPictures
-from mptctl.data.listing.labelled_rows import LabelledRows, arrange_rows
-from mptctl.errors import some
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from mptctl.data.listing.image_folder import find_part_folders, list_class_folders, list_folder
+from mptctl.data.listing.listing import BadPictures, Listing
+from mptctl.data.listing.patterns import root_folder_of
+from mptctl.data.listing.shards import list_shards
+from mptctl.data.listing.table import list_table
+from mptctl.data.packing.remote import Store, is_remote
+from mptctl.data.picture_kinds import find_passed_over
+from mptctl.errors import DataError, some
 
 # Pictures that a thread takes at once; after a kill, each thread repeats at most so many.
 CHUNK = 16
@@ -55,7 +61,8 @@ class PackSource(ABC):
         class_names: names of the classes, in the source's order.
         ids: id of each picture, in the order of reading; without a suffix where the source names no file.
         labels: index into ``class_names``, one for each picture.
-        parts: ``train``, ``val`` or ``test`` for each picture; "" for each where the source has no parts.
+        parts: name of the part for each picture; "" for each where the source has no parts.
+        folders: paths of the class folders that a copy as folders has.
         further: further columns, one row for each picture; None without such columns.
         notes: sentences for the user on what was found.
         digest: digest of the tables or shards; "" where each picture has a stamp instead.
@@ -65,17 +72,13 @@ class PackSource(ABC):
     ids: list[str]
     labels: list[int]
     parts: list[str]
+    folders: frozenset[str]
     further: pa.Table | None = None
     notes: list[str] = field(default_factory=list)
     digest: str = ""
 
     def __len__(self) -> int:
         return len(self.ids)
-
-    def folders(self) -> set[str]:
-        """Return the paths of all class folders that a copy as folders has."""
-        places = {*zip(self.parts, self.labels, strict=True)}
-        return {"/".join(filter(None, (part, self.class_names[label]))) for part, label in places}
 
     @abstractmethod
     def where(self, row: int) -> str:
@@ -94,52 +97,107 @@ class PackSource(ABC):
         """Yield the readings of some rows, ascending, in lists of at most `CHUNK` for one thread each."""
 
 
-class OneByOneSource(PackSource):
-    """A source whose pictures are read one at a time, each by itself."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ListedPictures(PackSource):
+    """Pictures in files or shards of this machine, or at addresses that a table names."""
 
-    @abstractmethod
-    def read(self, row: int) -> Original:
-        """Read one picture, in any thread; DataError, without the picture's name, if that fails."""
+    listing: Listing
+    paths: list[str]
+
+    def where(self, row: int) -> str:
+        """Return the place of the row, and the path or name there."""
+        return self.listing.where(row)
+
+    def stamp(self, row: int) -> Stamp | None:
+        """Return size and last change of a file; None in a shard and at an address."""
+        if self.listing.shards or is_remote(self.paths[row]):
+            return None
+        stat = os.stat(self.listing.root / self.paths[row])
+        return Stamp(stat.st_size, stat.st_mtime_ns)
 
     def readings(self, rows: Sequence[int]) -> Iterator[list[Reading]]:
-        """Yield the readings of some rows, `CHUNK` at a time; each reads its picture by `read`."""
+        """Yield the readings of some rows, each picture by itself."""
         for start in range(0, len(rows), CHUNK):
-            yield [Reading(row, partial(self.read, row)) for row in rows[start : start + CHUNK]]
+            yield [Reading(row, partial(self._read, row)) for row in rows[start : start + CHUNK]]
+
+    def _read(self, row: int) -> Original:
+        """Read one picture; DataError, without the picture's name, if that fails."""
+        listing, path = self.listing, self.paths[row]
+        if is_remote(path):
+            store = Store(path)
+            (content,) = store.read(store.list_objects())
+            if isinstance(content, str):
+                raise DataError(content)
+            return Original(content)
+        shard = listing.shards[listing.rows["shard"][row].as_py()] if listing.shards else None
+        try:
+            with open(listing.root / (path if shard is None else shard.path), "rb", buffering=0) as file:
+                if shard is None:
+                    return Original(file.read(), os.fstat(file.fileno()).st_mtime_ns)
+                size, start = (listing.rows[name][row].as_py() for name in ("size", "start"))
+                return Original(os.pread(file.fileno(), size, start))
+        except OSError as error:
+            raise DataError(f"cannot be read ({error.strerror})") from error
 
 
-class ClassedRows(NamedTuple):
-    """Class and part of each row, in the source's order, and notes: fields of a `PackSource`."""
+def list_class_folder_pictures(place: str, named: Mapping[str, str]) -> PackSource:
+    """List the pictures of an image folder, whose paths are the ids; DataError as of `list_folder`."""
+    root = Path(place)
+    listing, parts = list_folder(root, needs_test=False), find_part_folders(root)
+    folders = [f"{part}/{name}".strip("/") for part in parts for name in list_class_folders(root / part)]
+    notes = find_passed_over(root, parts).lines()
+    return _make_source(listing, "repair or rename these", notes=notes, folders=frozenset(folders))
 
-    class_names: tuple[str, ...]
-    labels: list[int]
-    parts: list[str]
-    notes: list[str]
+
+def list_table_pictures(place: str, named: Mapping[str, str]) -> PackSource:
+    """List the pictures of a table; ``named`` and errors as of `list_table`."""
+    listing = list_table(Path(place), None, named)
+    digest = hashlib.blake2b(Path(place).read_bytes(), digest_size=16).hexdigest()
+    ids = listing.column(listing.id_name)
+    if listing.id_name == "path":
+        ids = [name.partition("://")[2] or name for name in ids]
+    return _make_source(listing, "correct these rows", ids=ids, digest=digest)
 
 
-def classify_rows(rows: LabelledRows, known: Sequence[str] | None, what: str, advice: str) -> ClassedRows:
-    """Give each row its class and part as `arrange_rows` does; leave out classes without a picture.
+def list_shard_pictures(place: str, named: Mapping[str, str]) -> PackSource:
+    """List the pictures of shards; ``label`` in ``named`` is the key of the label. Errors as of `list_shards`."""
+    listing = list_shards(place, root_folder_of(place), named.get("label"))
+    ids = listing.column("path")
+    if len(set(ids)) < len(ids):  # the shards of each part count from 0
+        ids = ["/".join(pair) for pair in zip(listing.column("word"), ids, strict=True)]
+    digest = hashlib.blake2b(repr([*map(tuple, listing.shards)]).encode(), digest_size=16).hexdigest()
+    advice = "correct these, or name another key of the .json with --column label=KEY"
+    return _make_source(listing, advice, ids=ids, digest=digest)
 
-    Args:
-        rows, known, what: as of `arrange_rows`.
-        advice: what to do about bad rows, for the message.
 
-    Raises:
-        DataError: as of `arrange_rows`.
-        BadPictures: there are bad rows; names all of them.
-    """
-    arranged = arrange_rows(rows, known, what)
-    if rows.problems:
-        lines = [f"{rows.where(row)}: {problem}" for row, problem in sorted(rows.problems.items())]
-        raise BadPictures(lines, len(rows.ids), advice)
-    labels = np.empty_like(arranged.labels)
-    labels[arranged.order] = arranged.labels
-    used, positions = np.unique(labels, return_inverse=True)
-    names = arranged.class_names
+def _make_source(listing: Listing, advice: str, **fields: Any) -> PackSource:
+    """Make the source of a listing; further fields, and errors as of `refuse_bad_rows`."""
+    paths = listing.column("path")
+    refuse_bad_rows(listing.describe_problems(listing.problems()), len(listing), advice)
+    known: dict[str, Any] = {"ids": paths, "further": listing.further(), "listing": listing, "paths": paths}
+    return ListedPictures(**(known | classed_fields(listing.class_names, listing.rows) | fields))
+
+
+def refuse_bad_rows(lines: list[str], total: int, advice: str) -> None:
+    """Raise BadPictures if there are lines that say what is wrong with rows."""
+    if lines:
+        raise BadPictures(lines, total, advice)
+
+
+def classed_fields(names: tuple[str, ...], rows: pa.Table) -> dict[str, Any]:
+    """Return fields of a `PackSource` for rows of a listing; classes without a picture are left out."""
+    used, positions = np.unique(rows["label"].to_numpy(), return_inverse=True)
     empty = [names[label] for label in np.setdiff1d(np.arange(len(names)), used)]
     notes = [f"left out: {len(empty)} of {len(names)} classes, which have no picture: {some(empty)}"]
-    return ClassedRows(
-        class_names=tuple(names[label] for label in used.tolist()),
-        labels=positions.tolist(),
-        parts=[PART_WORDS[word] for word in rows.parts] or [""] * len(rows.ids),
-        notes=notes if empty else [],
-    )
+    class_names = tuple(names[label] for label in used.tolist())
+    labels, parts = positions.tolist(), rows["word"].to_pylist()
+    folders = {
+        "/".join(filter(None, (part, class_names[label]))) for part, label in zip(parts, labels, strict=True)
+    }
+    return {
+        "class_names": class_names,
+        "labels": labels,
+        "parts": parts,
+        "folders": frozenset(folders),
+        "notes": notes if empty else [],
+    }

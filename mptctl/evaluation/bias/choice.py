@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import bdtr
 
 from mptctl.errors import DataError, GateFailed, UsageError
 from mptctl.evaluation.bias.sweep import BiasSteps
-from mptctl.evaluation.bias.validation_samples import FloatArray, IntArray, ValidationSamples
+from mptctl.evaluation.bias.validation_samples import ValidationSamples
 from mptctl.evaluation.decision import ROUNDING
+from mptctl.evaluation.paired_bootstrap import BoolArray, FloatArray, IntArray
 from mptctl.evaluation.statistics import exact_interval, most_within, upper_bounds
 
 # Chosen: a limit that fewer than this share of validation parts would meet is near the least NFR.
@@ -22,8 +22,6 @@ FEWER_BETWEEN_OLD = "train an update with fewer flips between old classes (by MP
 
 # Number of errors or of flips, for one bias or for an array of them.
 Price = TypeVar("Price", int, IntArray)
-
-BiasKind = Literal["none", "bias"]
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ class BiasLine:
     steps: BiasSteps
     bounds: FloatArray
     biases: FloatArray
-    wide: NDArray[np.bool_]
+    wide: BoolArray
 
     @property
     def wrong(self) -> IntArray:
@@ -166,16 +164,6 @@ class BiasChoice:
     def bias(self) -> float:
         """What is taken off the logit of each new class."""
         return float(self.line.biases[self.step])
-
-    @property
-    def kind(self) -> BiasKind:
-        """``bias``, or ``none`` where nothing is taken off."""
-        return "bias" if self.bias else "none"
-
-    @property
-    def biases(self) -> FloatArray:
-        """(C,) what is taken off each logit."""
-        return np.where(self.line.samples.is_new, self.bias, 0.0)
 
 
 def choose_bias(samples: ValidationSamples, budget: Budget) -> BiasChoice:
@@ -242,7 +230,7 @@ def bias_line(samples: ValidationSamples, level: float) -> BiasLine:
         samples: that are counted.
         level: of the two-sided interval whose upper end is the bound.
     """
-    steps = samples.steps(samples.is_new.astype(np.float64))
+    steps = samples.steps()
     margin = samples.rounding
     ends = np.append(steps.biases[1:], steps.biases[-1] + 4 * margin)
     biases = (steps.biases + ends) / 2

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mptctl.evaluation.flip_report import SweepCurve, SweepPoint
-from mptctl.evaluation.pairing.scores import FloatArray, Scores
+from mptctl.evaluation.paired_bootstrap import BoolArray, FloatArray, IntArray, WrongByBias, sort_gaps
+from mptctl.evaluation.pairing.scores import Scores
 
 # Most points of a curve in a report, which is more than a figure can show. Minima are taken over all steps.
 POINTS = 200
@@ -25,24 +25,24 @@ class BiasSteps(NamedTuple):
     """
 
     biases: FloatArray
-    flips: NDArray[np.int64]
-    wrong_old: NDArray[np.int64]
-    wrong_new: NDArray[np.int64]
+    flips: IntArray
+    wrong_old: IntArray
+    wrong_new: IntArray
 
 
 def sweep_bias(
     name: str,
     role: Literal["new", "baseline"],
     scores: Scores,
-    truth: NDArray[np.int64],
-    of_old: NDArray[np.bool_],
-    to_keep: NDArray[np.bool_],
+    truth: IntArray,
+    of_old: BoolArray,
+    to_keep: BoolArray,
     error_limit: float,
 ) -> SweepCurve | None:
     """Compute the rates of one model at every bias, from zero to the one above which no answer changes.
 
-    The rates change only where the answer to a sample changes from a new to an old class. They are counted at
-    each of these biases, so the curve is exact. The best bias is chosen on the test samples themselves, so it
+    The rates change only where the answer to a sample changes from a new to an old class. They are counted from
+    each of these biases on, so the curve is exact. The best bias is chosen on the test samples themselves, so it
     shows the most that such a correction could do.
 
     Args:
@@ -58,9 +58,11 @@ def sweep_bias(
         The curve, and on it the point with the fewest flips among those within `error_limit`; None where no
         bias changes an answer.
     """
-    steps = _count_sweep_steps(scores, truth, of_old, to_keep)
-    if steps is None:
+    answers = wrong_by_bias(scores, truth)
+    moving = (answers.gap > 0) & np.isfinite(answers.gap)
+    if not moving.any():
         return None
+    steps = count_steps(answers, moving, of_old, to_keep)
     n, n_old = len(truth), int(of_old.sum())
     error = (steps.wrong_old + steps.wrong_new) / n
 
@@ -89,96 +91,59 @@ def sweep_bias(
     )
 
 
-def count_steps(
-    crossing: FloatArray,
-    sample: NDArray[np.int64],
-    change: NDArray[np.int64],
-    wrong_before: NDArray[np.bool_],
-    of_old: NDArray[np.bool_],
-    to_keep: NDArray[np.bool_],
-) -> BiasSteps:
-    """Count wrong answers as a bias grows from 0, given where answers to N samples become right or wrong.
+def count_steps(answers: WrongByBias, moving: BoolArray, of_old: BoolArray, to_keep: BoolArray) -> BiasSteps:
+    """Count wrong answers to N samples as a bias grows from 0.
 
-    >>> steps = count_steps(
-    ...     crossing=np.array([1.5]),
-    ...     sample=np.array([0]),
-    ...     change=np.array([1]),
-    ...     wrong_before=np.array([False, True]),
-    ...     of_old=np.array([True, True]),
-    ...     to_keep=np.array([True, False]),
-    ... )
+    >>> answers = WrongByBias(np.array([1.5, -1.0]), np.array([False, True]), np.array([True, True]))
+    >>> of_old, to_keep = np.array([True, True]), np.array([True, False])
+    >>> steps = count_steps(answers, answers.gap > 0, of_old, to_keep)
     >>> steps.biases.tolist(), steps.flips.tolist(), steps.wrong_old.tolist()
     ([0.0, 1.5], [0, 1], [1, 2])
 
     Args:
-        crossing: (E,) positive biases at which the answer to one sample changes.
-        sample: (E,) the index of that sample; a sample may occur several times.
-        change: (E,) 1 where its answer becomes wrong, -1 where it becomes right, 0 where neither.
-        wrong_before: (N,) True where the answer without a bias is wrong.
+        answers: of the update.
+        moving: (N,) True for samples with a positive, finite gap at which a step begins.
         of_old: (N,) True for samples of old classes.
         to_keep: (N,) True for samples of old classes that the old model got right.
     """
-    order = np.argsort(crossing, kind="stable")
-    bias, sample, change = crossing[order], sample[order], change[order]
-    # Answers that change at one bias change together, so only the last of equal biases ends a step.
-    is_last = np.append(bias[1:] != bias[:-1], True)[: bias.size]
-    ends = np.flatnonzero(is_last)
+    order, last = sort_gaps(answers.gap, moving)
+    change = answers.as_old[order].astype(np.int64) - answers.as_new[order]
+    wrong = answers.at(0.0)
 
-    def count_wrong(among: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Count the wrong answers among some samples, without a bias and from each crossing on."""
-        start = int((wrong_before & among).sum())
-        return np.append(start, start + np.cumsum(change * among[sample])[ends])
+    def count_wrong(among: BoolArray) -> IntArray:
+        """Count the wrong answers among some samples, without a bias and from each gap on."""
+        start = int((wrong & among).sum())
+        return np.append(start, start + np.cumsum(change * among[order])[last])
 
     return BiasSteps(
-        np.append(0.0, bias[ends]), count_wrong(to_keep), count_wrong(of_old), count_wrong(~of_old)
+        np.append(0.0, answers.gap[order][last]),
+        count_wrong(to_keep),
+        count_wrong(of_old),
+        count_wrong(~of_old),
     )
 
 
-def _count_sweep_steps(
-    scores: Scores, truth: NDArray[np.int64], of_old: NDArray[np.bool_], to_keep: NDArray[np.bool_]
-) -> BiasSteps | None:
-    """Count the steps of one bias common to all new classes; None where no bias changes an answer."""
-    crossing = _find_crossings(scores)
-    moving = np.flatnonzero((crossing > 0) & np.isfinite(crossing))
-    if not moving.size:
-        return None
-    new_answer_wrong = scores.new_answer != truth
-    old_answer_wrong = scores.old_answer != truth
-    # At a crossing of 0 the answer is an old class without any bias.
-    wrong_before = np.where(crossing > 0, new_answer_wrong, old_answer_wrong)
-    change = old_answer_wrong[moving].astype(np.int64) - new_answer_wrong[moving]
-    return count_steps(crossing[moving], moving, change, wrong_before, of_old, to_keep)
-
-
-def _find_crossings(scores: Scores) -> FloatArray:
-    """(N,) the smallest bias at which each sample is answered with an old class; infinite where none is.
-
-    But for rounding that is the largest new logit minus the largest old one. Since new logit minus bias is
-    rounded, too, and the first column wins a tie, the bias is found by bisection over the bit patterns of
-    non-negative doubles, which have the order of the numbers. 63 halvings lead to two adjacent doubles.
-    """
-    crossing = np.zeros(len(scores.new_logit))
-    rows = np.flatnonzero(~_is_answered_old(scores, slice(None), bias=crossing))
-    largest = np.full(rows.size, np.finfo(np.float64).max)
-    low, high = np.zeros(rows.size, dtype=np.int64), largest.view(np.int64)
-    is_never_old = ~_is_answered_old(scores, rows, bias=largest)
-    for _ in range(63):
-        middle = low + (high - low) // 2
-        is_old = _is_answered_old(scores, rows, bias=middle.view(np.float64))
-        low, high = np.where(is_old, low, middle), np.where(is_old, middle, high)
-    crossing[rows] = np.where(is_never_old, np.inf, high.view(np.float64))
-    return crossing
-
-
-def _is_answered_old(scores: Scores, rows: NDArray[np.int64] | slice, bias: FloatArray) -> NDArray[np.bool_]:
-    """(n,) True where a sample is answered with an old class once its (n,) `bias` is taken off new classes.
+def wrong_by_bias(scores: Scores, truth: IntArray) -> WrongByBias:
+    """Find the wrong answers of a model at every bias.
 
     Args:
-        scores: of all samples.
-        rows: the n samples, by index.
-        bias: (n,) one for each sample.
+        scores: of the model, to N samples.
+        truth: (N,) true labels, as places in the vocabulary.
     """
-    with np.errstate(over="ignore"):
-        new = scores.new_logit[rows] - bias
-    old = scores.old_logit[rows]
-    return np.asarray((new < old) | ((new == old) & scores.old_first[rows]))
+    gap = find_gaps(scores.new_logit, scores.old_logit, scores.old_first)
+    return WrongByBias(gap, scores.new_answer != truth, scores.old_answer != truth)
+
+
+def find_gaps(new_logit: FloatArray, old_logit: FloatArray, old_first: BoolArray) -> FloatArray:
+    """(N,) the bias from which on each sample is answered with an old class.
+
+    That is the largest new logit minus the largest old one. At a tie without a bias the class of the first column
+    is the answer: where that is the new one, the smallest positive bias makes it the old one.
+
+    Args:
+        new_logit, old_logit: (N,) largest logits among new and among old classes; minus infinity for none.
+        old_first: (N,) True where the old class wins a tie.
+    """
+    with np.errstate(over="ignore"):  # a difference that overflows is infinite
+        gap = new_logit - old_logit
+    return np.where((gap == 0) & ~old_first, np.nextafter(0, 1), gap)

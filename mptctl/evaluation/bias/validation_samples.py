@@ -1,4 +1,4 @@
-"""Validation samples of an update, as the search for biases needs them: wrong answers at any biases."""
+"""Validation samples of an update, as the search for a bias needs them: wrong answers at any bias."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mptctl.evaluation.bias.sweep import BiasSteps, count_steps
+from mptctl.evaluation.bias.sweep import BiasSteps, count_steps, find_gaps
+from mptctl.evaluation.paired_bootstrap import BoolArray, FloatArray, IntArray, WrongByBias
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.reading.predictions import row_blocks
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -66,48 +62,32 @@ class ValidationSamples:
             old_right=self.old_right[chosen],
         )
 
-    def wrong(self, biases: FloatArray) -> BoolArray:
-        """(N,) True where the answer is wrong once (C,) `biases` are taken off the logits."""
-        wrong = np.empty(len(self), dtype=np.bool_)
-        for rows in row_blocks(self.logits):
-            wrong[rows] = (self.logits[rows] - biases).argmax(axis=1) != self.truth[rows]
-        return wrong
+    @cached_property
+    def answers(self) -> WrongByBias:
+        """The new model's wrong answers at every bias taken off the logits of new classes."""
+        columns = {is_new: np.flatnonzero(self.is_new == is_new) for is_new in (False, True)}
+        logit, column = {}, {}
+        for is_new, places in columns.items():
+            logit[is_new] = np.full(len(self), -np.inf)
+            column[is_new] = np.zeros(len(self), dtype=np.int64)
+            for rows in row_blocks(self.logits):
+                if places.size:
+                    best = places[self.logits[rows][:, places].argmax(axis=1)]
+                    column[is_new][rows] = best
+                    logit[is_new][rows] = np.take_along_axis(self.logits[rows], best[:, None], axis=1)[:, 0]
+        gap = find_gaps(logit[True], logit[False], column[False] < column[True])
+        return WrongByBias(gap, column[True] != self.truth, column[False] != self.truth)
 
-    def counts(self, biases: FloatArray) -> tuple[int, int]:
-        """Count errors and negative flips, in this order, once (C,) `biases` are taken off the logits."""
-        wrong = self.wrong(biases)
+    def counts(self, bias: float) -> tuple[int, int]:
+        """Count errors and negative flips, in this order, once a bias is taken off new classes' logits."""
+        wrong = self.answers.at(bias)
         return int(wrong.sum()), int((wrong & self.to_keep).sum())
 
-    def steps(self, direction: FloatArray) -> BiasSteps:
-        """Count wrong answers at every multiple, from 0 on, of a direction that is taken off the logits.
-
-        Each logit is linear in the multiple. So the multiples at which a sample is right are an interval, on
-        which the line of its true class lies above all others.
-
-        Args:
-            direction: (C,) what is taken off at the multiple 1: 0 on old classes, at least 0 on new ones.
-        """
-        begin, end = np.zeros(len(self)), np.full(len(self), -np.inf)
-        known = np.flatnonzero(self.truth >= 0)
-        for rows in row_blocks(self.logits[known]):
-            block = known[rows]
-            begin[block], end[block] = _find_right_interval(self.logits[block], self.truth[block], direction)
-        wrong_before = self.wrong(np.zeros_like(direction))
-        is_ever_right = (begin < end) & (end > 0)
-        # At a tie the first column wins without a bias, and another one may win with the smallest bias. Such
-        # a change is put right after 0, since the step at 0 is the model as it is.
-        least = np.nextafter(0, 1)
-        becomes_right = np.flatnonzero(is_ever_right & wrong_before)
-        becomes_wrong = np.flatnonzero(np.where(is_ever_right, np.isfinite(end), ~wrong_before))
-        end = np.where(is_ever_right, end, 0.0)
-        return count_steps(
-            np.maximum(np.append(begin[becomes_right], end[becomes_wrong]), least),
-            np.append(becomes_right, becomes_wrong),
-            np.append(np.full(becomes_right.size, -1), np.ones(becomes_wrong.size, dtype=np.int64)),
-            wrong_before,
-            self.of_old,
-            self.to_keep,
-        )
+    def steps(self) -> BiasSteps:
+        """Count wrong answers at every bias from 0 on, in steps at which an answer becomes right or wrong."""
+        gap = self.answers.gap
+        moving = (gap > 0) & np.isfinite(gap) & (self.answers.as_new != self.answers.as_old)
+        return count_steps(self.answers, moving, self.of_old, self.to_keep)
 
 
 def validation_samples(answers: PairedAnswers) -> ValidationSamples:
@@ -124,32 +104,3 @@ def validation_samples(answers: PairedAnswers) -> ValidationSamples:
         of_old=answers.of_old,
         old_right=answers.right.get("old", np.zeros(len(pairing), dtype=np.bool_)),
     )
-
-
-def _find_right_interval(
-    logits: FloatArray, truth: IntArray, direction: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Find the open interval of multiples on which the true class has the largest logit.
-
-    Args:
-        logits: (n, C).
-        truth: (n,) column of the true class.
-        direction: (C,) what is taken off the logits at the multiple 1.
-
-    Returns:
-        (n,) begin and (n,) end; begin >= end where there is no such multiple.
-    """
-    own = np.take_along_axis(logits, truth[:, None], axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        lead, slope = own - logits, direction[truth][:, None] - direction
-        crossing = lead / slope
-    rival = np.arange(logits.shape[1]) != truth[:, None]
-    rival &= ~np.isneginf(logits)
-    # The true class falls behind a rival from which less is taken off, and overtakes one that loses more.
-    end = np.where(rival & (slope > 0), crossing, np.inf).min(axis=1)
-    begin = np.where(rival & (slope < 0), crossing, -np.inf).max(axis=1)
-    # A rival with the same bias wins at every multiple if its logit is larger, or equal in an earlier column.
-    is_earlier = np.arange(logits.shape[1]) < truth[:, None]
-    beaten = (rival & (slope == 0) & ((lead < 0) | ((lead == 0) & is_earlier))).any(axis=1)
-    beaten |= np.isneginf(own[:, 0])
-    return np.where(beaten, np.inf, begin), np.where(beaten, -np.inf, end)

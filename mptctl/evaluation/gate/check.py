@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.decision import PROBABILITY, Decision, decide, more_samples
-from mptctl.evaluation.flip_report import NarrowReading
 from mptctl.evaluation.limits import LimitKind, Limits
-from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.sanity import IDENTICAL, never_right_sentence
 from mptctl.evaluation.rates import Counts, Interval
-from mptctl.evaluation.reading.columns import first
+from mptctl.evaluation.statistics import expected_flips
 from mptctl.evaluation.verdict import Gate, GateCheck, LimitRow, OldFault
-
-# What to do if the old model does not say which classes it knows.
-REMEDY = "give --old-classes FILE (or all)"
 
 
 @dataclass(frozen=True)
@@ -126,7 +120,14 @@ def failed_condition(name: str, message: str) -> GateCheck:
         message: the reason, in a sentence.
     """
     return GateCheck(
-        name=name, limit=None, value=None, tested=None, answer="fail", passed=False, message=message
+        name=name,
+        limit=None,
+        value=None,
+        tested=None,
+        answer="fail",
+        passed=False,
+        message=message,
+        brief=message.partition(";")[0],
     )
 
 
@@ -155,16 +156,9 @@ def _check_limit(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
     more = None
     if answer == "undecided" and level is not None:
         more = more_samples(counts, flips, kind, level, limit)
-    of = f" of {scope.name}" if scope.name else ""
-    shown = _show_value(kind, value, interval, level, flips - waived, waived)
-    outcome = _outcome_as_verb(answer, tested)
-    message = f"{kind.title}{of} {shown} {outcome} the limit of {100 * limit:g} {kind.unit(100 * limit)}"
-    if needs_waivers:
-        message += " with waivers alone" + ("" if level is None else ", so that this pass has no level")
-    if answer == "undecided":
-        message += f"; {_samples_needed(more, scope.name)}"
+    worded = _WordedLimit(scope, kind, limit, value, waived)
     return GateCheck(
-        name=f"{kind.name}{of}",
+        name=f"{kind.name}{worded.of}",
         limit=limit,
         value=value,
         tested=tested,
@@ -175,7 +169,8 @@ def _check_limit(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
         waived=waived,
         with_waivers=needs_waivers,
         passed=answer == "pass" or (answer == "undecided" and limits.undecided == "pass"),
-        message=message,
+        message=worded.message(answer, tested, interval, more, needs_waivers=needs_waivers),
+        brief=worded.brief(answer, needs_waivers=needs_waivers),
     )
 
 
@@ -200,42 +195,98 @@ def _decide_rate(
     return ("fail", None) if interval is None else (decide(interval, limit), interval)
 
 
-def _show_value(
-    kind: LimitKind,
-    value: float | None,
-    interval: Interval | None,
-    level: float | None,
-    flips: int,
-    waived: int,
-) -> str:
-    """Write a rate with its unit, and in brackets the waived flips and the interval, if there are any.
+@dataclass(frozen=True)
+class _WordedLimit:
+    """A limit of a scope in words.
 
-    Args:
-        kind: of the limit on the rate.
-        value: a fraction; None where the rate is not defined.
-        interval: of the rate with all flips.
-        level: of the interval.
-        flips: flips that the rate counts.
-        waived: flips that it does not count.
+    Attributes:
+        scope: the samples.
+        kind: of the limit.
+        limit: a fraction.
+        value: of the rate without waived flips; None where it is not defined.
+        waived: flips that the value does not count.
     """
-    shown = "n/a" if value is None else f"{100 * value:.2f} {kind.unit()}"
-    remarks = []
-    if waived:
-        remarks.append(f"{flips:,} flips counted, {waived:,} waived")
-    if interval is not None and level is not None:
-        bounds = f"{100 * interval[0]:.2f} to {100 * interval[1]:.2f} {kind.unit()}"
-        of_all = " of all flips" if waived else ""
-        remarks.append(f"{100 * level:.10g} % interval{of_all} {bounds}")
-    return f"{shown} ({'; '.join(remarks)})" if remarks else shown
 
+    scope: Scope
+    kind: LimitKind
+    limit: float
+    value: float | None
+    waived: int
 
-def _outcome_as_verb(answer: Decision, tested: float | None) -> str:
-    """The predicate of a sentence on a limit, such as ``exceeds``; `tested` is None if there is no value."""
-    if tested is None:
-        return "is not defined here, which does not keep"
-    return {"pass": "is within", "fail": "exceeds", "undecided": "is undecided: the interval contains"}[
-        answer
-    ]
+    @property
+    def of(self) -> str:
+        """The slice, after the name of the rate; empty for the whole test set."""
+        return f" of {self.scope.name}" if self.scope.name else ""
+
+    @property
+    def limit_with_unit(self) -> str:
+        return f"{100 * self.limit:g} {self.kind.unit(100 * self.limit)}"
+
+    @property
+    def flips(self) -> int:
+        """The flips that count."""
+        return self.scope.counts.negative_flips - self.waived
+
+    def message(
+        self,
+        answer: Decision,
+        tested: float | None,
+        interval: Interval | None,
+        more: int | None,
+        *,
+        needs_waivers: bool,
+    ) -> str:
+        """A sentence: the value, the interval that decided, the verdict, and what would decide it.
+
+        Args:
+            answer: the verdict.
+            tested: what was held against the limit; None where the rate is not defined.
+            interval: at the level of the gate; None where no interval decided.
+            more: more samples that would decide; None where no number would.
+            needs_waivers: the limit is kept without the waived flips alone.
+        """
+        level, remarks = self.scope.limits.confidence, list[str]()
+        if self.waived:
+            remarks.append(f"{self.flips:,} flips counted, {self.waived:,} waived")
+        if interval is not None and level is not None:
+            remarks.append(f"{self._interval(interval, level)} {self.kind.unit()}")
+        value = "n/a" if self.value is None else f"{100 * self.value:.2f} {self.kind.unit()}"
+        shown = f"{self.kind.title}{self.of} {value}" + (f" ({'; '.join(remarks)})" if remarks else "")
+        verbs = {"pass": "is within", "fail": "exceeds", "undecided": "is undecided: the interval contains"}
+        verb = "is not defined here, which does not keep" if tested is None else verbs[answer]
+        sentence = f"{shown} {verb} the limit of {self.limit_with_unit}"
+        if needs_waivers:
+            sentence += " with waivers alone" + ("" if level is None else ", so that this pass has no level")
+        return f"{sentence}; {_samples_needed(more, self.scope.name)}" if answer == "undecided" else sentence
+
+    def brief(self, answer: Decision, *, needs_waivers: bool) -> str:
+        """The limit in few words: ``NFR 5.94 % > limit 3 %  (58 of 976, 95 % interval 4.54 to 7.61)``.
+
+        Without a level of the gate, the interval has 95 %.
+        """
+        kind, counts, level = self.kind, self.scope.counts, self.scope.limits.confidence
+        relation = {"pass": " within limit ", "fail": " > limit ", "undecided": ", limit "}[answer]
+        if self.value is None:
+            return f"{kind.short}{self.of} n/a, limit {self.limit_with_unit}  (nothing to count)"
+        digits = ".2f" if kind.rate else "+.2f"
+        value = f"{100 * self.value:{digits}} {kind.unit()}"
+        remarks = []
+        if kind.of is not None:
+            of = f"{kind.of(counts):,}" if kind.high else f"{expected_flips(counts):,.1f} expected by chance"
+            waived = f" counted, {self.waived:,} waived" if self.waived else ""
+            remarks.append(f"{self.flips:,} of {of}{waived}")
+        interval = None if needs_waivers else kind.interval(counts, counts.negative_flips, level or 0.95)
+        if interval is not None:
+            remarks.append(self._interval(interval, level or 0.95, digits))
+        if needs_waivers and level is not None:
+            remarks.append("no level")
+        return f"{kind.short}{self.of} {value}{relation}{self.limit_with_unit}  ({', '.join(remarks)})"
+
+    def _interval(self, interval: Interval, level: float, digits: str = ".2f") -> str:
+        """An interval with its level: ``95 % interval 4.54 to 7.61``; `digits` is the format of its ends."""
+        of_all = " of all flips" if self.waived else ""
+        low, high = (f"{100 * end:{digits}}" for end in interval)
+        return f"{100 * level:.10g} % interval{of_all} {low} to {high}"
 
 
 def _samples_needed(more: int | None, place: str) -> str:
@@ -251,110 +302,4 @@ def _samples_needed(more: int | None, place: str) -> str:
     return (
         f"about {more:,} more samples {of} would settle it with {100 * PROBABILITY:g} % probability, if the "
         "rate stays the same (a gate that is repeated on more samples no longer has its level)"
-    )
-
-
-@dataclass(frozen=True)
-class BothReadings:
-    """The gate of an old model that does not say which classes it knows, judged on two sets of old classes.
-
-    Attributes:
-        gate: the stricter of the two verdicts.
-        reading: the narrow reading: old classes are the labels that the old model predicts at least once.
-        warning: says how the two readings differ.
-    """
-
-    gate: Gate
-    reading: NarrowReading
-    warning: str
-
-
-def judge_both_readings(
-    answers: PairedAnswers, silent: frozenset[str], gate: Gate, again: Callable[[PairedAnswers], Gate]
-) -> BothReadings | None:
-    """Judge a comparison also without the labels that the old model never answers, and may not know.
-
-    Args:
-        answers: with all labels as old classes.
-        silent: labels that the old model never answers.
-        gate: the verdict on all labels.
-        again: computes the verdict on answers with other old classes.
-
-    Returns:
-        Both readings; None where there is no silent label, or no sample of another label.
-    """
-    narrow = PairedAnswers(answers.pairing, answers.old_classes - silent)
-    counts = narrow.counts()
-    if not silent or not counts.total:
-        return None
-    reading = NarrowReading(never_answered=sorted(silent), counts=counts, old_faults=narrow.old_faults)
-    name = answers.pairing.models["old"].name
-    try:
-        other = judge_predicted_labels(lambda: again(narrow), name, REMEDY)
-    except DataError as error:  # a rule of the gate file on what cannot flip in this reading
-        checks = [failed_condition("old-classes", str(error))]
-        other = gate.model_copy(update={"passed": False, "answer": "fail", "checks": checks})
-    nfr = f"{100 * counts.negative_flips / counts.total:.2f} % ({counts.negative_flips:,} / {counts.total:,})"
-    warning = (
-        f"{name} never predicts {len(silent)} of the labels ({first(sorted(silent))}); if it does not know "
-        f"them, NFR is {nfr}"
-    )
-    if other.answer != gate.answer:
-        warning += f", and the verdict differs; the stricter one is used; {REMEDY}"
-    elif gate.checks:
-        warning += ", and the verdict is the same"
-    return BothReadings(stricter_gate(gate, other, REMEDY), reading, warning)
-
-
-def judge_predicted_labels(judge: Callable[[], Gate], old: str, remedy: str) -> Gate:
-    """Compute the verdict on the labels that the old model predicts.
-
-    Args:
-        judge: computes it.
-        old: the old model's name, for messages.
-        remedy: what to do, for messages.
-
-    Raises:
-        UsageError: a limit on Rel-NFR that no table of so few samples can exceed.
-    """
-    try:
-        return judge()
-    except UsageError as error:
-        raise UsageError(f"{error}, or {remedy}: these are samples of labels that {old} predicts") from error
-
-
-def stricter_gate(gate: Gate, other: Gate, remedy: str) -> Gate:
-    """Return the stricter of two verdicts.
-
-    Args:
-        gate: the verdict on all labels; the result, unless the other one has a worse answer.
-        other: the verdict on the labels that the old model predicts. If its answer is worse, a check
-            ``old-classes`` with its reasons is added to `gate`.
-        remedy: what to do, for the message.
-    """
-    gate = gate.model_copy(update={"with_waivers": gate.with_waivers or other.with_waivers})
-    if _worst_answer([gate.answer, other.answer]) == gate.answer:
-        return gate
-    decisive = [check for check in other.checks if check.answer == other.answer]
-    reasons = "; ".join(check.message for check in decisive)
-    message = f"OLD does not say which classes it knows, and on those that it predicts: {reasons}; {remedy}"
-    samples = [check.more_samples for check in decisive if check.more_samples is not None]
-    check = GateCheck(
-        name="old-classes",
-        limit=None,
-        value=None,
-        tested=None,
-        answer=other.answer,
-        # All limits are settled only where each of them is.
-        more_samples=max(samples) if samples and len(samples) == len(decisive) else None,
-        passed=other.passed,
-        message=message,
-    )
-    return gate.model_copy(
-        update={
-            "passed": other.passed,
-            "answer": other.answer,
-            "failed": gate.failed if other.passed else [*gate.failed, check.name],
-            "checks": [*gate.checks, check],
-        }
     )

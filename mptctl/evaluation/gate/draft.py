@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
 
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.limits import LIMITS
 from mptctl.evaluation.pairing.pairs import ALL, GivenClasses
-from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import exact_interval
 
 # Interval level of the drafted limits.
@@ -19,27 +18,20 @@ LEVEL = 0.95
 EXAMPLES = 5
 
 
-def draft_gate_file(
-    report: FlipReport, today: date, narrow: FlipReport | None = None, old_classes: GivenClasses = None
-) -> str:
+def draft_gate_file(report: FlipReport, today: date, old_classes: GivenClasses = None) -> str:
     """Write the text of a gate file whose limits are the upper ends of a comparison's intervals, rounded up.
 
     Args:
         report: the comparison, which keeps the drafted limits.
         today: the waivers in comments expire a year later.
-        narrow: the same comparison in the narrow reading, to which the gate is held as well; None where OLD
-            says which classes it knows. A limit is the larger one of both readings.
         old_classes: as they were given; None: they follow from OLD.
     """
-    readings = [report] if narrow is None else [report, narrow]
     in_a_year = date(today.year + 1, today.month, min(today.day, 28))
     lines = [
         "# What a replacement must keep to: mptctl evaluate OLD NEW --gate FILE",
         f"# Limits that {_comment(report.new.name)} just keeps to, against {_comment(report.old.name)}.",
         "# Set them to what you can bear; they are a measurement, not advice.",
     ]
-    if narrow is not None:
-        lines.append("# OLD does not say which classes it knows: each is the larger one of both readings.")
     lines += [
         "",
         "# The whole interval at this level must lie within a limit. Without it the rate itself decides.",
@@ -49,11 +41,11 @@ def draft_gate_file(
         *_old_class_lines(old_classes),
         "",
         "limits:",
-        *_limit_lines([reading.counts for reading in readings]),
+        *_limit_lines(report),
         "",
         "# Slices with limits of their own: columns of the predictions or of --metadata FILE, or class.",
     ]
-    slices = _slice_lines(readings)
+    slices = _slice_lines(report)
     lines += ["slices:", *slices] if slices else ["# slices:", "#   - {by: {country: de}, max_nfr: 1.0}"]
     lines += [
         "",
@@ -83,45 +75,40 @@ def _old_class_lines(old_classes: GivenClasses) -> list[str]:
     return ["old_classes:", *(f"  - {_as_yaml_text(name)}" for name in old_classes)]
 
 
-def _limit_lines(tables: Sequence[Counts]) -> list[str]:
-    """Write a line for each kind of limit that the flip table of each reading keeps.
+def _limit_lines(report: FlipReport) -> list[str]:
+    """Write a line for each kind of limit that the comparison keeps.
 
-    It is a comment where the rate is not defined, or where its interval ends above all that can be set.
+    It is a comment where the rate is not defined, where its interval ends above all that can be set, and where
+    the limit would be refused, since OLD does not say which classes it knows.
     """
-    lines: list[str] = []
+    table, lines = report.counts, list[str]()
     for kind in LIMITS:
-        measured = []  # by table: the end of the interval, and the value with the interval in words
-        for table in tables:
-            value = kind.value(table, table.negative_flips)
-            interval = None if value is None else kind.interval(table, table.negative_flips, LEVEL)
-            if value is not None and interval is not None:
-                low, high = interval
-                measured.append((high, f"now {100 * value:.2f}, {100 * low:.2f} to {100 * high:.2f}"))
-        if len(measured) < len(tables):
+        value = kind.value(table, table.negative_flips)
+        interval = None if value is None else kind.interval(table, table.negative_flips, LEVEL)
+        if value is None or interval is None:
             lines.append(f"  # {kind.key}: not defined here  # {kind.meaning}")
             continue
-        high, now = max(measured)
-        most = min(table.total for table in tables) if kind.high is None else kind.high
+        low, high = interval
+        meaning = f"{kind.meaning}; now {100 * value:.2f}, {100 * low:.2f} to {100 * high:.2f}"
+        most = table.total if kind.high is None else kind.high
         if high > most:
-            lines.append(f"  # {kind.key}: too uncertain for a limit  # {kind.meaning}; {now}")
+            lines.append(f"  # {kind.key}: too uncertain for a limit  # {meaning}")
+        elif report.never_predicted and (kind.high is None or high < 0):
+            lines.append(f"  # {kind.key}: needs old_classes  # {meaning}")
         else:
-            lines.append(f"  {kind.key}: {min(_percent_up(high), 100 * most)}  # {kind.meaning}; {now}")
+            lines.append(f"  {kind.key}: {min(_percent_up(high), 100 * most)}  # {meaning}")
     return lines
 
 
-def _slice_lines(readings: Sequence[FlipReport]) -> list[str]:
-    """Write a line for each of the first slices that all readings have."""
+def _slice_lines(report: FlipReport) -> list[str]:
+    """Write a line for each of the first slices."""
     lines: list[str] = []
-    by_values = [{tuple(row.by.items()): row for row in reading.slices} for reading in readings]
-    for values in by_values[0]:
-        rows = [slices[values] for slices in by_values if values in slices]
-        if len(rows) == len(readings) and len(lines) < EXAMPLES:
-            intervals = [exact_interval(row.negative_flips, row.n, LEVEL) for row in rows]
-            (low, high), row = max(zip(intervals, rows, strict=True), key=lambda pair: pair[0][1])
-            lines.append(
-                f"  - {{by: {_as_yaml_mapping(row.by)}, max_nfr: {_percent_up(high)}}}"
-                f"  # {row.negative_flips} of {row.n}, {100 * low:.2f} to {100 * high:.2f} %"
-            )
+    for row in report.slices[:EXAMPLES]:
+        low, high = exact_interval(row.negative_flips, row.n, LEVEL)
+        lines.append(
+            f"  - {{by: {_as_yaml_mapping(row.by)}, max_nfr: {_percent_up(high)}}}"
+            f"  # {row.negative_flips} of {row.n}, {100 * low:.2f} to {100 * high:.2f} %"
+        )
     return lines
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Literal, Self
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from mptctl.errors import UsageError, option
-from mptctl.evaluation.limits import Limits, LimitValues, small_limits
+from mptctl.evaluation.limits import Limits, LimitValues, refuse_unknown_classes, small_limits
 from mptctl.evaluation.pairing.pairs import ALL, GivenClasses
 from mptctl.files import read_text
 from mptctl.files.explained import explain, shown
@@ -165,6 +165,13 @@ class GateFile(Typed):
         for (place, part), total in zip(self.parts(), samples, strict=True):
             for kind, limit in LimitValues(**part.fractions()).given():
                 kind.check_reach(limit, total, f"{self._name}: {place}")
+
+    def refuse_unknown_classes(self, never_predicted: Collection[str]) -> None:
+        """Raise UsageError for a limit that may be easier to keep without labels that OLD never predicts."""
+        for place, part in self.parts():
+            limits = LimitValues(**part.fractions())
+            remedy = f"write old_classes into {self._name}"
+            refuse_unknown_classes(limits, never_predicted, remedy, f"{self._name}: {place}")
 
     def keys(self) -> list[tuple[str, ...]]:
         """The columns, or crossings of columns, of all slices in limits, waivers and must_keep; each once."""

@@ -306,6 +306,7 @@ def _check_must_keep(
         with_waivers=passed and bool(waived_here),
         passed=passed,
         message=message,
+        brief=message.partition(";")[0],
     )
 
 

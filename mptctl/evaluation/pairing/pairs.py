@@ -104,7 +104,8 @@ GivenClasses = Sequence[str] | Literal["all"] | None
 def choose_old_classes(
     old: Predictions, new: Predictions, given: GivenClasses = None, named_by: str = ""
 ) -> tuple[frozenset[str], list[str]]:
-    """Choose the old classes: those given, or else the classes that the old model names, or else all labels.
+    """Choose the old classes: those given, or else the classes that the old model names, or else the labels that
+    it predicts.
 
     Args:
         old, new: predictions of the two models.
@@ -135,10 +136,12 @@ def choose_old_classes(
     elif old.classes is not None:
         chosen = frozenset(old.classes)
     else:
-        chosen = frozenset(labels)
+        silent = never_predicted(old, given)
+        chosen = frozenset(labels) - frozenset(silent)
+        others = f", and not {first(silent)}, which it never predicts" if silent else ""
         warnings.append(
-            f"{old.name} does not say which classes it knows: all {len(labels)} labels count as old; "
-            f"add `classes` to the file, or give {option('old-classes')}"
+            f"{old.name} does not say which classes it knows: the {len(chosen)} labels that it predicts count "
+            f"as old{others}; add `classes` to the file, or give {option('old-classes')}"
         )
     if given is not None and old.classes is not None:
         warnings += _contradictions(
@@ -189,11 +192,11 @@ def _contradictions(
     ]
 
 
-def unanswered_labels(old: Predictions, given: GivenClasses = None) -> frozenset[str]:
-    """Find the labels that the old model never predicts, and so may not know.
+def never_predicted(old: Predictions, given: GivenClasses = None) -> list[str]:
+    """Find the labels that the old model never predicts, and so may not know; sorted.
 
     Empty where the old classes are given, or the old model names its classes.
     """
     if given is not None or old.classes is not None:
-        return frozenset()
-    return frozenset(old.table.labels) - frozenset(old.table.answers)
+        return []
+    return sorted(set(old.table.labels) - set(old.table.answers))

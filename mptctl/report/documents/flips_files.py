@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mptctl.data.split import Split
     from mptctl.evaluation.flip_report import FlippedSample, FlipReport
-    from mptctl.report.media.provenance import ProvenanceCollector
+    from mptctl.report.media.provenance import Provenance
 
 # The models whose predictions are written, each to a file of its name.
 WRITTEN_ROLES = ("old", "new")
@@ -71,7 +71,7 @@ class FlipFiles:
         data_root: Path | None,
         split: Split | None,
         listed: Sequence[FlippedSample] | None = None,
-        sources: ProvenanceCollector | None = None,
+        sources: Provenance | None = None,
     ) -> list[Path]:
         """Write the files that have a path, but `history`: all of them or none.
 
@@ -84,8 +84,7 @@ class FlipFiles:
             split: split of the page's pictures; None: they are files below `data_root`.
             listed: flips for page and CSV, `report.worst_flips` first; the page lists the first `MOST_FLIPS`
                 of them. None: only `report.worst_flips`, so the CSV may be incomplete.
-            sources: collects the provenance of the page, and is finished if the page is written; None: the
-                page has none.
+            sources: provenance of the page; None: the page has none.
 
         Returns:
             The paths written.
@@ -109,8 +108,7 @@ class FlipFiles:
             if self.page is not None:
                 from mptctl.report.documents.flips_page import render_html
 
-                provenance = None if sources is None else sources.finish()
-                page = render_html(report, _picture_reader(data_root, split), on_page, provenance)
+                page = render_html(report, _picture_reader(data_root, split), on_page, sources)
                 written.append(_write_text(files, self.page, page))
             if self.figures is not None:
                 from mptctl.report.figures.flips import save_figures

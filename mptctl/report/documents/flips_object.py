@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack
 from pydantic import ValidationError
 
 from mptctl.errors import ComparisonWarning, UsageError, options_as_arguments
-from mptctl.evaluation.flip_report import FlipReport, NarrowReading
-from mptctl.evaluation.gate.check import check_gate, judge_predicted_labels, stricter_gate
+from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.gate.check import check_gate
 from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
-from mptctl.evaluation.limits import LIMITS, LimitArguments, Limits, LimitValues
+from mptctl.evaluation.limits import LIMITS, LimitArguments, Limits, LimitValues, refuse_unknown_classes
 from mptctl.evaluation.verdict import Gate
 from mptctl.files.explained import explain, shown_value
 from mptctl.report.documents.class_names import with_class_names
@@ -132,24 +132,15 @@ class Report:
         if file is not None:
             raise UsageError(f"gate: {file}: this report has no samples; compare them with mptctl.evaluate")
         result = self.result
-
-        def gate_on(reading: FlipReport | NarrowReading) -> Gate:
-            with options_as_arguments():
-                return check_gate(
-                    reading.counts,
-                    all_limits,
-                    identical=result.identical,
-                    unfinished=result.unfinished,
-                    old_faults=reading.old_faults,
-                )
-
-        gate, narrow = gate_on(result), result.narrow
-        if narrow is None:
-            return gate
-        # OLD's classes are not known: the gate must pass also on those that OLD predicts.
-        remedy = "give old_classes, a list or 'all'"
-        other = judge_predicted_labels(lambda: gate_on(narrow), result.old.name, remedy)
-        return stricter_gate(gate, other, remedy)
+        with options_as_arguments():
+            refuse_unknown_classes(all_limits, result.never_predicted)
+            return check_gate(
+                result.counts,
+                all_limits,
+                identical=result.identical,
+                unfinished=result.unfinished,
+                old_faults=result.old_faults,
+            )
 
     def _warn_and_take_gate(self, report: FlipReport) -> Gate:
         """The gate of a further comparison; its warnings that this report has not given yet are given."""
@@ -244,20 +235,22 @@ class Report:
     def __str__(self) -> str:
         from rich.console import Console
 
-        from mptctl.report.documents.flips import print_report
-
         text = io.StringIO()
-        print_report(self._with_names, Console(file=text, width=WIDTH), can_type_flags=False)
+        self._print(Console(file=text, width=WIDTH))
         return text.getvalue().rstrip("\n")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         from rich.text import Text
 
-        from mptctl.report.documents.flips import print_report
-
         with console.capture() as capture:
-            print_report(self._with_names, console, can_type_flags=False)
+            self._print(console)
         yield Text.from_ansi(capture.get())
+
+    def _print(self, console: Console) -> None:
+        from mptctl.report.documents.flips import screen_document
+        from mptctl.report.media.terminal import print_document
+
+        print_document(screen_document(self._with_names, can_type_flags=False), console)
 
     def _repr_html_(self) -> str:
         """The page inside a frame, for Jupyter."""

@@ -8,9 +8,7 @@ from typing import TypeVar
 
 from mptctl.errors import some
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, SweepCurve
-from mptctl.evaluation.limits import LIMITS
 from mptctl.evaluation.pairing.sanity import IDENTICAL
-from mptctl.evaluation.rates import Interval, Rate
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.statistics import SIGNIFICANT
 from mptctl.evaluation.verdict import GateCheck, WaiverRow
@@ -22,7 +20,6 @@ from mptctl.report.media.numbers import format_interval, of_count, p_value, perc
 T = TypeVar("T")
 # Limits of each verdict that the verdict line names; the sentences and the JSON have the others.
 NAMED = 3
-KINDS = {kind.name: kind for kind in LIMITS}
 # Limits, waivers and renamed classes with a sentence of their own.
 CHECKS, WAIVERS, MAPPED = 20, 10, 5
 
@@ -107,8 +104,6 @@ def _samples_sentence(check: GateCheck) -> str:
     """A sentence on how many more samples would decide an undecided limit, if any number would."""
     kind, _, slice_name = check.name.partition(" of ")
     limit, samples_of = (check.name, f" of {slice_name}") if slice_name else (f"--{kind}", " of old classes")
-    if check.limit is None:  # the verdict on a part of the labels, by limits of the test set or of slices
-        limit, samples_of = "the verdict on the labels that OLD predicts", ""
     if check.more_samples is None:
         return f"No number of samples within reach would settle {limit} at this rate."
     return f"About {check.more_samples:,} more samples{samples_of} would settle {limit} at this rate."
@@ -231,18 +226,15 @@ def sort_classes(rows: list[ClassRow], key: SortKey) -> list[ClassRow]:
 
 
 def verdict_line(report: FlipReport) -> str:
-    """The verdict and its limits in one line; a single limit with count and interval.
-
-    Without a limit the line gives the NFR.
-    """
+    """The verdict and its limits in one line; without a limit the line gives the NFR."""
     gate = report.gate
     if not gate.checks:
         nfr = report.rates.nfr
-        counted = _count_and_interval(nfr, nfr.value, nfr.ci95, "95 %")
-        nfr_words = f"NFR {percent(nfr.value)}  ({counted})"
+        nfr_words = (
+            f"NFR {percent(nfr.value)}  ({of_count(nfr)}, 95 % interval {format_interval(nfr.ci95)[:-2]})"
+        )
         return f"OLD and NEW are the same model: {nfr_words}" if report.identical else nfr_words
-    limits = [_limit_in_full(report, gate.checks[0])] if len(gate.checks) == 1 else _limit_groups(report)
-    return f"{_state_words(report, str.upper)}  {'; '.join(limits)}"
+    return f"{_state_words(report, str.upper)}  {'; '.join(_limit_groups(report))}"
 
 
 def _limit_groups(report: FlipReport, *, in_title: bool = False) -> list[str]:
@@ -250,7 +242,7 @@ def _limit_groups(report: FlipReport, *, in_title: bool = False) -> list[str]:
 
     Args:
         report: with at least one limit.
-        in_title: leave out counts, and whether each limit is kept.
+        in_title: leave out counts and intervals.
     """
     failed, undecided, kept = (
         [check for check in report.gate.checks if check.answer == answer]
@@ -262,88 +254,12 @@ def _limit_groups(report: FlipReport, *, in_title: bool = False) -> list[str]:
         "failed": [("", failed), ("undecided: ", undecided), ("kept: ", kept)],
     }[_state(report)]
     return [
-        prefix + some_of_all([_limit_in_brief(report, check, in_title=in_title) for check in checks], NAMED)
+        prefix + some_of_all([_brief(check, in_title) for check in checks], NAMED)
         for prefix, checks in groups
         if checks
     ]
 
 
-def _limit_in_full(report: FlipReport, check: GateCheck) -> str:
-    """A limit with count and interval: ``NFR 5.94 % > limit 3 %  (58 of 976, 95 % interval 4.54 to 7.61)``.
-
-    A limit of a slice, and a condition that is no limit on a rate, are given in brief.
-    """
-    kind = KINDS.get(check.name)
-    if kind is None:
-        return _limit_in_brief(report, check)
-    # An interval of the limit has the level of the gate, an interval of the report 95 %.
-    gate_level = report.gate.confidence if check.interval is not None else None
-    level = f"{100 * (gate_level or 0.95):.10g} %"
-    if kind.rate:
-        title, rate = report.rates.titled(kind.rate)
-        # The report's interval counts waived flips too.
-        report_interval = None if check.waived else rate.ci95
-        interval = check.interval or report_interval
-        counted = _count_and_interval(rate, check.value, interval, level, waived=check.waived)
-        if check.with_waivers and report.gate.confidence is not None:
-            counted += "; no level"
-        return f"{title} {percent(check.value)}{_limit_words(check)}  ({counted})"
-    if check.value is None:
-        return _limit_in_brief(report, check)
-    low, high = check.interval or report.er_difference.ci95
-    return (
-        f"error on old classes {points(check.value)}{_limit_words(check)}  ({level} interval "
-        f"{100 * low:+.2f} to {100 * high:+.2f})"
-    )
-
-
-def _count_and_interval(
-    rate: Rate, value: float | None, interval: Interval | None, level: str, *, waived: int = 0
-) -> str:
-    """Count and interval of a rate: ``2 of 452, 95 % interval 0.05 to 1.59``; the count alone without one.
-
-    Args:
-        rate: has the count.
-        value: of the rate without waived flips; None: there is nothing to count.
-        interval: of that value; where flips are waived, of the value with all flips.
-        level: of the interval, as text.
-        waived: number of waived flips.
-    """
-    if value is None:
-        return "nothing to count"
-    counted = of_count(rate, waived)
-    if interval is None:
-        return counted
-    low, high = interval
-    of_all = " of all flips" if waived else ""
-    return f"{counted}, {level} interval{of_all} {100 * low:.2f} to {100 * high:.2f}"
-
-
-def _limit_words(check: GateCheck, in_title: bool = False) -> str:
-    """The limit as it follows its value: `` within limit 2 %``, `` > limit 2 %`` or ``, limit 2 %``.
-
-    The last form says neither; it is for titles and for undecided limits.
-    """
-    assert check.limit is not None
-    kind = KINDS[check.name.partition(" of ")[0]]
-    limit = f"{100 * check.limit:g} %" if kind.rate else points(check.limit, sign=False)
-    if check.value is None or check.answer == "undecided" or in_title:
-        return f", limit {limit}"
-    return f" within limit {limit}" if check.answer == "pass" else f" > limit {limit}"
-
-
-def _limit_in_brief(report: FlipReport, check: GateCheck, *, in_title: bool = False) -> str:
-    """A limit among several: ``NFR 5.94 % > limit 3 % (58 of 976)``; a condition by the start of its message.
-
-    Titles and limits of slices have no count.
-    """
-    kind = KINDS.get(check.name.partition(" of ")[0])
-    if kind is None:
-        return check.message.partition(";")[0]
-    of_slice = check.name.removeprefix(kind.name)
-    if not kind.rate:
-        value = "n/a" if check.value is None else points(check.value)
-        return f"error on old classes{of_slice} {value}{_limit_words(check, in_title)}"
-    title, rate = report.rates.titled(kind.rate)
-    counted = "" if of_slice or in_title else f" ({of_count(rate, check.waived)})"
-    return f"{title}{of_slice} {percent(check.value)}{_limit_words(check, in_title)}{counted}"
+def _brief(check: GateCheck, in_title: bool) -> str:
+    """A limit in few words; in a title without what stands in brackets."""
+    return check.brief.partition("  (")[0] if in_title else check.brief

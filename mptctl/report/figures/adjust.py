@@ -26,7 +26,7 @@ def draw_adjustment(report: AdjustReport, choice: BiasChoice) -> Figure:
         axes = figure.add_subplot()
         _draw_line(axes, choice.line)
         samples = choice.line.samples
-        errors, flips = samples.counts(np.zeros(len(samples.is_new)))  # without a shift
+        errors, flips = samples.counts(0.0)  # without a shift
         axes.scatter(
             [100 * errors / len(samples)],
             [100 * flips / samples.n_old],

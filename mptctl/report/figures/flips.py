@@ -11,12 +11,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mptctl.evaluation.flip_report import FlipReport, SweepPoint
+from mptctl.evaluation.flip_report import FlipReport
 from mptctl.files import OpenOutput, writing
-from mptctl.report.figures.reliability import CAPTION, Panel, draw_reliability, reliability_words
+from mptctl.report.figures.reliability import CAPTION, Panel, draw_reliability
 from mptctl.report.figures.shown import ShownFigure
 from mptctl.report.media.document import Drawing
-from mptctl.report.media.numbers import format_count, percent
+from mptctl.report.media.numbers import percent
 from mptctl.report.media.svg import FRESH, INK, LOST, NEW, OLD, SIZE, save_figure, style
 
 
@@ -28,13 +28,11 @@ class Plot:
         name: id of the figure on a page, and name of its files.
         caption: above the figure on a page.
         draw: draws the figure of a report; returns None where the report has no data for it.
-        words: what the figure of a report shows, for readers who do not see it.
     """
 
     name: str
     caption: str
     draw: Callable[[FlipReport], Figure | None]
-    words: Callable[[FlipReport], str]
 
 
 def draw_figures(report: FlipReport) -> dict[str, Figure]:
@@ -45,10 +43,10 @@ def draw_figures(report: FlipReport) -> dict[str, Figure]:
 
 
 def drawings(report: FlipReport) -> list[Drawing]:
-    """Draw the figures that the report has data for; with their captions and words, for a page."""
+    """Draw the figures that the report has data for; with their captions, for a page."""
     figures = draw_figures(report)
     return [
-        Drawing(plot.name, plot.caption, plot.words(report), partial(figures.__getitem__, plot.name))
+        Drawing(plot.name, plot.caption, partial(figures.__getitem__, plot.name))
         for plot in PLOTS
         if plot.name in figures
     ]
@@ -156,49 +154,6 @@ def _draw_shift(report: FlipReport) -> Figure | None:
     return figure
 
 
-def _margins_words(report: FlipReport) -> str:
-    """The histograms of margins in words: samples, median and share below 0 of each."""
-    sentences = []
-    for group in report.margins.groups if report.margins else ():
-        median = "" if group.quantiles is None else f", median {group.quantiles[2]:.2f}"
-        sentences.append(
-            f"{group.model} model on {group.samples}: {group.n:,} samples{median}, "
-            f"{percent(group.negative.value, 1)} below 0 ({format_count(group.negative)})."
-        )
-    return "Histograms of logit margins. " + " ".join(sentences)
-
-
-def _confidence_words(report: FlipReport) -> str:
-    """The share of flips in each bin of the old model's confidence, in words."""
-    rates = [
-        f"{row.low:g} to {row.high:g}: {percent(row.flips.value, 1)} ({format_count(row.flips)})"
-        for row in report.by_confidence or ()
-        if row.flips.of
-    ]
-    return f"Flipped, by the old model's confidence in its right prediction. {'; '.join(rates)}."
-
-
-def _shift_words(report: FlipReport) -> str:
-    """The curves of the shift in words: the rates without a shift and at the largest one."""
-    sentences = []
-    for curve in report.bias_sweep:
-        first, last = curve.points[0], curve.points[-1]
-        sentences.append(
-            f"{'new model' if curve.role == 'new' else 'plain update'} as it is: {_rates_words(first)}; "
-            f"shifted by {last.bias:.4g}: {_rates_words(last)}."
-        )
-    return "NFR against error on all classes as the new classes' logits are shifted. " + " ".join(sentences)
-
-
-def _rates_words(point: SweepPoint) -> str:
-    """NFR and error at one shift, in words."""
-    return f"NFR {percent(point.nfr)}, error {percent(point.er_all)}"
-
-
-def _reliability_words(report: FlipReport) -> str:
-    return reliability_words(_panels(report))
-
-
 def _panels(report: FlipReport) -> list[Panel]:
     """Panels of the old and the new model; a model without confidences has none."""
     models = ((report.old, "old model", OLD), (report.new, "new model", NEW))
@@ -215,20 +170,17 @@ PLOTS = (
         "Logit margins before and after. Left of the line the prediction is wrong. 99 % of the margins lie "
         "in the range shown; the outermost bars hold the rest.",
         _draw_margins,
-        _margins_words,
     ),
-    Plot("reliability", CAPTION, _draw_reliability, _reliability_words),
+    Plot("reliability", CAPTION, _draw_reliability),
     Plot(
         "confidence",
         "Flips by how sure the old model was, with 95\u00a0% intervals.",
         _draw_confidence,
-        _confidence_words,
     ),
     Plot(
         "bias",
         "What a shift does without training: a constant is subtracted from the new classes' logits. Shifts "
         "are read off the test part.",
         _draw_shift,
-        _shift_words,
     ),
 )

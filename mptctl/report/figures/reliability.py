@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from mptctl.evaluation.flip_report import Bin
 from mptctl.report.figures.shown import ShownFigure
-from mptctl.report.media.numbers import percent
 from mptctl.report.media.svg import INK, LOST, SIZE, style
 
 CAPTION = (
@@ -36,30 +34,6 @@ class Panel(NamedTuple):
     title: str
     bins: list[Bin]
     colour: str
-
-
-def reliability_words(panels: Sequence[Panel]) -> str:
-    """The diagrams in words: samples of each model, and the bin that adds most to its calibration error."""
-    sentences = []
-    for panel in panels:
-        filled = [each for each in panel.bins if each.n]
-        if not filled:
-            sentences.append(f"{panel.title}: no samples.")
-            continue
-        worst = max(filled, key=_calibration_error)
-        few = sum(each.n < FEW for each in filled)
-        sentences.append(
-            f"{panel.title}: {sum(each.n for each in filled):,} samples in {len(filled)} bins, {few} of them "
-            f"with fewer than {FEW}. What weighs most: of {worst.n:,} with confidence {worst.low:.2f} to "
-            f"{worst.high:.2f}, on average {percent(worst.confidence, 1)}, {percent(worst.accuracy, 1)} are "
-            "right."
-        )
-    return "Reliability. " + " ".join(sentences)
-
-
-def _calibration_error(one_bin: Bin) -> float:
-    """Gap between accuracy and confidence in a bin, times its samples."""
-    return one_bin.n * abs((one_bin.accuracy or 0) - (one_bin.confidence or 0))
 
 
 def draw_reliability(panels: list[Panel]) -> Figure:

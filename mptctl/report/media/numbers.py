@@ -49,16 +49,9 @@ def format_count(rate: Rate) -> str:
     return f"{rate.count:,} / {_denominator(rate.of)}"
 
 
-def of_count(rate: Rate, waived: int = 0) -> str:
-    """Count and denominator in words: ``3 of 452``, or with one flip waived ``2 of 452 counted, 1 waived``.
-
-    Args:
-        rate: its count includes waived flips.
-        waived: number of waived flips.
-    """
-    denominator = _denominator(rate.of) + ("" if isinstance(rate.of, int) else " expected by chance")
-    waived_words = f" counted, {waived:,} waived" if waived else ""
-    return f"{rate.count - waived:,} of {denominator}{waived_words}"
+def of_count(rate: Rate) -> str:
+    """Count and denominator in words: ``3 of 452``."""
+    return f"{rate.count:,} of {_denominator(rate.of)}{'' if isinstance(rate.of, int) else ' expected by chance'}"
 
 
 def _denominator(of: float) -> str:

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pyarrow as pa
-from pyarrow import csv, types
-
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.evaluation.reading.spreadsheet_cells import as_cell
 from mptctl.files import scratch_folder
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.names import TrackerName
-from mptctl.report.documents.flips_object import Report
-from mptctl.report.trackers.background import Background, attach
+from mptctl.report.documents.flips_files import FlipFiles
+from mptctl.report.documents.flips_object import SHOWN_FLIPS
 from mptctl.report.trackers.flip_metrics import flip_metrics
+from mptctl.report.trackers.guarded import GuardedTracker
 from mptctl.report.trackers.logged_run import tracker_entries, warn
 from mptctl.report.trackers.tracker import Entry
 
@@ -30,8 +27,7 @@ def log_comparison(
 ) -> None:
     """Log a comparison to the tracker entries of the new model's training, or else to new entries.
 
-    Returns when the trackers have taken everything, or after `PATIENCE` each. The run root is made if it is
-    missing.
+    The run root is made if it is missing.
 
     Args:
         result: its `worst_flips` are all flips, which are attached as a CSV.
@@ -48,7 +44,7 @@ def log_comparison(
     run_root.mkdir(parents=True, exist_ok=True)
     title = f"{result.old.name} -> {result.new.name}"
     trackers = [
-        Background(name, Entry(title, run or run_root, run_root, entry_names.get(name)), lambda *_: None, say)
+        GuardedTracker(name, Entry(title, run or run_root, run_root, entry_names.get(name)), say)
         for name in names
     ]
     values = {f"evaluate/{key}": value for key, value in flip_metrics(result).items()}
@@ -57,31 +53,21 @@ def log_comparison(
         files = write_attachments(result, folder)
         for tracker in trackers:
             tracker.do(lambda each: each.result(values, last_step))
-            attach(tracker, *files)
+            tracker.attach(*files)
         for tracker in trackers:
-            tracker.close(finished=True)
+            tracker.do(lambda each: each.close(finished=True))
 
 
 def write_attachments(result: FlipReport, folder: Path) -> list[Path]:
-    """Write the report as HTML, JSON and Markdown and every flip as CSV to a folder, and return the paths.
+    """Write the report as HTML, Markdown and JSON and every flip as CSV to a folder, and return the paths.
 
     Args:
         result: its `worst_flips` are all flips.
         folder: of the files.
     """
-    report = Report(result)
-    columns = {}
-    for name, values in zip(report.flips.column_names, report.flips.columns, strict=True):
-        if types.is_string(values.type):
-            cells = [None if text is None else as_cell(text) for text in values.to_pylist()]
-            columns[name] = pa.array(cells, values.type)
-        else:
-            columns[name] = values
-    flips, page, data, markdown = (
-        folder / name for name in ("flips.csv", "report.html", "report.json", "report.md")
-    )
-    report.to_html(page)
-    report.to_markdown(markdown)
+    report = result.model_copy(update={"worst_flips": result.worst_flips[:SHOWN_FLIPS]})
+    files = FlipFiles(page=folder / "report.html", markdown=folder / "report.md", flips=folder / "flips.csv")
+    written = files.write(report, {}, None, None, result.worst_flips)
+    data = folder / "report.json"
     data.write_text(report.model_dump_json(), encoding="utf-8")
-    csv.write_csv(pa.table(columns), flips)
-    return [flips, page, data, markdown]
+    return [*written, data]

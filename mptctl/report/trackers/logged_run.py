@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +15,7 @@ from mptctl.models.run_folder import RunDir
 from mptctl.names import TrackerName
 from mptctl.recipe import Recipe
 from mptctl.report.media.training_progress import progress_observer
-from mptctl.report.trackers.background import Background, attach
+from mptctl.report.trackers.guarded import GuardedTracker
 from mptctl.report.trackers.tracker import Entry
 from mptctl.training.observer import FitResult, Observer
 from mptctl.training.request import RunRequest
@@ -65,9 +64,8 @@ class LoggedRun(Observer):
         self.request = request
         self.names = names
         self._say = say
-        self._trackers: list[Background] = []
+        self._trackers: list[GuardedTracker] = []
         self._finished = False
-        self._writing = threading.Lock()
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Pass the progress on; it is not logged."""
@@ -81,10 +79,12 @@ class LoggedRun(Observer):
         settings = flat_recipe(request.recipe)
         for tracker in self.names:
             entry = Entry(_run_name(request), folder.path, request.split.run_root, entry_names.get(tracker))
-            opened = Background(tracker, entry, self._remember_entry, self._say)
+            opened = GuardedTracker(tracker, entry, self._say)
+            if opened.known_as is not None:
+                self._remember_entry(tracker, opened.known_as)
             if entry.known_as is None:
                 opened.do(lambda each: each.settings(settings))
-            attach(opened, folder.recipe)
+            opened.attach(folder.recipe)
             self._trackers.append(opened)
 
     def line(self, line: MetricsLine) -> None:
@@ -103,21 +103,20 @@ class LoggedRun(Observer):
         values = {key: float(value) for key, value in summary.items() if isinstance(value, int | float)}
         for tracker in self._trackers:
             tracker.do(lambda each: each.result(values, result.steps))
-            attach(tracker, result.run.metrics, result.run.environment)
+            tracker.attach(result.run.metrics, result.run.environment)
 
     def closed(self) -> None:
-        """End the entries, and wait for calls that are not made yet."""
+        """End the entries."""
         self.observer.closed()
         for tracker in self._trackers:
-            tracker.close(finished=self._finished)
+            tracker.do(lambda each: each.close(finished=self._finished))
         self._trackers = []
 
     def _remember_entry(self, tracker: TrackerName, entry: str) -> None:
-        """Write the name of an entry to the run folder; called in the threads of several trackers."""
-        with self._writing:
-            folder = self.request.folder
-            content = json.dumps(tracker_entries(folder) | {tracker: entry}, indent=2)
-            write_atomically(folder / ENTRIES, content.encode())
+        """Write the name of an entry to the run folder."""
+        folder = self.request.folder
+        content = json.dumps(tracker_entries(folder) | {tracker: entry}, indent=2)
+        write_atomically(folder / ENTRIES, content.encode())
 
 
 def line_values(line: MetricsLine) -> dict[str, float]:

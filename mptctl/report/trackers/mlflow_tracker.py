@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from mptctl.report.trackers.tracker import PROJECT, Entry
 
@@ -21,12 +22,16 @@ class MlflowTracker:
     def __init__(self) -> None:
         # MLflow would print a link where --json prints its object, and log each step of making its database.
         os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+        # MLflow's own patience with a server that does not answer, 120 s eight times, would hold up a training.
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
         from mlflow import MlflowClient, entities
 
         logging.getLogger("mlflow").setLevel(logging.ERROR)
         logging.getLogger("alembic").setLevel(logging.ERROR)
         self._client_of, self._entities = MlflowClient, entities
         self._run = ""
+        self._last: Any = None
 
     def open(self, entry: Entry) -> str:
         """Begin a run of MLflow, or go on with the one that the entry names, and return its id."""
@@ -54,10 +59,10 @@ class MlflowTracker:
             self._client.log_batch(self._run, params=params[first : first + AT_ONCE])
 
     def progress(self, values: Mapping[str, float], step: int) -> None:
-        """Log the values as metrics."""
+        """Log the values as metrics, by MLflow's own queue."""
         now = time.time_ns() // 1_000_000
         metrics = [self._entities.Metric(key, value, now, step) for key, value in values.items()]
-        self._client.log_batch(self._run, metrics=metrics)
+        self._last = self._client.log_batch(self._run, metrics=metrics, synchronous=False)
 
     result = progress
 
@@ -66,7 +71,9 @@ class MlflowTracker:
         self._client.log_artifact(self._run, str(file))
 
     def close(self, *, finished: bool) -> None:
-        """Set the status of the run to FINISHED or KILLED."""
+        """Wait for MLflow's queue, and set the status of the run to FINISHED or KILLED."""
+        if self._last is not None:
+            self._last.wait()
         self._client.set_terminated(self._run, status="FINISHED" if finished else "KILLED")
 
 

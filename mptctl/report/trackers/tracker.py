@@ -33,7 +33,7 @@ class Entry:
 
 
 class Tracker(Protocol):
-    """One tracker. An error that it raises ends the logging only: see `Background`."""
+    """One tracker. An error that it raises ends the logging only: see `GuardedTracker`."""
 
     def open(self, entry: Entry) -> str:
         """Begin the entry, or go on with it, and return the tracker's name of it."""

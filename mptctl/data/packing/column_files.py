@@ -1,0 +1,165 @@
+"""Parquet files, and Arrow files that `datasets.save_to_disk` wrote, with pictures inside."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mptctl.data.listing.image_folder import PART_WORDS
+from mptctl.data.listing.patterns import find_part_words, list_files, root_folder_of
+from mptctl.data.listing.recognise import PARTS_NAME, STATE_NAME
+from mptctl.data.packing.column_source import ColumnFile, ColumnSource, RowBatch, list_pictures_in_tables
+from mptctl.data.packing.columns import read_features
+from mptctl.data.packing.source import CHUNK
+from mptctl.errors import DataError, one_line
+
+# The file that describes the columns of a folder that `datasets` saved.
+INFO_NAME = "dataset_info.json"
+
+
+class ParquetFile(ColumnFile):
+    """One Parquet file, as Hugging Face and data frames write it; arguments as of `ColumnFile`.
+
+    Raises:
+        DataError: the file is no Parquet file, or damaged.
+    """
+
+    def __init__(self, path: Path, part: str) -> None:
+        self.path, self.part = path, part
+        try:
+            # Mapped, since else the whole column of a row group is read, and a data frame is one row group.
+            self._file = pq.ParquetFile(path, memory_map=True)
+        except (OSError, ValueError) as error:  # pyarrow's errors are both
+            raise DataError(f"{path}: no readable Parquet file ({one_line(error)[:120]})") from error
+        self.schema = self._file.schema_arrow
+        self.features = read_features(self.schema)
+
+    def batches(self, columns: list[str], rows: Collection[int] | None = None) -> Iterator[RowBatch]:
+        """Yield batches as `ColumnFile.batches` says; row groups without a wanted row are not read."""
+        end = 0
+        for group in range(self._file.num_row_groups):
+            start, end = end, end + self._file.metadata.row_group(group).num_rows
+            if rows is not None and not any(row in rows for row in range(start, end)):
+                continue
+            try:
+                for batch in self._file.iter_batches(CHUNK, row_groups=[group], columns=columns):
+                    yield RowBatch(start, batch)
+                    start += batch.num_rows
+            except (OSError, ValueError) as error:
+                raise DataError(
+                    f"{self.path}: damaged at row {start + 1} ({one_line(error)[:120]}); fetch or write it "
+                    "again"
+                ) from error
+
+
+class ArrowFile(ColumnFile):
+    """One Arrow file, mapped into memory.
+
+    Args:
+        path, part: as of `ColumnFile`.
+        features: the folder's description of its columns; empty without one.
+
+    Raises:
+        DataError: the file is no Arrow file, or damaged.
+    """
+
+    def __init__(self, path: Path, part: str, features: Mapping[str, Any]) -> None:
+        self.path, self.part = path, part
+        try:
+            # The list reads all headers, so that a file that is cut off is found here.
+            self._batches = list(pa.ipc.open_stream(pa.memory_map(str(path))))
+            self.schema = pa.ipc.open_stream(pa.memory_map(str(path))).schema
+        except (OSError, ValueError) as error:  # pyarrow's errors are both
+            raise DataError(f"{path}: no whole Arrow file ({one_line(error)[:120]})") from error
+        self.features = features or read_features(self.schema)
+
+    def batches(self, columns: list[str], rows: Collection[int] | None = None) -> Iterator[RowBatch]:
+        """Yield all batches; for a column such as ``image.path``, they have the whole struct ``image``."""
+        start = 0
+        wanted = {column.split(".")[0] for column in columns}
+        names = [name for name in self.schema.names if name in wanted]
+        for batch in self._batches:
+            yield RowBatch(start, batch.select(names))
+            start += batch.num_rows
+
+
+def list_parquet(place: str, named: Mapping[str, str]) -> ColumnSource:
+    """List the pictures inside Parquet files; no picture is read.
+
+    Args:
+        place: the files, as of `list_files`.
+        named: as of `list_pictures_in_tables`.
+
+    Raises:
+        UsageError, DataError: as of `list_files`, `find_part_words` and `list_pictures_in_tables`.
+    """
+    paths = list_files(place, ".parquet")
+    names = [os.path.relpath(path, root_folder_of(place)) for path in paths]
+    parts = find_part_words(names, place)
+    return list_pictures_in_tables(
+        [ParquetFile(path, part) for path, part in zip(paths, parts, strict=True)], named
+    )
+
+
+def list_arrow(place: str, named: Mapping[str, str]) -> ColumnSource:
+    """List the pictures of a folder that `datasets` saved, one data set or one for each part; none is read.
+
+    Args:
+        place: the folder.
+        named: as of `list_pictures_in_tables`.
+
+    Raises:
+        UsageError, DataError: as of `list_pictures_in_tables`.
+        DataError: a file that describes the folder is missing or damaged, or names an unknown part.
+    """
+    folder = Path(place)
+    if not (folder / PARTS_NAME).is_file():
+        return list_pictures_in_tables(_open_files(folder, ""), named)
+    parts = _read_json(folder / PARTS_NAME).get("splits", [])
+    unknown = [name for name in parts if name.lower() not in PART_WORDS]
+    if unknown or not parts:
+        raise DataError(
+            f"{folder / PARTS_NAME}: parts {', '.join(unknown) or 'missing'}: expected train, validation and "
+            "test; pack the folder of each alone"
+        )
+    return list_pictures_in_tables(
+        [file for name in parts for file in _open_files(folder / name, name.lower())], named
+    )
+
+
+def _open_files(folder: Path, part: str) -> list[ColumnFile]:
+    """Open the Arrow files of one folder, in order; arguments as of `ColumnFile`.
+
+    Raises:
+        DataError: a file is missing or damaged, or the rows are those of another set in another order.
+    """
+    state = _read_json(folder / STATE_NAME)
+    if state.get("_indices_files") or state.get("_indices_data_files"):
+        raise DataError(
+            f"{folder}: its rows are those of another set in another order; save it with datasets 2 or newer"
+        )
+    info = folder / INFO_NAME
+    features = _read_json(info).get("features") or {} if info.is_file() else {}
+    names = [entry["filename"] for entry in state.get("_data_files", [])]
+    if not names:
+        raise DataError(f"{folder / STATE_NAME}: names no file; save the set again")
+    return [ArrowFile(folder / name, part, features) for name in names]
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object; DataError if the file cannot be read or holds none."""
+    try:
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); save the set again") from error
+    except ValueError as error:
+        raise DataError(f"{path}: no JSON ({one_line(error)[:120]}); save the set again") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{path}: no JSON object; save the set again")
+    return content
