@@ -6,7 +6,7 @@ torchvision takes about as long to import as torch, so each function that needs 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
 
 import torch
@@ -23,8 +23,8 @@ from mptctl.recipe import ModelRecipe
 
 # torchvision's argument for the size of pictures, by the prefix of networks that are built for one size.
 SIZE_ARGUMENTS = {"vit_": "image_size", "maxvit_": "input_size"}
-# Largest picture size, in pixels, to suggest to the user; the largest of torchvision's recipes is 518.
-LARGEST_SIZE = 520
+# Side of pictures, in pixels, that every network of torchvision takes.
+USUAL_SIZE = 224
 # The small nets by name: channels of each stage, and stride of the first convolution.
 SMALL_NETS = {"digits-net": ((16, 32, 64), 1), "characters-net": ((16, 32, 64), 2)}
 
@@ -104,10 +104,9 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
     if recipe.stem == "small":
         _use_small_stem(model, recipe.arch)
     fault = None if recipe.arch in SMALL_NETS else _find_size_fault(model, image_size)
-    if fault is not None:
-        _suggest_larger_size(
-            recipe.arch, image_size, fault, lambda size: _find_size_fault(model, size) is None
-        )
+    # A fault at the usual size too is none of the size: shapes alone do not run every network.
+    if fault is not None and _find_size_fault(model, USUAL_SIZE) is None:
+        raise _size_error(recipe.arch, image_size, fault)
     if recipe.embedding_dim is not None:
         insert_embedding(model, recipe.arch, recipe.embedding_dim)
     if recipe.head != "linear":
@@ -200,7 +199,7 @@ def _build_architecture(arch: str, num_classes: int, image_size: int, drop_path:
         model = models.get_model(arch, **settings)
     except (ValueError, AssertionError) as error:
         if is_built_for_one_size(arch):
-            _suggest_larger_size(arch, image_size, one_line(error), lambda size: _can_be_built(arch, size))
+            raise _size_error(arch, image_size, one_line(error)) from error
         raise UsageError(f"model.arch {arch}: {one_line(error)}") from error
     set_drop_path(model, arch, drop_path)
     find_head(model, arch)  # refuses a network without a linear classifier
@@ -233,18 +232,6 @@ def is_built_for_one_size(arch: str) -> bool:
     return arch.startswith(tuple(SIZE_ARGUMENTS))
 
 
-def _can_be_built(arch: str, image_size: int) -> bool:
-    """Tell whether torchvision builds a network for a size of pictures, in pixels."""
-    from torchvision import models
-
-    try:
-        with torch.device("meta"):
-            models.get_model(arch, weights=None, **_size_setting(arch, image_size))
-    except (ValueError, AssertionError):
-        return False
-    return True
-
-
 def _find_size_fault(model: nn.Module, image_size: int) -> str | None:
     """Run a network on shapes alone, and return its error for pictures of a size; None without an error.
 
@@ -263,21 +250,12 @@ def _find_size_fault(model: nn.Module, image_size: int) -> str | None:
     return None
 
 
-def _suggest_larger_size(arch: str, image_size: int, fault: str, takes: Callable[[int], bool]) -> None:
-    """Raise UsageError that suggests the next larger size; return if none to `LARGEST_SIZE` is taken.
-
-    Args:
-        arch: the architecture's name.
-        image_size: the size that the network does not take, in pixels.
-        fault: why not.
-        takes: tells whether the network takes a size.
-    """
-    fits = next((size for size in range(image_size + 1, LARGEST_SIZE + 1) if takes(size)), None)
-    if fits is not None:
-        raise UsageError(
-            f"data.image_size {image_size}: {arch} takes no pictures of this size "
-            f"({fault.rstrip('.')}); set data.image_size={fits}, the next that it takes"
-        )
+def _size_error(arch: str, image_size: int, fault: str) -> UsageError:
+    """The error for a size of pictures, in pixels, that a network does not take for a reason."""
+    return UsageError(
+        f"data.image_size {image_size}: {arch} takes no pictures of this size ({fault.rstrip('.')}); set another, "
+        f"such as data.image_size={USUAL_SIZE}"
+    )
 
 
 def _use_small_stem(model: nn.Module, arch: str) -> None:

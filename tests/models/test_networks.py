@@ -82,26 +82,18 @@ def test_what_cannot_be_built_is_refused(keys: dict[str, object], message: str) 
 
 
 @pytest.mark.parametrize(
-    ("arch", "size", "fits"),
-    [
-        ("vit_h_14", 32, 42),
-        ("vit_b_16", 40, 48),
-        ("maxvit_t", 32, 221),
-        ("alexnet", 32, 63),
-        ("googlenet", 8, 15),
-    ],
+    ("arch", "size"),
+    [("vit_h_14", 32), ("vit_b_16", 40), ("maxvit_t", 32), ("alexnet", 32), ("googlenet", 8)],
 )
-def test_a_size_that_a_network_does_not_take_is_refused_with_the_next_that_it_takes(
-    arch: str, size: int, fits: int
-) -> None:
-    with pytest.raises(
-        UsageError, match=f"data.image_size {size}: {arch} takes no .*={fits}, the next"
-    ) as end:
+def test_a_size_that_a_network_does_not_take_is_refused(arch: str, size: int) -> None:
+    with pytest.raises(UsageError, match=f"data.image_size {size}: {arch} takes no .*=224") as end:
         build_model(recipe(arch=arch), 3, size)
     assert "\n" not in str(end.value)
+    if arch == "alexnet":
+        build_model(recipe(arch=arch), 3, 224)
 
 
-def test_the_next_size_is_taken_and_the_one_before_it_is_not() -> None:
+def test_the_smallest_size_is_taken_and_the_one_before_it_is_not() -> None:
     """Of real numbers, since the check is by shapes alone."""
     model = build_model(recipe(arch="alexnet"), 3, 63).eval()
     assert model(torch.zeros(1, 3, 63, 63)).shape == (1, 3)
