@@ -40,6 +40,15 @@ def import_(
         Channels,
         typer.Option("--channels", help="Order in which the model takes the channels of a picture."),
     ] = "rgb",
+    size: Annotated[
+        int | None,
+        typer.Option(
+            "--size",
+            metavar="PX",
+            min=1,
+            help="Side of the pictures that the model sees; nothing is cut off. (default: the recipe's)",
+        ),
+    ] = None,
     name: Annotated[
         str, typer.Option("--name", metavar="RUN", help="Run folder below the run root.")
     ] = "old",
@@ -60,6 +69,8 @@ def import_(
 
         mptctl import production.pt --arch resnet18 --class-names classes.txt
 
+        mptctl import small.pt --arch resnet18 --class-names classes.txt --size 32
+
         mptctl import other.pt --arch resnet50 --class-names all.txt --name ref
 
         mptctl import ~/models/resnet18.a1_in1k --class-names classes.txt
@@ -74,6 +85,7 @@ def import_(
         arch=arch,
         class_names=class_names,
         channels=channels,
+        size=size,
         name=name,
         recipe=recipe,
         overrides=overrides or [],

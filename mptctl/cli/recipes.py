@@ -8,7 +8,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
-from mptctl.cli.show import show
+from mptctl.cli.show import show, show_document
 
 if TYPE_CHECKING:
     from mptctl.studies.catalog import Catalog
@@ -39,11 +39,7 @@ def recipes(
 
 def _print_list(content: Catalog) -> None:
     """Print the names, kinds and descriptions of presets and studies."""
-    from rich.console import Console
-
-    from mptctl.report.documents.lists import print_catalog
-
-    print_catalog(content.recipes, Console())
+    show_document(content.recipes, "lists:catalog_document")
 
 
 def _print_yaml(content: Catalog) -> None:

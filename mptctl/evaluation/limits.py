@@ -28,6 +28,7 @@ class LimitKind:
     Attributes:
         key: the field of `Limits`; with dashes, the option.
         title: the name of the rate in sentences.
+        short: the same in few words.
         meaning: the rate in words, with its unit, for comments in a gate file.
         rate: the field of `Rates` that is limited; empty for a difference of two rates.
         value: computes the rate, a fraction, from the flip table and the number of flips that count; None
@@ -42,6 +43,7 @@ class LimitKind:
 
     key: str
     title: str
+    short: str
     meaning: str
     rate: str
     value: Callable[[Counts, int], float | None]
@@ -95,6 +97,7 @@ LIMITS = (
     LimitKind(
         "max_nfr",
         "NFR",
+        "NFR",
         "negative flips, % of all samples",
         "nfr",
         lambda table, flips: flips / table.total,
@@ -104,6 +107,7 @@ LIMITS = (
     LimitKind(
         "max_lost",
         "share of right predictions lost",
+        "lost",
         "negative flips, % of the old model's right predictions",
         "lost",
         lambda table, flips: flips / table.old_right if table.old_right else None,
@@ -112,6 +116,7 @@ LIMITS = (
     ),
     LimitKind(
         "max_rel_nfr",
+        "Rel-NFR",
         "Rel-NFR",
         "negative flips, % of what independent errors would flip",
         "rel_nfr",
@@ -123,6 +128,7 @@ LIMITS = (
     LimitKind(
         "max_er_increase",
         "error increase",
+        "error on old classes",
         "change of error, points",
         "",
         lambda table, flips: er_increase(table),

@@ -22,6 +22,8 @@ from mptctl.inference.picture_check import BATCH, BetterPreparation, Samples, fi
 from mptctl.inference.predict import compute_outputs, load_onto
 from mptctl.machine.device import choose_device
 from mptctl.models.checkpoint import Checkpoint
+from mptctl.models.networks import is_built_for_one_size
+from mptctl.models.programs import PROGRAMS
 from mptctl.names import Channels, Session
 from mptctl.recipe import DataRecipe
 from mptctl.recipe.picture_words import describe_evaluation_pictures
@@ -157,7 +159,14 @@ def _measure(
     samples = Samples(plan, split.indices("val", num_classes)[is_known], columns[is_known])
     truth, answers = columns[is_known], outputs["model"][is_known].argmax(axis=1)
     confusion = Confusion(truth, answers, np.ones(len(truth), dtype=np.int64))
-    return _Measured(error, confusion, find_better_preparation(network, samples, session.progress))
+    arch = recipe.model.arch
+    better = find_better_preparation(
+        network,
+        samples,
+        any_size=arch not in PROGRAMS and not is_built_for_one_size(arch),
+        progress=session.progress,
+    )
+    return _Measured(error, confusion, better)
 
 
 def _preparation_warning(
@@ -189,7 +198,7 @@ def _preparation_warning(
     return (
         f"warning: {found} than always answering one class, which errs on "
         f"{100 * constant_error(counts):.2f} %: {cause} the model saw pictures made in another way "
-        f"({describe_evaluation_pictures(data)}; see --set data.image_size, data.eval_resize, data.mean, "
+        f"({describe_evaluation_pictures(data)}; see --size, and --set data.eval_resize, data.mean, "
         "data.std), or the class names are not in the order of its logits"
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
+from collections.abc import Sequence
 from itertools import product
 from typing import NamedTuple, get_args
 
@@ -31,13 +32,13 @@ NORMALISATIONS = (
 )
 # Side of the centre crop / shorter side of the resized picture: no crop, and torchvision's.
 CROPS = (1.0, 0.875)
-# Most pictures to predict, pictures in a batch, and seconds after which no batch begins. A few pictures show
-# a wrong normalisation; a wrong interpolation may take many.
-MAX_PICTURES, BATCH, SECONDS = 5000, 50, 60.0
-# Joint interval level of all intervals in a round.
+# Sides of the pictures that networks are commonly trained on, in pixels; larger ones than what is stored or named
+# are not tried.
+SIZES = (32, 64, 96, 128, 160, 192, 224, 256, 288)
+# Most pictures to predict, pictures in a batch, and seconds after which no batch begins.
+MAX_PICTURES, BATCH, SECONDS = 500, 50, 60.0
+# Joint level of the intervals of all preparations.
 LEVEL = 0.95
-# A round corrects one fault of the preparation, and there may be several.
-ROUNDS = 3
 
 
 class Preparation(NamedTuple):
@@ -72,8 +73,11 @@ class BetterPreparation(NamedTuple):
             named: the preparation that the user names.
             channels: the order of channels that the user names.
         """
-        words: list[str] = []
-        for key, value, _ in differences(self.preparation.data, named, "data."):
+        data, words = self.preparation.data, []
+        if data.image_size != named.image_size:
+            words.append(f"--size {data.image_size}")
+            named = named.model_copy(update={"image_size": data.image_size, "eval_resize": None})
+        for key, value, _ in differences(data, named, "data."):
             text = json.dumps(value, separators=(",", ":"))
             words.append(f"--set {shlex.quote(f'{key}={text}')}")
         if self.preparation.reverses_channels:
@@ -95,17 +99,19 @@ class Samples(NamedTuple):
     targets: NDArray[np.int64]
 
 
+@torch.no_grad()
 def find_better_preparation(
-    model: nn.Module, samples: Samples, progress: Progress = tell_nobody
+    model: nn.Module, samples: Samples, *, any_size: bool, progress: Progress = tell_nobody
 ) -> BetterPreparation | None:
     """Find a common preparation of pictures with which a model errs clearly less than with the plan's.
 
-    Clearly less: the interval of the change of the error, on the same pictures, lies below zero. All
-    intervals of a round hold jointly. The search takes at most `SECONDS` and one batch.
+    Clearly less: the interval of the change of the error, on the same pictures, lies below zero; all intervals
+    hold jointly. One that is clearly worse drops out. The search takes at most `SECONDS` and one batch.
 
     Args:
         model: in evaluation mode, on the plan's device.
         samples: pictures to predict; at most `MAX_PICTURES` of them, drawn at random, are used.
+        any_size: whether the model takes pictures of any size.
         progress: called with the number of predicted pictures.
 
     Returns:
@@ -116,118 +122,87 @@ def find_better_preparation(
     """
     chosen = np.random.default_rng(0).permutation(len(samples.rows))[:MAX_PICTURES]
     samples = samples._replace(rows=samples.rows[chosen], targets=samples.targets[chosen])
-    race = _Race(model, samples, time.monotonic() + SECONDS, progress)
-    best: BetterPreparation | None = None
-    current = Preparation(samples.plan.data)
-    for _ in range(ROUNDS):
-        better = race.run(current, list_other_preparations(current))
-        if better is None:
+    named = Preparation(samples.plan.data)
+    others = list_other_preparations(named.data, _other_sizes(samples) if any_size else [])
+    level = 1 - (1 - LEVEL) / len(others)  # Bonferroni: so that all intervals hold jointly
+    right = {preparation: np.empty(0, dtype=bool) for preparation in (named, *others)}
+    deadline = time.monotonic() + SECONDS
+    for start in range(0, len(chosen), samples.plan.batch_size):
+        part = slice(start, start + samples.plan.batch_size)
+        found = _predict(model, samples, list(right), part)
+        right = {each: np.concatenate([right[each], found[each]]) for each in right}
+        progress("pictures prepared in other ways", len(right[named]), len(chosen))
+        for other in others:
+            if other in right and _error_change(right[named], right[other], level)[0] > 0:
+                del right[other]
+        if len(right) == 1 or time.monotonic() > deadline:
             break
-        best = better if best is None else better._replace(error_before=best.error_before)
-        current = better.preparation
-        if time.monotonic() > race.deadline:
-            break
-    return best
+    better = [each for each in right if _error_change(right[named], right[each], level)[1] < 0]
+    if not better:
+        return None
+    best = max(better, key=lambda preparation: np.count_nonzero(right[preparation]))
+    return BetterPreparation(best, error=_error(right[best]), error_before=_error(right[named]))
 
 
-def list_other_preparations(current: Preparation) -> list[Preparation]:
-    """List common preparations with another normalisation, order of channels, crop or interpolation."""
-    data = current.data
+def list_other_preparations(data: DataRecipe, sizes: Sequence[int]) -> list[Preparation]:
+    """List common preparations with another normalisation, order of channels, crop, interpolation or size.
+
+    Args:
+        data: the preparation that the user names.
+        sizes: to try, in pixels.
+    """
     norms = [(data.mean, data.std), *NORMALISATIONS]
     others = [
         Preparation(data.model_copy(update={"mean": mean, "std": std}), reverses_channels)
-        for (mean, std), reverses_channels in product(
-            norms, (current.reverses_channels, not current.reverses_channels)
-        )
+        for (mean, std), reverses_channels in product(norms, (False, True))
     ]
-    crops = [{"eval_resize": None if crop == 1 else int(data.image_size / crop)} for crop in CROPS]
-    resizes = [{"interpolation": interpolation} for interpolation in get_args(Interpolation)]
-    others += [current._replace(data=data.model_copy(update=keys)) for keys in (*crops, *resizes)]
-    return [other for other in dict.fromkeys(others) if other != current]
+    changes: list[dict[str, object]] = [
+        {"eval_resize": None if crop == 1 else int(data.image_size / crop)} for crop in CROPS
+    ]
+    changes += [{"interpolation": interpolation} for interpolation in get_args(Interpolation)]
+    changes += [{"image_size": size, "eval_resize": None} for size in sizes]
+    others += [Preparation(data.model_copy(update=keys)) for keys in changes]
+    return [other for other in dict.fromkeys(others) if other != Preparation(data)]
 
 
-class _Race(NamedTuple):
-    """Compares preparations batch by batch; one that is clearly worse than the current one drops out.
+def _other_sizes(samples: Samples) -> list[int]:
+    """Sizes to try: `SIZES` up to the named one or what is stored, and what is stored."""
+    manifest, named = samples.plan.split.manifest, samples.plan.data.image_size
+    shorter = np.minimum(manifest.heights[samples.rows], manifest.widths[samples.rows])
+    stored = int(np.median(shorter))
+    sizes = {size for size in (*SIZES, stored) if size <= min(max(named, stored), max(SIZES))}
+    return sorted(sizes - {named})
 
-    Attributes:
-        model: the model, in evaluation mode.
-        samples: pictures in the order of prediction.
-        deadline: time of the monotonic clock after which no batch begins.
-        progress: called with the number of predicted pictures.
-    """
 
-    model: nn.Module
-    samples: Samples
-    deadline: float
-    progress: Progress
+def _predict(
+    model: nn.Module, samples: Samples, preparations: list[Preparation], part: slice
+) -> dict[Preparation, NDArray[np.bool_]]:
+    """Predict a slice of the samples; return for each preparation whether predictions are right, (n,)."""
+    plan = samples.plan
+    targets = torch.from_numpy(samples.targets[part]).to(plan.device)
+    crops: dict[tuple[int, int, Interpolation], list[Tensor]] = {_crop_of(each): [] for each in preparations}
+    for row in samples.rows[part].tolist():
+        stored = plan.picture(row)  # one at a time: a photograph takes many MB
+        for crop, pictures in crops.items():
+            pictures.append(resize_and_crop(stored, *crop))
+    stacked = {crop: torch.stack(pictures).to(plan.device) for crop, pictures in crops.items()}
+    right: dict[Preparation, NDArray[np.bool_]] = {}
+    for each in preparations:
+        images = channels_first(Normalisation(each.data, plan.device)(stacked[_crop_of(each)]))
+        images = images.flip(1) if each.reverses_channels else images
+        try:
+            right[each] = is_top1_correct(model(images), targets).cpu().numpy()
+        except RuntimeError:  # some networks take no pictures as small as some sizes
+            if each.data.image_size == plan.data.image_size:
+                raise
+            right[each] = np.zeros(len(targets), dtype=bool)
+    return right
 
-    def run(self, current: Preparation, others: list[Preparation]) -> BetterPreparation | None:
-        """Find the preparation with the fewest errors among those clearly better than the current one.
 
-        Returns:
-            None if none is clearly better.
-        """
-        level = 1 - (1 - LEVEL) / len(others)  # Bonferroni: so that all intervals hold jointly
-        right = {preparation: np.empty(0, dtype=bool) for preparation in (current, *others)}
-        total = len(self.samples.rows)
-        size = self.samples.plan.batch_size
-        for start in range(0, total, size):
-            is_right = self._predict(list(right), slice(start, start + size))
-            # A preparation with the same first batch as the current one drops out; later that may be chance.
-            remaining = right if start else is_right
-            right = {
-                preparation: np.concatenate(
-                    [right[preparation], is_right.get(preparation, is_right[current])]
-                )
-                for preparation in remaining
-            }
-            self.progress("pictures prepared in other ways", len(right[current]), total)
-            for preparation in others:
-                if preparation in right and _error_change(right[current], right[preparation], level)[0] > 0:
-                    del right[preparation]
-            if len(right) == 1 or time.monotonic() > self.deadline:
-                break
-        changes = {
-            preparation: _error_change(right[current], right[preparation], level)
-            for preparation in right
-            if preparation != current
-        }
-        better = [preparation for preparation, (_, upper) in changes.items() if upper < 0]
-        if not better:
-            return None
-        best = max(better, key=lambda preparation: np.count_nonzero(right[preparation]))
-        return BetterPreparation(best, error=_error(right[best]), error_before=_error(right[current]))
-
-    @torch.no_grad()
-    def _predict(self, preparations: list[Preparation], part: slice) -> dict[Preparation, NDArray[np.bool_]]:
-        """Predict a slice of the samples; return for each preparation whether predictions are right, (n,).
-
-        A preparation that gives the same pictures as the first one is left out.
-        """
-        plan, device = self.samples.plan, self.samples.plan.device
-        targets = torch.from_numpy(self.samples.targets[part]).to(device)
-        crops: dict[tuple[int, Interpolation], list[Tensor]] = {
-            (data.resized_side, data.interpolation): [] for data, _ in preparations
-        }
-        for row in self.samples.rows[part].tolist():
-            stored = plan.picture(row)  # one at a time: a photograph takes many MB
-            for (side, interpolation), pictures in crops.items():
-                pictures.append(resize_and_crop(stored, side, plan.data.image_size, interpolation))
-        stacked = {key: torch.stack(pictures).to(device) for key, pictures in crops.items()}
-        first: Tensor | None = None
-        right: dict[Preparation, NDArray[np.bool_]] = {}
-        for data, reverses_channels in preparations:
-            batch = stacked[data.resized_side, data.interpolation]
-            images = channels_first(Normalisation(data, device)(batch))
-            images = images.flip(1) if reverses_channels else images
-            if first is None:
-                first = images
-            elif torch.equal(images, first):
-                continue
-            right[Preparation(data, reverses_channels)] = (
-                is_top1_correct(self.model(images), targets).cpu().numpy()
-            )
-        return right
+def _crop_of(preparation: Preparation) -> tuple[int, int, Interpolation]:
+    """Shorter side after resizing, side of the crop, and interpolation of a preparation."""
+    data = preparation.data
+    return data.resized_side, data.image_size, data.interpolation
 
 
 def _error_change(before: NDArray[np.bool_], after: NDArray[np.bool_], level: float) -> Interval:

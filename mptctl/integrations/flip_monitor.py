@@ -19,7 +19,6 @@ from mptctl.evaluation.reading.columns import as_text, first
 from mptctl.evaluation.reading.in_memory import InMemory
 from mptctl.evaluation.reading.named_arrays import NamedArray, RowOrder, named_array, order_columns
 from mptctl.evaluation.reading.predictions import (
-    Predictions,
     build_predictions,
     first_maximum,
     read_predictions,
@@ -74,7 +73,13 @@ class FlipMonitor:
         _refuse_unusable_labels(labels)
         test = InMemory.of(labels, ids, classes, old_classes)
         predictions = test.predictions("old", old, is_old=True, counted=test.labels != IGNORED)
-        self._begin(predictions, test.ids, test.classes, test.old_classes, say)
+        self._old = replace(predictions, logits=None)  # only predictions are used
+        self._classes, self._old_classes, self._say = test.classes, test.old_classes, say
+        self._number_of_id = {name: number for number, name in enumerate(test.ids.tolist())}
+        numbers = [int(label) for label in predictions.table.labels if label.isascii() and label.isdigit()]
+        self._largest_label = max(numbers, default=-1)
+        self.history: list[FlipReport] = []
+        self.reset()
 
     @classmethod
     def from_file(
@@ -91,39 +96,10 @@ class FlipMonitor:
         """
         with workspace():
             old = read_predictions(Path(path)).in_memory()
-        test = InMemory.of(old.labels, old.ids, classes, old_classes)
-        counted = test.labels != IGNORED
-        if not counted.all():
-            ids, labels, answers = (part[counted] for part in (old.ids, old.labels, old.preds))
-            old = build_predictions(
-                old.name, ids, labels, answers, None, old.classes, id_kind=old.table.id_kind
-            )
-        monitor = cls.__new__(cls)
-        monitor._begin(old, test.ids, test.classes, test.old_classes, say)
+        known = old.classes if old_classes is None else old_classes
+        monitor = cls(old.labels, old.preds, ids=old.ids, classes=classes, old_classes=known, say=say)
+        monitor._old = replace(monitor._old, name=old.name)
         return monitor
-
-    def _begin(
-        self,
-        old: Predictions,
-        ids: NDArray[np.str_],
-        classes: tuple[str, ...] | None,
-        old_classes: tuple[str, ...] | None,
-        say: Say,
-    ) -> None:
-        """Set the attributes of a new monitor.
-
-        Args:
-            old: the old model's predictions of the samples that are not ignored.
-            ids: names of all samples, in the order of batches without ids.
-            classes, old_classes, say: as for the class.
-        """
-        self._old = replace(old, logits=None)  # only predictions are used
-        self._classes, self._old_classes, self._say = classes, old_classes, say
-        self._number_of_id = {name: number for number, name in enumerate(ids.tolist())}
-        numbers = [int(label) for label in old.table.labels if label.isascii() and label.isdigit()]
-        self._largest_label = max(numbers, default=-1)
-        self.history: list[FlipReport] = []
-        self.reset()
 
     def __repr__(self) -> str:
         last = f", the last {self.history[-1]!r}" if self.history else ""
@@ -277,12 +253,6 @@ class FlipMonitor:
             )
         return np.array(classes, dtype=np.str_)[predicted]
 
-    def _label_of_column(self, column: int) -> str:
-        """The label of a column of the logits; -100 stands for an ignored sample."""
-        if column == -100:
-            return IGNORED
-        return str(column) if self._classes is None else self._classes[column]
-
     def _check_labels(self, label_ids: NDArray[Any]) -> None:
         """Raise DataError unless (N,) labels, as columns of the logits, are the stored labels in order."""
         columns = _read_label_numbers(label_ids, "label_ids")
@@ -292,7 +262,10 @@ class FlipMonitor:
                 f"label_ids: {len(beyond)} of {len(columns)} are no column of the logits, "
                 f"0..{len(names) - 1} ({first(map(str, beyond))}); give `classes`, the label of each column"
             )
-        given = [self._label_of_column(column) for column in columns.tolist()]
+        given = [
+            IGNORED if column == -100 else str(column) if names is None else names[column]
+            for column in columns.tolist()
+        ]
         label_of_id = dict(zip(self._old.ids.tolist(), self._old.labels.tolist(), strict=True))
         stored = [label_of_id.get(name, IGNORED) for name in self._number_of_id]
         wrong = sum(label != right for label, right in zip(given, stored, strict=False))

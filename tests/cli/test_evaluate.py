@@ -219,7 +219,7 @@ def test_integer_ids_are_saved_so_that_both_files_match(call: Call, first: int) 
 def test_markdown_on_standard_output_replaces_the_table(call: Call) -> None:
     done = call("old.npz", "new.npz", "--markdown", "-", "--max-nfr", "5")
     assert done.code == 3
-    assert done.out.startswith("### ❌ Failed: NFR 33.33 %, limit 5 %\n")
+    assert done.out.startswith("### ❌ Failed: NFR 33.33 % > limit 5 %\n")
 
 
 def test_figures_that_need_logits_are_said_to_be_missing(call: Call) -> None:

@@ -39,38 +39,6 @@ def pairs(name: str, rows: list[tuple[str, str]]) -> None:
         writer(file).writerows(rows)
 
 
-def table(**columns: object) -> None:
-    parquet.write_table(pa.table({"id": IDS, "label": LABELS, "pred": LABELS, **columns}), "bad.parquet")
-
-
-def npz(**columns: object) -> None:
-    content = {"id": IDS, "label": LABELS, "pred": LABELS, **columns}
-    np.savez("bad.npz", **{key: np.asarray(value) for key, value in content.items()})
-
-
-def cut(name: str, write: Callable[[], object]) -> None:
-    write()
-    Path(name).write_bytes(Path(name).read_bytes()[:-40])
-
-
-def wrong_checksum() -> None:
-    npz()
-    content = bytearray(Path("bad.npz").read_bytes())
-    content[content.index(b"s0") if b"s0" in content else 160] ^= 1
-    Path("bad.npz").write_bytes(bytes(content))
-
-
-def encrypted() -> None:
-    npz()
-    content = bytearray(Path("bad.npz").read_bytes())
-    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        at = content.find(mark)
-        while at >= 0:
-            content[at + place] |= 1
-            at = content.find(mark, at + 4)
-    Path("bad.npz").write_bytes(bytes(content))
-
-
 def vast() -> None:
     """A few kilobytes that unpack to 2e8 rows."""
     head = np.lib.format.magic(1, 0)
@@ -81,6 +49,7 @@ def vast() -> None:
             archive.writestr(f"{name}.npy", head + len(text).to_bytes(2, "little") + text.encode())
 
 
+# What the fault rows on predictions do not have; those and the differential test refuse all else.
 CASES: dict[str, tuple[str, Callable[[], object], int, str]] = {
     "a column that is missing": (
         "bad.csv",
@@ -88,67 +57,11 @@ CASES: dict[str, tuple[str, Callable[[], object], int, str]] = {
         4,
         "answer",
     ),
-    "a row with a field more": ("bad.csv", lambda: csv("bad.csv", ["a,b", *LABELS[1:]]), 4, "fields"),
-    "a header twice": (
-        "bad.csv",
-        lambda: csv("bad.csv", LABELS, head="id,label,label"),
-        4,
-        "`label` heads 2",
-    ),
-    "an empty cell": ("bad.csv", lambda: csv("bad.csv", ["", *LABELS[1:]]), 4, "empty cells"),
-    "no UTF-8": ("bad.csv", lambda: Path("bad.csv").write_bytes(b"id,label,pred\ns0,\xff,a\n"), 4, "bad.csv"),
-    "NUL": ("bad.csv", lambda: csv("bad.csv", ["a\0", *LABELS[1:]]), 4, "NUL"),
-    "an answer in another form": ("bad.csv", lambda: csv("bad.csv", ["A", *LABELS[1:]]), 4, "'A' for 'a'"),
-    "places for names": ("bad.csv", lambda: csv("bad.csv", ["0", *LABELS[1:]]), 4, "places in a list"),
-    "answers that nobody knows": ("bad.csv", lambda: csv("bad.csv", ["xx"] * 6), 4, "6 of 6 predictions"),
     "other labels": (
         "bad.csv",
         lambda: csv("bad.csv", LABELS, ["a", "a", "b", "b", "a", "a"]),
         4,
         "(s5: ",
-    ),
-    "numbers as labels": (
-        "bad.csv",
-        lambda: csv("bad.csv", list("001101"), list("001101")),
-        4,
-        "such as '0'",
-    ),
-    "null rows": ("bad.parquet", lambda: table(pred=pa.array(["a", None, *LABELS[2:]])), 4, "`pred`"),
-    "fractions": ("bad.parquet", lambda: table(label=pa.array([1.5] * 6)), 4, "1.5"),
-    "structures": ("bad.parquet", lambda: table(label=pa.array([{"x": 1}] * 6)), 4, "`label`"),
-    "ragged logits": (
-        "bad.parquet",
-        lambda: table(logits=pa.array([[1.0]] + [[1.0, 2.0]] * 5)),
-        4,
-        "`logits`",
-    ),
-    "class lists that differ": (
-        "bad.parquet",
-        lambda: table(classes=pa.array([["a", "b"]] * 5 + [["b", "a"]])),
-        4,
-        "classes",
-    ),
-    "a Parquet file that is cut": (
-        "bad.parquet",
-        lambda: cut("bad.parquet", table),
-        4,
-        "cannot be read as parquet",
-    ),
-    "an archive that is cut": ("bad.npz", lambda: cut("bad.npz", npz), 4, "bad.npz"),
-    "a wrong checksum": ("bad.npz", wrong_checksum, 4, "bad.npz"),
-    "an encrypted archive": ("bad.npz", encrypted, 4, "bad.npz"),
-    "dates": (
-        "bad.npz",
-        lambda: npz(label=np.array(["2026-01-01"] * 6, dtype="datetime64[D]")),
-        4,
-        "datetime64",
-    ),
-    "beyond exact integers": ("bad.npz", lambda: npz(label=np.full(6, 2e19)), 4, "2e+19"),
-    "NaN in logits": (
-        "bad.npz",
-        lambda: npz(logits=np.full((6, 2), np.nan), classes=["a", "b"]),
-        6,
-        "6 of 6 rows",
     ),
     "a file that says it is vast": ("bad.npz", vast, 4, "bad.npz"),
     "a pattern that matches nothing": ("day-*.csv", lambda: None, 4, "matches no file"),

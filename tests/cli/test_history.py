@@ -14,7 +14,8 @@ from rich.console import Console
 
 from mptctl.evaluation.gate.history import read_history
 from mptctl.report.documents.ci import annotation, render_github
-from mptctl.report.documents.history import print_history, sparkline
+from mptctl.report.documents.history import history_document
+from mptctl.report.media.terminal import print_document
 from tests.common import CommandLine, Done
 from tests.report.examples import HOSTILE, example
 
@@ -55,8 +56,8 @@ def test_releases_are_added_and_shown(evaluate, mptctl: CommandLine) -> None:  #
     shown = mptctl("history", "releases.jsonl")
     assert shown.returncode == 0
     assert max(len(line) for line in shown.stdout.splitlines()) <= 80
-    assert shown.stdout.startswith("NFR ▂█▄ 2.00 % to 10.00 %\n")
-    assert [line.split()[-1] for line in shown.stdout.splitlines()[3:]] == ["ungated", "failed", "passed"]
+    assert [line.split()[-1] for line in shown.stdout.splitlines()[1:4]] == ["ungated", "failed", "passed"]
+    assert shown.stdout.endswith("NFR from 2.00 % to 10.00 %.\n")
     page = json.loads(mptctl("history", "releases.jsonl", "--json").stdout)
     assert [each["nfr"] for each in page["releases"]] == pytest.approx([0.02, 0.1, 0.04])
     for name in ("releases.png", "releases.svg"):
@@ -107,18 +108,12 @@ def test_what_is_wrong_is_said_before_anything_is_computed(evaluate, mptctl: Com
     assert evaluate(8, "--append-history", "same.svg", "--junit", "same.svg").returncode == 2
 
 
-def test_a_line_of_blocks_and_of_plain_characters() -> None:
-    assert sparkline([0, 0.5, 1], "utf-8") == "▁▅█"
-    assert sparkline([0, 0.5, 1], "ascii") == "_=#"
-    assert sparkline([0, 0], "utf-8") == "▁▁"
-
-
 def test_hostile_names_stay_text(evaluate, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     evaluate(4, *HISTORY)
     (one,) = read_history(Path("releases.jsonl"))
     text = StringIO()
     bad = one.model_copy(update={"new": "\x1b[2J[red]" + "x" * 10_000 + "\n::error::"})
-    print_history([bad], Console(file=text, width=80, force_terminal=True))
+    print_document(history_document([bad]), Console(file=text, width=80, force_terminal=True))
     assert "\x1b[2J" not in text.getvalue()
     assert "[red]" in text.getvalue()
     assert len(text.getvalue()) < 3000
@@ -135,7 +130,7 @@ def test_annotations_are_one_command_a_line_on_standard_error(evaluate) -> None:
     assert all(COMMAND.fullmatch(line) for line in commands)
     assert commands[0] == "::error title=mptctl gate::NFR 10.00 %25 exceeds the limit of 5 %25"
     assert commands[-1].startswith(
-        "::notice title=mptctl gate::FAILED  NFR 10.00 %25 > limit 5 %25 (20 of 200); kept: lost "
+        "::notice title=mptctl gate::FAILED  NFR 10.00 %25 > limit 5 %25  (20 of 200, 95 %25 interval "
     )
     passed = evaluate(20, "--max-nfr", "9", "--confidence", "0.95", "--undecided", "pass", "--github")
     assert (passed.returncode, passed.stderr.count("::warning")) == (0, 1)

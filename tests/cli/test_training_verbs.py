@@ -344,7 +344,9 @@ def test_an_update_that_begins_with_the_old_model_has_its_network(mptctl: Comman
     said = mptctl(*update, "--set", "model.embedding_dim=5")
     assert yaml.safe_load(said.stdout)["model"]["embedding_dim"] == 5
     named = mptctl(*update, "--recipe", "digits")
-    assert yaml.safe_load(named.stdout)["model"]["embedding_dim"] is None
+    found = yaml.safe_load(named.stdout)
+    assert (found["model"]["embedding_dim"], found["data"]["mean"]) == (None, [0.1, 0.2, 0.3])
+    assert "as old has it, whose weights it begins with: data.mean\n" in named.stderr
 
 
 @pytest.mark.parametrize("other", [("--ref", "ref"), ("--init", "ref")])

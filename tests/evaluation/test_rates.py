@@ -12,9 +12,9 @@ from mptctl.evaluation.gate.check import check_gate
 from mptctl.evaluation.limits import LIMITS, Limits
 from mptctl.evaluation.rates import Counts, Rates
 from mptctl.evaluation.reading.predictions import Predictions
-from mptctl.report.documents.flips import print_report
 from mptctl.report.documents.flips_markdown import render_markdown
 from mptctl.report.documents.flips_page import render_html
+from tests.report.rendered import print_screen
 
 TABLE = Counts(both_right=5, negative_flips=2, positive_flips=1, both_wrong=2)
 
@@ -22,7 +22,7 @@ TABLE = Counts(both_right=5, negative_flips=2, positive_flips=1, both_wrong=2)
 def test_every_rate_of_a_report_is_in_every_rendering(twenty: tuple[Predictions, Predictions]) -> None:
     report = compare(*twenty)
     console = Console(width=80, file=io.StringIO())
-    print_report(report, console)
+    print_screen(report, console)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     worded = report.rates.worded()
     assert len(worded) == len(Rates.model_fields)

@@ -93,6 +93,17 @@ def test_import_says_what_it_took_in_and_the_error_that_training_measured(
     assert "warning: pictures are most likely not prepared as this model was trained" in shifted.stderr
     assert "--set 'data.mean=[" in shifted.stderr
 
+    # Pictures of the wrong size, and what the warning advises.
+    large = mptctl(*words, "--run-root", digits.run_root, "--overwrite", "--set", "data.image_size=32")
+    assert large.returncode == 0
+    assert "% (" in large.stderr
+    assert "with --size 8; import it again with that" in large.stderr
+    advised = mptctl(
+        *words, "--run-root", digits.run_root, "--overwrite", "--recipe", "imagenet", "--size", "8",
+        "--set", "data.mean=[0.5,0.5,0.5]", "--set", "data.std=[0.5,0.5,0.5]",
+    )  # fmt: skip
+    assert f"validation error {100 * error:.2f} % ({wrong} of {held_out} pictures" in advised.stderr
+
 
 def test_without_a_validation_part_or_a_split_it_says_so(mptctl: CommandLine, tmp_path: Path) -> None:
     make_split("digits", run_root=tmp_path / "runs", val_fraction=0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,13 +16,10 @@ from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import make_split
 from mptctl.inference.picture_check import (
     BetterPreparation,
-    Preparation,
     Samples,
-    _Race,
     find_better_preparation,
-    list_other_preparations,
 )
-from mptctl.names import Channels, tell_nobody
+from mptctl.names import Channels
 from mptctl.recipe import DataRecipe
 
 SIDE, STORED, PER_CLASS = 32, 64, 60
@@ -85,7 +81,7 @@ def held_out(folder: Path, draw: Draw, told: DataRecipe) -> Samples:
 
 def checked(folder: Path, draw: Draw, model: nn.Module, told: DataRecipe) -> BetterPreparation | None:
     """The better way that is found for a model on pictures of two classes, prepared as is told."""
-    return find_better_preparation(model.eval(), held_out(folder, draw, told))
+    return find_better_preparation(model.eval(), held_out(folder, draw, told), any_size=True)
 
 
 def pixels(**keys: object) -> DataRecipe:
@@ -153,19 +149,25 @@ def test_another_interpolation_is_found(tmp_path: Path) -> None:
     assert better.flags(told, "rgb") == "--set 'data.interpolation=\"bicubic\"'"
 
 
-def test_a_way_stays_where_a_last_batch_looks_the_same_in_it(tmp_path: Path) -> None:
-    numbers = [0, 0]
+class ForOneSize(nn.Module):
+    """Answers a colour in pictures of one size, the first class in all others, and takes none below 40 pixels."""
 
-    def last_is_grey(random: np.random.Generator, label: int) -> NDArray[np.uint8]:
-        picture = coloured(random, label)
-        numbers[label] += 1
-        return np.full_like(picture, 100) if label == 1 and numbers[1] > PER_CLASS else picture
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
 
-    samples = held_out(tmp_path, last_is_grey, pixels())
-    # The files of a part are in the order of their names: the last is the one grey picture, alone in its batch.
-    samples = Samples(samples.plan, samples.rows[-51:], samples.targets[-51:])
-    race = _Race(blue_first(COLOUR).eval(), samples, time.monotonic() + 60, tell_nobody)
-    now = Preparation(pixels())
-    better = race.run(now, list_other_preparations(now))
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[2] < 40:
+            raise RuntimeError("output size is too small")
+        logits: Tensor = COLOUR(x)
+        return logits if x.shape[2] == self.size else torch.zeros_like(logits)
+
+
+@pytest.mark.parametrize("size", [STORED, 96])
+def test_another_size_is_found(tmp_path: Path, size: int) -> None:
+    told = pixels(image_size=128, eval_resize=146)
+    better = checked(tmp_path, coloured, ForOneSize(size), told)
     assert better is not None
-    assert better.flags(pixels(), "rgb") == "--channels bgr"
+    assert better.flags(told, "rgb") == f"--size {size}"
+    samples = held_out(tmp_path / "again", coloured, told)
+    assert find_better_preparation(ForOneSize(size).eval(), samples, any_size=False) is None

@@ -5,8 +5,10 @@ from __future__ import annotations
 from rich.console import Console
 
 from mptctl.evaluation.calibration.report import CalibrationReport
+from mptctl.evaluation.flip_report import FlipReport
 from mptctl.report.documents.calibration import calibration_document
 from mptctl.report.documents.comparison import comparison_document
+from mptctl.report.documents.flips import screen_document
 from mptctl.report.documents.study import plan_document, study_document
 from mptctl.report.documents.tune import tune_document
 from mptctl.report.media.latex import document_latex
@@ -18,6 +20,10 @@ from mptctl.studies.comparison import Comparison
 from mptctl.studies.study_dry_run import StudyDryRun
 from mptctl.studies.study_report import StudyReport
 from mptctl.tune.tune_report import TuneReport
+
+
+def print_screen(report: FlipReport, console: Console) -> None:
+    print_document(screen_document(report), console)
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:

@@ -7,25 +7,20 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from mptctl.evaluation.calibration.report import CalibrationReport
-from mptctl.evaluation.flip_report import Bin
 from mptctl.evaluation.gate.history import Release
 from mptctl.evaluation.rates import Counts
 from mptctl.inference.few_shot import FewShotReport, Score
 from mptctl.machine.doctor import Check, DoctorReport, conclude
 from mptctl.models.run_list import RunEntry, RunList
 from mptctl.report.documents.few_shot import few_shot_document
-from mptctl.report.documents.history import print_history
-from mptctl.report.documents.lists import doctor_document, print_catalog, runs_document
+from mptctl.report.documents.history import history_document
+from mptctl.report.documents.lists import catalog_document, doctor_document, runs_document
 from mptctl.report.documents.quickstart import quickstart_document
 from mptctl.report.media.terminal import print_document
 from mptctl.studies.catalog import CatalogEntry
 from mptctl.studies.quickstart import QuickstartResult, QuickstartRow
 from mptctl.studies.study_dry_run import PlannedRow, StudyDryRun
-from mptctl.tune.tune_report import Comparison
-from tests.report.rendered import print_calibration, print_plan, print_tune
-from tests.report.test_tune_report import report as tuned
-from tests.report.test_tune_report import trial
+from tests.report.rendered import print_plan
 
 Show = Callable[[Console], None]
 
@@ -55,15 +50,7 @@ def history(console: Console) -> None:
         )
         for month in (1, 2)
     ]  # fmt: skip
-    print_history(releases, console)
-
-
-def tune(console: Console) -> None:
-    second = Comparison(
-        name="lm-k2", only_choice_flips=11, only_second_flips=27, p_value=0.0139, differs=True
-    )
-    trials = [trial("kl", k, 2480 + int(9 * k * k), 180 - int(20 * k)) for k in (0.0, 1.5, 4.0, 8.0)]
-    print_tune(tuned([*trials, trial("lm", 2.0, 2520, 190)], second), console)
+    print_document(history_document(releases), console)
 
 
 def quickstart(console: Console) -> None:
@@ -91,19 +78,6 @@ def few_shot(console: Console) -> None:
     print_document(few_shot_document(report), console)
 
 
-def one_model(console: Console, *, full: bool = False) -> None:
-    report = CalibrationReport(
-        name="runs/mpt-kl/best.pt", classes=10, n=901, accuracy=835 / 901, n_all=901, er_all=66 / 901,
-        temperature=None, n_validation=None, scaled=None, warnings=[], ece=0.0632, aece=0.0615, cwece=0.0235,
-        mce=0.4207, nll=0.2457, brier=0.1152, reliability=[
-            Bin(low=0.2, high=0.2667, n=3, confidence=0.246, accuracy=2 / 3),
-            Bin(low=0.2667, high=0.3333, n=0, confidence=None, accuracy=None),
-            Bin(low=0.9333, high=1.0, n=508, confidence=0.9793, accuracy=1.0),
-        ],
-    )  # fmt: skip
-    print_calibration(report, console, full=full)
-
-
 def recipes(console: Console) -> None:
     entries = [
         CatalogEntry(
@@ -114,7 +88,7 @@ def recipes(console: Console) -> None:
             description="what updates of ResNet-18 break on CIFAR-100, by method, and what each of them costs",
         ),
     ]  # fmt: skip
-    print_catalog(entries, console)
+    print_document(catalog_document(entries), console)
 
 
 def study_plan(console: Console) -> None:
@@ -146,11 +120,8 @@ def doctor(console: Console) -> None:
 SHOWN = {
     "runs": runs,
     "history": history,
-    "tune": tune,
     "quickstart": quickstart,
     "fewshot": few_shot,
-    "one-model": one_model,
-    "one-model-full": lambda console: one_model(console, full=True),
     "recipes": recipes,
     "study-plan": study_plan,
     "doctor": doctor,

@@ -8,10 +8,11 @@ from pathlib import Path
 from rich.console import Console
 
 from mptctl.report.documents.class_names import with_class_names
-from mptctl.report.documents.flips import print_report
+from mptctl.report.documents.flips import flips_document
 from mptctl.report.documents.flips_markdown import render_markdown
 from mptctl.report.documents.flips_object import Report
 from mptctl.report.documents.flips_page import render_html
+from mptctl.report.media.terminal import print_document
 from tests.report.examples import example
 
 LABELS = {"ant": "wood ant", "fox": "red fox"}
@@ -21,7 +22,7 @@ def test_a_name_stands_beside_its_id_in_terminal_markdown_and_page_and_ids_stay_
     report = example().model_copy(update={"class_labels": LABELS})
     console = Console(width=120, file=io.StringIO())
     shown = with_class_names(report)
-    print_report(shown, console, full=True)
+    print_document(flips_document(shown), console)
     for text in (console.file.getvalue(), render_markdown(shown), render_html(shown)):  # type: ignore[attr-defined]
         assert "wood ant (ant)" in text
         assert "bee" in text  # which has no name

@@ -17,7 +17,7 @@ from rich.console import Console
 from mptctl.report.documents.comparison import comparison_document, conclusion, marks_sentence, spread_text
 from mptctl.report.documents.comparison_files import render_csv, write_comparison
 from mptctl.report.figures.trade_off import draw_trade_off
-from mptctl.report.media.document import Cell, Table
+from mptctl.report.media.document import Table
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.comparison import BIAS_ROW, COLUMNS, Comparison, ComparisonRow, Spread
 from tests.report.rendered import comparison_latex, comparison_markdown, comparison_page, print_comparison
@@ -57,7 +57,7 @@ def test_below_the_name_of_a_row_stand_its_method_and_the_weights_that_it_began_
     rows = [plain, named(plain, "longer"), named(plain, "plain from the old weights"), named(kl, "mpt-kl")]
     table = comparison_document(comparison.model_copy(update={"rows": rows})).parts[0]
     assert isinstance(table, Table)
-    cells = [cell for cell, *_ in table.rows if isinstance(cell, Cell)]
+    cells = [cell for cell, *_ in table.cells()]
     assert [(cell.text, cell.notes) for cell in cells] == [
         ("no-treatment", ()),
         ("longer", ("plain from the old weights",)),

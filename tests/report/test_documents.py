@@ -22,8 +22,11 @@ DOCUMENT = Document(
         Note("a sentence of all"),
         Note("only a screen has this", media=frozenset({"terminal"})),
         Table(
-            [Column("method"), Column("NFR", "%", marked=True, notes_in_latex=True)],
-            [[ODD, Cell("1.50", ("6 / 400",), BEST)], ["other", Cell("1.75", ("7 / 400",), NOISE)]],
+            [(ODD, Cell("1.50", ("6 / 400",), BEST)), ("other", Cell("1.75", ("7 / 400",), NOISE))],
+            [
+                Column("method", lambda row: row[0]),
+                Column("NFR", lambda row: row[1], "%", notes_in_latex=True),
+            ],
             title="Updates",
             legend=f"{BEST} is the best of its column.",
         ),

@@ -12,11 +12,11 @@ from rich.console import Console
 
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.reading.predictions import build_predictions
-from mptctl.report.documents.flips import print_report
 from mptctl.report.documents.flips_markdown import render_markdown
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.figures.flips import PLOTS, draw_figures
 from tests.report.examples import HOSTILE, example
+from tests.report.rendered import print_screen
 
 
 @cache
@@ -71,12 +71,12 @@ def test_verdict_counts_flipped_samples_tables_and_figures_stand_in_this_order()
     report = example()
     page = Page(render_html(report))
     parts = (
-        "Failed: NFR 23.69 %, limit 1 %",
+        "Failed: NFR 23.69 % > limit 1 %",
         "Flips among",
         "flipped samples",
         "Rates",
         "Old classes, worst",
-        "Figures",
+        "Logit margins before",
     )
     places = [page.text.index(part) for part in parts]
     assert places == sorted(places)
@@ -126,7 +126,7 @@ def test_lost_right_answers_stand_beside_the_other_rates() -> None:
     right = report.counts.both_right + report.counts.negative_flips
     page = Page(render_html(report))
     console = Console(width=80, file=io.StringIO())
-    print_report(report, console)
+    print_screen(report, console)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     for text in (page.text, render_markdown(report), shown):
         assert "flips / right before" in text

@@ -12,26 +12,27 @@ from jinja2 import UndefinedError
 
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.media import page
-from mptctl.report.media.page import render_page
+from mptctl.report.media.document import Document
+from mptctl.report.media.page import render_document
 from tests.report.examples import HOSTILE, example
 
 TEMPLATES = Path(page.__file__).parent / "templates"
 
 
 def test_every_page_takes_head_and_style_from_one_template() -> None:
-    parts = ("base.html.j2", "figures.html.j2", "table.html.j2")
-    pages = [path for path in TEMPLATES.iterdir() if path.name not in parts]
-    assert {path.name for path in pages} == {"page.html.j2", "document.html.j2", "split.html.j2"}
-    for path in pages:
-        text = path.read_text()
-        assert text.startswith('{% extends "base.html.j2" %}'), path
+    parts = ("base.html.j2", "table.html.j2")
+    pages = {path.name: path.read_text() for path in TEMPLATES.iterdir() if path.name not in parts}
+    assert pages.keys() == {"document.html.j2", "flips.html.j2", "split.html.j2"}
+    for name, text in pages.items():
+        extended = "base" if name == "document.html.j2" else "document"
+        assert text.startswith(f'{{% extends "{extended}.html.j2" %}}'), name
         assert "<head>" not in text
         assert "<style" not in text
 
 
 def test_a_part_that_is_not_given_is_an_error() -> None:
-    with pytest.raises(UndefinedError, match="verdict"):
-        render_page("page")
+    with pytest.raises(UndefinedError, match="report"):
+        render_document(Document([]), None, "flips")
 
 
 def test_only_the_script_of_the_page_itself_may_run() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mptctl.data.split import make_split
 from mptctl.data.split_summary import summarise
-from mptctl.report.documents.split import class_table, split_document
+from mptctl.report.documents.split import split_document
 from mptctl.report.documents.split_page import CLASSES, PER_CLASS, SEEN, split_page
 from mptctl.report.media.document import Note, Table
 from tests.common import CommandLine, smooth_picture
@@ -38,7 +38,11 @@ def test_classes_are_counted_in_each_part_and_the_largest_stands_first(tmp_path:
         "imagefolder", run_root=tmp_path, data_root=uneven_folder(tmp_path / "data"), val_fraction=0.1
     )
     summary = summarise(split, kept=False)
-    rows = [[cell.text for cell in row][1:] for row in class_table(summary).cells()]
+    parts = split_document(summary).shown_in("page")
+    by_class = next(
+        part for part in parts if isinstance(part, Table) and part.title == "Pictures of each class"
+    )
+    rows = [[cell.text for cell in row][1:] for row in by_class.cells()]
     assert rows == [["11", "1", "1"], ["6", "1", "1"], ["2", "0", "1"]]
     assert summary.imbalance == 5.5
     sizes = summary.sizes
@@ -47,13 +51,13 @@ def test_classes_are_counted_in_each_part_and_the_largest_stands_first(tmp_path:
     said = [part.text for part in split_document(summary).parts if isinstance(part, Note)]
     assert "a class has 2 to 11 training pictures, the largest 5.5 times the smallest" in said
     assert any(text.startswith("sizes: 30 x 20 to 41 x 22, half of them up to") for text in said)
-    assert len([part for part in split_document(summary).parts if isinstance(part, Table)]) == 2
 
 
 def test_of_many_classes_a_terminal_shows_both_ends(tmp_path: Path) -> None:
     names = tuple(f"class {number:02d}" for number in range(14))
     split = make_split("imagefolder", run_root=tmp_path, data_root=uneven_folder(tmp_path / "data", names))
-    table = class_table(summarise(split, kept=False), 5)
+    shown = split_document(summarise(split, kept=False)).shown_in("terminal")
+    table = [part for part in shown if isinstance(part, Table)][1]
     assert [row[0].text for row in table.cells()] == [
         f"class {number:02d}" for number in (13, 12, 11, 10, 9, 4, 3, 2, 1, 0)
     ]

@@ -13,9 +13,9 @@ from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.predictions import build_predictions
-from mptctl.report.documents.flips import print_report
 from mptctl.report.documents.wording import further_sentences, verdict_line
 from tests.report.golden import coloured
+from tests.report.rendered import print_screen
 
 OLD, NEW = ("ant", "bee", "cow"), ("emu", "fox")
 
@@ -53,13 +53,14 @@ LINES = [
     ),
     (
         {"max_nfr": 0.02, "max_lost": 0.004, "max_er_increase": 0.005},
-        "FAILED  lost 0.45 % > limit 0.4 % (2 of 440); kept: NFR 0.44 % within limit 2 % (2 of 452); "
-        "error on old classes -1.33 points within limit 0.5 points",
+        "FAILED  lost 0.45 % > limit 0.4 %  (2 of 440, 95 % interval 0.06 to 1.63); kept: NFR 0.44 % within "
+        "limit 2 %  (2 of 452, 95 % interval 0.05 to 1.59); error on old classes -1.33 points within limit "
+        "0.5 points  (95 % interval -3.06 to +0.20)",
     ),
     (
         {"max_nfr": 0.01, "max_lost": 0.1, "confidence": 0.9, "undecided": "pass"},
-        "PASSED  lost 0.45 % within limit 10 % (2 of 440); undecided, which passes here: NFR 0.44 %, limit 1 "
-        "% (2 of 452)",
+        "PASSED  lost 0.45 % within limit 10 %  (2 of 440, 90 % interval 0.08 to 1.42); undecided, which "
+        "passes here: NFR 0.44 %, limit 1 %  (2 of 452, 90 % interval 0.08 to 1.39)",
     ),
 ]  # fmt: skip
 
@@ -80,7 +81,7 @@ def test_one_model_twice_and_a_rate_that_is_not_defined() -> None:
 @pytest.mark.parametrize("limits", [Limits(), Limits(max_nfr=0.02), Limits(max_nfr=0.01, confidence=0.9)])
 def test_what_a_usual_comparison_says_fits_one_screen_and_the_verdict_is_last(limits: Limits) -> None:
     report = counted(6, 12, 9, limits)
-    lines = coloured(lambda console: print_report(report, console)).splitlines()
+    lines = coloured(lambda console: print_screen(report, console)).splitlines()
     # The next prompt is a line too.
     assert len(lines) <= 24 - 1
     text = re.sub("␛\\[[0-9;]*m", "", " ".join(lines))
@@ -91,7 +92,7 @@ def test_in_a_pipe_the_verdict_is_one_line_however_long(monkeypatch: pytest.Monk
     monkeypatch.delenv("COLUMNS", raising=False)
     report = counted(2, 8, 4, Limits(max_nfr=0.02, max_lost=0.004, max_er_increase=0.005))
     console = Console(width=80, file=io.StringIO())
-    print_report(report, console)
+    print_screen(report, console)
     line = console.file.getvalue().splitlines()[-1]  # type: ignore[attr-defined]
     assert line == verdict_line(report)
     assert len(line) > 80

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
 import typer
-from rich.console import Console
 
 from mptctl.errors import UsageError
 from mptctl.files.explained import nearest
-from mptctl.report.media.document import Column, Table
-from mptctl.report.media.terminal import print_parts
+from mptctl.report.media.document import Column, Document, Table
+from mptctl.report.media.terminal import print_document
 
 if TYPE_CHECKING:  # each of these imports libraries that the others do without
     from mptctl.bench.kernel import KernelBench
@@ -44,18 +44,17 @@ def print_loader(bench: LoaderBench) -> None:
         f"{bench.batch_size}"
     )
     _print_table(
-        ("loader", "source", "images/s", "slowest", "fastest", "workers", "augmentation"),
+        ("loader", "images/s", "slowest", "fastest", "workers", "augmentation"),
         [
             (
                 row.name,
-                row.source or "",
                 *(f"{speed:,.0f}" for speed in (row.images_per_s, min(row.runs), max(row.runs))),
                 "" if row.workers is None else str(row.workers),
                 row.augment or "",
             )
             for row in bench.rows
         ],
-        words=("loader", "source", "augmentation"),
+        words=("loader", "augmentation"),
     )
     for name, reason in bench.skipped.items():
         typer.echo(f"{name}: not measured, {reason}")
@@ -147,5 +146,7 @@ def _print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], words: C
         rows: cells.
         words: titles of the columns of text, which stand at the left; numbers stand at the right.
     """
-    styled = [Column(title, words=title in words) for title in columns]
-    print_parts([Table(styled, list(rows))], Console())
+    shown = [
+        Column[Sequence[str]](title, itemgetter(i), words=title in words) for i, title in enumerate(columns)
+    ]
+    print_document(Document([Table(list(rows), shown)]))

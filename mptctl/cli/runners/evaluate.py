@@ -297,12 +297,10 @@ def _print_comparison(report: FlipReport, output: OutputFlags) -> None:
         from mptctl.report.documents.flips_markdown import render_markdown
 
         typer.echo(render_markdown(with_class_names(report)), nl=False)
+    elif output.full or output.rows is not None:
+        show_document(with_class_names(report), "flips:flips_document", output.sort, output.rows)
     else:
-        from rich.console import Console
-
-        from mptctl.report.documents.flips import print_report
-
-        print_report(with_class_names(report), Console(), output.sort, output.rows, full=output.full)
+        show_document(with_class_names(report), "flips:screen_document")
 
 
 def _show_and_gate_all(reports: Mapping[str, FlipReport], as_json: bool) -> None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
 from mptctl.cli.outputs import Outputs
-from mptctl.cli.show import show
+from mptctl.cli.show import show, show_document
 from mptctl.errors import DataError
 from mptctl.evaluation.gate.history import History, read_history
-from mptctl.report.documents.history import print_history
 
 
 def show_history(file: Path, figure: Path | None, *, as_json: bool) -> None:
@@ -38,4 +36,8 @@ def show_history(file: Path, figure: Path | None, *, as_json: bool) -> None:
 
         save_figure(draw_history(releases), figure)
         typer.echo(f"wrote {figure}", err=True)
-    show(History(releases=releases), lambda _: print_history(releases, Console()), as_json=as_json)
+    show(
+        History(releases=releases),
+        lambda _: show_document(releases, "history:history_document"),
+        as_json=as_json,
+    )

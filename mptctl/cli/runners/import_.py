@@ -28,6 +28,7 @@ def import_model(
     arch: str | None,
     class_names: Path | None,
     channels: Channels,
+    size: int | None,
     name: str,
     recipe: str | None,
     overrides: list[str],
@@ -64,7 +65,7 @@ def import_model(
     checkpoint = prepare_import(
         described.weights,
         class_names=_class_names(described, class_names, weights),
-        recipe=_recipe_of(described, preset, overrides),
+        recipe=_recipe_of(described, preset, size, overrides),
         folder=folder,
         classes=split.classes.names if split else None,
         num_old=split.classes.num_old if split else 0,
@@ -115,10 +116,12 @@ def _class_names(model: HubModel, file: Path | None, weights: Path) -> Sequence[
     return names
 
 
-def _recipe_of(model: HubModel, preset: str, overrides: list[str]) -> Recipe:
-    """Return the preset with the model's preprocessing, then the overrides, then what is fixed.
+def _recipe_of(model: HubModel, preset: str, size: int | None, overrides: list[str]) -> Recipe:
+    """Return the preset with the model's preprocessing, then the size, the overrides, and what is fixed.
 
     Fixed are the model's network, no pretrained weights, and the method no-treatment.
     """
+    if size is not None:
+        overrides = [f"data.image_size={size}", "data.eval_resize=null", *overrides]
     fixed = {"model.arch": model.arch, "model.pretrained": None, "method.name": "no-treatment"}
     return load_recipe(preset, overrides, fixed, described=model.data)

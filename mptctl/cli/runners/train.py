@@ -261,7 +261,7 @@ def _run_training(inputs: Inputs, training: Training) -> None:
     """Train, and adjust the run to a budget of flips; or only print the recipe or the plan, as flags ask."""
     trackers = require_trackers(training.log)
     recipe = inputs.with_keys(training.keys, training.seed_offset)
-    if recipe.method.init == "old" and inputs.flags.recipe is None and not inputs.resumes:
+    if recipe.method.init == "old" and not inputs.resumes:
         recipe = _with_network_of_old(recipe, training.old or DEFAULT_OLD, inputs.flags)
     for note in _notes_on_unused_keys(inputs.flags, recipe):
         typer.echo(note, err=True)
@@ -292,15 +292,17 @@ def _run_training(inputs: Inputs, training: Training) -> None:
 
 
 def _with_network_of_old(recipe: Recipe, old: str, flags: TrainingFlags) -> Recipe:
-    """Return the recipe with the network of the old model, whose weights the run begins with.
+    """Return the recipe with network and pictures of the old model, whose weights the run begins with.
 
-    Keys of --set stay. Prints which keys change; a missing old model changes nothing and is reported later.
+    Keys of --set stay, and so does the network of a recipe that is named. Prints which keys change; a missing
+    old model changes nothing and is reported later.
     """
     try:
         recipe_of_old = find_checkpoint(old, flags.run_root).parent / "recipe.yaml"
     except CheckpointError:
         return recipe
-    changed = copy_network_keys(recipe, recipe_of_old, _keys_set_by(flags))
+    kept = _keys_set_by(flags) | (set() if flags.recipe is None else {"model"})
+    changed = copy_network_keys(recipe, recipe_of_old, kept)
     changed_keys = [key for key, _, _ in differences(recipe, changed)]
     if changed_keys:
         typer.echo(f"as {old} has it, whose weights it begins with: {', '.join(changed_keys)}", err=True)
@@ -386,6 +388,6 @@ def _recorded_teachers(folder: Path) -> dict[str, str]:
 
     if was_never_saved(RunDir(folder)):
         return {}
-    teachers = newest_checkpoint(RunDir(folder)).checkpoint.meta.teachers
+    teachers = newest_checkpoint(RunDir(folder)).meta.teachers
     folders = {role: find_by_digest(digest, folder) for role, digest in teachers.items()}
     return {role: str(path / "best.pt") for role, path in folders.items() if path is not None}

@@ -219,12 +219,6 @@ class _WordedLimit:
         return f" of {self.scope.name}" if self.scope.name else ""
 
     @property
-    def measured(self) -> str:
-        """The rate with its value: ``NFR 5.94 %``."""
-        value = "n/a" if self.value is None else f"{100 * self.value:.2f} {self.kind.unit()}"
-        return f"{self.kind.title}{self.of} {value}"
-
-    @property
     def limit_with_unit(self) -> str:
         return f"{100 * self.limit:g} {self.kind.unit(100 * self.limit)}"
 
@@ -256,7 +250,8 @@ class _WordedLimit:
             remarks.append(f"{self.flips:,} flips counted, {self.waived:,} waived")
         if interval is not None and level is not None:
             remarks.append(f"{self._interval(interval, level)} {self.kind.unit()}")
-        shown = f"{self.measured} ({'; '.join(remarks)})" if remarks else self.measured
+        value = "n/a" if self.value is None else f"{100 * self.value:.2f} {self.kind.unit()}"
+        shown = f"{self.kind.title}{self.of} {value}" + (f" ({'; '.join(remarks)})" if remarks else "")
         verbs = {"pass": "is within", "fail": "exceeds", "undecided": "is undecided: the interval contains"}
         verb = "is not defined here, which does not keep" if tested is None else verbs[answer]
         sentence = f"{shown} {verb} the limit of {self.limit_with_unit}"
@@ -272,7 +267,9 @@ class _WordedLimit:
         kind, counts, level = self.kind, self.scope.counts, self.scope.limits.confidence
         relation = {"pass": " within limit ", "fail": " > limit ", "undecided": ", limit "}[answer]
         if self.value is None:
-            return f"{self.measured}, limit {self.limit_with_unit}  (nothing to count)"
+            return f"{kind.short}{self.of} n/a, limit {self.limit_with_unit}  (nothing to count)"
+        digits = ".2f" if kind.rate else "+.2f"
+        value = f"{100 * self.value:{digits}} {kind.unit()}"
         remarks = []
         if kind.of is not None:
             of = f"{kind.of(counts):,}" if kind.high else f"{expected_flips(counts):,.1f} expected by chance"
@@ -280,15 +277,16 @@ class _WordedLimit:
             remarks.append(f"{self.flips:,} of {of}{waived}")
         interval = None if needs_waivers else kind.interval(counts, counts.negative_flips, level or 0.95)
         if interval is not None:
-            remarks.append(self._interval(interval, level or 0.95))
+            remarks.append(self._interval(interval, level or 0.95, digits))
         if needs_waivers and level is not None:
             remarks.append("no level")
-        return f"{self.measured}{relation}{self.limit_with_unit}  ({', '.join(remarks)})"
+        return f"{kind.short}{self.of} {value}{relation}{self.limit_with_unit}  ({', '.join(remarks)})"
 
-    def _interval(self, interval: Interval, level: float) -> str:
-        """An interval with its level: ``95 % interval 4.54 to 7.61``."""
+    def _interval(self, interval: Interval, level: float, digits: str = ".2f") -> str:
+        """An interval with its level: ``95 % interval 4.54 to 7.61``; `digits` is the format of its ends."""
         of_all = " of all flips" if self.waived else ""
-        return f"{100 * level:.10g} % interval{of_all} {100 * interval[0]:.2f} to {100 * interval[1]:.2f}"
+        low, high = (f"{100 * end:{digits}}" for end in interval)
+        return f"{100 * level:.10g} % interval{of_all} {low} to {high}"
 
 
 def _samples_needed(more: int | None, place: str) -> str:

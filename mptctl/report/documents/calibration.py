@@ -32,27 +32,25 @@ def calibration_document(report: CalibrationReport, full: bool = False) -> Docum
     count = f"{right:,} of {report.n:,} test samples of the classes that it knows are right"
     low, high = exact_interval(right, report.n)
     accuracy = f"accuracy {percent(report.accuracy)} (95 % interval {100 * low:.2f} to {100 * high:.2f})"
-    temperature_notes, title = [], f"ECE {percent(report.ece)}"
+    fitted, title = [], f"ECE {percent(report.ece)}"
     bins = [_bins_table(report.reliability, "", full)]
     if report.scaled is not None:
         after = temperature_title(report)
         title += f", {percent(report.scaled.ece)} with {after}"
         bins.append(_bins_table(report.scaled.reliability, after, full))
-        temperature_notes = notes(
-            [
-                f"Temperature {report.temperature:.4g}, fitted on {report.n_validation:,} validation "
-                "samples: logits are divided by it, which changes no prediction."
-            ]
-        )
+        fitted = [
+            f"Temperature {report.temperature:.4g}, fitted on {report.n_validation:,} validation samples: "
+            "logits are divided by it, which changes no prediction."
+        ]
     name = f"{report.name} ({report.classes:,} classes)"
     return Document(
         [
             Note(name, media=ON_SCREEN),
-            *temperature_notes,
+            *notes(fitted),
             *notes([f"Note: {warning}." for warning in report.warnings], "doubt"),
             _measures_table(report),
             *bins,
-            *([] if full else [Note("--full shows the bins of confidence.", "quiet", media=ON_SCREEN)]),
+            *notes([] if full else ["--full shows the bins of confidence."], "quiet", ON_SCREEN),
             Note(f"{count}: {accuracy}", "strong", whole=True),
         ],
         title=title,
@@ -67,10 +65,10 @@ def temperature_title(report: CalibrationReport) -> str:
     return f"temperature {report.temperature:.4g}" if report.temperature is not None else ""
 
 
-def _measures_table(report: CalibrationReport) -> Table:
+def _measures_table(report: CalibrationReport) -> Table[tuple[str, str, str]]:
     """The error and calibration measures; if a temperature was fitted, a second column has them with it."""
     after = report.scaled or report
-    lines = [
+    rows = [
         ("accuracy", percent(report.accuracy), percent(report.accuracy)),
         ("error, all test samples", percent(report.er_all), percent(report.er_all)),
         ("ECE, 15 bins of equal width", percent(report.ece), percent(after.ece)),
@@ -80,40 +78,36 @@ def _measures_table(report: CalibrationReport) -> Table:
         ("negative log-likelihood", number(report.nll, ".4f"), number(after.nll, ".4f")),
         ("Brier score, 0 to 2", number(report.brier, ".4f"), number(after.brier, ".4f")),
     ]
-    titles = (
-        ["figure", "value"] if report.scaled is None else ["figure", "as it is", temperature_title(report)]
+    before = Column[tuple[str, str, str]](
+        "value" if report.scaled is None else "as it is", lambda row: row[1]
     )
-    # Without a temperature the third cell of a line is left out.
-    return Table([Column(title) for title in titles], [line[: len(titles)] for line in lines], name="Figures")
+    scaled = Column[tuple[str, str, str]](temperature_title(report), lambda row: row[2])
+    columns = [Column("figure", lambda row: row[0]), before, *([scaled] if report.scaled else [])]
+    return Table(rows, columns, name="Figures")
 
 
-def _bins_table(bins: list[Bin], after: str, full: bool) -> Table:
-    """A row for each bin of confidence that has samples.
+def _bins_table(bins: list[Bin], after: str, full: bool) -> Table[tuple[Bin, int]]:
+    """A row for each bin of confidence that has samples, with the number of right ones.
 
     Args:
         bins: of equal width.
         after: title of the temperature that was applied; empty: none was.
         full: every medium shows the table, not only a page.
     """
-    columns = [
-        Column("confidence"),
-        Column("mean confidence"),
-        Column("right"),
-        Column("share"),
-        Column("95 % interval"),
-    ]
-    rows = []
-    for each in bins:
-        if each.n and each.accuracy is not None:
-            right = round(each.accuracy * each.n)
-            counts = [
-                f"{right:,} / {each.n:,}",
-                percent(each.accuracy),
-                format_interval(exact_interval(right, each.n)),
-            ]
-            rows.append([f"{each.low:.3f} to {each.high:.3f}", percent(each.confidence), *counts])
     name = f"Bins of confidence, {after}" if after else "Bins of confidence"
-    return Table(columns, rows, title=name if after else "", name=name, media=EVERYWHERE if full else ON_PAGE)
+    return Table(
+        [(each, round(each.accuracy * each.n)) for each in bins if each.n and each.accuracy is not None],
+        [
+            Column("confidence", lambda row: f"{row[0].low:.3f} to {row[0].high:.3f}"),
+            Column("mean confidence", lambda row: percent(row[0].confidence)),
+            Column("right", lambda row: f"{row[1]:,} / {row[0].n:,}"),
+            Column("share", lambda row: percent(row[0].accuracy)),
+            Column("95 % interval", lambda row: format_interval(exact_interval(row[1], row[0].n))),
+        ],
+        title=name if after else "",
+        name=name,
+        media=EVERYWHERE if full else ON_PAGE,
+    )
 
 
 def _drawings(report: CalibrationReport) -> list[Drawing]:

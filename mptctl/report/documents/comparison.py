@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 from mptctl.errors import some
 from mptctl.report.media.document import (
@@ -37,8 +39,6 @@ from mptctl.studies.updates import PART_NAMES
 TITLES: dict[Rate, str] = {"nfr": "NFR", "rel_nfr": "Rel-NFR", "er_old": "error, old", "er_all": "error, all"}
 # Decimals of a rate. Rel-NFR is a ratio of two rates: its second decimal says nothing.
 DIGITS: dict[Rate, int] = {"nfr": 2, "rel_nfr": 1, "er_old": 2, "er_all": 2}
-# Titles of the two intervals of a difference, by what each would see change.
-TEST_DRAW, TRAINING = "another test draw", "another training"
 # Titles of the old models' calibration, by the field of a row; all but the temperature are in percent.
 CALIBRATION_TITLES: dict[str, str] = {
     "accuracy": "accuracy",
@@ -65,7 +65,7 @@ FOOTER = (
 
 def comparison_document(comparison: Comparison) -> Document:
     """The document of a comparison: the tables, a figure, old models' calibration, remarks."""
-    tables = [_updates_table(comparison)] if comparison.rows else []
+    tables: list[Table[Any]] = [_updates_table(comparison)] if comparison.rows else []
     if any(row.differences for row in comparison.rows):
         tables.append(_differences_table(comparison))
     if comparison.calibration:
@@ -83,7 +83,7 @@ def comparison_document(comparison: Comparison) -> Document:
     )
 
 
-def _updates_table(comparison: Comparison) -> Table:
+def _updates_table(comparison: Comparison) -> Table[ComparisonRow]:
     """The rates of the updates, their parameters where these differ, and a legend for the marks."""
     base, shift_sentence = comparison.equal_error, ""
     if base is not None:
@@ -91,18 +91,14 @@ def _updates_table(comparison: Comparison) -> Table:
             f"All rows are shifted to the validation error of {base}: the largest constant that keeps to it "
             "is subtracted from the new classes' logits, or the smallest is added."
         )
-    columns = [Column(title, "%", marked=True) for title in TITLES.values()]
-    has_sizes = len({row.parameters for row in comparison.rows}) > 1
+    sizes = Column[ComparisonRow]("parameters", parameters_text)
     return Table(
-        [Column("method"), *columns, Column("cost"), *([Column("parameters")] if has_sizes else [])],
+        comparison.rows,
         [
-            [
-                Cell(row.name, _row_notes(comparison, row)),
-                *(_rate_cell(row, rate) for rate in TITLES),
-                number(row.cost, ".2f"),
-                *([parameters_text(row)] if has_sizes else []),
-            ]
-            for row in comparison.rows
+            Column("method", lambda row: Cell(row.name, _row_notes(comparison, row))),
+            *(Column(title, partial(_rate_cell, rate=rate), "%") for rate, title in TITLES.items()),
+            Column("cost", lambda row: number(row.cost, ".2f")),
+            *([sizes] if len({row.parameters for row in comparison.rows}) > 1 else []),
         ],
         name="Updates",
         sentence=shift_sentence,
@@ -124,19 +120,20 @@ def _rate_cell(row: ComparisonRow, rate: Rate) -> Cell:
     return Cell(text, (f"{total:,} / {samples:,}",), mark)
 
 
-def _differences_table(comparison: Comparison) -> Table:
+def _differences_table(comparison: Comparison) -> Table[tuple[str, Rate, Difference]]:
     """The differences of the rows, a line for each rate; an interval stands below its question."""
     return Table(
         [
-            Column("method"),
-            Column("rate", words=True),
-            Column("difference", notes_in_latex=True),
-            *(Column(title) for title in (TEST_DRAW, TRAINING)),
-        ],
-        [
-            [row.name, TITLES[rate], *_difference_cells(difference, rate)]
+            (row.name, rate, difference)
             for row in comparison.rows
             for rate, difference in (row.differences or {}).items()
+        ],
+        [
+            Column("method", lambda row: row[0]),
+            Column("rate", lambda row: TITLES[row[1]], words=True),
+            Column("difference", lambda row: _difference_cell(row[2], row[1]), notes_in_latex=True),
+            Column("another test draw", lambda row: _interval_text(row[2], row[1], of_one_seed=True)),
+            Column("another training", lambda row: _interval_text(row[2], row[1], of_one_seed=False)),
         ],
         name="Differences",
         sentence=f"Differences to {comparison.against}, in points, over the seeds that both have, with "
@@ -146,21 +143,21 @@ def _differences_table(comparison: Comparison) -> Table:
     )
 
 
-def _difference_cells(difference: Difference, rate: Rate) -> tuple[Cell, str, str]:
-    """A difference in points, its interval for another test draw, and that for another training.
-
-    Of two seeds there is neither, and the difference of each stands as a note.
-    """
+def _difference_cell(difference: Difference, rate: Rate) -> Cell:
+    """A difference in points; of two seeds, which have no interval, with the difference of each as a note."""
     if difference.mean is None:
-        return Cell(NOT_DEFINED), "", ""
+        return Cell(NOT_DEFINED)
     of_seeds = [NOT_DEFINED if value is None else _signed_points(value, rate) for value in difference.values]
-    mean = Cell(
+    return Cell(
         _signed_points(difference.mean, rate), (", ".join(of_seeds),) if difference.seeds == 2 else ()
     )
-    if difference.low is None or difference.high is None:
-        return mean, "", ""
-    interval = f"{_signed_points(difference.low, rate)} to {_signed_points(difference.high, rate)}"
-    return (mean, interval, "") if difference.seeds == 1 else (mean, "", interval)
+
+
+def _interval_text(difference: Difference, rate: Rate, *, of_one_seed: bool) -> str:
+    """The interval of a difference in points; empty where it has none, or one over another number of seeds."""
+    if difference.low is None or difference.high is None or (difference.seeds == 1) != of_one_seed:
+        return ""
+    return f"{_signed_points(difference.low, rate)} to {_signed_points(difference.high, rate)}"
 
 
 def _signed_points(fraction: float, rate: Rate) -> str:
@@ -168,11 +165,17 @@ def _signed_points(fraction: float, rate: Rate) -> str:
     return f"{100 * fraction:+.{DIGITS[rate]}f}"
 
 
-def _old_models_table(rows: list[CalibrationRow]) -> Table:
+def _old_models_table(rows: list[CalibrationRow]) -> Table[CalibrationRow]:
     """A row for each old model with its accuracy, calibration errors and temperature."""
     return Table(
-        [Column("old model"), *(Column(title, notes_in_latex=True) for title in CALIBRATION_TITLES.values())],
-        [[row.old, *(_calibration_cell(row, field) for field in CALIBRATION_TITLES)] for row in rows],
+        rows,
+        [
+            Column("old model", lambda row: row.old),
+            *(
+                Column(title, partial(_calibration_cell, field=field), notes_in_latex=True)
+                for field, title in CALIBRATION_TITLES.items()
+            ),
+        ],
         name="Old models",
         sentence=CALIBRATION_SENTENCE,
     )

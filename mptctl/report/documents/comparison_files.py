@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
-from csv import writer as csv_writer
+from csv import DictWriter
 from pathlib import Path
 
 from mptctl.evaluation.reading.spreadsheet_cells import as_cell
@@ -13,20 +13,12 @@ from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.media.latex import document_latex
 from mptctl.report.media.markdown import document_markdown
 from mptctl.report.media.provenance import digests_of_runs, provenance
-from mptctl.studies.comparison import COLUMNS, Comparison, Difference, Spread
+from mptctl.studies.comparison import COLUMNS, Comparison, ComparisonRow, Counted, Spread
 
 # Rates of the CSV: those of the table, and three more fields of a row.
 RATES = (*COLUMNS, "lost", "pfr", "nfi")
 # Each CSV begins with these columns, by which a later call knows it as its own output.
 FIRST_COLUMNS = ("name", "method", "part", "equal_error", "seeds")
-CSV_COLUMNS = (
-    *FIRST_COLUMNS,
-    *(f"{rate}_{what}" for rate in RATES for what in ("mean", "std", "values")),
-    "flips", "flips_of", "errors", "errors_of", "cost", "parameters", "best", "within_noise_of_best",
-    "bias_values",
-    "flips_at_test_error", "errors_at_test_error", "against",
-    *(f"{rate}_difference{end}" for rate in COLUMNS for end in ("", "_low", "_high", "_values")),
-)  # fmt: skip
 
 
 def write_comparison(
@@ -73,44 +65,43 @@ def render_csv(comparison: Comparison) -> str:
     among the values of seeds.
     """
     out = io.StringIO()
-    writer = csv_writer(out, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    for row in comparison.rows:
-        spreads: list[Spread] = [getattr(row, rate) for rate in RATES]
-        cells: list[object] = [*map(_text_cell, (row.name, row.method))]
-        cells += [comparison.part, _text_cell(comparison.equal_error), _joined(row.seeds)]
-        for spread in spreads:
-            values = ["nan" if value is None else value for value in spread.values]
-            cells += [spread.mean, spread.std, _joined(values)]
-        for counted in (row.flips, row.errors):
-            cells.append(_joined([count for count, _ in counted.values]))
-            cells.append(_joined([samples for _, samples in counted.values]))
-        cells += [row.cost, row.parameters, _joined(row.best), _joined(row.within_noise_of_best)]
-        cells.append("" if row.bias is None else _joined(row.bias.values))
-        for counted_at_error in (row.flips_at_test_error, row.errors_at_test_error):
-            counts = [] if counted_at_error is None else counted_at_error.values
-            cells.append(_joined([count for count, _ in counts]))
-        cells.append(_text_cell(comparison.against))
-        for rate in COLUMNS:
-            difference = (row.differences or {}).get(rate)
-            cells += [None] * 4 if difference is None else _difference_cells(difference)
-        writer.writerow(cells)
+    records = [_csv_record(comparison, row) for row in comparison.rows]
+    writer = DictWriter(out, records[0] if records else FIRST_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
     return out.getvalue()
 
 
-def _difference_cells(difference: Difference) -> list[object]:
-    """A difference, the ends of its interval, and the difference of each seed."""
-    of_seeds = ["nan" if value is None else value for value in difference.values]
-    return [difference.mean, difference.low, difference.high, _joined(of_seeds)]
-
-
-def _text_cell(text: str | None) -> str | None:
-    """A text that a spreadsheet does not take for a formula; None, an empty cell, stays None."""
-    return None if text is None else as_cell(text)
+def _csv_record(comparison: Comparison, row: ComparisonRow) -> dict[str, object]:
+    """The cells of a row by the titles of their columns; text is no formula to a spreadsheet."""
+    texts = (row.name, row.method, comparison.part, comparison.equal_error)
+    first = [None if text is None else as_cell(text) for text in texts]
+    cells: dict[str, object] = dict(zip(FIRST_COLUMNS, [*first, _joined(row.seeds)], strict=True))
+    for rate in RATES:
+        spread: Spread = getattr(row, rate)
+        cells |= {f"{rate}_mean": spread.mean, f"{rate}_std": spread.std}
+        cells[f"{rate}_values"] = _joined(spread.values)
+    for name, counted in (("flips", row.flips), ("errors", row.errors)):
+        cells[name] = _joined([count for count, _ in counted.values])
+        cells[f"{name}_of"] = _joined([samples for _, samples in counted.values])
+    cells |= {"cost": row.cost, "parameters": row.parameters, "best": _joined(row.best)}
+    cells["within_noise_of_best"] = _joined(row.within_noise_of_best)
+    cells["bias_values"] = "" if row.bias is None else _joined(row.bias.values)
+    for name in ("flips_at_test_error", "errors_at_test_error"):
+        at_error: Counted | None = getattr(row, name)
+        cells[name] = "" if at_error is None else _joined([count for count, _ in at_error.values])
+    cells["against"] = None if comparison.against is None else as_cell(comparison.against)
+    for rate in COLUMNS:
+        found = (row.differences or {}).get(rate)
+        for end in ("mean", "low", "high"):
+            title = f"{rate}_difference_{end}".removesuffix("_mean")
+            cells[title] = None if found is None else getattr(found, end)
+        cells[f"{rate}_difference_values"] = None if found is None else _joined(found.values)
+    return cells
 
 
 def _joined(values: Sequence[object]) -> str:
-    return " ".join(map(str, values))
+    return " ".join("nan" if value is None else str(value) for value in values)
 
 
 def _page(comparison: Comparison, argv: Sequence[str] | None) -> str:

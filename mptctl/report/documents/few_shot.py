@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mptctl.inference.discriminability import SHOTS, DiscriminabilityReport
+from functools import partial
+
+from mptctl.inference.discriminability import SHOTS, Discriminability, DiscriminabilityReport
 from mptctl.inference.few_shot import FewShotReport
 from mptctl.report.media.document import Column, Document, Note, Table
 from mptctl.report.media.numbers import NOT_DEFINED, number, percent
@@ -14,17 +16,23 @@ def few_shot_document(report: FewShotReport) -> Document:
         f"{report.episodes:,} episodes of {report.way} out of {len(report.novel)} novel classes, "
         f"{report.shot} shot, {report.query} queries a class, seed {report.seed}; {report.seconds:.1f} s"
     )
-    scores = (
+    scores = [
         (f"fitted {report.head} head", report.accuracy, report.ci95),
         ("nearest centroid", report.centroid.accuracy, report.centroid.ci95),
         ("logistic regression", report.logistic.accuracy, report.logistic.ci95),
-    )
-    rows = [
-        [name, percent(accuracy), NOT_DEFINED if half_width is None else f"± {100 * half_width:.2f} points"]
-        for name, accuracy, half_width in scores
     ]
-    columns = [Column("classifier"), Column("accuracy"), Column("95 % interval")]
-    return Document([Note(setting), Table(columns, rows)])
+    table = Table(
+        scores,
+        [
+            Column("classifier", lambda row: row[0]),
+            Column("accuracy", lambda row: percent(row[1])),
+            Column(
+                "95 % interval",
+                lambda row: NOT_DEFINED if row[2] is None else f"± {100 * row[2]:.2f} points",
+            ),
+        ],
+    )
+    return Document([Note(setting), table])
 
 
 def discriminability_document(report: DiscriminabilityReport) -> Document:
@@ -32,23 +40,23 @@ def discriminability_document(report: DiscriminabilityReport) -> Document:
 
     A ratio is the variance between classes over that within classes, of base and of novel classes.
     """
-    columns = [
-        Column("run"),
-        Column("head", words=True),
-        Column("margin"),
-        Column("base"),
-        *(Column(f"{shot} shot") for shot in SHOTS),
-        Column("variance"),
-        Column("novel"),
-    ]
-    rows = []
-    for run in report.runs:
-        novel = [run.novel_accuracy.get(shot) for shot in SHOTS]
-        scores = [NOT_DEFINED if score is None else percent(score.accuracy, 1) for score in novel]
-        spreads = [number(each.ratio if each else None, ".3f") for each in (run.base, run.novel)]
-        rows.append([run.run, run.head, f"{run.margin:g}", percent(run.base_accuracy, 1), *scores, *spreads])
-    legend = (
-        "accuracy on base classes, and on novel ones by pictures shown; variance between over within base "
-        "classes, and novel ones"
+
+    def accuracy(run: Discriminability, shot: int) -> str:
+        score = run.novel_accuracy.get(shot)
+        return NOT_DEFINED if score is None else percent(score.accuracy, 1)
+
+    table = Table(
+        report.runs,
+        [
+            Column("run", lambda run: run.run),
+            Column("head", lambda run: run.head, words=True),
+            Column("margin", lambda run: f"{run.margin:g}"),
+            Column("base", lambda run: percent(run.base_accuracy, 1)),
+            *(Column(f"{shot} shot", partial(accuracy, shot=shot)) for shot in SHOTS),
+            Column("variance", lambda run: number(run.base.ratio if run.base else None, ".3f")),
+            Column("novel", lambda run: number(run.novel.ratio if run.novel else None, ".3f")),
+        ],
+        legend="accuracy on base classes, and on novel ones by pictures shown; variance between over within base "
+        "classes, and novel ones",
     )
-    return Document([Table(columns, rows, legend=legend)])
+    return Document([table])

@@ -2,211 +2,166 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 from mptctl.evaluation.flip_report import (
     ClassRow,
     FlipReport,
+    MacroRate,
     ModelSummary,
     PairRow,
     SliceRow,
     WrongAnswerRow,
 )
+from mptctl.evaluation.rates import Rate, Wording
 from mptctl.evaluation.slices.source import slice_name
 from mptctl.report.documents.wording import slices_sentence
-from mptctl.report.media.document import Cell, Column, Row, Table
+from mptctl.report.media.document import ON_PAGE, Cell, Column, Medium, Table
 from mptctl.report.media.numbers import format_count, format_interval, percent, q_value
 
+# Media that list pairs of classes, and those that print the four counts; a page has tiles of its own for them.
+LISTING: frozenset[Medium] = frozenset(("terminal", "page"))
+PRINTED: frozenset[Medium] = frozenset(("terminal", "markdown"))
 
-def rates_table(report: FlipReport, *, macro: bool = False) -> Table:
+
+def rates_table(report: FlipReport, *, macro: bool) -> Table[tuple[Wording, Rate | MacroRate]]:
     """The flip rates with intervals and counts, over test samples of the old classes.
 
     Args:
         report: the comparison.
         macro: add a row for the mean over classes, right under that of NFR.
     """
-    columns = [
-        Column("rate"),
-        Column("meaning", words=True),
-        Column("value"),
-        Column("95 % interval"),
-        Column("count"),
-    ]
-    rows = [
-        [words.title, words.meaning, percent(rate.value), format_interval(rate.ci95), format_count(rate)]
-        for words, rate in report.rates.worded()
-    ]
+    rows: list[tuple[Wording, Rate | MacroRate]] = [*report.rates.worded()]
     if macro:
-        mean = report.macro_nfr
-        macro_row = [
-            "macro NFR",
-            "mean over old classes",
-            percent(mean.value),
-            format_interval(mean.ci95),
-            "",
-        ]
-        rows.insert(1, macro_row)  # NFR is the first row
-    return Table(columns, rows, name="Rates", ruled=False)
-
-
-class ModelRow(NamedTuple):
-    """An error or a calibration error of both models, as text in percent."""
-
-    title: str
-    old: str
-    new: str
-
-
-def error_rows(report: FlipReport) -> list[ModelRow]:
-    """Errors of both models on old, new and all classes.
-
-    Errors on new and on all classes are ``n/a`` for a model that knows none of the new classes.
-    """
-    old, new = report.old, report.new
-    return [
-        ModelRow("error, old classes", percent(old.er_old_classes), percent(new.er_old_classes)),
-        ModelRow(
-            "error, new classes",
-            _percent_if_known(old, old.er_new_classes),
-            _percent_if_known(new, new.er_new_classes),
-        ),
-        ModelRow(
-            "error, all classes", _percent_if_known(old, old.er_all), _percent_if_known(new, new.er_all)
-        ),
-    ]
-
-
-def _percent_if_known(model: ModelSummary, error: float | None) -> str:
-    """An error that counts new classes, in percent; ``n/a`` where the model knows none of those tested."""
-    return percent(None if model.knows_new is False and model.errors.new_classes.of else error)
-
-
-def models_table(report: FlipReport, *, calibration: bool = True) -> Table:
-    """Errors of both models and, if `calibration` is true, their calibration errors."""
-    rows = error_rows(report)
-    if calibration:
-        rows += [
-            ModelRow("ECE, classes it knows", percent(report.old.ece), percent(report.new.ece)),
-            ModelRow("AECE, classes it knows", percent(report.old.aece), percent(report.new.aece)),
-        ]
-    columns = [Column("model"), Column("old"), Column("new")]
-    return Table(columns, rows, name="Both models", ruled=False)
-
-
-def counts_table(report: FlipReport) -> Table:
-    """Samples of old classes by whether the old and the new model are right: two rows, two columns."""
-    counts = report.counts
-    samples = "sample" if report.n_old == 1 else "samples"
+        rows.insert(1, (Wording("macro NFR", "mean over old classes"), report.macro_nfr))  # below NFR
     return Table(
-        [Column(""), Column("new right"), Column("new wrong")],
+        rows,
         [
-            ["old right", f"{counts.both_right:,}", Cell(f"{counts.negative_flips:,}", tone="bad")],
-            ["old wrong", Cell(f"{counts.positive_flips:,}", tone="good"), f"{counts.both_wrong:,}"],
+            Column("rate", lambda row: row[0].title),
+            Column("meaning", lambda row: row[0].meaning, words=True),
+            Column("value", lambda row: percent(row[1].value)),
+            Column("95 % interval", lambda row: format_interval(row[1].ci95)),
+            Column("count", lambda row: format_count(row[1]) if isinstance(row[1], Rate) else ""),
         ],
-        title=f"{report.n_old:,} test {samples} of old classes",
-        ruled=False,
+        name="Rates",
     )
 
 
-def slices_table(report: FlipReport, rows: Sequence[SliceRow], total: int = 0) -> Table | None:
-    """The flips of each slice of the test set; None where the report has no slices, not even small ones.
-
-    Args:
-        report: the comparison.
-        rows: slices to show, lowest q first.
-        total: number of slices in the report, where `rows` may be only the first; 0: `rows` are all.
-    """
-    if not report.slices and not report.small_slices:
-        return None
-    columns = [
-        Column("slice"),
-        Column("flips"),
-        Column("NFR"),
-        Column("95 % interval"),
-        Column("lost"),
-        Column("q"),
-        Column("is", words=True),
+def models_table(report: FlipReport) -> Table[tuple[str, Callable[[ModelSummary], float | None]]]:
+    """Errors and calibration errors of both models."""
+    rows: list[tuple[str, Callable[[ModelSummary], float | None]]] = [
+        ("error, old classes", lambda model: model.er_old_classes),
+        ("error, new classes", lambda model: known_error(model, model.er_new_classes)),
+        ("error, all classes", lambda model: known_error(model, model.er_all)),
+        ("ECE, classes it knows", lambda model: model.ece),
+        ("AECE, classes it knows", lambda model: model.aece),
     ]
-    cells: list[Row] = [
+    return Table(
+        rows,
         [
-            slice_name(row.by),
-            Cell(f"{row.negative_flips:,} / {row.n:,}", sort=row.negative_flips),
-            Cell(percent(row.nfr), sort=row.nfr),
-            Cell(format_interval(row.nfr_ci95), sort=row.nfr_ci95[1]),
-            Cell(percent(row.lost), sort=-1 if row.lost is None else row.lost),
-            Cell(q_value(row.q), sort=row.q),
-            Cell("worse" if row.worse else "", tone="bad"),
-        ]
-        for row in rows
+            Column("model", lambda row: row[0]),
+            Column("old", lambda row: percent(row[1](report.old))),
+            Column("new", lambda row: percent(row[1](report.new))),
+        ],
+        name="Both models",
+    )
+
+
+def known_error(model: ModelSummary, error: float | None) -> float | None:
+    """An error that counts new classes; None where the model knows none of those tested."""
+    return None if model.knows_new is False and model.errors.new_classes.of else error
+
+
+def counts_table(report: FlipReport) -> Table[tuple[str, Cell, Cell]]:
+    """Samples of old classes by whether the old and the new model are right: two rows, two columns."""
+    counts = report.counts
+    rows = [
+        ("old right", Cell(f"{counts.both_right:,}"), Cell(f"{counts.negative_flips:,}", tone="bad")),
+        ("old wrong", Cell(f"{counts.positive_flips:,}", tone="good"), Cell(f"{counts.both_wrong:,}")),
     ]
-    return Table(columns, cells, "Slices, lowest q first", sentence=slices_sentence(report), total=total)
-
-
-def classes_table(rows: Sequence[ClassRow], total: int = 0) -> Table:
-    """The flips of each old class, and the prediction that most of them went to.
-
-    Args:
-        rows: classes to show, worst first.
-        total: number of classes, where `rows` may be only the first; 0: `rows` are all.
-    """
-    columns = [
-        Column("class"),
-        Column("flips"),
-        Column("NFR"),
-        Column("95 % interval"),
-        Column("error of OLD"),
-        Column("error of NEW"),
-        Column("mostly to", words=True),
-    ]
-    cells: list[Row] = [
+    return Table(
+        rows,
         [
-            row.label,
-            Cell(format_count(row.nfr), sort=row.negative_flips),
-            Cell(percent(row.nfr.value), sort=row.nfr.value),
-            Cell(format_interval(row.nfr.ci95), sort=row.nfr.ci95[1] if row.nfr.ci95 else None),
-            Cell(percent(row.er_old), sort=row.er_old),
-            Cell(percent(row.er_new), sort=row.er_new),
-            row.taken_by or "",
-        ]
-        for row in rows
-    ]
-    return Table(columns, cells, "Old classes, worst first", total=total)
+            Column("", lambda row: row[0]),
+            Column("new right", lambda row: row[1]),
+            Column("new wrong", lambda row: row[2]),
+        ],
+        title=f"{report.n_old:,} test {'sample' if report.n_old == 1 else 'samples'} of old classes",
+        media=PRINTED,
+    )
 
 
-def pairs_table(report: FlipReport, rows: Sequence[PairRow], total: int = 0) -> Table:
-    """The flips from each class to each wrong prediction; the title counts the pairs that are not listed.
+def slices_table(report: FlipReport, end: int | None) -> Table[SliceRow]:
+    """The flips of each slice of the test set, lowest q first, of which the first `end`."""
+    return Table(
+        report.slices[:end],
+        [
+            Column("slice", lambda row: slice_name(row.by)),
+            Column("flips", lambda row: f"{row.negative_flips:,} / {row.n:,}"),
+            Column("NFR", lambda row: percent(row.nfr)),
+            Column("95 % interval", lambda row: format_interval(row.nfr_ci95)),
+            Column("lost", lambda row: percent(row.lost)),
+            Column("q", lambda row: q_value(row.q)),
+            Column("is", lambda row: Cell("worse" if row.worse else "", tone="bad"), words=True),
+        ],
+        title="Slices, lowest q first",
+        sentence=slices_sentence(report),
+        total=len(report.slices),
+        folded=True,
+    )
 
-    Args:
-        report: the comparison.
-        rows: pairs to show, most flips first.
-        total: number of pairs in the report, where `rows` may be only the first; 0: `rows` are all.
-    """
-    columns = [
-        Column("class"),
-        Column("prediction", words=True),
-        Column("which is", words=True),
-        Column("flips"),
-    ]
-    cells = [[row.label, row.answer, *_kind_and_flips(row)] for row in rows]
+
+def classes_table(rows: Sequence[ClassRow], end: int | None) -> Table[ClassRow]:
+    """The flips of each old class, worst first, of which the first `end`; and where most of them went to."""
+    return Table(
+        rows[:end],
+        [
+            Column("class", lambda row: row.label),
+            Column("flips", lambda row: format_count(row.nfr)),
+            Column("NFR", lambda row: percent(row.nfr.value)),
+            Column("95 % interval", lambda row: format_interval(row.nfr.ci95)),
+            Column("error of OLD", lambda row: percent(row.er_old)),
+            Column("error of NEW", lambda row: percent(row.er_new)),
+            Column("mostly to", lambda row: row.taken_by or "", words=True),
+        ],
+        title="Old classes, worst first",
+        total=len(rows),
+        folded=True,
+    )  # fmt: skip
+
+
+def pairs_table(report: FlipReport, end: int | None) -> Table[PairRow]:
+    """The flips from each class to each wrong prediction; the title counts the pairs that the report omits."""
     more = report.more_pairs
     unlisted = f"; {more.pairs:,} further pairs, {more.flips:,} flips, are not listed" if more.pairs else ""
-    return Table(columns, cells, f"From class to prediction, most first{unlisted}", total=total)
+    return Table(
+        report.pairs[:end],
+        [
+            Column("class", lambda row: row.label),
+            Column("prediction", lambda row: row.answer, words=True),
+            Column("which is", lambda row: _kind(row), words=True),
+            Column("flips", lambda row: f"{row.flips:,}"),
+        ],
+        title=f"From class to prediction, most first{unlisted}",
+        total=len(report.pairs),
+        media=LISTING,
+    )
 
 
-def takers_table(rows: Sequence[WrongAnswerRow], total: int = 0) -> Table:
-    """The flips that each wrong prediction took from all classes.
+def takers_table(report: FlipReport, end: int | None) -> Table[WrongAnswerRow]:
+    """The flips that each wrong prediction took from all classes, most first, of which the first `end`."""
+    return Table(
+        report.takers[:end],
+        [
+            Column("prediction", lambda row: row.answer),
+            Column("which is", lambda row: _kind(row), words=True),
+            Column("flips", lambda row: f"{row.flips:,}"),
+        ],
+        title="Predictions that took flips",
+        total=len(report.takers),
+        media=ON_PAGE,
+    )
 
-    Args:
-        rows: predictions to show, most flips first.
-        total: number of predictions, where `rows` may be only the first; 0: `rows` are all.
-    """
-    columns = [Column("prediction"), Column("which is", words=True), Column("flips")]
-    cells = [[row.answer, *_kind_and_flips(row)] for row in rows]
-    return Table(columns, cells, "Predictions that took flips", total=total)
 
-
-def _kind_and_flips(row: PairRow | WrongAnswerRow) -> Row:
-    """Two cells: whether the prediction is an old or a new class, and its flips."""
-    kind = "a new class" if row.new_class else "an old class"
-    return [kind, Cell(f"{row.flips:,}", sort=row.flips)]
+def _kind(row: PairRow | WrongAnswerRow) -> str:
+    return "a new class" if row.new_class else "an old class"

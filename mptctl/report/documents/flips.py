@@ -1,22 +1,21 @@
-"""Print a flip report in a terminal: one screen of it, or all tables; the verdict is the last line."""
+"""Make the document of a comparison of two models; in a terminal the verdict is its last line."""
 
 from __future__ import annotations
 
-from rich.columns import Columns
-from rich.console import Console, Group, RenderableType
-from rich.measure import Measurement
-from rich.text import Text
+from typing import Any
 
-from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.flip_report import FlipReport, ModelSummary
 from mptctl.files.explained import shown
 from mptctl.names import SortKey
 from mptctl.report.documents.flip_tables import (
     classes_table,
     counts_table,
+    known_error,
     models_table,
     pairs_table,
     rates_table,
     slices_table,
+    takers_table,
 )
 from mptctl.report.documents.wording import (
     sentences_beside_line,
@@ -25,135 +24,105 @@ from mptctl.report.documents.wording import (
     verdict,
     verdict_line,
 )
-from mptctl.report.media.document import TONES, Document, Note, Table, notes
-from mptctl.report.media.numbers import of_count
-from mptctl.report.media.terminal import print_parts, rich_table
+from mptctl.report.media.document import ON_SCREEN, TONES, Document, Note, Table, notes
+from mptctl.report.media.numbers import of_count, percent
 
-# Rows of each list without --rows; slices on one screen; classes that a sentence names.
+# Rows of each list, and of slices on one screen; classes that a sentence names.
 FULL_ROWS, SLICE_ROWS, CLASSES = 10, 5, 3
-# Lines of a screen besides the tables: the command, the verdict below a blank line, and the next prompt.
-BESIDE = 4
-# Lines that stay free below a list of classes on one screen.
-LEAST_LINES = 6
 # Confidence of the old model from which a prediction counts as sure, 0 to 1.
 SURE = 0.9
+FOOTER = (
+    "A negative flip is a test sample that the old model got right and the new one gets wrong. Rates are over "
+    "test samples of the old classes unless they say otherwise; intervals are exact (Clopper and Pearson), for "
+    "Rel-NFR made of two with the level divided, for the change of error made of those of both kinds of flips; "
+    "n/a is a rate whose denominator is zero, or that needs logits."
+)
 
 
-def print_report(
-    report: FlipReport,
-    console: Console,
-    sort: SortKey = "flips",
-    rows: int | None = None,
-    *,
-    full: bool = False,
-    can_type_flags: bool = True,
-) -> None:
-    """Print a comparison: one screen, or all tables if `full` or `rows` is given.
+def flips_document(report: FlipReport, sort: SortKey = "flips", rows: int | None = None) -> Document:
+    """The document of a comparison with all its tables.
 
     Args:
         report: the comparison.
-        console: no line is wider than it.
         sort: column by which the classes are sorted.
         rows: most rows of each list; 0: all; None: `FULL_ROWS`.
-        full: print all tables.
-        can_type_flags: the reader typed a command, and may be told of another flag.
     """
-    if full or rows is not None:
-        print_parts(flips_document(report, sort, FULL_ROWS if rows is None else rows).parts, console)
-    else:
-        _print_screen(report, console, sort, " --full shows all tables." if can_type_flags else "")
-
-
-def flips_document(report: FlipReport, sort: SortKey = "flips", rows: int = FULL_ROWS) -> Document:
-    """The document of a comparison with all its tables; the verdict is its last line.
-
-    Args:
-        report: the comparison.
-        sort: column by which the classes are sorted.
-        rows: most rows of each list; 0: all.
-    """
-    end = rows or None  # of a list; None takes all its rows
+    end = FULL_ROWS if rows is None else rows or None  # of a list; None takes all its rows
+    head = verdict(report)
     classes = [row for row in sort_classes(report.per_class, sort) if row.negative_flips]
-    tables = [
-        slices_table(report, report.slices[:end], len(report.slices)),
-        classes_table(classes[:end], len(classes)) if classes else None,
-        pairs_table(report, report.pairs[:end], len(report.pairs)) if report.pairs else None,
-    ]
+    tables: list[Table[Any]] = [slices_table(report, end)] if _has_slices(report) else []
+    if classes:
+        tables += [classes_table(classes, end), pairs_table(report, end), takers_table(report, end)]
     return Document(
         [
-            *_head_notes(report),
-            *notes(verdict(report).sentences),
+            Note(_models(report), media=ON_SCREEN),
+            *notes(head.sentences),
+            *_warnings(report),
             counts_table(report),
             rates_table(report, macro=True),
             models_table(report),
-            *notes([*_flip_sentences(report), *_confidence_sentence(report)]),
-            *(table for table in tables if table is not None),
-            Note("How intervals and verdicts are computed: docs/statistics.md", "quiet"),
-            Note(""),
-            _last_line(report),
+            *notes([*_flip_sentences(report), *_confidence_sentence(report)], media=ON_SCREEN),
+            *tables,
+            *notes(["How intervals and verdicts are computed: docs/statistics.md"], "quiet", ON_SCREEN),
+            *_last_line(report),
+        ],
+        title=head.title,
+        subject=_models(report),
+        state=head.state,
+        footer=FOOTER,
+    )
+
+
+def screen_document(report: FlipReport, *, can_type_flags: bool = True) -> Document:
+    """The document of a comparison for one screen: rates, the main sentences, and the slices with lowest q.
+
+    Args:
+        report: the comparison.
+        can_type_flags: the reader typed a command, and may be told of another flag.
+    """
+    errors = [percent(known_error(model, model.er_all)) for model in (report.old, report.new)]
+    hint = " --full shows all tables." if can_type_flags else ""
+    sentences = [
+        *sentences_beside_line(report),
+        f"Error on all classes: {errors[0]} of OLD, {errors[1]} of NEW.{hint}",
+        *_flip_sentences(report),
+    ]
+    return Document(
+        [
+            Note(_models(report)),
+            *_warnings(report),
+            counts_table(report),
+            rates_table(report, macro=False),
+            *notes(sentences),
+            *([slices_table(report, SLICE_ROWS)] if _has_slices(report) else []),
+            *_last_line(report),
         ]
     )
 
 
-def _print_screen(report: FlipReport, console: Console, sort: SortKey, hint: str) -> None:
-    """Print the main tables and sentences and, as far as a terminal is tall enough, the worst classes.
-
-    Args:
-        report, console, sort: as for `print_report`.
-        hint: on further tables; follows a sentence.
-    """
-    counts = counts_table(report)
-    flip_sentences = _flip_sentences(report)
-    sentences = [*sentences_beside_line(report), *flip_sentences[:1]]
-    if hint:
-        sentences = [*sentences[:-1], f"{sentences[-1]}{hint}"] if sentences else [hint.strip()]
-    parts: list[Note | Table] = [rates_table(report), *notes([*sentences, *flip_sentences[1:]])]
-    slices = slices_table(report, report.slices[:SLICE_ROWS], len(report.slices))
-    if slices is not None:
-        parts.append(slices)
-    # Captured, to count the lines.
-    with console.capture() as screen:
-        print_parts([*_head_notes(report), Note(counts.title, "strong")], console)
-        console.print(
-            _side_by_side(
-                rich_table(counts, console),
-                rich_table(models_table(report, calibration=False), console),
-                console,
-            )
-        )
-        console.print()
-        print_parts(parts, console)
-    console.print(Text.from_ansi(screen.get().rstrip("\n")), soft_wrap=True)
-    classes = [row for row in sort_classes(report.per_class, sort) if row.negative_flips]
-    used_lines = screen.get().count("\n") + 1 + BESIDE
-    room = console.height - used_lines - LEAST_LINES if console.is_terminal else 0
-    if classes and room > 0:
-        console.print()
-        print_parts([classes_table(classes[:room], len(classes))], console)
-    print_parts([Note(""), _last_line(report)], console)
+def _has_slices(report: FlipReport) -> bool:
+    return bool(report.slices or report.small_slices)
 
 
-def _head_notes(report: FlipReport) -> list[Note]:
-    """The names of both models with their number of classes, and the report's warnings."""
-    return [
-        Note(f"old  {report.old.name}{_class_count_words(report.old.classes)}"),
-        Note(f"new  {report.new.name}{_class_count_words(report.new.classes)}"),
-        *notes([f"Note: {warning}." for warning in report.warnings], "doubt"),
-    ]
+def _models(report: FlipReport) -> str:
+    """The names of both models, with their numbers of classes where these are known."""
+
+    def named(model: ModelSummary) -> str:
+        classes = model.classes
+        count = "" if classes is None else f" ({classes:,} {'class' if classes == 1 else 'classes'})"
+        return model.name + count
+
+    return f"old: {named(report.old)}, new: {named(report.new)}"
 
 
-def _last_line(report: FlipReport) -> Note:
-    """The verdict line in the colour of its state."""
-    return Note(verdict_line(report), TONES[verdict(report).state], whole=True)
+def _warnings(report: FlipReport) -> list[Note]:
+    return notes([f"Note: {warning}." for warning in report.warnings], "doubt")
 
 
-def _side_by_side(left: RenderableType, right: RenderableType, console: Console) -> RenderableType:
-    """Two tables next to each other or, where the console is too narrow, one below the other."""
-    widths = [Measurement.get(console, console.options, table).maximum for table in (left, right)]
-    gap = 4
-    if sum(widths) + gap > console.width:
-        return Group(left, Text(), right)
-    return Columns([left, right], padding=(0, gap))
+def _last_line(report: FlipReport) -> list[Note]:
+    """The verdict line in the colour of its state, below an empty line."""
+    tone = TONES[verdict(report).state]
+    return [Note("", media=ON_SCREEN), Note(verdict_line(report), tone, whole=True, media=ON_SCREEN)]
 
 
 def _flip_sentences(report: FlipReport) -> list[str]:
@@ -182,8 +151,3 @@ def _confidence_sentence(report: FlipReport) -> list[str]:
     flipped = sum(row.flips.count for row in sure)
     predictions = "prediction" if total == 1 else "predictions"
     return [f"Of {total:,} right {predictions} of OLD with confidence {SURE:g} or more, {flipped:,} flipped."]
-
-
-def _class_count_words(classes: int | None) -> str:
-    """A number of classes in brackets, after a name; empty for None."""
-    return "" if classes is None else f" ({classes:,} {'class' if classes == 1 else 'classes'})"

@@ -235,20 +235,22 @@ class Report:
     def __str__(self) -> str:
         from rich.console import Console
 
-        from mptctl.report.documents.flips import print_report
-
         text = io.StringIO()
-        print_report(self._with_names, Console(file=text, width=WIDTH), can_type_flags=False)
+        self._print(Console(file=text, width=WIDTH))
         return text.getvalue().rstrip("\n")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         from rich.text import Text
 
-        from mptctl.report.documents.flips import print_report
-
         with console.capture() as capture:
-            print_report(self._with_names, console, can_type_flags=False)
+            self._print(console)
         yield Text.from_ansi(capture.get())
+
+    def _print(self, console: Console) -> None:
+        from mptctl.report.documents.flips import screen_document
+        from mptctl.report.media.terminal import print_document
+
+        print_document(screen_document(self._with_names, can_type_flags=False), console)
 
     def _repr_html_(self) -> str:
         """The page inside a frame, for Jupyter."""

@@ -1,23 +1,16 @@
-"""Make the HTML page of a comparison: verdict, tables, figures, and the flipped samples."""
+"""Make the HTML page of a comparison: its document, with the flipped samples as a gallery."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from mptctl.evaluation.flip_report import FlippedSample, FlipReport
-from mptctl.report.documents import wording
 from mptctl.report.documents.flip_list import FIRST_ROWS, flip_list, order_sentence
-from mptctl.report.documents.flip_tables import (
-    classes_table,
-    models_table,
-    pairs_table,
-    rates_table,
-    slices_table,
-    takers_table,
-)
+from mptctl.report.documents.flips import flips_document
 from mptctl.report.figures.flips import drawings
-from mptctl.report.media.page import render_page
+from mptctl.report.media.page import render_document
 from mptctl.report.media.pictures import PictureReader, data_url
 from mptctl.report.media.provenance import Provenance
 
@@ -54,25 +47,14 @@ def render_html(
     # Rows in the page itself; its script makes the others.
     first = listed[: max(FIRST_ROWS, len(pictures))]
     pictures += [None] * (len(first) - len(pictures))
-    slices = slices_table(report, report.slices[:ROWS], len(report.slices))
-    tables = [slices, classes_table(report.per_class[:ROWS], len(report.per_class))]
-    pairs = [
-        pairs_table(report, report.pairs[:ROWS], len(report.pairs)),
-        takers_table(report.takers[:ROWS], len(report.takers)),
-    ]
-    return render_page(
-        "page",
-        provenance=provenance,
+    return render_document(
+        replace(flips_document(report, rows=ROWS), drawings=lambda: drawings(report)),
+        provenance,
+        "flips",
         report=report,
-        verdict=wording.verdict(report),
-        models=[rates_table(report), models_table(report)],
-        tables=[table for table in tables if table is not None],
-        pairs=pairs if report.pairs else [],
-        figures=drawings(report),
         rows_shown=list(zip(first, pictures, strict=True)),
         flips=flip_list(listed),
         order=order_sentence(listed),
-        listed=len(listed),
     )
 
 

@@ -1,4 +1,4 @@
-"""Show lists: of runs, of presets and studies, and of what is usable on a machine."""
+"""Make documents of lists: of runs, of presets and studies, and of what is usable on a machine."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 import yaml
-from rich.console import Console
 
 from mptctl.errors import some
 from mptctl.machine.doctor import DoctorReport
-from mptctl.report.media.document import TONES, Cell, Column, Document, Note, Row, Table, notes
+from mptctl.report.media.document import TONES, Cell, Column, Document, Note, Table, notes
 from mptctl.report.media.numbers import percent
-from mptctl.report.media.terminal import print_table
 from mptctl.studies.catalog import CatalogEntry
 
 if TYPE_CHECKING:  # imports torch, which the lists of other things do without
@@ -22,27 +20,23 @@ if TYPE_CHECKING:  # imports torch, which the lists of other things do without
 
 def runs_document(run_list: RunList) -> Document:
     """The document of a list of runs: a row for each run, then a sentence on each broken one."""
-    columns = [
-        Column("run"),
-        Column("method", words=True),
-        Column("state (epoch)", words=True),
-        Column("error"),
-        Column("when"),
-        Column("teacher of", words=True),
-    ]
-    rows = [
+    table = Table(
+        run_list.runs,
         [
-            run.run,
-            run.method or "",
-            _state(run),
-            percent(run.val_error, 1),
-            f"{datetime.fromisoformat(run.when):%d %b %H:%M}",
-            some(_name_beside(run.run, student) for student in run.teacher_of),
-        ]
-        for run in run_list.runs
-    ]
+            Column("run", lambda run: run.run),
+            Column("method", lambda run: run.method or "", words=True),
+            Column("state (epoch)", _state, words=True),
+            Column("error", lambda run: percent(run.val_error, 1)),
+            Column("when", lambda run: f"{datetime.fromisoformat(run.when):%d %b %H:%M}"),
+            Column(
+                "teacher of",
+                lambda run: some(_name_beside(run.run, student) for student in run.teacher_of),
+                words=True,
+            ),
+        ],
+    )
     problems = [f"{run.run}: {run.problem}" for run in run_list.runs if run.problem is not None]
-    return Document([Table(columns, rows), *notes(problems)])
+    return Document([table, *notes(problems)])
 
 
 def _state(run: RunEntry) -> str:
@@ -62,21 +56,17 @@ def _name_beside(run: str, other: str) -> str:
     return other
 
 
-def print_catalog(entries: Sequence[CatalogEntry], console: Console) -> None:
-    """Print presets and studies: a table in a terminal, a line each in a pipe, for programs to search.
-
-    Args:
-        entries: at least one.
-        console: where to print.
-    """
-    if not console.is_terminal:
-        width = max(len(entry.name) for entry in entries)
-        for entry in entries:
-            line = f"{entry.name:<{width}}  {entry.kind:<6}  {entry.description}"
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
-        return
-    columns = [Column("name"), Column("kind", words=True), Column("what it is", words=True)]
-    print_table(Table(columns, [[entry.name, entry.kind, entry.description] for entry in entries]), console)
+def catalog_document(entries: Sequence[CatalogEntry]) -> Document:
+    """The document of presets and studies: a row for each."""
+    table = Table(
+        entries,
+        [
+            Column("name", lambda entry: entry.name),
+            Column("kind", lambda entry: entry.kind, words=True),
+            Column("what it is", lambda entry: entry.description, words=True),
+        ],
+    )
+    return Document([table])
 
 
 def catalog_yaml(entries: Sequence[CatalogEntry]) -> str:
@@ -89,14 +79,13 @@ def catalog_yaml(entries: Sequence[CatalogEntry]) -> str:
 
 def doctor_document(report: DoctorReport) -> Document:
     """The document of `doctor`: a row for each check of the machine, and the conclusion."""
-    rows: list[Row] = [
+    table = Table(
+        report.checks,
         [
-            check.name,
-            Cell(check.state, tone=TONES[check.state]),
-            check.found + (f"; {check.advice}" if check.advice else ""),
-        ]
-        for check in report.checks
-    ]
-    columns = [Column("what"), Column("state", words=True), Column("found", words=True)]
+            Column("what", lambda check: check.name),
+            Column("state", lambda check: Cell(check.state, tone=TONES[check.state]), words=True),
+            Column("found", lambda check: "; ".join(filter(None, (check.found, check.advice))), words=True),
+        ],
+    )
     # Wrapped in a pipe too: a program takes the conclusion from --json.
-    return Document([Table(columns, rows), Note(report.conclusion, "strong")])
+    return Document([table, Note(report.conclusion, "strong")])

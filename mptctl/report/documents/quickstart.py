@@ -6,37 +6,27 @@ from mptctl.report.media.document import Column, Document, Note, Table
 from mptctl.report.media.numbers import format_interval, percent
 from mptctl.studies.quickstart import QuickstartResult
 
-COLUMNS = (
-    Column("model"),
-    Column("flips"),
-    Column("of"),
-    Column("NFR"),
-    Column("95 % interval"),
-    Column("error, old"),
-    Column("error, all"),
-)
-
 
 def quickstart_document(result: QuickstartResult) -> Document:
     """The document of the quickstart: the table of models, its meaning, and the next commands."""
-    rows = [
+    table = Table(
+        result.rows,
         [
-            row.model,
-            f"{row.negative_flips:,}",
-            f"{row.n_old:,}",
-            percent(row.nfr),
-            format_interval(row.nfr_ci95),
-            percent(row.er_old_classes),
-            percent(row.er_all),
-        ]
-        for row in result.rows
-    ]
-    hints = (f"All that the MPT update breaks: {result.report}", f"For your own data: {result.next_command}")
+            Column("model", lambda row: row.model),
+            Column("flips", lambda row: f"{row.negative_flips:,}"),
+            Column("of", lambda row: f"{row.n_old:,}"),
+            Column("NFR", lambda row: percent(row.nfr)),
+            Column("95 % interval", lambda row: format_interval(row.nfr_ci95)),
+            Column("error, old", lambda row: percent(row.er_old_classes)),
+            Column("error, all", lambda row: percent(row.er_all)),
+        ],
+    )
     return Document(
         [
-            Table(COLUMNS, rows),
+            table,
             Note(result.meaning),
             Note(""),
-            *(Note(text, whole=True) for text in hints),
+            Note(f"All that the MPT update breaks: {result.report}", whole=True),
+            Note(f"For your own data: {result.next_command}", whole=True),
         ]
     )

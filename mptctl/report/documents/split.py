@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mptctl.data.split_summary import SplitSummary
+from mptctl.data.split_summary import ClassCounts, PartCounts, SplitSummary, list_identical
 from mptctl.errors import some
 from mptctl.report.documents.class_names import class_name
-from mptctl.report.media.document import Cell, Column, Document, Note, Table, notes
+from mptctl.report.media.document import ON_PAGE, ON_SCREEN, Column, Document, Medium, Note, Table, notes
 
 # Classes that a sentence names; the table of classes has so many of the largest and of the smallest ones.
 SHOWN_CLASSES = 5
@@ -16,19 +16,15 @@ UNEVEN = 1.05
 def split_document(summary: SplitSummary) -> Document:
     """The document of a split: path, classes, a row for each part, pictures left out, and the fingerprint.
 
-    Where classes differ in size, it has a table of the largest and the smallest ones too.
+    Where classes differ in size, a terminal has a table of the largest and the smallest ones too; a page has a
+    table of all.
     """
+    title = f"{summary.source}, {summary.num_old} old and {summary.num_new} new classes"
     kept = ", kept as it was" if summary.kept else ""
-    head = [
-        f"{summary.path}{kept}: {summary.source}, {summary.num_old} old and {summary.num_new} new classes"
-    ]
-    for label, names in (("old", summary.old_classes), ("new", summary.new_classes)):
-        if names:
-            readable = [class_name(summary.class_labels or {}, name) for name in names]
-            head.append(f"{label}: {some(readable, SHOWN_CLASSES)}")
-    rows = [
-        [part, f"{counts.old:,}", f"{counts.new:,}", f"{counts.all:,}"]
-        for part, counts in summary.parts.items()
+    classes = [
+        f"{label}: {some([class_name(summary.class_labels or {}, name) for name in names], SHOWN_CLASSES)}"
+        for label, names in (("old", summary.old_classes), ("new", summary.new_classes))
+        if names
     ]
     sentences = [*_classes_sentence(summary), *_sizes_sentence(summary)]
     duplicates_out = summary.duplicates.kept_out if summary.duplicates else 0
@@ -36,44 +32,73 @@ def split_document(summary: SplitSummary) -> Document:
     if unusable:
         pictures = "picture" if unusable == 1 else "pictures"
         sentences.append(f"kept out: {unusable:,} {pictures} that cannot be used")
-    titles = ("pictures", "old classes", "new classes", "all")
+    ends = [_class_table(summary, SHOWN_CLASSES, ON_SCREEN)] if summary.imbalance >= UNEVEN else []
     return Document(
         [
-            *(Note(text, whole=True) for text in head),
-            Table([Column(title) for title in titles], rows),
-            *([class_table(summary, SHOWN_CLASSES)] if summary.imbalance >= UNEVEN else []),
+            Note(f"{summary.path}{kept}: {title}", whole=True, media=ON_SCREEN),
+            *(Note(text, whole=True) for text in classes),
+            _parts_table(summary),
+            *ends,
+            _class_table(summary, None, ON_PAGE),
+            *_identical_table(summary),
             *notes([*sentences, *summary.notes]),
             Note(f"fingerprint {summary.fingerprint}", whole=True),
-        ]
+        ],
+        title=title,
+        subject=summary.path,
     )
 
 
-def class_table(summary: SplitSummary, of_each_end: int | None = None) -> Table:
+def _parts_table(summary: SplitSummary) -> Table[tuple[str, PartCounts]]:
+    """The pictures of old and new classes in each part."""
+    return Table(
+        list(summary.parts.items()),
+        [
+            Column("pictures", lambda row: row[0]),
+            Column("old classes", lambda row: f"{row[1].old:,}"),
+            Column("new classes", lambda row: f"{row[1].new:,}"),
+            Column("all", lambda row: f"{row[1].all:,}"),
+        ],
+        name="Pictures in each part",
+    )
+
+
+def _class_table(
+    summary: SplitSummary, of_each_end: int | None, media: frozenset[Medium]
+) -> Table[ClassCounts]:
     """The pictures of each class in each part, the class with the most training pictures first.
 
     Args:
         summary: of the split.
         of_each_end: show only this many of the largest and as many of the smallest classes, where there are
             more; None: all.
+        media: that show the table.
     """
     ordered = sorted(summary.by_class, key=lambda each: -each.train)
     shown = ordered
     if of_each_end is not None and len(ordered) > 2 * of_each_end:
         shown = [*ordered[:of_each_end], *ordered[-of_each_end:]]
-    rows: list[list[Cell | str]] = [
-        [
-            class_name(summary.class_labels or {}, each.label),
-            *(Cell(f"{count:,}", sort=count) for count in (each.train, each.val, each.test)),
-        ]
-        for each in shown
-    ]
     left_out = len(ordered) - len(shown)
     return Table(
-        [Column("class", words=True), Column("train"), Column("val"), Column("test")],
-        rows,
+        shown,
+        [
+            Column("class", lambda row: class_name(summary.class_labels or {}, row.label), words=True),
+            Column("train", lambda row: f"{row.train:,}"),
+            Column("val", lambda row: f"{row.val:,}"),
+            Column("test", lambda row: f"{row.test:,}"),
+        ],
         title="Pictures of each class",
         legend=f"{left_out:,} classes between these are not shown." if left_out else "",
+        media=media,
     )
+
+
+def _identical_table(summary: SplitSummary) -> list[Table[str]]:
+    """The sets of identical pictures across parts or labels, for a page; none where there are none."""
+    identical = [line.removeprefix("identical: ") for line in list_identical(summary.duplicates)]
+    title = "Identical pictures across parts or labels"
+    table = Table(identical, [Column[str]("set", str, words=True)], title=title, media=ON_PAGE)
+    return [table] if identical else []
 
 
 def _classes_sentence(summary: SplitSummary) -> list[str]:

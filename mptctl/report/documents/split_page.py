@@ -9,14 +9,13 @@ import numpy as np
 
 from mptctl.data.sheet import make_training_sheet
 from mptctl.data.split import Split
-from mptctl.data.split_summary import SplitSummary, list_identical
+from mptctl.data.split_summary import SplitSummary
 from mptctl.errors import DataError
 from mptctl.recipe import DEFAULT_PRESET, load_recipe
 from mptctl.recipe.picture_words import describe_training_pictures
 from mptctl.report.documents.class_names import class_name
-from mptctl.report.documents.split import class_table, split_document
-from mptctl.report.media.document import Column, Note, Table
-from mptctl.report.media.page import render_page
+from mptctl.report.documents.split import split_document
+from mptctl.report.media.page import render_document
 from mptctl.report.media.pictures import data_url
 from mptctl.report.media.provenance import provenance
 
@@ -42,24 +41,11 @@ def split_page(split: Split, summary: SplitSummary, argv: Sequence[str]) -> str:
         summary: of the split.
         argv: of the command, its program first.
     """
-    document = split_document(summary)
-    sentences = [part.text for part in document.parts if isinstance(part, Note)]
-    parts = next(part for part in document.parts if isinstance(part, Table))
-    identical = list_identical(summary.duplicates)
     preset = DEFAULT_PRESET[split.file.source]
-    return render_page(
+    return render_document(
+        split_document(summary),
+        provenance(argv, {}),
         "split",
-        provenance=provenance(argv, {}),
-        title=sentences[0].rpartition(": ")[2],
-        path=summary.path,
-        sentences=sentences[1:],
-        parts=Table(parts.columns, parts.rows, title="Pictures in each part"),
-        classes=class_table(summary),
-        identical=Table(
-            [Column("set", words=True)],
-            [[line.removeprefix("identical: ")] for line in identical],
-            title="Identical pictures across parts or labels",
-        ),
         shown=_shown_classes(split, summary),
         left_out=max(0, len(summary.by_class) - CLASSES),
         preset=preset,

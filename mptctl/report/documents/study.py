@@ -13,13 +13,13 @@ from rich.text import Text
 
 from mptctl.files import writing
 from mptctl.report.documents.comparison import comparison_document
-from mptctl.report.media.document import ON_PAGE, ON_SCREEN, TONES, Cell, Column, Document, Note, Row, Table
+from mptctl.report.media.document import ON_PAGE, ON_SCREEN, TONES, Cell, Column, Document, Note, Table
 from mptctl.report.media.numbers import duration
 from mptctl.report.media.progress_bars import ChangesLog, JobState, live_view
 from mptctl.report.media.provenance import digests_of_runs, provenance
 from mptctl.report.media.terminal import rich_table
 from mptctl.studies.study_dry_run import StudyDryRun
-from mptctl.studies.study_report import Board, RunProgress, StudyReport
+from mptctl.studies.study_report import Board, RunProgress, StudyReport, StudyRow
 
 # What the plan says of the run folder of a run, by its standing.
 STANDINGS = {"missing": "no", "begun": "interrupted", "unanswered": "without its answers", "done": "yes"}
@@ -48,19 +48,20 @@ def study_document(report: StudyReport) -> Document:
     )
 
 
-def _runs_table(report: StudyReport) -> Table:
+def _runs_table(report: StudyReport) -> Table[StudyRow]:
     """A row for each run with its state and steps, for a page."""
-    titles = ("run", "method", "state", "steps", "note")
     return Table(
-        [Column(title, words=title != "steps") for title in titles],
+        report.runs,
         [
-            [f"{row.seed}/{row.run}", row.method, Cell(row.status, tone=TONES[row.status]), f"{row.steps:,}",
-             row.error or ""]
-            for row in report.runs
+            Column("run", lambda row: f"{row.seed}/{row.run}"),
+            Column("method", lambda row: row.method, words=True),
+            Column("state", lambda row: Cell(row.status, tone=TONES[row.status]), words=True),
+            Column("steps", lambda row: f"{row.steps:,}"),
+            Column("note", lambda row: row.error or "", words=True),
         ],
         name="Runs",
         media=ON_PAGE,
-    )  # fmt: skip
+    )
 
 
 def save_study_page(report: StudyReport, path: Path, argv: Sequence[str]) -> None:
@@ -101,26 +102,23 @@ def board_view(board: Board, console: Console) -> Group:
     if len(shown) > room:
         order = ("running", "failed", "blocked", "waiting", "done")
         shown = sorted(shown, key=lambda progress: order.index(progress.status))[:room]
-    rows: list[Row] = []
-    for progress in shown:
-        has_time_left = progress.status == "running" and progress.seconds_left is not None
-        rows.append(
-            [
-                progress.run.key,
-                progress.run.method,
-                Cell(progress.status, tone=TONES[progress.status]),
-                f"{progress.step:,}/{progress.total_steps:,}",
-                duration(progress.seconds_left or 0.0) if has_time_left else "",
-            ]
-        )
-    columns = [
-        Column("run"),
-        Column("method", words=True),
-        Column("state", words=True),
-        Column("steps"),
-        Column("left"),
-    ]
-    return Group(rich_table(Table(columns, rows), console), Text(summary(board), style="dim"))
+    table = Table(
+        shown,
+        [
+            Column("run", lambda progress: progress.run.key),
+            Column("method", lambda progress: progress.run.method, words=True),
+            Column("state", lambda progress: Cell(progress.status, tone=TONES[progress.status]), words=True),
+            Column("steps", lambda progress: f"{progress.step:,}/{progress.total_steps:,}"),
+            Column("left", _time_left),
+        ],
+    )
+    return Group(rich_table(table), Text(summary(board), style="dim"))
+
+
+def _time_left(progress: RunProgress) -> str:
+    """The time that a running run still takes; empty where that is not known."""
+    is_known = progress.status == "running" and progress.seconds_left is not None
+    return duration(progress.seconds_left or 0.0) if is_known else ""
 
 
 def summary(board: Board) -> str:
@@ -133,20 +131,17 @@ def summary(board: Board) -> str:
 
 def plan_document(plan: StudyDryRun) -> Document:
     """The document of a dry run: what is done of each run, and the time that the rest will take."""
-    columns = [
-        Column("run"),
-        Column("method", words=True),
-        Column("there", words=True),
-        Column("steps left"),
-        Column("ms a step"),
-        Column("takes"),
-    ]
-    rows: list[Row] = []
-    for row in plan.runs:
-        estimate = [f"{row.steps:,}", f"{1000 * row.step_seconds:.1f}", duration(row.seconds)]
-        if not row.steps:
-            estimate = ["", "", ""]
-        rows.append([f"{row.seed}/{row.run}", row.method, STANDINGS[row.standing], *estimate])
+    table = Table(
+        plan.runs,
+        [
+            Column("run", lambda row: f"{row.seed}/{row.run}"),
+            Column("method", lambda row: row.method, words=True),
+            Column("there", lambda row: STANDINGS[row.standing], words=True),
+            Column("steps left", lambda row: f"{row.steps:,}" if row.steps else ""),
+            Column("ms a step", lambda row: f"{1000 * row.step_seconds:.1f}" if row.steps else ""),
+            Column("takes", lambda row: duration(row.seconds) if row.steps else ""),
+        ],
+    )
     runs_left = sum(row.standing != "done" for row in plan.runs)
     total = (
         f"{runs_left} of {len(plan.runs)} runs are left, {plan.parallel} at a time on {plan.device}: together "
@@ -156,7 +151,7 @@ def plan_document(plan: StudyDryRun) -> Document:
     return Document(
         [
             Note(f"{plan.study}: {plan.description}", whole=True),
-            Table(columns, rows),
+            table,
             Note(total, whole=True),
         ]
     )

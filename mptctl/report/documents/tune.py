@@ -10,7 +10,7 @@ from rich.console import Console
 
 from mptctl.evaluation.statistics import exact_interval_if_any
 from mptctl.files import replacing
-from mptctl.report.media.document import TONES, Cell, Column, Document, Drawing, Row, Table, notes
+from mptctl.report.media.document import TONES, Cell, Column, Document, Drawing, Table, notes
 from mptctl.report.media.numbers import format_count, format_interval, p_value, percent
 from mptctl.report.media.progress_bars import ChangesLog, JobState, live_view
 from mptctl.report.media.provenance import Provenance
@@ -28,9 +28,7 @@ def watch_search(console: Console) -> AbstractContextManager[Callable[[TuneRepor
     Returns:
         A context manager that yields a function to be called with each new state of the search.
     """
-    return live_view(
-        console, lambda report: rich_table(trials_table(report), console), ChangesLog(console, _states)
-    )
+    return live_view(console, lambda report: rich_table(trials_table(report)), ChangesLog(console, _states))
 
 
 def tune_document(report: TuneReport) -> Document:
@@ -44,37 +42,25 @@ def tune_document(report: TuneReport) -> Document:
     )
 
 
-def trials_table(report: TuneReport) -> Table:
+def trials_table(report: TuneReport) -> Table[Trial]:
     """The table of trials with their rates on the validation part; empty cells where a trial has none yet."""
-    columns = [
-        Column("trial"),
-        Column("state", words=True),
-        Column("epoch"),
-        Column("error"),
-        Column("NFR"),
-        Column("flips"),
-        # A budget is decided by the upper bound, which is one-sided and of another level than the interval.
-        Column("95 % interval" if report.max_nfr is None else "at most"),
-        Column("is", words=True),
-    ]
-    rows: list[Row] = []
-    for trial in report.trials:
-        nfr, error = trial.val_nfr, trial.val_error
-        rows.append(
-            [
-                trial.name,
-                Cell(trial.status, tone=TONES[trial.status]),
-                f"{trial.epoch}/{report.epochs}",
-                percent(error.value) if error else "",
-                percent(nfr.value) if nfr else "",
-                format_count(nfr) if nfr else "",
-                _interval_or_bound(trial, report),
-                Cell(_mark(trial, report), tone="strong"),
-            ]
-        )
     over = "error above the bound" if report.max_nfr is None else "not shown to keep the budget"
+    # A budget is decided by the upper bound, which is one-sided and of another level than the interval.
+    interval = "95 % interval" if report.max_nfr is None else "at most"
     return Table(
-        columns, rows, name="Trials", legend=f"over: {over}; front: no other trial beats it in both."
+        report.trials,
+        [
+            Column("trial", lambda trial: trial.name),
+            Column("state", lambda trial: Cell(trial.status, tone=TONES[trial.status]), words=True),
+            Column("epoch", lambda trial: f"{trial.epoch}/{report.epochs}"),
+            Column("error", lambda trial: percent(trial.val_error.value) if trial.val_error else ""),
+            Column("NFR", lambda trial: percent(trial.val_nfr.value) if trial.val_nfr else ""),
+            Column("flips", lambda trial: format_count(trial.val_nfr) if trial.val_nfr else ""),
+            Column(interval, lambda trial: _interval_or_bound(trial, report)),
+            Column("is", lambda trial: Cell(_mark(trial, report), tone="strong"), words=True),
+        ],
+        name="Trials",
+        legend=f"over: {over}; front: no other trial beats it in both.",
     )
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from mptctl.errors import some
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.report.documents.flip_tables import error_rows
+from mptctl.report.documents.flip_tables import known_error
 from mptctl.report.documents.wording import (
     sentences_beside_line,
     slices_sentence,
     verdict,
     verdict_line,
 )
-from mptctl.report.media.document import TONES, Cell, Column, Document, Note, Row, Table
+from mptctl.report.media.document import TONES, Cell, Column, Document, Note, Table
 from mptctl.report.media.numbers import format_interval, of_count, percent
 
 # States of a gate, in the order of the last line.
@@ -29,7 +30,7 @@ def updates_document(reports: Mapping[str, FlipReport]) -> Document:
         reports: comparisons with one old model, by the user's name of the new model; at least one.
     """
     all_reports = list(reports.values())
-    parts: list[Note | Table] = [Note(f"old  {all_reports[0].old.name}")]
+    parts: list[Note | Table[Any]] = [Note(f"old  {all_reports[0].old.name}")]
     for warning in dict.fromkeys(warning for report in all_reports for warning in report.warnings):
         warned = [name for name, report in reports.items() if warning in report.warnings]
         models = "" if len(warned) == len(all_reports) else f" ({', '.join(warned)})"
@@ -43,26 +44,26 @@ def updates_document(reports: Mapping[str, FlipReport]) -> Document:
     return Document([*parts, Note(line, TONES[state], whole=True)])
 
 
-def _updates_table(reports: Mapping[str, FlipReport]) -> Table:
+def _updates_table(reports: Mapping[str, FlipReport]) -> Table[tuple[str, FlipReport]]:
     """NFR and errors of each update, with the state of its gate where any update has limits."""
-    has_gate = any(report.gate.checks for report in reports.values())
-    titles = ["new", "flips", "NFR", "95 % interval", "error: old", "all"]
-    rows: list[Row] = []
-    for name, report in reports.items():
-        on_old, _, on_all = (row.new for row in error_rows(report))
-        rate, state = report.rates.nfr, verdict(report).state
-        rows.append(
-            [
-                name,
-                of_count(rate),
-                percent(rate.value),
-                format_interval(rate.ci95),
-                on_old,
-                on_all,
-                *([Cell(state, tone=TONES[state])] if has_gate else []),
-            ]
-        )
-    return Table([Column(title) for title in (*titles, *(["gate"] if has_gate else []))], rows)
+    gate = Column[tuple[str, FlipReport]]("gate", lambda row: _state_cell(row[1]), words=True)
+    return Table(
+        list(reports.items()),
+        [
+            Column("new", lambda row: row[0]),
+            Column("flips", lambda row: of_count(row[1].rates.nfr)),
+            Column("NFR", lambda row: percent(row[1].nfr)),
+            Column("95 % interval", lambda row: format_interval(row[1].rates.nfr.ci95)),
+            Column("error: old", lambda row: percent(row[1].new.er_old_classes)),
+            Column("all", lambda row: percent(known_error(row[1].new, row[1].new.er_all))),
+            *([gate] if any(report.gate.checks for report in reports.values()) else []),
+        ],
+    )
+
+
+def _state_cell(report: FlipReport) -> Cell:
+    state = verdict(report).state
+    return Cell(state, tone=TONES[state])
 
 
 def _named(name: str, reports: Mapping[str, FlipReport]) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+R = TypeVar("R")
 Medium = Literal["terminal", "markdown", "latex", "page"]
 EVERYWHERE: frozenset[Medium] = frozenset(("terminal", "markdown", "latex", "page"))
 ON_SCREEN: frozenset[Medium] = frozenset({"terminal"})
@@ -35,36 +36,30 @@ class Cell:
         notes: count, interval, seeds; below the text in a terminal and on a page, in brackets elsewhere.
         mark: BEST, NOISE or empty.
         tone: of the text.
-        sort: number by which a page sorts the rows; None: it sorts by the text.
     """
 
     text: str
     notes: tuple[str, ...] = ()
     mark: str = ""
     tone: Tone = ""
-    sort: float | None = None
-
-
-# A string is short for a cell with that text.
-Row = Sequence[Cell | str]
 
 
 @dataclass(frozen=True)
-class Column:
-    """One column of a table.
+class Column(Generic[R]):
+    """One column of a table whose rows are records.
 
     Attributes:
         title: above the cells.
+        cell: makes the cell of a row; a string is short for a cell with that text.
         unit: of the numbers; Markdown, LaTeX and pages put it behind the title, a terminal leaves it out.
         words: the cells are text, which stands on the left and may be wrapped.
-        marked: cells may have marks.
         notes_in_latex: LaTeX prints the notes of cells too.
     """
 
     title: str
+    cell: Callable[[R], Cell | str]
     unit: str = ""
     words: bool = False
-    marked: bool = False
     notes_in_latex: bool = False
 
     @property
@@ -74,42 +69,37 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Generic[R]):
     """A table; its first column holds text.
 
     Attributes:
+        rows: records.
         columns: from left to right.
-        rows: each has one cell, or the text of one, for each column.
         title: above the table.
         name: heading of the table on a page, where there is no title.
         sentence: between the title and the rows.
-        legend: what marks and columns mean. The legend of a table with marks explains those of all tables of
-            the document: a terminal prints it once, below all parts; LaTeX repeats it in the caption of each
-            table with marks. Any other legend, and every legend in Markdown and on pages, stands with its own
-            table.
+        legend: what columns and marks mean, below the rows.
         total: number of rows in the result, where `rows` are only the first of them; 0: `rows` are all.
-        ruled: a terminal draws a line below the titles of columns.
+        folded: a comment in Markdown shows the table when its title is clicked.
         media: that show the table.
     """
 
-    columns: Sequence[Column]
-    rows: Sequence[Row]
+    rows: Sequence[R]
+    columns: Sequence[Column[R]]
     title: str = ""
     name: str = ""
     sentence: str = ""
     legend: str = ""
     total: int = 0
-    ruled: bool = True
+    folded: bool = False
     media: frozenset[Medium] = EVERYWHERE
 
-    @property
-    def has_marks(self) -> bool:
-        """Whether cells may have marks."""
-        return any(column.marked for column in self.columns)
-
     def cells(self) -> list[list[Cell]]:
-        """The rows, with each string made a cell."""
-        return [[Cell(cell) if isinstance(cell, str) else cell for cell in row] for row in self.rows]
+        """The cells of each row."""
+        return [
+            [Cell(cell) if isinstance(cell := column.cell(row), str) else cell for column in self.columns]
+            for row in self.rows
+        ]
 
 
 @dataclass(frozen=True)
@@ -157,21 +147,21 @@ class Document:
         footer: at the end of a page.
     """
 
-    parts: Sequence[Note | Table]
+    parts: Sequence[Note | Table[Any]]
     title: str = ""
     subject: str = ""
     state: State = "ungated"
     drawings: Callable[[], Sequence[Drawing]] = field(default=tuple)
     footer: str = ""
 
-    def shown_in(self, medium: Medium) -> list[Note | Table]:
+    def shown_in(self, medium: Medium) -> list[Note | Table[Any]]:
         """The parts that a medium shows."""
         return [part for part in self.parts if medium in part.media]
 
 
-def notes(texts: Sequence[str], tone: Tone = "") -> list[Note]:
+def notes(texts: Sequence[str], tone: Tone = "", media: frozenset[Medium] = EVERYWHERE) -> list[Note]:
     """A note for each sentence."""
-    return [Note(text, tone) for text in texts]
+    return [Note(text, tone, media=media) for text in texts]
 
 
 def bold_legend(text: str) -> str:

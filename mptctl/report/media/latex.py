@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from mptctl.report.media.document import BEST, Cell, Column, Document, Table, bold_legend
 
@@ -24,25 +25,17 @@ def document_latex(document: Document) -> str:
     parts = document.shown_in("latex")
     comments = [f"% {' '.join(part.text.split())}" for part in parts if not isinstance(part, Table)]
     tables = [part for part in parts if isinstance(part, Table)]
-    # Only one table of a document explains the marks; a paper may show any of the tables alone.
-    marks_legend = next((table.legend for table in tables if table.has_marks and table.legend), "")
-    lines = [line for table in tables for line in _table_lines(table, marks_legend)]
+    lines = [line for table in tables for line in _table_lines(table)]
     return "\n".join([*comments, "% \\usepackage{booktabs}", *lines])
 
 
-def _table_lines(table: Table, marks_legend: str) -> list[str]:
-    """The lines of a table environment; its caption has the title, the sentence and the legend.
+def _table_lines(table: Table[Any]) -> list[str]:
+    """The lines of a table environment: first column on the left, all others on the right.
 
-    Args:
-        table: first column on the left, all others on the right.
-        marks_legend: the legend of a table with marks, in place of its own.
+    Its caption has the title, the sentence and the legend.
     """
-    legend = bold_legend(marks_legend if table.has_marks else table.legend)
-    caption = " ".join(text for text in (table.title and f"{table.title}.", table.sentence, legend) if text)
-    rows = [
-        [_cell(column, cell) for column, cell in zip(table.columns, row, strict=True)]
-        for row in table.cells()
-    ]
+    texts = (table.title and f"{table.title}.", table.sentence, bold_legend(table.legend))
+    caption = " ".join(text for text in texts if text)
     return [
         "\\begin{table}",
         "\\centering",
@@ -51,7 +44,7 @@ def _table_lines(table: Table, marks_legend: str) -> list[str]:
         "\\toprule",
         " & ".join(escape_latex(column.full_title) for column in table.columns) + " \\\\",
         "\\midrule",
-        *(" & ".join(row) + " \\\\" for row in rows),
+        *(" & ".join(map(_cell, table.columns, row)) + " \\\\" for row in table.cells()),
         "\\bottomrule",
         "\\end{tabular}",
         "\\end{table}",
@@ -59,7 +52,7 @@ def _table_lines(table: Table, marks_legend: str) -> list[str]:
     ]
 
 
-def _cell(column: Column, cell: Cell) -> str:
+def _cell(column: Column[Any], cell: Cell) -> str:
     """A cell: the best of a column in bold, others within its noise with a tilde, notes in brackets."""
     text = _signs_in_math(escape_latex(cell.text))
     if cell.mark == BEST:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
+from typing import Any
 
 from mptctl.errors import visible
-from mptctl.report.media.document import BEST, Cell, Column, Document, Table, bold_legend
+from mptctl.report.media.document import BEST, Cell, Document, Table, bold_legend
 
 # Characters of the longest name that is shown in full.
 LONGEST = 200
@@ -27,41 +28,45 @@ def escape(text: str, *, shorten: bool = True) -> str:
 
 
 def document_markdown(document: Document) -> str:
-    """Return a document as Markdown: tables under headings of level 4, sentences as items of lists."""
+    """Return a document as Markdown: sentences as items of lists, tables under headings of level 4 or folded."""
     lines: list[str] = []
     for part in document.shown_in("markdown"):
         if isinstance(part, Table):
-            heading = [f"#### {escape(part.title)}", ""] if part.title else []
-            sentence = [escape(part.sentence, shorten=False), ""] if part.sentence else []
-            legend = [escape(bold_legend(part.legend), shorten=False), ""] if part.legend else []
-            lines += [*heading, *sentence, *table_lines(part), "", *legend]
+            lines += ["", *table_lines(part), ""] if lines else [*table_lines(part), ""]
         else:
             lines.append(f"- {escape(part.text, shorten=False)}")
-    return "\n".join([*lines, ""])
+    return re.sub("\n{3,}", "\n\n", "\n".join([*lines, ""]))
 
 
-def table_lines(table: Table) -> list[str]:
-    """The lines of a table: titles, alignment, rows; no heading, sentence or legend."""
-    return [
+def table_lines(table: Table[Any]) -> list[str]:
+    """The lines of a table: title, sentence, rows and legend, each where there is one."""
+    more = f" ({len(table.rows)} of {table.total:,})" if len(table.rows) < table.total else ""
+    title = escape(table.title + more)
+    head = [f"<details><summary>{title}</summary>", ""] if table.folded else [f"#### {title}", ""]
+    rows = [
         _line([escape(column.full_title) for column in table.columns]),
         "|" + "".join("---|" if i == 0 or column.words else "--:|" for i, column in enumerate(table.columns)),
-        *(
-            _line([_cell(column, cell) for column, cell in zip(table.columns, row, strict=True)])
-            for row in table.cells()
-        ),
+        *(_line(map(_cell, row)) for row in table.cells()),
+    ]
+    return [
+        *(head if table.title else []),
+        *([escape(table.sentence, shorten=False), ""] if table.sentence else []),
+        *(rows if table.rows else []),
+        *(["", escape(bold_legend(table.legend), shorten=False)] if table.legend else []),
+        *(["", "</details>"] if table.folded else []),
     ]
 
 
-def _line(cells: Sequence[str]) -> str:
+def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _cell(column: Column, cell: Cell) -> str:
+def _cell(cell: Cell) -> str:
     """The text of a cell, bold for the best and for strong and bad tones, with its notes in brackets."""
     text = escape(cell.text)
     if (cell.mark == BEST or cell.tone in ("bad", "strong")) and text:
         text = f"**{text}**"
-    elif column.marked:
+    else:
         text += escape(cell.mark)
     notes = "; ".join(note for note in cell.notes if note)
     return f"{text} ({escape(notes)})" if notes else text

@@ -24,13 +24,18 @@ from mptctl.report.media.svg import inline_svg
 SCRIPT_DIGEST = "SCRIPT-DIGEST"
 
 
-def render_page(template: str, *, provenance: Provenance | None = None, **parts: Any) -> str:
-    """Return a page as HTML that loads nothing from outside; its policy allows its own script alone.
+def render_document(
+    document: Document, provenance: Provenance | None = None, template: str = "document", **parts: Any
+) -> str:
+    """Return the page of a document as HTML that loads nothing from outside; its policy allows its own script alone.
+
+    Sentences come first, then tables, then figures, which are drawn here.
 
     Args:
-        template: name of a file in `templates`, without ``.html.j2``; it extends `base.html.j2`.
-        provenance: what the page was made from; None where that is not known.
-        parts: the template's variables; text in them is escaped.
+        document: of any result.
+        provenance: what the document was made from; None where that is not known.
+        template: name of a file in `templates`, without ``.html.j2``: of the document, or one that extends it.
+        parts: further variables of that template; text in them is escaped.
     """
     environment = Environment(
         loader=ChoiceLoader(
@@ -44,31 +49,22 @@ def render_page(template: str, *, provenance: Provenance | None = None, **parts:
     )
     filters: tuple[Callable[..., str], ...] = (percent, anchor, script_json, drawn_inline, unbroken)
     environment.filters |= {each.__name__: each for each in filters}
-    page = environment.get_template(f"{template}.html.j2")
-    return encodable(_allow_script(page.render(version=__version__, provenance=provenance, **parts)))
+    shown = document.shown_in("page")
+    page = environment.get_template(f"{template}.html.j2").render(
+        version=__version__,
+        provenance=provenance,
+        document=document,
+        sentences=[part.text for part in shown if isinstance(part, Note)],
+        tables=[part for part in shown if isinstance(part, Table)],
+        figures=document.drawings(),
+        **parts,
+    )
+    return encodable(_allow_script(page))
 
 
 def anchor(sample: str) -> str:
     """The id of a flip's element on a page, such as ``flip-7``; `anchorOf` in flips.js makes the same id."""
     return "flip-" + quote(inert(sample), safe="/!*()", errors="replace")
-
-
-def render_document(document: Document, provenance: Provenance | None = None) -> str:
-    """Return the HTML page of a document: sentences, then tables, then figures, which are drawn here.
-
-    Args:
-        document: of any result.
-        provenance: what the document was made from; None where that is not known.
-    """
-    parts = document.shown_in("page")
-    return render_page(
-        "document",
-        provenance=provenance,
-        document=document,
-        sentences=[part.text for part in parts if isinstance(part, Note)],
-        tables=[part for part in parts if isinstance(part, Table)],
-        figures=document.drawings(),
-    )
 
 
 def unbroken(text: str) -> str:

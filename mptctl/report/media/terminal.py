@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from typing import Any
 
-from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -19,56 +18,50 @@ STYLES: dict[Tone, str] = {
 
 
 def print_document(document: Document, console: Console | None = None) -> None:
-    """Print the sentences and tables of a document that are meant for a terminal.
+    """Print the sentences and tables of a document that are meant for a terminal, with blank lines around tables.
 
     Args:
         document: of any result.
         console: no line is wider than it; None: standard output.
     """
-    print_parts(document.shown_in("terminal"), console or Console())
-
-
-def print_parts(parts: Iterable[Note | Table], console: Console) -> None:
-    """Print parts of a document in their order, with blank lines around tables.
-
-    The legend of a table with marks is printed once, below all parts.
-
-    Args:
-        parts: sentences and tables.
-        console: no line is wider than it.
-    """
-    before: Note | Table | None = None
-    marks_legend = ""
-    for part in parts:
-        # A sentence follows the legend of a table without a blank line.
-        is_below_rows = isinstance(before, Table) and (before.has_marks or not before.legend)
-        if before is not None and (isinstance(part, Table) or is_below_rows):
+    console = console or Console()
+    before: Note | Table[Any] | None = None
+    for part in document.shown_in("terminal"):
+        # A sentence follows the legend of a table without a blank line, and an empty one is such a line.
+        follows_rows = isinstance(before, Table) and not before.legend
+        if before is not None and (isinstance(part, Table) or (follows_rows and part.text)):
             console.print()
         if isinstance(part, Note):
-            print_sentence(printable_text(part.text, STYLES[part.tone]), console, whole=part.whole)
+            _print_note(part, console)
         else:
-            print_table(part, console)
-            marks_legend = part.legend if part.has_marks else marks_legend
+            _print_table(part, console)
         before = part
-    if marks_legend:
-        console.print()
-        console.print(printable_text(marks_legend, STYLES["quiet"]), highlight=False)
 
 
-def print_table(table: Table, console: Console) -> None:
-    """Print a table: its title, its sentence, its rows and, unless it explains marks, its legend."""
-    if table.title:
-        shown = ""
-        if len(table.rows) < table.total:
-            shown = f" ({len(table.rows)} of {table.total:,}; --rows 0 shows all)"
-        console.print(printable_text(f"{table.title}{shown}", "bold"), highlight=False)
-    if table.sentence:
-        console.print(printable_text(table.sentence), highlight=False)
+def _print_table(table: Table[Any], console: Console) -> None:
+    """Print the title, the sentence, the rows and the legend of a table, each where there is one."""
+    shown = (
+        f" ({len(table.rows)} of {table.total:,}; --rows 0 shows all)"
+        if table.total > len(table.rows)
+        else ""
+    )
+    for text, style in ((table.title and table.title + shown, "bold"), (table.sentence, "")):
+        if text:
+            console.print(printable_text(text, style), highlight=False)
     if table.rows:
-        console.print(rich_table(table, console))
-    if table.legend and not table.has_marks:
+        console.print(rich_table(table))
+    if table.legend:
         console.print()
         console.print(printable_text(table.legend), highlight=False)
+
+
+def _print_note(note: Note, console: Console) -> None:
+    """Print a sentence, wrapped between words; a whole one stays on one line in a pipe.
+
+    A pipe has no width of its own; where COLUMNS gives it one, the sentence is wrapped all the same.
+    """
+    in_one_line = note.whole and not (console.is_terminal or "COLUMNS" in os.environ)
+    console.print(printable_text(note.text, STYLES[note.tone]), soft_wrap=in_one_line, highlight=False)
 
 
 def printable_text(text: str, style: str = "") -> Text:
@@ -81,42 +74,16 @@ def printable_text(text: str, style: str = "") -> Text:
     return Text(visible(text), style=style, overflow="fold")
 
 
-def print_sentence(line: Text, console: Console, *, whole: bool = True) -> None:
-    """Print a sentence, wrapped between words.
-
-    Args:
-        line: without a line break.
-        console: where to print.
-        whole: keep it on one line in a pipe, where a program may look for it. A pipe has no width of its own;
-            where COLUMNS gives it one, the sentence is wrapped all the same.
-    """
-    in_one_line = whole and not (console.is_terminal or "COLUMNS" in os.environ)
-    console.print(line, soft_wrap=in_one_line, highlight=False)
-
-
-def rich_table(table: Table, console: Console) -> RichTable:
+def rich_table(table: Table[Any]) -> RichTable:
     """The rows of a table for rich, without a frame; notes stand below the text of their cell.
 
     The first column and those of words stand on the left, numbers on the right. Title, sentence and legend
     are left out.
-
-    Args:
-        table: with or without rows.
-        console: a terminal has a line below the titles and closer columns, if the table is ruled.
     """
-    ruled = table.ruled and console.is_terminal
-    shown = RichTable(
-        box=box.SIMPLE_HEAD if ruled else None,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 1 if ruled else 2, 0, 0),
-        header_style="dim",
-    )
+    shown = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for i, column in enumerate(table.columns):
-        is_left = i == 0 or column.words
-        shown.add_column(
-            printable_text(column.title), justify="left" if is_left else "right", overflow="fold"
-        )
+        justify: JustifyMethod = "left" if i == 0 or column.words else "right"
+        shown.add_column(printable_text(column.title), justify=justify, overflow="fold")
     for row in table.cells():
         shown.add_row(*map(_cell_text, row))
     return shown

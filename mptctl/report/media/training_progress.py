@@ -7,7 +7,6 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from mptctl.data.loading.base import DECODING
 from mptctl.machine.facts import rank
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.report.media.numbers import duration
@@ -94,22 +93,18 @@ class ProgressBar(Observer):
             transient=True,
         )
         self.task: TaskID | None = None
-        self._decoding: TaskID | None = None
+        self._passes: dict[str, TaskID] = {}
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Show decoded pictures in a bar of their own, and validated pictures in the bar of the run."""
-        if what != DECODING:
-            if self.task is not None:
-                self.bars.update(self.task, figures=f"validating {done:,} of {total:,} pictures")
-            return
-        if self._decoding is None:
-            self._decoding = self.bars.add_task("decoding", total=total, figures="")
+        """Show a pass over pictures in a bar of its own, until it is done."""
+        if what not in self._passes:
+            self._passes[what] = self.bars.add_task(what, total=total, figures="")
             self.bars.start()
-        self.bars.update(self._decoding, completed=done, figures=f"{done:,} of {total:,} pictures")
+        self.bars.update(
+            self._passes[what], completed=done, figures=f"{done:,} of {total:,}", refresh=done == total
+        )
         if done == total:
-            self.bars.stop()
-            self.bars.remove_task(self._decoding)
-            self._decoding = None
+            self.bars.remove_task(self._passes.pop(what))
 
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         """Print the notes and show the bar of the run."""

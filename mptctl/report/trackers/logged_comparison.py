@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pyarrow as pa
-from pyarrow import csv, types
-
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.evaluation.reading.spreadsheet_cells import as_cell
 from mptctl.files import scratch_folder
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.names import TrackerName
-from mptctl.report.documents.flips_object import Report
+from mptctl.report.documents.flips_files import FlipFiles
+from mptctl.report.documents.flips_object import SHOWN_FLIPS
 from mptctl.report.trackers.flip_metrics import flip_metrics
 from mptctl.report.trackers.guarded import GuardedTracker
 from mptctl.report.trackers.logged_run import tracker_entries, warn
@@ -62,25 +59,15 @@ def log_comparison(
 
 
 def write_attachments(result: FlipReport, folder: Path) -> list[Path]:
-    """Write the report as HTML, JSON and Markdown and every flip as CSV to a folder, and return the paths.
+    """Write the report as HTML, Markdown and JSON and every flip as CSV to a folder, and return the paths.
 
     Args:
         result: its `worst_flips` are all flips.
         folder: of the files.
     """
-    report = Report(result)
-    columns = {}
-    for name, values in zip(report.flips.column_names, report.flips.columns, strict=True):
-        if types.is_string(values.type):
-            cells = [None if text is None else as_cell(text) for text in values.to_pylist()]
-            columns[name] = pa.array(cells, values.type)
-        else:
-            columns[name] = values
-    flips, page, data, markdown = (
-        folder / name for name in ("flips.csv", "report.html", "report.json", "report.md")
-    )
-    report.to_html(page)
-    report.to_markdown(markdown)
+    report = result.model_copy(update={"worst_flips": result.worst_flips[:SHOWN_FLIPS]})
+    files = FlipFiles(page=folder / "report.html", markdown=folder / "report.md", flips=folder / "flips.csv")
+    written = files.write(report, {}, None, None, result.worst_flips)
+    data = folder / "report.json"
     data.write_text(report.model_dump_json(), encoding="utf-8")
-    csv.write_csv(pa.table(columns), flips)
-    return [flips, page, data, markdown]
+    return [*written, data]

@@ -1,7 +1,7 @@
 // Tables that sort, and the list of flips: by class, which stands in the address; a link to each; rows when asked for.
 "use strict";
 
-for (const table of document.querySelectorAll("table.sortable")) {
+for (const table of document.querySelectorAll("table")) {
   table.querySelectorAll("th").forEach((head, column) => {
     const button = document.createElement("button");
     button.type = "button";
@@ -11,8 +11,10 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const up = head.getAttribute("aria-sort") === "descending";
       table.querySelectorAll("th").forEach(other => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", up ? "ascending" : "descending");
-      const key = row => row.cells[column].dataset.value ?? row.cells[column].textContent;
-      const compare = (a, b) => isNaN(key(a)) || isNaN(key(b)) ? key(b).localeCompare(key(a)) : key(b) - key(a);
+      // By the first number of each cell, else by its text.
+      const text = row => row.cells[column].textContent;
+      const key = row => parseFloat(text(row).replace(/[,<]/g, ""));
+      const compare = (a, b) => isNaN(key(a)) || isNaN(key(b)) ? text(b).localeCompare(text(a)) : key(b) - key(a);
       const rows = [...table.tBodies[0].rows].sort((a, b) => up ? compare(b, a) : compare(a, b));
       table.tBodies[0].append(...rows);
     });
