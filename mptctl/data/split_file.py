@@ -148,7 +148,7 @@ def read_table(file: SplitFile, path: Path) -> Manifest:
     Raises:
         DataError: the table is missing or damaged, one of the two was edited, or they are of different splits.
     """
-    table = path.with_name(file.table)
+    table = path.parent / file.table
     try:
         content = table.read_bytes()
     except OSError as error:

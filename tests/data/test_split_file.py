@@ -17,7 +17,19 @@ from mptctl.errors import DataError
 
 @pytest.mark.parametrize(
     "damage",
-    ["text", "version", "field", "other table", "no table", "no name", "outside", "cut", "bit", "empty"],
+    [
+        "text",
+        "version",
+        "field",
+        "other table",
+        "no table",
+        "no name",
+        "no key",
+        "outside",
+        "cut",
+        "bit",
+        "empty",
+    ],
 )
 def test_a_damaged_split_is_a_data_error(tmp_path: Path, damage: str) -> None:
     make_split("digits", run_root=tmp_path)
@@ -31,7 +43,9 @@ def test_a_damaged_split_is_a_data_error(tmp_path: Path, damage: str) -> None:
         "no name": {"table": ""},
         "outside": {"table": "../split-0123456789abcdef.arrow"},
     }
-    if damage == "text":
+    if damage == "no key":
+        path.write_text(json.dumps({key: value for key, value in content.items() if key != "table"}))
+    elif damage == "text":
         path.write_text("{")
     elif damage in edits:
         path.write_text(json.dumps(content | edits[damage]))

@@ -117,9 +117,9 @@ class Listing:
         if self.shards:
             shard, start = self.rows["shard"][row].as_py(), self.rows["start"][row].as_py()
             return f"{self.root / self.shards[shard].path}: offset {start:,}: {path}"
-        return (
-            f"{self.place} {self.rows['line'][row].as_py()}: {path}" if self.place else str(self.root / path)
-        )
+        if self.place:
+            return f"{self.place} {self.rows['line'][row].as_py()}: {path}"
+        return str(self.root / path)
 
     def describe_problems(self, problems: Mapping[int, str]) -> list[str]:
         """Return a line for each row with a problem, in the order of the rows."""
@@ -248,16 +248,7 @@ def check_listing(listing: Listing, *, verify: Verify, on_bad: OnBad, progress: 
     return ListedSource(manifest, lines, listing.further())
 
 
-_TYPES = {
-    "path": TEXT,
-    "id": TEXT,
-    "label": pa.int32(),
-    "part": pa.uint8(),
-    "shard": pa.int32(),
-    "start": pa.int64(),
-    "size": pa.int64(),
-    "line": pa.int64(),
-}
+_TYPES = {"path": TEXT, "id": TEXT, "label": pa.int32(), "part": pa.uint8(), "shard": pa.int32()}
 
 
 def _is_utf8(text: str) -> bool:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mptctl.data.listing.image_folder import PART_WORDS
-from mptctl.data.listing.patterns import find_part_words, list_files, root_folder_of
-from mptctl.data.listing.recognise import PARTS_NAME, STATE_NAME
-from mptctl.data.packing.column_source import ColumnFile, ColumnSource, RowBatch, list_pictures_in_tables
+from mptctl.data.listing.recognise import STATE_NAME
 from mptctl.data.packing.columns import read_features
 from mptctl.data.packing.source import CHUNK
 from mptctl.errors import DataError, one_line
@@ -23,8 +19,23 @@ from mptctl.errors import DataError, one_line
 INFO_NAME = "dataset_info.json"
 
 
-class ParquetFile(ColumnFile):
-    """One Parquet file, as Hugging Face and data frames write it; arguments as of `ColumnFile`.
+class RowBatch(NamedTuple):
+    """Some rows of a file: the number of the first row, from 0, and columns of these rows."""
+
+    start: int
+    columns: pa.RecordBatch
+
+
+class ParquetFile:
+    """One Parquet file with a picture in each row, as Hugging Face and data frames write it.
+
+    Args:
+        path: path of the file.
+        part: a word of `PART_WORDS`, or "" where no file has one.
+
+    Attributes:
+        schema: columns of the file.
+        features: Hugging Face's description of the columns; empty without one.
 
     Raises:
         DataError: the file is no Parquet file, or damaged.
@@ -41,7 +52,15 @@ class ParquetFile(ColumnFile):
         self.features = read_features(self.schema)
 
     def batches(self, columns: list[str], rows: Collection[int] | None = None) -> Iterator[RowBatch]:
-        """Yield batches as `ColumnFile.batches` says; row groups without a wanted row are not read."""
+        """Yield columns of the file, some rows at a time; row groups without a wanted row are not read.
+
+        Args:
+            columns: names of columns; a field of a struct is named like ``image.path``.
+            rows: wanted rows, from 0; None: all rows.
+
+        Raises:
+            DataError: the file is damaged.
+        """
         end = 0
         for group in range(self._file.num_row_groups):
             start, end = end, end + self._file.metadata.row_group(group).num_rows
@@ -58,11 +77,11 @@ class ParquetFile(ColumnFile):
                 ) from error
 
 
-class ArrowFile(ColumnFile):
-    """One Arrow file, mapped into memory.
+class ArrowFile:
+    """One Arrow file with a picture in each row, mapped into memory.
 
     Args:
-        path, part: as of `ColumnFile`.
+        path, part: as of `ParquetFile`, as are the attributes.
         features: the folder's description of its columns; empty without one.
 
     Raises:
@@ -77,7 +96,7 @@ class ArrowFile(ColumnFile):
             self.schema = pa.ipc.open_stream(pa.memory_map(str(path))).schema
         except (OSError, ValueError) as error:  # pyarrow's errors are both
             raise DataError(f"{path}: no whole Arrow file ({one_line(error)[:120]})") from error
-        self.features = features or read_features(self.schema)
+        self.features = dict(features) or read_features(self.schema)
 
     def batches(self, columns: list[str], rows: Collection[int] | None = None) -> Iterator[RowBatch]:
         """Yield all batches; for a column such as ``image.path``, they have the whole struct ``image``."""
@@ -89,70 +108,26 @@ class ArrowFile(ColumnFile):
             start += batch.num_rows
 
 
-def list_parquet(place: str, named: Mapping[str, str]) -> ColumnSource:
-    """List the pictures inside Parquet files; no picture is read.
-
-    Args:
-        place: the files, as of `list_files`.
-        named: as of `list_pictures_in_tables`.
-
-    Raises:
-        UsageError, DataError: as of `list_files`, `find_part_words` and `list_pictures_in_tables`.
-    """
-    paths = list_files(place, ".parquet")
-    names = [os.path.relpath(path, root_folder_of(place)) for path in paths]
-    parts = find_part_words(names, place)
-    return list_pictures_in_tables(
-        [ParquetFile(path, part) for path, part in zip(paths, parts, strict=True)], named
-    )
-
-
-def list_arrow(place: str, named: Mapping[str, str]) -> ColumnSource:
-    """List the pictures of a folder that `datasets` saved, one data set or one for each part; none is read.
-
-    Args:
-        place: the folder.
-        named: as of `list_pictures_in_tables`.
-
-    Raises:
-        UsageError, DataError: as of `list_pictures_in_tables`.
-        DataError: a file that describes the folder is missing or damaged, or names an unknown part.
-    """
-    folder = Path(place)
-    if not (folder / PARTS_NAME).is_file():
-        return list_pictures_in_tables(_open_files(folder, ""), named)
-    parts = _read_json(folder / PARTS_NAME).get("splits", [])
-    unknown = [name for name in parts if name.lower() not in PART_WORDS]
-    if unknown or not parts:
-        raise DataError(
-            f"{folder / PARTS_NAME}: parts {', '.join(unknown) or 'missing'}: expected train, validation and "
-            "test; pack the folder of each alone"
-        )
-    return list_pictures_in_tables(
-        [file for name in parts for file in _open_files(folder / name, name.lower())], named
-    )
-
-
-def _open_files(folder: Path, part: str) -> list[ColumnFile]:
-    """Open the Arrow files of one folder, in order; arguments as of `ColumnFile`.
+def open_arrow_files(folder: Path, part: str) -> list[ArrowFile]:
+    """Open the Arrow files of one folder, in order; arguments as of `ParquetFile`.
 
     Raises:
         DataError: a file is missing or damaged, or the rows are those of another set in another order.
     """
-    state = _read_json(folder / STATE_NAME)
+    state = read_json(folder / STATE_NAME)
     if state.get("_indices_files") or state.get("_indices_data_files"):
         raise DataError(
             f"{folder}: its rows are those of another set in another order; save it with datasets 2 or newer"
         )
     info = folder / INFO_NAME
-    features = _read_json(info).get("features") or {} if info.is_file() else {}
+    features = read_json(info).get("features") or {} if info.is_file() else {}
     names = [entry["filename"] for entry in state.get("_data_files", [])]
     if not names:
         raise DataError(f"{folder / STATE_NAME}: names no file; save the set again")
     return [ArrowFile(folder / name, part, features) for name in names]
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object; DataError if the file cannot be read or holds none."""
     try:
         content = json.loads(path.read_bytes())

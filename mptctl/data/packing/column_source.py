@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
+import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from mptctl.data.listing.image_folder import PART_WORDS
 from mptctl.data.listing.labelled_rows import LabelledRows, classify_rows
+from mptctl.data.listing.patterns import find_part_words, list_files, root_folder_of
+from mptctl.data.listing.recognise import PARTS_NAME
+from mptctl.data.packing.column_files import ArrowFile, ParquetFile, open_arrow_files, read_json
 from mptctl.data.packing.columns import PictureColumns, find_columns
 from mptctl.data.packing.source import (
     CHUNK,
@@ -27,40 +31,7 @@ from mptctl.data.packing.source import (
 )
 from mptctl.errors import DataError, one_line, some
 
-
-class RowBatch(NamedTuple):
-    """Some rows of a file: the number of the first row, from 0, and columns of these rows."""
-
-    start: int
-    columns: pa.RecordBatch
-
-
-class ColumnFile(ABC):
-    """One file with a picture in each row.
-
-    Attributes:
-        path: path of the file.
-        part: a word of `PART_WORDS`, or "" where no file has one.
-        schema: columns of the file.
-        features: Hugging Face's description of the columns; empty without one.
-    """
-
-    path: Path
-    part: str
-    schema: pa.Schema
-    features: Mapping[str, Any]
-
-    @abstractmethod
-    def batches(self, columns: list[str], rows: Collection[int] | None = None) -> Iterator[RowBatch]:
-        """Yield columns of the file, some rows at a time.
-
-        Args:
-            columns: names of columns; a field of a struct is named like ``image.path``.
-            rows: wanted rows, from 0; batches without any of them may be left out. None: all rows.
-
-        Raises:
-            DataError: the file is damaged.
-        """
+ColumnFile = ParquetFile | ArrowFile
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -97,6 +68,48 @@ class ColumnSource(PackSource):
                 ]
                 for first in range(0, len(readings), CHUNK):
                     yield readings[first : first + CHUNK]
+
+
+def list_parquet(place: str, named: Mapping[str, str]) -> ColumnSource:
+    """List the pictures inside Parquet files; no picture is read.
+
+    Args:
+        place: the files, as of `list_files`.
+        named: as of `list_pictures_in_tables`.
+
+    Raises:
+        UsageError, DataError: as of `list_files`, `find_part_words` and `list_pictures_in_tables`.
+    """
+    paths = list_files(place, ".parquet")
+    names = [os.path.relpath(path, root_folder_of(place)) for path in paths]
+    parts = find_part_words(names, place)
+    files = [ParquetFile(path, part) for path, part in zip(paths, parts, strict=True)]
+    return list_pictures_in_tables(files, named)
+
+
+def list_arrow(place: str, named: Mapping[str, str]) -> ColumnSource:
+    """List the pictures of a folder that `datasets` saved, one data set or one for each part; none is read.
+
+    Args:
+        place: the folder.
+        named: as of `list_pictures_in_tables`.
+
+    Raises:
+        UsageError, DataError: as of `list_pictures_in_tables`.
+        DataError: a file that describes the folder is missing or damaged, or names an unknown part.
+    """
+    folder = Path(place)
+    if not (folder / PARTS_NAME).is_file():
+        return list_pictures_in_tables(open_arrow_files(folder, ""), named)
+    parts = read_json(folder / PARTS_NAME).get("splits", [])
+    unknown = [name for name in parts if name.lower() not in PART_WORDS]
+    if unknown or not parts:
+        raise DataError(
+            f"{folder / PARTS_NAME}: parts {', '.join(unknown) or 'missing'}: expected train, validation and "
+            "test; pack the folder of each alone"
+        )
+    files = [file for name in parts for file in open_arrow_files(folder / name, name.lower())]
+    return list_pictures_in_tables(files, named)
 
 
 def list_pictures_in_tables(files: Sequence[ColumnFile], named: Mapping[str, str]) -> ColumnSource:

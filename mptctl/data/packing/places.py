@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mptctl.data.listing.recognise import recognise_kind
-from mptctl.data.packing.column_files import list_arrow, list_parquet
+from mptctl.data.packing.column_source import list_arrow, list_parquet
 from mptctl.data.packing.source import (
     PackSource,
     list_class_folder_pictures,
