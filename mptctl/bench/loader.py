@@ -11,12 +11,12 @@ import torch
 from pydantic import Field
 
 from mptctl.bench.runners import LEAST_BATCHES, LEAST_RESIDENT_BATCHES, ROWS, LoaderRunner, Say, make_runners
-from mptctl.bench.sources import find_pictures, repeat_pictures, write_sources
+from mptctl.bench.sources import find_pictures, repeat_pictures
 from mptctl.bench.sweep import LoaderSweep, sweep_dali
 from mptctl.data.manifest import TRAIN
+from mptctl.data.sources import read_source
 from mptctl.files import Model, scratch_folder
 from mptctl.machine.facts import Machine, this_machine
-from mptctl.names import Source
 from mptctl.recipe import Recipe
 
 
@@ -24,7 +24,6 @@ class LoaderRow(Model):
     """Speed of one way to get pictures."""
 
     name: str = Field(description="which loader; synthetic is the model's own training step")
-    source: Source | None = Field(description="how pictures lie; null for synthetic")
     images_per_s: float = Field(description="median over the runs")
     runs: list[float] = Field(description="images/s of each run; runs of all rows take turns")
     workers: int | None = Field(description="threads or processes; null where there are none to set")
@@ -45,11 +44,10 @@ class LoaderBench(Model):
     sweep: LoaderSweep | None = Field(description="with --sweep: the speed of DALI with many settings")
 
 
-def bench_loader(  # noqa: PLR0913  # one for each flag of `bench loader`
+def bench_loader(  # one for each flag of `bench loader`
     recipe: Recipe,
     *,
     data_root: Path | None = None,
-    sources: tuple[Source, ...] = ("imagefolder",),
     rows: tuple[str, ...] = ROWS,
     repeats: int = 5,
     seconds: float = 5.0,
@@ -63,7 +61,6 @@ def bench_loader(  # noqa: PLR0913  # one for each flag of `bench loader`
         recipe: picture size, augmentation, batch size, loader settings and model.
         data_root: folder with ``train/CLASS/*``, or a tar file of one; None: generated JPEGs of 500 x 375
             pixels.
-        sources: forms in which our loaders read the same pictures; some of `SOURCES`.
         rows: some of `ROWS`.
         repeats: number of runs of each row.
         seconds: length of a run.
@@ -79,26 +76,20 @@ def bench_loader(  # noqa: PLR0913  # one for each flag of `bench loader`
     with scratch_folder() as scratch:
         folder = find_pictures(data_root, scratch / "data", say)
         say("checking the files' headers")
-        manifests = write_sources(folder, sources, scratch)
-        manifest, batch = manifests["imagefolder"], recipe.optim.batch_size
-        least, least_in_memory = LEAST_BATCHES * batch, LEAST_RESIDENT_BATCHES * batch
-        splits = {name: repeat_pictures(each, least, scratch) for name, each in manifests.items()}
-        short = {name: repeat_pictures(each, least_in_memory, scratch) for name, each in manifests.items()}
-        runners, skipped = make_runners(recipe, splits, short, sources, rows, device, scratch, say)
+        manifest = read_source("imagefolder", folder, needs_test=False).manifest
+        batch = recipe.optim.batch_size
+        split = repeat_pictures(manifest, LEAST_BATCHES * batch, scratch)
+        short = repeat_pictures(manifest, LEAST_RESIDENT_BATCHES * batch, scratch)
+        runners, skipped = make_runners(recipe, split, short, rows, device, scratch, say)
         try:
-            measured = _run_in_turns(runners, repeats, seconds, device, say, len(sources) > 1)
-            swept = (
-                sweep_dali(recipe, splits["imagefolder"], device, scratch, repeats, seconds, say)
-                if sweep
-                else None
-            )
+            measured = _run_in_turns(runners, repeats, seconds, device, say)
+            swept = sweep_dali(recipe, split, device, scratch, repeats, seconds, say) if sweep else None
         finally:
             for runner in runners:
                 runner.stop()
     results = [
         LoaderRow(
             name=runner.name,
-            source=runner.source,
             images_per_s=round(statistics.median(runs), 1),
             runs=runs,
             workers=runner.workers,
@@ -124,13 +115,11 @@ def _run_in_turns(
     seconds: float,
     device: torch.device,
     say: Say,
-    says_source: bool,
 ) -> list[list[float]]:
     """Run every runner once in each turn; return images/s of each runner's runs."""
     measured: list[list[float]] = [[] for _ in runners]
     for turn in range(repeats):
         for runner, runs in zip(runners, measured, strict=True):
             runs.append(round(runner.run(seconds, device), 1))
-            of_source = f" of {runner.source}" if says_source and runner.source else ""
-            say(f"run {turn + 1} of {repeats}: {runner.name}{of_source} {runs[-1]:,.0f} images/s")
+            say(f"run {turn + 1} of {repeats}: {runner.name} {runs[-1]:,.0f} images/s")
     return measured

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
@@ -16,7 +13,6 @@ from torchcodec.decoders import decode_image  # type: ignore[attr-defined]  # no
 from torchvision.transforms import v2
 
 from mptctl.data.loading.part import LoadPlan
-from mptctl.data.loading.resident import load_resident_pictures
 from mptctl.recipe import DataRecipe
 from mptctl.recipe.transforms import Grayscale, RandAugment, RandomErasing, Step, TrivialAugment
 
@@ -45,25 +41,6 @@ class PictureFiles(Dataset[tuple[Tensor, int]]):
             with Image.open(self.paths[row]) as image:
                 return self.transform(image.convert("RGB")), self.labels[row]
         return self.transform(decode_image(self.paths[row], mode="RGB")), self.labels[row]
-
-
-class PicturesInMemory(Dataset[tuple[Tensor, int]]):
-    """A dataset of decoded pictures, (n, S, S, 3) uint8; the other arguments are those of `PictureFiles`."""
-
-    def __init__(
-        self, pictures: NDArray[np.uint8], labels: Sequence[int], data: DataRecipe, reader: Reader
-    ) -> None:
-        self.pictures, self.labels, self.reader = pictures, list(labels), reader
-        self.transform = user_transform(data, reader)
-
-    def __len__(self) -> int:
-        return len(self.pictures)
-
-    def __getitem__(self, row: int) -> tuple[Tensor, int]:
-        picture = self.pictures[row]
-        if self.reader == "pil":
-            return self.transform(Image.fromarray(picture)), self.labels[row]
-        return self.transform(torch.from_numpy(picture).permute(2, 0, 1)), self.labels[row]
 
 
 def user_transform(data: DataRecipe, reader: Reader) -> Callable[[Any], Tensor]:
@@ -107,27 +84,19 @@ def _to_torchvision(step: Step) -> Any:
     return v2.RandomApply([kinds[step.name](**settings)], p)
 
 
-def dataloader_stream(
-    plan: LoadPlan, reader: Reader, workers: int, cache_dir: Path | None
-) -> Iterator[Tensor]:
+def dataloader_stream(plan: LoadPlan, reader: Reader, workers: int) -> Iterator[Tensor]:
     """Yield batches of a DataLoader without end; its workers start with the first batch, and stay.
 
     Args:
         plan: gives the pictures, and how they are augmented.
         reader: ``torchcodec`` for tensors, ``pil`` for pictures of Pillow.
         workers: number of processes.
-        cache_dir: folder of decoded pictures, which are then read from memory; None: pictures are read from
-            their files.
 
     Yields:
         (B, 3, S, S) pictures on the plan's device, normalised.
     """
     manifest, labels = plan.split.manifest, plan.split.labels[plan.indices].tolist()
-    dataset: Dataset[tuple[Tensor, int]]
-    if cache_dir is not None:
-        dataset = PicturesInMemory(load_resident_pictures(plan, cache_dir), labels, plan.data, reader)
-    else:
-        dataset = PictureFiles([manifest.file(i) for i in plan.indices.tolist()], labels, plan.data, reader)
+    dataset = PictureFiles([manifest.file(i) for i in plan.indices.tolist()], labels, plan.data, reader)
     # Spawned, because forking a process in which DALI runs threads can hang.
     loader = DataLoader(
         dataset,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,14 +21,11 @@ from mptctl.data.split import Split
 from mptctl.errors import MptctlError
 from mptctl.machine.facts import usable_cores
 from mptctl.models.networks import build_model
-from mptctl.names import Source
 from mptctl.recipe import Recipe
 
 OURS = tuple(kind.name for kind in LOADERS)
-# DataLoaders that decode files, and those with decoded pictures in memory, as our resident loader has them.
 DATALOADERS = ("dataloader-torchcodec", "dataloader-pil")
-MEMORY_DATALOADERS = ("dataloader-memory", "dataloader-memory-pil")
-ROWS = (*OURS, *DATALOADERS, *MEMORY_DATALOADERS, "synthetic")
+ROWS = (*OURS, *DATALOADERS, "synthetic")
 # Least batches of an epoch. Each epoch begins with an empty queue, and short epochs would measure little
 # else; an epoch of ImageNet has 10,000 batches.
 LEAST_BATCHES = 200
@@ -49,7 +46,6 @@ class LoaderRunner:
     Attributes:
         name: of the row.
         start: starts a stream of batches.
-        source: form of the pictures; None for the model's own step.
         workers: number of threads or processes; None where there is none to set.
         augment: training augmentation; None for the model's own step.
         ahead: number of batches that the stream goes on preparing when nobody takes any.
@@ -58,7 +54,6 @@ class LoaderRunner:
 
     name: str
     start: Callable[[], Stream]
-    source: Source | None = None
     workers: int | None = None
     augment: str | None = None
     ahead: int = 0
@@ -99,9 +94,8 @@ class LoaderRunner:
 
 def make_runners(
     recipe: Recipe,
-    splits: Mapping[Source, Split],
-    short_splits: Mapping[Source, Split],
-    sources: tuple[Source, ...],
+    split: Split,
+    short_split: Split,
     rows: tuple[str, ...],
     device: torch.device,
     scratch: Path,
@@ -111,9 +105,8 @@ def make_runners(
 
     Args:
         recipe: picture size, augmentation, batch size, loader settings and model.
-        splits: pictures by source, for loaders that read files.
-        short_splits: the same with shorter epochs, for loaders with pictures in memory.
-        sources: read by our loaders; torch's read folders.
+        split: pictures, for loaders that read files.
+        short_split: the same with shorter epochs, for loaders with pictures in memory.
         rows: some of `ROWS`.
         device: where batches go.
         scratch: folder for decoded pictures.
@@ -130,22 +123,12 @@ def make_runners(
             runners.append(LoaderRunner(name, partial(_train_endlessly, recipe, device)))
         elif name in kinds:
             kind = kinds[name]
-            for source in sources:
-                split = (short_splits if kind.in_memory else splits)[source]
-                runner = _our_runner(kind, recipe, split, device, scratch)
-                if isinstance(runner, str):
-                    skipped[name] = runner
-                else:
-                    runners.append(runner)
-        elif name in MEMORY_DATALOADERS and not recipe.data.transforms:
-            skipped[name] = "is measured beside data.transforms"
-        elif name in MEMORY_DATALOADERS:
-            in_memory = recipe.data.model_copy(update={"augment": "pad-crop"})
-            split = short_splits["imagefolder"]
-            plan = LoadPlan(split, in_memory, "train", recipe.optim.batch_size, 0, True, device)
-            runners.append(_best_dataloader(name, plan, say, scratch))
+            runner = _our_runner(kind, recipe, short_split if kind.in_memory else split, device, scratch)
+            if isinstance(runner, str):
+                skipped[name] = runner
+            else:
+                runners.append(runner)
         else:
-            split = splits["imagefolder"]
             plan = LoadPlan(split, recipe.data, "train", recipe.optim.batch_size, 0, True, device)
             runners.append(_best_dataloader(name, plan, say))
     return runners, skipped
@@ -167,28 +150,27 @@ def _our_runner(
         return why_not
     start = our_stream(plan, scratch)
     if kind.in_memory:
-        return LoaderRunner(kind.name, start, split.file.source, None, augment)
+        return LoaderRunner(kind.name, start, None, augment)
     threads = data.threads or usable_cores()
-    return LoaderRunner(kind.name, start, split.file.source, threads, augment, data.prefetch)
+    return LoaderRunner(kind.name, start, threads, augment, data.prefetch)
 
 
-def _best_dataloader(name: str, plan: LoadPlan, say: Say, cache_dir: Path | None = None) -> LoaderRunner:
+def _best_dataloader(name: str, plan: LoadPlan, say: Say) -> LoaderRunner:
     """Time a DataLoader with 1, 2, 4 ... workers, and return the fastest, with its workers running.
 
     Args:
-        name: one of `DATALOADERS` or `MEMORY_DATALOADERS`.
+        name: one of `DATALOADERS`.
         plan: gives the pictures, and how they are augmented.
         say: told the speed with each number of workers.
-        cache_dir: folder of decoded pictures, for one of `MEMORY_DATALOADERS`.
     """
     reader: Reader = "pil" if name.endswith("pil") else "torchcodec"
     cores = usable_cores()
     best: LoaderRunner | None = None
     best_rate = 0.0
     for workers in sorted({count for count in (1, 2, 4, 8, 16, cores) if count <= cores}):
-        start = partial(dataloader_stream, plan, reader, workers, cache_dir)
+        start = partial(dataloader_stream, plan, reader, workers)
         ahead = 2 * workers  # torch's default prefetch_factor
-        runner = LoaderRunner(name, start, plan.split.file.source, workers, plan.data.augment, ahead)
+        runner = LoaderRunner(name, start, workers, plan.data.augment, ahead)
         rate = runner.run(1.0, plan.device)
         say(f"{name} with {workers} workers: {rate:,.0f} images/s")
         slower: LoaderRunner | None = runner

@@ -26,14 +26,6 @@ def loader(
             help="Folder with train/CLASS/*, or a tar file of one. (default: generated JPEGs)",
         ),
     ] = None,
-    source: Annotated[
-        str,
-        typer.Option(
-            "--source",
-            metavar="NAMES",
-            help="Read the pictures as imagefolder, table, webdataset (tar shards), with commas between.",
-        ),
-    ] = "imagefolder",
     recipe: Annotated[
         str,
         typer.Option("--recipe", metavar="NAME_OR_FILE", help="Picture size, augmentation, batch, model."),
@@ -55,22 +47,15 @@ def loader(
 ) -> None:
     """Measure how fast pictures come: our loaders, a torch DataLoader, and what the model can take.
 
-    With a table or shards as `--source` at most 2,000 pictures are measured. Shards are written to the
-    temporary folder (TMPDIR).
-
     Examples:
 
         mptctl bench loader --data-root ~/imagenet --sweep
-
-        mptctl bench loader --data-root ~/imagenet --source table,webdataset
 
         mptctl bench loader --recipe cifar10 --rows resident,dataloader-torchcodec
     """
     from mptctl.cli.runners.bench import measure_loader
 
-    measure_loader(
-        data_root, source, recipe, overrides, rows, repeats, seconds, device, sweep=sweep, as_json=as_json
-    )
+    measure_loader(data_root, recipe, overrides, rows, repeats, seconds, device, sweep=sweep, as_json=as_json)
 
 
 @app.command("kernel")

@@ -9,25 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 SYSTEM = Path("/")
 # Bytes. Version 1 expresses "no limit" by a larger number.
 UNLIMITED = 2**60
-
-
-class _Mount(NamedTuple):
-    """A mounted hierarchy of groups.
-
-    Attributes:
-        root: the mounted group, by its path in `/proc/self/cgroup`.
-        place: folder of the mount.
-        controllers: resources that version 1 limits in this hierarchy; empty for version 2, which limits all.
-    """
-
-    root: PurePosixPath
-    place: Path
-    controllers: frozenset[str]
 
 
 def cpu_quota(system: Path = SYSTEM) -> float | None:
@@ -76,40 +61,19 @@ def _memory_limits(system: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _groups(controller: str, system: Path) -> Iterator[Path]:
-    """Yield the folders of this process's groups for a controller, from its own group up to the mount."""
-    own = _read_own_groups(system)
-    for mount in _mounts(system):
-        if mount.controllers and controller not in mount.controllers:
-            continue
-        path = own.get(controller if mount.controllers else "")
-        if path is None:
-            continue
-        # In a container the own group itself may be mounted, or a group that is not above it.
-        below = path.relative_to(mount.root) if path.is_relative_to(mount.root) else PurePosixPath()
-        for group in (below, *below.parents):
-            if ".." not in group.parts:
-                yield mount.place / group
+    """Yield the folders of this process's groups for a controller, from its own group up to the mounted one.
 
-
-def _read_own_groups(system: Path) -> dict[str, PurePosixPath]:
-    """Read this process's group for each controller of version 1; the key "" has the group of version 2."""
-    groups: dict[str, PurePosixPath] = {}
+    A hierarchy is mounted at ``/sys/fs/cgroup``, of version 1 in a folder named like its controllers there. In a
+    container the own group itself may be mounted, so folders below the mount need not be there.
+    """
     for line in read_system_text(system / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
-        groups |= dict.fromkeys(controllers.split(","), PurePosixPath(path))
-    return groups
-
-
-def _mounts(system: Path) -> Iterator[_Mount]:
-    """Yield the mounted hierarchies of control groups."""
-    for line in read_system_text(system / "proc/self/mountinfo").splitlines():
-        before, _, after = line.partition(" - ")
-        kind, *_, options = after.split(" ")
-        if kind not in ("cgroup", "cgroup2"):
+        if controllers and controller not in controllers.split(","):
             continue
-        _, _, _, root, place, *_ = before.split(" ")
-        controllers = frozenset(options.split(",")) if kind == "cgroup" else frozenset[str]()
-        yield _Mount(PurePosixPath(root), system / place.lstrip("/"), controllers)
+        own = PurePosixPath(path.lstrip("/"))
+        for group in (own, *own.parents):
+            if ".." not in group.parts:
+                yield system / "sys/fs/cgroup" / controllers / group
 
 
 def read_system_text(path: Path) -> str:

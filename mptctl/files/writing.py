@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import re
-import resource
 import secrets
 import shutil
 import stat
@@ -57,9 +56,9 @@ def replacing(path: Path, keep_previous: Path | None = None, needed: int | None 
 class FilesTogether:
     """The outputs of one command: all files get their names when the ``with`` block ends well, or none does.
 
-    If the disk fills while they are written, or one cannot be replaced, the former files stay, all of the
-    same earlier command. If the process is killed while files get their names, some files are missing, but
-    none is of an earlier command.
+    If the disk fills while they are written, or a folder stands where one of them belongs, the former files stay,
+    all of the same earlier command. If the process is killed while files get their names, some files are missing,
+    but none is of an earlier command.
     """
 
     def __init__(self) -> None:
@@ -98,38 +97,20 @@ class FilesTogether:
         self._written.append((temporary, target))
 
     def _take_names(self) -> None:
-        """Give the former files but the first other names, and rename all temporary files to their names.
-
-        If one of these steps fails, the former files get their names back.
-        """
-        former: list[tuple[Path, Path]] = []  # temporary name and name of each
-        taken: list[Path] = []
+        """Remove the former files but the first, and rename all temporary files to their names."""
         try:
+            for _temporary, target in self._written:
+                if target.is_dir():
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             for _temporary, target in self._written[1:]:
-                if target.exists():
-                    aside = _temporary_path(target)
-                    target.rename(aside)
-                    former.append((aside, target))
-            # The first one replaces its former file last, so that until then nothing is lost.
+                target.unlink(missing_ok=True)
+            # The first one replaces its former file last, so that until then nothing of it is lost.
             for temporary, target in reversed(self._written):
                 temporary.replace(target)
-                taken.append(target)
-        except OSError as error:
-            for path in taken:
-                with suppress(OSError):
-                    path.unlink()
-            for aside, name in former:
-                with suppress(OSError):
-                    aside.rename(name)
-            raise storage_error(target, error) from error
-        for aside, _name in former:
-            with suppress(OSError):
-                aside.unlink()
-        for folder in {target.parent for target in taken}:
-            try:
+            for folder in {target.parent for _temporary, target in self._written}:
                 _flush_folder(folder)
-            except OSError as error:
-                raise storage_error(folder, error) from error
+        except OSError as error:
+            raise storage_error(target, error) from error
 
 
 def _temporary_path(path: Path) -> Path:
@@ -284,24 +265,15 @@ def storage_error(path: Path, error: OSError, needed: int | None = None) -> Stor
 
 
 def _shortage(path: Path, error: OSError, needed: int | None) -> str:
-    """Describe what has run out (space, quota, number of files, size of a file) and the remedy."""
+    """Describe what has run out (space, quota, size of a file) and the remedy."""
     wanted = f"{needed / 1e6:.1f} MB needed, " if needed else ""
     kept = "what was there before is kept"
     if error.errno == errno.EFBIG:
-        most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-        limit = (
-            "this file system allows"
-            if most == resource.RLIM_INFINITY
-            else f"ulimit allows, {most / 1e6:.1f} MB"
-        )
-        return f"no room: {wanted}more than the largest file that {limit}; {kept}; raise that limit"
+        return f"no room: {wanted}more than the largest file that is allowed (ulimit -f); {kept}; raise that limit"
     if error.errno == errno.EDQUOT:
         return f"no room: {wanted}the quota of this user is used up; {kept}; make room"
-    file_system = os.statvfs(next(folder for folder in path.absolute().parents if folder.exists()))
-    if file_system.f_files and not file_system.f_favail:
-        return f"no room: the file system holds as many files as it can; {kept}; delete some"
-    free = file_system.f_bavail * file_system.f_frsize
-    return f"no room: {wanted}{free / 1e6:.1f} MB free; {kept}; make room"
+    free = shutil.disk_usage(next(folder for folder in path.absolute().parents if folder.exists())).free
+    return f"no room: {wanted}{free / 1e6:.1f} MB free; {kept}; make room, or delete files where there are too many"
 
 
 def _is_stream(path: Path) -> bool:

@@ -15,14 +15,13 @@ from PIL import Image
 from torch import Tensor, nn
 
 from mptctl.data.derived_splits import make_unlabelled_split
-from mptctl.data.loading.choose import make_loader
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.pictures import Normalisation, channels_first, decode, resize_and_crop
 from mptctl.data.verify import check_file, has_16_bits
 from mptctl.errors import DataError, one_line
 from mptctl.evaluation.reading.answers import Answers, answers_from_logits
 from mptctl.evaluation.reading.arrays import as_array
-from mptctl.inference.forward import forward
+from mptctl.inference.predict import run_pass
 from mptctl.machine.device import choose_device, move_to_device
 from mptctl.models.checkpoint import load_checkpoint, load_model
 from mptctl.models.finished import describe_unfinished
@@ -153,26 +152,16 @@ class LoadedRun:
         # Not `resident`, which keeps decoded pictures on disk for later passes: these are seen once.
         data = self.recipe.data.model_copy(update={"loader": "threaded"})
         batch_size = self.recipe.optim.batch_size
-        loader = make_loader(
-            LoadPlan(split, data, "test", batch_size, seed=0, train=False, device=self.device)
-        )
-        logits = np.empty((len(split.labels), len(self.class_names)), dtype=np.float32)
-        rows, done = split.indices("test"), 0
+        plan = LoadPlan(split, data, "test", batch_size, seed=0, train=False, device=self.device)
         try:
-            for batch, (batch_logits,) in forward([self.model], loader):
-                logits[batch.index.numpy()] = batch_logits.cpu().numpy()
-                done += len(batch.index)
-                progress("pictures", done, len(rows))
+            logits = run_pass({"model": self.model}, plan, progress, "pictures")["model"]
         except DataError as error:
             fault = str(error).partition("; ")[0].replace(" since split", " since it was checked")
             raise DataError(
                 f"{fault}; repair or remove it; verify decode finds every such file first"
             ) from error
-        finally:
-            loader.close()
-        return answers_from_logits(
-            str(self.path), split.ids(rows), logits[rows], self.class_names, tuple(left_out)
-        )
+        ids = split.ids(split.indices("test"))
+        return answers_from_logits(str(self.path), ids, logits, self.class_names, tuple(left_out))
 
 
 def load_run(run: str, session: Session) -> LoadedRun:

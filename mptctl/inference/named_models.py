@@ -148,15 +148,14 @@ class _Loaded:
 def _load(names: Mapping[str, str], session: Session, part: Part, renamed: frozenset[str]) -> _Loaded:
     """Read files and compute predictions of checkpoints; arguments and errors as `load_predictions`."""
     run_root = session.run_root
-    ours = {role: name for role, name in names.items() if not is_predictions_file(Path(name).expanduser())}
+    files = {role: _find_file(name, run_root) for role, name in names.items()}
+    ours = {role: names[role] for role, file in files.items() if file is None}
     if ours:
         from mptctl.inference.own_models import predict_named, refuse_without_split
 
         _refuse_other_files(ours.values(), run_root)
         refuse_without_split(list(ours.values()), run_root)
-    models = {
-        role: read_predictions(_find_file(name, run_root)) for role, name in names.items() if role not in ours
-    }
+    models = {role: read_predictions(file) for role, file in files.items() if file is not None}
     if not ours:
         return _Loaded(models, None, {})
     checkpoints, split, computed = predict_named(ours, session, part=part, renamed=renamed)
@@ -164,9 +163,11 @@ def _load(names: Mapping[str, str], session: Session, part: Part, renamed: froze
     return _Loaded({role: models[role] for role in names}, split, checkpoints)
 
 
-def _find_file(name: str, run_root: Path) -> Path:
-    """The path of a predictions file, as named or else below the run root."""
+def _find_file(name: str, run_root: Path) -> Path | None:
+    """The path of a predictions file, as named or else below the run root; None for a name of no such file."""
     path = Path(name).expanduser()
+    if not is_predictions_file(path):
+        return None
     below = run_root / path
     return below if has_predictions(below) and not has_predictions(path) else path
 
@@ -215,8 +216,7 @@ def _refuse_duplicates(news: Sequence[str], run_root: Path) -> None:
 
     seen: dict[str, str] = {}
     for new in news:
-        is_file = is_predictions_file(Path(new).expanduser())
-        path = os.path.realpath(_find_file(new, run_root) if is_file else find_checkpoint(new, run_root))
+        path = os.path.realpath(_find_file(new, run_root) or find_checkpoint(new, run_root))
         if path in seen:
             other = "" if seen[path] == new else f" (as {seen[path]} before)"
             raise UsageError(f"{new}: is named twice as NEW{other}; name each replacement once")

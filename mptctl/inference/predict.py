@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -108,14 +107,15 @@ def compute_outputs(
         groups.setdefault(_evaluation_settings(checkpoint.meta.recipe.data), {})[role] = checkpoint
     outputs: dict[str, NDArray[np.float32]] = {}
     for number, (data, members) in enumerate(groups.items()):
-        progress = _PassProgress(session.progress, part, number * len(rows), len(groups) * len(rows))
         device = choose_device(session.device)
         networks = {role: load(checkpoint, device) for role, checkpoint in members.items()}
         batch_size = max(checkpoint.meta.recipe.optim.batch_size for checkpoint in members.values())
         plan = LoadPlan(
             split, data, part, batch_size, seed=0, train=False, device=device, num_classes=num_classes
         )
-        outputs |= _run_pass(networks, plan, progress)
+        outputs |= run_pass(
+            networks, plan, session.progress, f"{part} pictures", number * len(rows), len(groups) * len(rows)
+        )
     return outputs
 
 
@@ -176,27 +176,6 @@ def make_image_reader(split: Split, *, part: Part) -> Callable[[str], NDArray[np
     return read
 
 
-@dataclass(frozen=True)
-class _PassProgress:
-    """Reports progress of one pass as part of several passes.
-
-    Attributes:
-        progress: called with text, pictures done and pictures in all.
-        part: part of the split, for the text.
-        before: pictures of earlier passes.
-        total: pictures of all passes.
-    """
-
-    progress: Progress
-    part: Part
-    before: int
-    total: int
-
-    def report(self, count: int) -> None:
-        """Report that ``count`` pictures of this pass are done."""
-        self.progress(f"{self.part} pictures", self.before + count, self.total)
-
-
 def _refuse_unknown_classes(checkpoint: Checkpoint, split: Split, renamed: frozenset[str]) -> None:
     """Raise CheckpointError if a checkpoint knows classes that are neither the split's nor in ``renamed``."""
     known = renamed.union(split.classes.names)
@@ -214,10 +193,22 @@ def _evaluation_settings(data: DataRecipe) -> DataRecipe:
     return data.model_copy(update={key: getattr(defaults, key) for key in list_marked_keys("data", TRAINING)})
 
 
-def _run_pass(
-    networks: Mapping[str, nn.Module], plan: LoadPlan, progress: _PassProgress
+def run_pass(
+    networks: Mapping[str, nn.Module],
+    plan: LoadPlan,
+    progress: Progress,
+    what: str,
+    before: int = 0,
+    total: int | None = None,
 ) -> dict[str, NDArray[np.float32]]:
     """Compute outputs (n, width) of each network for the plan's rows, in their order.
+
+    Args:
+        networks: by name, in evaluation mode, on the plan's device.
+        plan: of the pictures.
+        progress: called with the number of pictures done.
+        what: text for ``progress``.
+        before, total: pictures of earlier passes, and of all passes; None: those of this one.
 
     Raises:
         DataError: a picture is missing or damaged, or the loader missed or repeated a sample.
@@ -227,7 +218,7 @@ def _run_pass(
     position_of_row = np.full(pictures, -1, dtype=np.int64)
     position_of_row[rows] = np.arange(len(rows))
     counts = np.zeros(pictures, dtype=np.int64)
-    loader = make_loader(plan, progress=progress.progress)
+    loader = make_loader(plan, progress=progress)
     try:
         done = 0
         for batch, batch_outputs in forward(list(networks.values()), loader):
@@ -239,7 +230,7 @@ def _run_pass(
                     outputs[role] = np.empty((len(rows), output.shape[1]), dtype=np.float32)
                 outputs[role][positions] = output.cpu().numpy()
             done += len(index)
-            progress.report(done)
+            progress(what, before + done, total or len(rows))
     finally:
         loader.close()
     refuse_miscounted(counts, rows)

@@ -17,6 +17,8 @@ from mptctl.machine.facts import has_package, usable_cores, version_of
 from mptctl.machine.jpeg_decoder import INSTALL, jpeg_decoder
 
 State = Literal["ok", "missing", "unusable"]
+# Packages that compare predictions and write reports (requirements-gate.txt has what they need in turn).
+COMPARES = ("numpy", "scipy", "pyarrow", "duckdb", "matplotlib", "jinja2")
 # Free disk space, in bytes, below which a run with a few checkpoints may not fit.
 MIN_FREE = 10**9
 
@@ -47,6 +49,7 @@ def examine(run_root: Path) -> list[Check]:
     """
     return [
         _check_python(),
+        _check_comparisons(),
         _check_torch(),
         _check_package(
             "torchvision", "torchvision", "pip install torchvision, of the release that fits torch"
@@ -88,6 +91,17 @@ def _check_python() -> Check:
     if (3, 11) <= sys.version_info < (3, 14):
         return Check(name="Python", state="ok", found=version)
     return Check(name="Python", state="unusable", found=version, advice="use Python 3.11 to 3.13")
+
+
+def _check_comparisons() -> Check:
+    """Check that what compares predictions is installed; it is all that a gate needs."""
+    versions = {package: version_of(package) for package in COMPARES}
+    missing = [package for package, version in versions.items() if version is None]
+    if missing:
+        advice = "pip install -r requirements-gate.txt"
+        return Check(name="comparisons", state="missing", found=f"no {', '.join(missing)}", advice=advice)
+    found = ", ".join(f"{package} {version}" for package, version in versions.items())
+    return Check(name="comparisons", state="ok", found=found)
 
 
 def _check_torch() -> Check:

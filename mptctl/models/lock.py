@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import math
 import os
@@ -129,22 +128,14 @@ def _open_lock(path: Path, *, create: bool) -> int:
     refusal = UsageError(f"{path}: is not a lock of mptctl's; move it away, or use another --name")
     try:
         # Before opening: to open a FIFO would wake up a process that waits at its other end.
-        with contextlib.suppress(FileNotFoundError):
-            if not stat.S_ISREG(path.lstat().st_mode):
-                raise refusal
+        if (not create or os.path.lexists(path)) and not stat.S_ISREG(path.lstat().st_mode):
+            raise refusal
         file = os.open(path, OPEN_FLAGS | (os.O_CREAT if create else 0), 0o666)
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not create:
             raise
-        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-            raise refusal from error
         raise storage_error(path, error) from error
-    status = os.fstat(file)
-    if (
-        not stat.S_ISREG(status.st_mode)
-        or status.st_nlink > 1
-        or not CONTENT.fullmatch(os.pread(file, 32, 0))
-    ):
+    if os.fstat(file).st_nlink > 1 or not CONTENT.fullmatch(os.pread(file, 32, 0)):
         os.close(file)
         raise refusal
     return file

@@ -87,31 +87,15 @@ class Validation(Model):
         return {**rates, **counts}
 
     @classmethod
-    def from_figures(
-        cls, figures: Mapping[str, float | int | None], samples: int, samples_old: int
-    ) -> Validation:
+    def from_figures(cls, figures: Mapping[str, float | int | None]) -> Validation:
         """Rebuild the record from what `figures()` returned; `NOT_VALIDATED` if there is no error.
-
-        Files of an earlier version have rates without counts. A rate is a count over samples in double
-        precision, so rate times samples, rounded, is the count.
 
         Args:
             figures: from a checkpoint or a line of ``metrics.jsonl``; other keys are ignored.
-            samples: samples in the validation part, used if counts are missing.
-            samples_old: samples of old classes in the validation part, used if counts are missing.
         """
         if figures.get("val_error") is None:
             return NOT_VALIDATED
-        if figures.get("val_samples") is not None:
-            return cls.model_validate({field: figures.get(name) for name, field in VALIDATION_COUNTS.items()})
-        nfr = figures.get("val_nfr")
-        return cls(
-            errors=round((figures.get("val_error") or 0.0) * samples),
-            samples=samples,
-            errors_old=round((figures.get("val_error_old") or 0.0) * samples_old),
-            samples_old=samples_old,
-            flips=None if nfr is None else round(nfr * samples_old),
-        )
+        return cls.model_validate({field: figures.get(name) for name, field in VALIDATION_COUNTS.items()})
 
 
 # Names of the counts in checkpoints and metrics.jsonl, with the record's fields.

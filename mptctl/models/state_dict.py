@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import pickletools
 import re
 import warnings
 import zipfile
@@ -90,31 +89,26 @@ def load_safely(path: Path, advice: Callable[[Path], str] = lambda path: "") -> 
     """
     try:
         with open(path, "rb") as file:
-            head = file.read(4)
+            head = file.read(2)
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}; check the path") from error
-    if not head:
-        raise CheckpointError(f"{path}: not a checkpoint: the file is empty{advice(path)}")
-    is_archive = head == b"PK\x03\x04"
-    if is_archive and _ends_too_early(path):
-        raise CheckpointError(f"{path}: incomplete: the archive ends too early{advice(path)}")
-    if is_archive:
-        _refuse_oversized(path)
-    if not is_archive and head[:1] != b"\x80":
-        raise CheckpointError(f"{path}: not a checkpoint: it is neither an archive nor a pickle of torch")
+    if head != b"PK" and head[:1] != b"\x80":
+        raise CheckpointError(
+            f"{path}: not a checkpoint: neither an archive nor a pickle of torch{advice(path)}"
+        )
     try:
+        if head == b"PK":
+            _refuse_oversized(path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickles that are refused below
             # Checkpoints of timm's training hold a Namespace, which has plain values and runs no code.
             with torch.serialization.safe_globals([argparse.Namespace]):
                 content = torch.load(path, map_location="cpu", weights_only=True)
-        fault = _describe_odd_tensor(content)
-    except MemoryError:
+        _refuse_odd_tensors(content, path)
+    except (CheckpointError, MemoryError):
         raise
     except Exception as error:  # torch raises many kinds for a damaged or hostile file
-        raise CheckpointError(_describe_load_error(error, path, is_archive, advice)) from None
-    if fault is not None:
-        raise CheckpointError(f"{path}: {fault}; save tensor.clone().cpu() of each weight with torch.save")
+        raise CheckpointError(_describe_load_error(error, path, head == b"PK", advice)) from None
     return content
 
 
@@ -122,25 +116,18 @@ def _describe_load_error(
     error: Exception, path: Path, is_archive: bool, advice: Callable[[Path], str]
 ) -> str:
     """The message for an error of `torch.load`; ``advice`` as in `load_safely`."""
-    message = str(error)
+    message = one_line(error)
     names = set(re.findall(r"GLOBAL ([\w.]+)", message))
-    if not names and not is_archive:
-        names = _list_imports(path)
-    if names:
+    if names or "TorchScript" in message:
         return (
-            f"{path}: refused: it holds {some(sorted(names))}, which is not weights and could run code; "
-            "save a plain state dict of tensors instead"
+            f"{path}: refused: it holds {some(sorted(names)) if names else 'a TorchScript program'}, which is not "
+            "weights and could run code; save a plain state dict of tensors instead"
         )
-    if "TorchScript" in message:
-        return (
-            f"{path}: is a TorchScript program, whose loader would run what is in it; save the model's "
-            "state_dict() with torch.save, or export the model to ONNX"
-        )
-    if is_archive and "central directory" in message:
-        return f"{path}: incomplete: the archive ends too early{advice(path)}"
-    if is_archive:
-        return f"{path}: damaged: {one_line(error)[:100]}{advice(path)}"
-    return f"{path}: not a checkpoint: {one_line(error)[:100]}"
+    with contextlib.suppress(zipfile.BadZipFile):  # for a directory that names a second disk
+        if is_archive and not zipfile.is_zipfile(path):
+            return f"{path}: incomplete: the archive ends too early{advice(path)}"
+    said = message.rpartition("WeightsUnpickler error: ")[2][:100]
+    return f"{path}: damaged: {said}{advice(path)}" if is_archive else f"{path}: not a checkpoint: {said}"
 
 
 def _refuse_oversized(path: Path) -> None:
@@ -148,8 +135,8 @@ def _refuse_oversized(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(info.file_size for info in archive.infolist())
-    except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError):
-        return  # torch.load reports the fault
+    except (zipfile.BadZipFile, NotImplementedError, ValueError):
+        return  # torch reports the fault
     if unpacked > LARGEST_RATIO * path.stat().st_size:
         raise CheckpointError(
             f"{path}: refused: it unpacks to {unpacked / 1e6:,.0f} MB, over {LARGEST_RATIO} times its size; "
@@ -157,43 +144,18 @@ def _refuse_oversized(path: Path) -> None:
         )
 
 
-def _ends_too_early(path: Path) -> bool:
-    """Tell whether a zip archive lacks the directory at its end."""
-    try:
-        return not zipfile.is_zipfile(path)
-    except zipfile.BadZipFile:  # Python 3.11 raises it for a directory that names a second disk
-        return False
-
-
-def _describe_odd_tensor(value: Any) -> str | None:
-    """Describe the first tensor in nested values that is no plain dense array; None if all are."""
+def _refuse_odd_tensors(value: Any, path: Path) -> None:
+    """Raise CheckpointError for a tensor in nested values that is no plain dense array."""
     if isinstance(value, Tensor):
-        if value.layout != torch.strided or value.is_quantized:
-            return f"holds a tensor of layout {value.layout}, or a quantized one"
-        if value.is_meta:
-            return "holds a tensor without numbers (of the device meta)"
         # An expanded tensor repeats few stored numbers; a copy of it would take memory for all of them.
-        if value.numel() * value.itemsize > value.untyped_storage().nbytes():
-            return f"holds a tensor of {value.numel():,} numbers that stores fewer"
-        return None
-    if isinstance(value, dict):
-        value = list(value.values())
-    if not isinstance(value, list | tuple):
-        return None
-    faults = map(_describe_odd_tensor, value)
-    return next((fault for fault in faults if fault is not None), None)
-
-
-def _list_imports(path: Path) -> set[str]:
-    """List the names that a plain pickle would import, by reading its opcodes without running them."""
-    names: set[str] = set()
-    strings: list[str] = []
-    with open(path, "rb") as file, contextlib.suppress(ValueError, EOFError, UnicodeDecodeError):
-        for opcode, argument, _ in pickletools.genops(file):
-            if opcode.name == "GLOBAL":
-                names.add(str(argument).replace(" ", "."))
-            elif opcode.name == "STACK_GLOBAL":
-                names.add(".".join(strings[-2:]))  # module and name were pushed before
-            elif isinstance(argument, str):
-                strings.append(argument)
-    return names
+        is_dense = value.layout == torch.strided and not value.is_quantized and not value.is_meta
+        if not is_dense or value.numel() * value.itemsize > value.untyped_storage().nbytes():
+            raise CheckpointError(
+                f"{path}: holds a tensor that stores no number for each of its places; save tensor.clone().cpu() "
+                "of each weight with torch.save"
+            )
+    elif isinstance(value, dict):
+        _refuse_odd_tensors(list(value.values()), path)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _refuse_odd_tensors(item, path)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -102,11 +101,6 @@ def write_onnx(wanted: ToWrite) -> ExportMeta:
     proto.metadata_props.add(key=KEY, value=meta.model_dump_json())
     wanted.path.write_bytes(proto.SerializeToString())
     return meta
-
-
-def any_batch_size() -> dict[int, Any]:
-    """Dynamic shape of an input whose first dimension, the batch, has any size from 1 on."""
-    return {0: torch.export.Dim("batch", min=1)}
 
 
 def write_safetensors(wanted: ToWrite) -> ExportMeta:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, PositiveInt, ValidationError, field_validator, model_validator
 
+from mptctl.data.places import NAMES
 from mptctl.errors import UsageError
 from mptctl.files.explained import explain, nearest
 from mptctl.files.model import Typed
@@ -210,10 +211,28 @@ def load_study(name_or_file: str) -> Study:
                 f"{where}: no such file or study{nearest(name_or_file, study_names(), LIST_COMMAND)}"
             )
     try:
-        file = StudyFile.model_validate(read_mapping(path, where, StudyFile.model_fields))
+        content = _with_paths_below(path.parent, read_mapping(path, where, StudyFile.model_fields))
+        file = StudyFile.model_validate(content)
     except ValidationError as error:
         raise UsageError(f"{where}: {explain(error, StudyFile)}") from error
     return with_recipes(path.stem, file, where, path.parent)
+
+
+def _with_paths_below(folder: Path, content: dict[Any, Any]) -> dict[Any, Any]:
+    """Return the content of a study's file with the relative paths of its split taken from the file's folder."""
+    split = content.get("split")
+    if not isinstance(split, Mapping):
+        return content
+    paths = {
+        key: split[key] for key in ("data_root", "old_classes", "metadata") if isinstance(split.get(key), str)
+    }
+    source = split.get("source")
+    if isinstance(source, str) and "://" not in source:
+        is_word = re.fullmatch(r"[\w-]+", source)
+        if not is_word or (source not in NAMES and (folder / source).is_dir()):
+            paths["source"] = source
+    below = {key: str(folder / Path(value).expanduser()) for key, value in paths.items()}
+    return {**content, "split": {**split, **below}}
 
 
 def with_recipes(name: str, file: StudyFile, where: str, beside: Path = Path()) -> Study:
@@ -223,7 +242,7 @@ def with_recipes(name: str, file: StudyFile, where: str, beside: Path = Path()) 
         name: of the study.
         file: the content of its file.
         where: the name of the study in messages.
-        beside: the folder of the file, in which recipes are looked for first.
+        beside: the folder of the file, from which paths of recipes are taken.
 
     Raises:
         UsageError: a recipe, a key or a value is not valid; the message names the part of the study.
@@ -234,8 +253,8 @@ def with_recipes(name: str, file: StudyFile, where: str, beside: Path = Path()) 
         for key in keys:
             if key in DECIDED:
                 raise UsageError(f"{where}: {part}: set: {key}: is not set so; {DECIDED[key]}")
-        file_beside = beside / name_or_file
-        source = str(file_beside) if file_beside.is_file() else name_or_file
+        is_name = re.fullmatch(r"[\w-]+", name_or_file)
+        source = name_or_file if is_name else str(beside / Path(name_or_file).expanduser())
         _refuse_no_recipe(source, method, f"{where}: {part}: {name_or_file}")
         try:
             return load_recipe(source, (), {**keys, "method.name": method})

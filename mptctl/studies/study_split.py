@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from mptctl.data.places import NAMES, Place, find_place
 from mptctl.files import read_names
@@ -50,9 +50,20 @@ class StudySplit(Typed):
     @classmethod
     def _is_a_name_or_a_place(cls, source: str) -> str:
         """Refuse, by ValueError, a word that is neither the name of a source nor a folder."""
-        if source not in NAMES and re.fullmatch(r"[\w-]+", source) and not Path(source).is_dir():
+        if source not in NAMES and re.fullmatch(r"[\w-]+", source):
             raise ValueError(f"{source!r} is neither a source nor a folder{nearest(source, NAMES)}")
         return source
+
+    @model_validator(mode="after")
+    def _says_once_which_classes_are_old(self) -> StudySplit:
+        """Refuse, by ValueError, old classes by name and by their number; the default number says nothing."""
+        default = StudySplit.model_fields["old_fraction"].default
+        if self.old_classes is not None and self.old_fraction != default:
+            raise ValueError(
+                f"old_classes {self.old_classes} and old_fraction {self.old_fraction:g}: both say which classes "
+                "are old; leave one of them out"
+            )
+        return self
 
     def find(self, data_root: Path | None = None) -> Place:
         """Find the place of the pictures, as `find_place`; ``data_root`` replaces the study's own."""

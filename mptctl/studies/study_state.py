@@ -11,13 +11,14 @@ from mptctl.data.held_split import relocate
 from mptctl.data.split import Split, load_split, make_split, save_split
 from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import CheckpointError, DataError
-from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
+from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.lock import wait_until_free
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Progress, Role, tell_nobody
 from mptctl.studies.answers_file import read_answers
 from mptctl.studies.study_plan import PlannedRun, place_of
 from mptctl.studies.study_split import StudySplit
+from mptctl.training.assemble import build_meta
 from mptctl.training.resume import newest_checkpoint, refuse_differences
 
 # Of a run: not there; interrupted; trained, but without predictions; or done.
@@ -151,14 +152,8 @@ def _check_run(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standi
             f"move {run.key} away, or use another --run-root"
         )
     finished = folder.is_finished()
-    checkpoint = load_checkpoint(folder.best) if finished else newest_checkpoint(folder)[0]
-    planned = CheckpointMeta(
-        recipe=run.recipe,
-        class_names=split.classes.names[: request.num_classes],
-        num_old=split.classes.num_old,
-        split_fingerprint=split.fingerprint,
-        teachers={role: digests[key] for role, key in _teachers_by_role(run).items()},
-    )
+    checkpoint = load_checkpoint(folder.best) if finished else newest_checkpoint(folder)
+    planned = build_meta(request, {role: digests[key] for role, key in _teachers_by_role(run).items()})
     try:
         refuse_differences(checkpoint.meta, planned, checkpoint.path)
     except CheckpointError as error:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import NamedTuple
+import math
+from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import nn
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import make_loader
+from mptctl.data.loading.part import LoadPlan
 from mptctl.machine.device import move_to_device
 from mptctl.machine.facts import git_commit, versions
+from mptctl.methods.class_weights import compute_class_weights
+from mptctl.methods.method import Method
 from mptctl.methods.rows import ROWS
+from mptctl.methods.table import method_from_recipe
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
 from mptctl.models.finished import describe_unfinished
 from mptctl.models.networks import build_model
@@ -27,176 +30,149 @@ from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.other_split import check_teacher_splits
 from mptctl.teachers.source import TeacherSource
-from mptctl.training.bias_control import predict_decline
+from mptctl.training.bias_control import plan_bias_control, predict_decline
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.optimizer.average import WeightAverage
 from mptctl.training.optimizer.guard import NonFiniteGuard
 from mptctl.training.optimizer.optim import build_optimizer
-from mptctl.training.plan import RunPlan, plan_run
+from mptctl.training.plan import check_request
 from mptctl.training.request import RunRequest
 from mptctl.training.resume import resume
-from mptctl.training.run import Run, RunContext, RunState, Student
+from mptctl.training.run import Run, RunState, Student
 from mptctl.training.sync_batchnorm import convert_sync_batchnorm
 from mptctl.training.validate import Validator
 
 
-class Loaders(NamedTuple):
-    """The loaders of a run.
-
-    Attributes:
-        train: of the training part.
-        val: of the validation part; None where that has no picture of the run's classes.
-    """
-
-    train: Loader
-    val: Loader | None
-
-
-@dataclass(frozen=True)
-class RunTeachers:
-    """The teachers of a run, by use.
-
-    Attributes:
-        computed: all teachers, as loaded models; None where none is given.
-        method: gives the method's logits; None where the method needs no teacher.
-        validation: gives the old model's logits in validation; None without an old model.
-        digests: digest of each teacher's checkpoint, by name.
-        notes: warnings on the teachers, and what was chosen for them.
-    """
-
-    computed: Teachers | None
-    method: TeacherSource | None
-    validation: TeacherSource | None
-    digests: dict[str, str]
-    notes: list[str]
-
-
-NO_TEACHERS = RunTeachers(None, None, None, {}, [])
-
-
 def assemble(
-    request: RunRequest,
-    device: torch.device,
-    group: ProcessGroup,
-    progress: Progress = tell_nobody,
+    request: RunRequest, device: torch.device, group: ProcessGroup, progress: Progress = tell_nobody
 ) -> Run:
-    """Make everything that a run needs; to resume a run, load its last checkpoint.
+    """Make everything that a run needs; to resume a run, load its last checkpoint. No picture is decoded.
 
     Args:
         request: the run.
         device: where the run computes.
         group: the workers of the run.
-        progress: told how many pictures are decoded while a part is read into memory.
+        progress: told how many pictures are decoded when the run is opened.
 
     Raises:
-        UsageError: the plan, a model, a loader or the cache of logits refuses the request.
+        UsageError: the request is refused by `check_request`, a model, a loader, a budget of flips or the
+            cache of logits.
         CheckpointError: a checkpoint does not fit, or the folder to resume holds another run.
-        DataError: a picture is gone, changed or damaged.
     """
-    plan = plan_run(request, device, group)
-    teachers = build_teachers(request, plan, device)
-    student = build_student(request, plan, device, group)
-    train, val = build_loaders(request, plan, progress)
-    teachers = cache_logits(request, plan, teachers, train, val)
-    num_old, precision = request.split.classes.num_old, request.recipe.runtime.precision
-    validator = None if val is None else Validator(val, num_old, teachers.validation, precision)
-    meta = build_meta(request, teachers, plan)
-    folder = RunDir(request.folder)
-    notes = [train.reason, *plan.notes, *student.notes, *teachers.notes]
+    recipe, num_old = request.recipe, request.split.classes.num_old
+    notes = check_request(request, device, group.size)
+    train, val = make_loaders(request, device, group, progress)
+    total_steps = recipe.optim.total_steps(train.steps_per_epoch)
+    control = plan_bias_control(
+        recipe.method,
+        request.val_samples[1],
+        math.ceil(total_steps / train.steps_per_epoch),
+        has_old_model=request.old is not None,
+    )
+    method = _build_method(request, device)
+    models = _load_teachers(request, method, device)
+    student, notes_on_weights = build_student(request, method, device, group)
+    notes = [train.reason, *notes, *notes_on_weights]
+    of_method: TeacherSource | None = models if method.teachers else None
+    of_validation: TeacherSource | None = None if request.old is None else models
+    if models is not None:
+        notes += _teacher_warnings(request, models)
+        if recipe.runtime.cache_teachers:
+            cache_dir = request.cache_dir or request.split.run_root / "cache"
+            budget = CacheBudget(cache_dir / "teachers", recipe.runtime)
+            if method.teachers:
+                of_method = CachedTeachers(models, train, recipe, method.teachers, budget)
+            if of_validation is not None and val is not None:
+                of_validation = CachedTeachers(models, val, recipe, [Role.OLD], budget)
+            notes += budget.notes
+    student = replace(student, teachers=of_method)
+    decoder = None if request.split.manifest.is_array else train.jpeg_decoder_name()
+    meta = build_meta(request, {} if models is None else models.digests, decoder)
     # A run of no steps is validated too.
-    state, resumed_from = RunState(validation_pending=plan.total_steps == 0), None
+    state = RunState(validation_pending=total_steps == 0)
     if request.resume:
-        resumed_from, state, resumed_notes = resume(
-            folder, meta, student, plan.val_samples, request.split.file
-        )
-        notes += resumed_notes
-    elif plan.bias_control is not None:
-        state.bias_path, decline_notes = predict_decline(request.refs, plan.bias_control.epochs)
-        notes += decline_notes
-    context = RunContext(
-        recipe=request.recipe,
-        folder=folder,
+        state = resume(request, meta, student, notes)
+    elif control is not None:
+        state.bias_path, notes_on_decline = predict_decline(request.refs, control.epochs)
+        notes += notes_on_decline
+    return Run(
+        recipe=recipe,
+        folder=RunDir(request.folder),
         meta=meta,
         device=device,
         group=group,
         train=train,
-        validator=validator,
-        total_steps=plan.total_steps,
+        validator=None if val is None else Validator(val, num_old, of_validation, recipe.runtime.precision),
+        total_steps=total_steps,
         notes=notes,
-        bias_control=plan.bias_control,
-        resumed_from=resumed_from,
+        student=student,
+        models=models,
+        state=state,
+        bias_control=control,
     )
-    return Run(context, replace(student, teachers=teachers.method), state)
 
 
-def build_teachers(request: RunRequest, plan: RunPlan, device: torch.device) -> RunTeachers:
+def _build_method(request: RunRequest, device: torch.device) -> Method:
+    """Build the recipe's method, with weights of classes by their numbers of training pictures."""
+    recipe = request.recipe
+    weights = compute_class_weights(recipe.criterion, request.class_names, request.class_counts)
+    return method_from_recipe(
+        recipe.method,
+        request.split.classes.num_old,
+        recipe.criterion,
+        recipe.model.true_class_margin,
+        None if weights is None else weights.to(device),
+    )
+
+
+def _load_teachers(request: RunRequest, method: Method, device: torch.device) -> Teachers | None:
     """Load the teachers of the method, and the old model where one is given, for flips in validation.
 
     Raises:
-        CheckpointError: a checkpoint is damaged, does not fit the split, or comes from a split with other
-            parts.
+        CheckpointError: a checkpoint is damaged or does not fit the split.
     """
     if request.old is None and not request.refs:
-        return NO_TEACHERS
-    roles = plan.method.teachers
+        return None
     recipe = request.recipe
-    refs = request.refs if Role.REF in roles or recipe.method.init == "ref" else ()
-    teachers = Teachers(request.old, refs, request.split.classes, recipe.data, recipe.runtime, device)
-    return RunTeachers(
-        computed=teachers,
-        method=teachers if roles else None,
-        validation=teachers if request.old is not None else None,
-        digests=teachers.digests,
-        notes=_teacher_warnings(request, teachers, refs),
+    refs = request.refs if Role.REF in method.teachers or recipe.method.init == "ref" else ()
+    return Teachers(request.old, refs, request.split.classes, recipe.data, recipe.runtime, device)
+
+
+def make_loaders(
+    request: RunRequest, device: torch.device, group: ProcessGroup, progress: Progress = tell_nobody
+) -> tuple[Loader, Loader | None]:
+    """Make the loaders of training and validation part; None where no picture of the run's classes is held out.
+
+    Raises:
+        UsageError: the training part has no whole batch, or no loader can serve the recipe.
+    """
+    recipe, data = request.recipe, request.recipe.data
+    if recipe.runtime.deterministic:
+        # The hardware decoder rounds differently, and gets other pictures in each run.
+        data = data.model_copy(update={"hw_decoder_load": 0.0})
+    plan = partial(
+        LoadPlan,
+        request.split,
+        data,
+        batch_size=recipe.optim.batch_size,
+        seed=recipe.runtime.seed,
+        device=device,
+        num_classes=request.num_classes,
+    )
+    train = plan("train", train=True, rank=group.rank, world_size=group.size)
+    val = plan("val", train=False) if request.val_samples[0] else None
+    return (
+        make_loader(train, request.cache_dir, progress),
+        None if val is None else make_loader(val, request.cache_dir, progress),
     )
 
 
-def cache_logits(
-    request: RunRequest,
-    plan: RunPlan,
-    teachers: RunTeachers,
-    train: Loader,
-    val: Loader | None,
-) -> RunTeachers:
-    """Return the teachers with a cache of their logits on disk; unchanged without ``runtime.cache_teachers``.
-
-    Raises:
-        UsageError: the caches need more than ``runtime.cache_limit_gb``, or more than other runs leave of it.
-    """
-    recipe = request.recipe
-    if not recipe.runtime.cache_teachers:
-        return teachers
-    cache_dir = request.cache_dir or request.split.run_root / "cache"
-    budget = CacheBudget(cache_dir / "teachers", recipe.runtime)
-    method, validation = teachers.method, teachers.validation
-    if method is not None:
-        method = CachedTeachers(method, train, recipe, plan.method.teachers, budget)
-    if validation is not None and val is not None:
-        validation = CachedTeachers(validation, val, recipe, [Role.OLD], budget)
-    notes = [*teachers.notes, *budget.notes]
-    return replace(teachers, method=method, validation=validation, notes=notes)
-
-
-def build_loaders(request: RunRequest, plan: RunPlan, progress: Progress = tell_nobody) -> Loaders:
-    """Open the loaders of training and validation part; those with pictures in memory decode these now.
-
-    Args:
-        request: gives the folder of decoded pictures.
-        plan: of the run.
-        progress: told how many pictures are decoded.
-
-    Raises:
-        DataError: a picture is gone, changed or damaged.
-    """
-    train = make_loader(plan.train.plan, request.cache_dir, progress)
-    val = None if plan.val is None else make_loader(plan.val.plan, request.cache_dir, progress)
-    return Loaders(train, val)
-
-
-def build_student(request: RunRequest, plan: RunPlan, device: torch.device, group: ProcessGroup) -> Student:
+def build_student(
+    request: RunRequest, method: Method, device: torch.device, group: ProcessGroup
+) -> tuple[Student, list[str]]:
     """Make the model before its first step, on the device, with optimizer and guard, but without teachers.
 
-    Torch's random numbers are seeded with the recipe's seed.
+    Torch's random numbers are seeded with the recipe's seed. Also returned are notes on pretrained weights.
 
     Raises:
         UsageError: an unknown architecture, or one that does not fit the recipe.
@@ -212,11 +188,11 @@ def build_student(request: RunRequest, plan: RunPlan, device: torch.device, grou
     if recipe.runtime.compile:
         # torch.compile is typed as returning a function; of a module it returns a module.
         wrapped = torch.compile(wrapped)  # type: ignore[assignment]
-    return Student(
+    student = Student(
         model=model,
         wrapped=wrapped,
         optimizer=build_optimizer(recipe.optim, model, recipe.model.arch),
-        method=plan.method,
+        method=method,
         teachers=None,
         guard=NonFiniteGuard(model, device),
         accumulate=recipe.optim.accumulate,
@@ -224,8 +200,8 @@ def build_student(request: RunRequest, plan: RunPlan, device: torch.device, grou
         precision=recipe.runtime.precision,
         group=group,
         average=WeightAverage(model, recipe.optim.ema) if recipe.optim.ema else None,
-        notes=tuple(notes),
     )
+    return student, notes
 
 
 def _build_initial_model(request: RunRequest) -> tuple[nn.Module, list[str]]:
@@ -238,7 +214,6 @@ def _build_initial_model(request: RunRequest) -> tuple[nn.Module, list[str]]:
         CheckpointError: weights that do not fit.
     """
     recipe = request.recipe
-    names = request.split.classes.names[: request.num_classes]
     first_ref = next(iter(request.refs), None)
     source_path = {"fresh": None, "old": request.old, "ref": first_ref}[recipe.method.init]
     source = None if source_path is None else load_checkpoint(source_path)
@@ -246,31 +221,35 @@ def _build_initial_model(request: RunRequest) -> tuple[nn.Module, list[str]]:
         refuse_other_network(source, recipe)
     model = build_model(recipe.model, request.num_classes, recipe.data.image_size)
     if source is not None:
-        copy_weights(model, source, names, recipe)
+        copy_weights(model, source, request.class_names, recipe)
     elif recipe.model.pretrained is not None:
-        return model, load_pretrained(model, recipe, recipe.model.pretrained, names)
+        return model, load_pretrained(model, recipe, recipe.model.pretrained, request.class_names)
     return model, []
 
 
-def build_meta(request: RunRequest, teachers: RunTeachers, plan: RunPlan | None = None) -> CheckpointMeta:
+def build_meta(
+    request: RunRequest, teachers: dict[str, str], jpeg_decoder: str | None = None
+) -> CheckpointMeta:
     """Describe the run in the meta of its checkpoints, as before the first step.
 
-    Without a plan the meta names no JPEG decoder.
+    Args:
+        request: the run.
+        teachers: digest of each teacher's checkpoint, by name.
+        jpeg_decoder: name of the program that decodes JPEG files; None for other sources.
     """
-    classes = request.split.classes
     return CheckpointMeta(
         recipe=request.recipe,
-        class_names=classes.names[: request.num_classes],
-        num_old=classes.num_old,
+        class_names=request.class_names,
+        num_old=request.split.classes.num_old,
         split_fingerprint=request.split.fingerprint,
-        teachers=teachers.digests,
+        teachers=teachers,
         versions=versions(),
         git_commit=git_commit(),
-        jpeg_decoder=None if plan is None else plan.train.decoder,
+        jpeg_decoder=jpeg_decoder,
     )
 
 
-def _teacher_warnings(request: RunRequest, teachers: Teachers, refs: Sequence[Path]) -> list[str]:
+def _teacher_warnings(request: RunRequest, teachers: Teachers) -> list[str]:
     """Warn of teachers with the run's own seed, from another split, from an unfinished run, or too few."""
     recipe = request.recipe
     warnings = [
@@ -288,9 +267,9 @@ def _teacher_warnings(request: RunRequest, teachers: Teachers, refs: Sequence[Pa
             warnings.append(
                 f"warning: {state.sentence}; a teacher should be: go on with its run with --resume"
             )
-    if ROWS[recipe.method.name].starts_late and len(refs) == 1:  # ELODI and its top-K
+    if ROWS[recipe.method.name].starts_late and len(request.refs) == 1:  # ELODI and its top-K
         warnings.append(
-            f"warning: {recipe.method.name} learns from an ensemble and is given one reference, {refs[0]}; "
+            f"warning: {recipe.method.name} learns from an ensemble and is given one reference, {request.refs[0]}; "
             "train several with mptctl train-ensemble, and name them with --ref ensemble"
         )
     return warnings

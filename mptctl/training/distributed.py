@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
+from typing import cast
 
 import torch
 import torch.distributed as dist
@@ -14,8 +15,10 @@ from torch import Tensor, nn
 from mptctl.errors import MptctlError
 from mptctl.machine.facts import world_size
 
-# How long a worker waits in a collective operation before it gives up. The main worker validates meanwhile.
+# How long a worker waits in a collective operation before it gives up.
 TIMEOUT = timedelta(minutes=10)
+# How long workers wait for the main one to validate; a worker that has died is noticed before.
+LONG_TIMEOUT = timedelta(days=7)
 # After the last collective operation the group's thread frees tensors, and takes Python's lock to do so. A
 # process that ends at that moment is aborted (torch 2.14 keeps the thread beyond the group's end).
 SETTLE_SECONDS = 0.2
@@ -27,11 +30,16 @@ class ProcessGroup:
     Attributes:
         rank: number of this worker; worker 0 writes and reports.
         size: number of workers.
+
+    Args:
+        rank, size: as the attributes.
+        patient: group of the same workers over gloo, in which they wait for `LONG_TIMEOUT`.
     """
 
-    def __init__(self, rank: int = 0, size: int = 1) -> None:
+    def __init__(self, rank: int = 0, size: int = 1, patient: dist.ProcessGroup | None = None) -> None:
         self.rank = rank
         self.size = size
+        self._patient = patient
         self._wrapped: list[nn.parallel.DistributedDataParallel] = []
 
     @property
@@ -57,6 +65,7 @@ class ProcessGroup:
         for wrapped in self._wrapped:
             wrapped.logger = wrapped.reducer = wrapped.process_group = None  # type: ignore[assignment]
         self._wrapped.clear()
+        self._patient = None
 
     def sync_gradients(self, student: nn.Module, now: bool) -> AbstractContextManager[None]:
         """Return the context of a forward and backward pass of a wrapped model.
@@ -89,11 +98,11 @@ class ProcessGroup:
                 dist.all_reduce(value, op=operation)
         return value
 
-    def wait(self) -> None:
-        """Wait until all workers have called this."""
+    def wait(self, *, long: bool = False) -> None:
+        """Wait until all workers have called this; `long`: one of them may do something that takes hours."""
         if self.size > 1:
             with self.checked():
-                dist.barrier()
+                dist.barrier(self._patient if long else None)
 
     @contextmanager
     def checked(self) -> Iterator[None]:
@@ -124,7 +133,8 @@ def workers(device: torch.device) -> Iterator[ProcessGroup]:
         yield ProcessGroup()
         return
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
-    group = ProcessGroup(dist.get_rank(), size)
+    patient = cast("dist.ProcessGroup", dist.new_group(backend="gloo", timeout=LONG_TIMEOUT))
+    group = ProcessGroup(dist.get_rank(), size, patient)
     try:
         yield group
     finally:

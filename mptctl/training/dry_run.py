@@ -11,12 +11,12 @@ from mptctl.models.ownership import is_run
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Part, Role
 from mptctl.recipe.picture_words import describe_evaluation_pictures, describe_training_pictures
-from mptctl.training.assemble import RunTeachers, build_meta, build_student, build_teachers, cache_logits
+from mptctl.training.assemble import assemble
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.estimate import Estimate, estimate_run
-from mptctl.training.plan import RunPlan, part_sizes, plan_run
+from mptctl.training.plan import part_sizes
 from mptctl.training.request import RunRequest
-from mptctl.training.resume import resume
+from mptctl.training.run import Run
 from mptctl.training.torch_settings import torch_settings
 
 
@@ -71,56 +71,47 @@ def dry_run(request: RunRequest) -> DryRun:
     holds_run = is_run(request.folder)
     folder.refuse_unusable("keep" if holds_run and request.existing == "refuse" else request.existing)
     # Assembled on the CPU; only the estimate computes on the run's device.
-    device, cpu = choose_device(recipe.runtime.device), torch.device("cpu")
-    plan = plan_run(request, cpu)
-    teachers = build_teachers(request, plan, cpu)
-    student = build_student(request, plan, cpu, ProcessGroup())
-    teachers = cache_logits(request, plan, teachers, plan.train, plan.val)
-    from_step, notes = 0, [*plan.notes, *teachers.notes]
-    if request.resume:
-        meta = build_meta(request, teachers, plan)
-        resumed = resume(folder, meta, student, plan.val_samples, request.split.file)
-        from_step, notes = resumed.state.global_step, [*notes, *resumed.notes]
+    device = choose_device(recipe.runtime.device)
+    run = assemble(request, torch.device("cpu"), ProcessGroup())
+    settings = run.student.method.settings
     return DryRun(
         run=str(request.folder),
         holds_run=holds_run,
-        method=plan.method.name,
-        k=float(plan.method.settings.k),
-        max_nfr=None if plan.bias_control is None else recipe.method.max_nfr,
+        method=run.student.method.name,
+        k=float(settings.k),
+        max_nfr=None if run.bias_control is None else recipe.method.max_nfr,
         seed=recipe.runtime.seed,
         arch=recipe.model.arch,
         image_size=recipe.data.image_size,
         seen_in_training=describe_training_pictures(recipe.data),
         seen_in_evaluation=describe_evaluation_pictures(recipe.data),
         epochs=recipe.optim.epochs,
-        weights=sum(p.numel() for p in student.model.parameters() if p.requires_grad),
+        weights=sum(p.numel() for p in run.student.model.parameters() if p.requires_grad),
         classes=request.num_classes,
         old_classes=request.split.classes.num_old,
         teachers=[str(path) for path in request.teachers],
         pictures=part_sizes(request),
         batch_size=recipe.optim.batch_size,
         lr=recipe.optim.scaled_lr,
-        steps_per_epoch=plan.train.steps_per_epoch,
-        total_steps=plan.total_steps,
-        from_step=from_step,
+        steps_per_epoch=run.train.steps_per_epoch,
+        total_steps=run.total_steps,
+        from_step=run.state.global_step,
         device=str(device),
-        loader=plan.train.reason,
-        estimate=_estimate(request, plan, teachers, from_step, device),
-        notes=notes,
+        loader=run.train.reason,
+        estimate=_estimate(request, run, device),
+        notes=run.notes[1:],  # the first is on the loader
     )
 
 
-def _estimate(
-    request: RunRequest, plan: RunPlan, teachers: RunTeachers, from_step: int, device: torch.device
-) -> Estimate:
-    """Estimate the time of a run from a step on, with the teachers of its method."""
-    old_model = {request.old} if Role.OLD in plan.method.teachers else set()
+def _estimate(request: RunRequest, run: Run, device: torch.device) -> Estimate:
+    """Estimate the time of the rest of a run, with the teachers of its method."""
+    old_model = {request.old} if Role.OLD in run.student.method.teachers else set()
     asked = {*old_model, *request.refs}
-    metas = teachers.computed.metas if teachers.computed is not None else {}
+    metas = {} if run.models is None else run.models.metas
     with torch_settings(request.recipe, device):
         return estimate_run(
             (request.recipe, request.num_classes),
             [(meta.recipe, len(meta.class_names)) for path, meta in metas.items() if path in asked],
-            steps=plan.total_steps - from_step,
+            steps=run.total_steps - run.state.global_step,
             device=device,
         )

@@ -13,7 +13,7 @@ from mptctl.files import Model
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.run_folder import RunDir, list_members
 from mptctl.recipe import change_recipe
-from mptctl.training.assemble import NO_TEACHERS, build_meta
+from mptctl.training.assemble import build_meta
 from mptctl.training.dry_run import DryRun
 from mptctl.training.request import MOST_MEMBERS, RunRequest
 from mptctl.training.resume import newest_checkpoint, refuse_differences
@@ -117,7 +117,7 @@ def _plan_member(request: RunRequest) -> Member:
         UsageError: the member is interrupted and the request does not resume, or another process writes it.
         CheckpointError: it was trained by another recipe, or is damaged.
     """
-    folder, meta = RunDir(request.folder), build_meta(request, NO_TEACHERS)
+    folder, meta = RunDir(request.folder), build_meta(request, {})
     if request.overwrite or not folder.holds_run():
         request = replace(request, resume=False)
     elif folder.is_finished():
@@ -127,7 +127,7 @@ def _plan_member(request: RunRequest) -> Member:
         # It ended before its first checkpoint, so starting anew loses nothing.
         request = replace(request, resume=False, overwrite=True)
     elif request.resume:
-        checkpoint = newest_checkpoint(folder).checkpoint
+        checkpoint = newest_checkpoint(folder)
         refuse_differences(checkpoint.meta, meta, checkpoint.path)
     folder.refuse_unusable(request.existing)
     return Member(request, "resumed" if request.resume else "trained")

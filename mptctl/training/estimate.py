@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple
 
 import torch
 from pydantic import Field
@@ -16,7 +15,7 @@ from mptctl.files import Model
 from mptctl.machine.device import autocast, move_to_device
 from mptctl.methods.table import build_method
 from mptctl.models.networks import build_model, build_outline, set_training_mode
-from mptctl.recipe import ModelRecipe, Recipe, change_recipe
+from mptctl.recipe import Recipe, change_recipe
 from mptctl.training.optimizer.guard import NonFiniteGuard
 from mptctl.training.optimizer.optim import build_optimizer
 from mptctl.training.run import Student
@@ -60,31 +59,21 @@ def estimate_run(student: Sized, teachers: Sequence[Sized], *, steps: int, devic
         device: where the run computes.
     """
     recipe, classes = student
-    of_teachers = recipe.optim.batch_size * sum(seconds_per_picture(*sized, device) for sized in teachers)
-    step = step_seconds(recipe, classes, device) + of_teachers
+    step = _time_batch(_neutral(recipe), classes, device, trains=True)
+    for teacher, of_teacher in teachers:
+        picture = _time_batch(_neutral(teacher), of_teacher, device, trains=False) / teacher.optim.batch_size
+        step += picture * recipe.optim.batch_size
     return Estimate(step_seconds=round(step, 6), seconds=round(step * steps, 3))
 
 
-def step_seconds(recipe: Recipe, num_classes: int, device: torch.device) -> float:
-    """Time a training step of a whole batch of random pictures, without teachers, in seconds.
-
-    The time is kept for models that differ only in NEUTRAL_FOR_TIME.
-    """
-    return _time_batch(change_recipe(recipe, NEUTRAL_FOR_TIME, "estimate"), num_classes, device, trains=True)
-
-
-def seconds_per_picture(recipe: Recipe, num_classes: int, device: torch.device) -> float:
-    """Time a teacher's forward pass of a whole batch of random pictures, in seconds for each picture.
-
-    The time is kept for models that differ only in NEUTRAL_FOR_TIME.
-    """
-    neutral = change_recipe(recipe, NEUTRAL_FOR_TIME, "estimate")
-    return _time_batch(neutral, num_classes, device, trains=False) / recipe.optim.batch_size
+def _neutral(recipe: Recipe) -> Recipe:
+    """Return the recipe with NEUTRAL_FOR_TIME, so that models are timed once which differ in these keys alone."""
+    return change_recipe(recipe, NEUTRAL_FOR_TIME, "estimate")
 
 
 @cache
 def _time_batch(recipe: Recipe, num_classes: int, device: torch.device, *, trains: bool) -> float:
-    """Time a training step, or a forward pass, of a whole batch, in seconds.
+    """Time a training step, or a forward pass, of a whole batch of random pictures, in seconds.
 
     A long call is timed with few pictures, and its time taken to grow with their number.
     """
@@ -96,14 +85,11 @@ def _time_batch(recipe: Recipe, num_classes: int, device: torch.device, *, train
             if trains
             else _make_teacher_forward(recipe, model, device)
         )
-
-        def time_pictures(count: int) -> float:
-            return _time_call(call, _random_batch(recipe, count, num_classes, device))
-
         whole = recipe.optim.batch_size
         few = min(whole, FEW_PICTURES)
-        time_pictures(few)  # warm-up
-        seconds = time_pictures(few) * whole / few
+        batch = _random_batch(recipe, few, num_classes, device)
+        _time_call(call, batch)  # warm-up
+        seconds = _time_call(call, batch) * whole / few
         if seconds > LONG_CALL:
             return seconds
         batch = _random_batch(recipe, whole, num_classes, device)
@@ -161,26 +147,14 @@ def _time_call(call: Callable[[Batch], object], batch: Batch) -> float:
     return clock() - begin
 
 
-class _Size(NamedTuple):
-    """Bytes of a model's weights and buffers, and of the weights that are trained."""
-
-    all: int
-    trained: int
-
-
 @cache
-def _model_size(recipe: ModelRecipe, num_classes: int, image_size: int) -> _Size:
-    """Size of a model, computed without its weights in memory."""
-    model = build_outline(recipe, num_classes, image_size)
-    trained = sum(p.nbytes for p in model.parameters() if p.requires_grad)
-    return _Size(sum(tensor.nbytes for tensor in model.state_dict().values()), trained)
-
-
 def run_bytes(recipe: Recipe, num_classes: int) -> int:
-    """Bytes of a run folder at its largest.
+    """Bytes of a run folder at its largest, computed without weights in memory.
 
     It then holds best.pt (weights alone), and with the optimizer's state previous.pt, last.pt and the file of
     the next last.pt.
     """
-    size = _model_size(recipe.model, num_classes, recipe.data.image_size)
-    return size.all + 3 * (size.all + OPTIMIZER_STATE[recipe.optim.name] * size.trained)
+    model = build_outline(recipe.model, num_classes, recipe.data.image_size)
+    trained: int = sum(p.nbytes for p in model.parameters() if p.requires_grad)
+    weights: int = sum(tensor.nbytes for tensor in model.state_dict().values())
+    return weights + 3 * (weights + OPTIMIZER_STATE[recipe.optim.name] * trained)

@@ -37,41 +37,35 @@ LONG_RUN, LONG_WAIT = 60.0, 0.05
 
 
 class Trainer:
-    """Trains a run step by step until it is `done`.
+    """Trains a run to its end.
 
     Args:
         run: assembled, and resumed where it continues a checkpoint. Its state is changed in place.
         stop: set by a signal.
         observer: told of the start, of each line of the log, and of the end.
-
-    Attributes:
-        done: whether every step is done, and the last epoch is validated and saved.
     """
 
     def __init__(self, run: Run, stop: StopRequest, observer: Observer) -> None:
         self._started = time.monotonic()
-        context, state = run.context, run.state
-        self._context, self._state = context, state
+        state = run.state
+        self._run, self._state = run, state
         self._stop = stop
         self._observer = observer
         self._first_step = state.global_step
-        self._first_best_epoch = first_best_epoch(context.recipe.method, context.epochs)
-        # A run may have been stopped at its very last step, before it was validated there.
-        self.done = not state.validation_pending and self._is_over()
+        self._first_best_epoch = first_best_epoch(run.recipe.method, run.epochs)
         self._method = run.student.method  # for all epochs; the student's own is that of the current epoch
         self._student = run.student
         self._ahead: TeachersAhead | None = None
-        spare_core = has_spare_core(context.device, context.group.size)
+        spare_core = has_spare_core(run.device, run.group.size)
         if spare_core and run.student.teachers is not None:
             self._ahead = TeachersAhead(run.student.teachers, run.student.accumulate)
             self._student = replace(run.student, teachers=self._ahead)
         self._graphed: GraphedStep | None = None
-        if context.recipe.runtime.graph:
+        if run.recipe.runtime.graph:
             inside = isinstance(run.student.teachers, Teachers)
-            self._graphed = GraphedStep(CudaRecorder(context.device), teachers_inside=inside)
-        observer.started(context.folder.path.name, context.total_steps, state.global_step, context.notes)
-        self._logger = MetricsLogger(context, state, observer)
-        self._batches = self._begin_epoch()
+            self._graphed = GraphedStep(CudaRecorder(run.device), teachers_inside=inside)
+        observer.started(run.folder.path.name, run.total_steps, state.global_step, run.notes)
+        self._logger = MetricsLogger(run, observer)
 
     def __enter__(self) -> Trainer:
         return self
@@ -83,108 +77,105 @@ class Trainer:
             self._graphed.close()
         self._logger.close()
 
-    @property
-    def global_step(self) -> int:
-        """Optimizer steps done in all."""
-        return self._state.global_step
-
-    def step(self) -> None:
-        """Train on the next batch of the epoch. If none is left, validate, save and begin the next epoch.
+    def fit(self) -> FitResult:
+        """Take all steps that are left, validating and saving after each epoch; return the result. To be called once.
 
         Raises:
             NonFiniteError: a loss or gradient is not finite; the weights before that step are saved.
             Stopped: a signal came; the run is saved and can be resumed.
             StorageError: a checkpoint could not be written; the one before is kept.
         """
-        with self._context.group.checked():
-            asked = time.monotonic()
-            batch = next(self._batches, None)
-            if batch is not None:
-                self._train_on(batch, waited=time.monotonic() - asked)
-                return
-            self._raise_if_non_finite()
-            self._logger.flush()
-        self._end_epoch()
+        # A run may have been stopped at its very last step, before it was validated there.
+        while self._state.validation_pending or not self._is_over():
+            with self._run.group.checked():
+                batches, asked = self._begin_epoch(), time.monotonic()
+                while (batch := next(batches, None)) is not None:
+                    self._train_on(batch, waited=time.monotonic() - asked)
+                    asked = time.monotonic()
+                self._raise_if_non_finite()
+                self._logger.flush()
+            self._end_epoch()
+        return self._finish()
 
-    def finish(self) -> FitResult:
-        """Write the last line of a run that is `done`, tell the observer, and return the result.
+    def _finish(self) -> FitResult:
+        """Write the last line, tell the observer, and return the result.
 
-        To be called once. In a run without validation this also writes ``best.pt``.
+        In a run without validation this also writes ``best.pt``.
         """
-        context, state = self._context, self._state
-        if context.validator is None and context.group.is_main:
+        run, state = self._run, self._state
+        if run.validator is None and run.group.is_main:
             self._save_best()
         self._logger.event("done", state.validation)
         seconds = time.monotonic() - self._started
-        has_waited = seconds > LONG_RUN and context.train.stats.wait_share > LONG_WAIT
-        lines = read_metrics(context.folder.metrics) if context.group.is_main else []
+        has_waited = seconds > LONG_RUN and run.train.stats.wait_share > LONG_WAIT
+        lines = read_metrics(run.folder.metrics) if run.group.is_main else []
         result = FitResult(
-            run=context.folder,
+            run=run.folder,
             steps=state.global_step,
             trained=state.global_step - self._first_step,
-            epochs=context.epochs,
+            epochs=run.epochs,
             validation=state.validation,
             best=best_epoch(lines, self._first_best_epoch),
             best_error=state.best_error,
             seconds=seconds,
-            data=context.train.describe_bottleneck() if has_waited else None,
-            ended_after=state.epoch if state.global_step < context.total_steps else None,
+            data=run.train.describe_bottleneck() if has_waited else None,
+            ended_after=state.epoch if state.global_step < run.total_steps else None,
         )
         self._observer.finished(result)
         return result
 
     def _begin_epoch(self) -> Iterator[Batch]:
         """Set the student's mode, method and k for the current epoch, and return the batches left of it."""
-        context, state = self._context, self._state
-        set_training_mode(self._student.model, context.recipe.model)
-        method = self._method.for_epoch(state.epoch, context.epochs)
-        if context.bias_control is not None and state.bias_path is not None:
-            k = context.bias_control.next_k(state.bias_path)
+        run, state = self._run, self._state
+        set_training_mode(self._student.model, run.recipe.model)
+        method = self._method.for_epoch(state.epoch, run.epochs)
+        if run.bias_control is not None and state.bias_path is not None:
+            k = run.bias_control.next_k(state.bias_path)
             method = replace(method, settings=method.settings._replace(k=k))
         self._student = replace(self._student, method=method)
-        left = context.total_steps - state.global_step
-        batches = islice(context.train.epoch(state.epoch, state.step_in_epoch), left)
+        left = run.total_steps - state.global_step
+        batches = islice(run.train.epoch(state.epoch, state.step_in_epoch), left)
         if self._ahead is None or not method.teachers:
             return batches
         return self._ahead.over(batches, method.teachers)
 
     def _train_on(self, batch: Batch, waited: float) -> None:
         """Take one optimizer step, then report, save and stop where that is due."""
-        context, state = self._context, self._state
-        rows, lr = context.recipe.optim.batch_size, self._learning_rate(state.global_step)
+        run, state = self._run, self._state
+        rows, lr = run.recipe.optim.batch_size, self._learning_rate(state.global_step)
         take_step = self._graphed or train_step
-        terms = take_step(self._student, batch, lr, rows / context.group.size)
+        terms = take_step(self._student, batch, lr, rows / run.group.size)
         state.step_in_epoch += 1
         state.global_step += 1
         report, stop = self._logger.step(terms, lr, rows, waited), bool(self._stop)
-        if context.group.size > 1:
+        if run.group.size > 1:
             agree = state.global_step % SYNC_EVERY == 0
-            report = agree and context.group.any(report, context.device)
-            stop = agree and context.group.any(stop, context.device)
+            report = agree and run.group.any(report, run.device)
+            stop = agree and run.group.any(stop, run.device)
         # On a CPU the check waits for nothing, so it is made in every step.
-        if report or stop or context.device.type == "cpu":
+        if report or stop or run.device.type == "cpu":
             self._raise_if_non_finite()
         if report or stop:
             self._logger.flush()
         if stop:
             self._save_and_stop()
-        save_every = context.recipe.runtime.checkpoint_every_steps
+        save_every = run.recipe.runtime.checkpoint_every_steps
         if save_every and state.global_step % save_every == 0:
             self._raise_if_non_finite()
             self._save_last(NOT_VALIDATED)
 
     def _end_epoch(self) -> None:
-        """Validate, extend the path of k, save best.pt and last.pt, and begin the next epoch unless done."""
-        context, state = self._context, self._state
+        """Validate, extend the path of k, and save best.pt and last.pt."""
+        run, state = self._run, self._state
         state.validation = validation = self._validate()
-        if context.bias_control is not None and state.bias_path is not None:
-            flips = torch.tensor(float(validation.flips or 0), device=context.device)
-            state.bias_path = context.bias_control.extend(state.bias_path, int(context.group.maximum(flips)))
+        if run.bias_control is not None and state.bias_path is not None:
+            flips = torch.tensor(float(validation.flips or 0), device=run.device)
+            state.bias_path = run.bias_control.extend(state.bias_path, int(run.group.maximum(flips)))
         can_be_best = state.epoch >= self._first_best_epoch
-        if state.step_in_epoch >= context.train.steps_per_epoch:
+        if state.step_in_epoch >= run.train.steps_per_epoch:
             state.epoch += 1
             state.step_in_epoch = 0
-        if context.validator is not None and context.group.is_main:
+        if run.validator is not None and run.group.is_main:
             self._logger.event("epoch", validation)
             error, best = validation.error, state.best_error
             # Of equally good epochs the latest is kept, since its learning rate is lowest. On a small
@@ -194,23 +185,20 @@ class Trainer:
                 self._save_best()
         self._save_last(validation)
         state.validation_pending = False
-        self.done = self._is_over()
-        if not self.done:
-            self._batches = self._begin_epoch()
 
     def _is_over(self) -> bool:
         """Tell whether all steps are done, or validation has not improved for ``optim.patience`` epochs."""
-        context, state = self._context, self._state
-        patience = context.recipe.optim.patience
-        if state.global_step >= context.total_steps:
+        run, state = self._run, self._state
+        patience = run.recipe.optim.patience
+        if state.global_step >= run.total_steps:
             return True
         if patience is None:
             return False
         out_of_patience = False
-        if context.group.is_main:
-            lines = read_metrics(context.folder.metrics)
+        if run.group.is_main:
+            lines = read_metrics(run.folder.metrics)
             out_of_patience = epochs_without_gain(lines, self._first_best_epoch) >= patience
-        return context.group.any(out_of_patience, context.device)
+        return run.group.any(out_of_patience, run.device)
 
     def _validate(self) -> Validation:
         """Measure the validation part on the main worker; NOT_VALIDATED on others, or without the part.
@@ -218,31 +206,32 @@ class Trainer:
         Raises:
             Stopped: a signal came; the run is saved as not validated.
         """
-        validation, context = NOT_VALIDATED, self._context
-        if context.validator is None:
+        validation, run = NOT_VALIDATED, self._run
+        if run.validator is None:
             return validation
         broken_off = False
-        if context.group.is_main:
+        if run.group.is_main:
             try:
                 with self._stop.interrupts_at_once():
-                    validation = context.validator.run(self._student.evaluated, self._observer.progress)
+                    validation = run.validator.run(self._student.evaluated, self._observer.progress)
             except KeyboardInterrupt:
                 broken_off = True
-        if context.group.any(broken_off, context.device):
+        run.group.wait(long=True)  # the others wait for the main worker, however long it takes
+        if run.group.any(broken_off, run.device):
             self._save_and_stop()
         return validation
 
     def _raise_if_non_finite(self) -> None:
         """Raise NonFiniteError if a step was not finite, with the weights before it saved in nonfinite.pt."""
-        context, state, guard = self._context, self._state, self._student.guard
+        run, state, guard = self._run, self._state, self._student.guard
         failed = guard.failed()
         if failed is None:
             return
         guard.restore()
-        folder, step = context.folder.path, self._first_step + failed.step
+        folder, step = run.folder.path, self._first_step + failed.step
         terms = {name: term for name, term in failed.terms.items() if name not in COUNTS.values()}
         values = ", ".join(f"{name} {term:.4g}" for name, term in terms.items())
-        if context.group.is_main:
+        if run.group.is_main:
             state.step_in_epoch -= state.global_step - step
             state.global_step = step
             save_checkpoint(
@@ -258,7 +247,7 @@ class Trainer:
         """Save last.pt as not validated, and raise Stopped."""
         self._save_last(NOT_VALIDATED)
         raise Stopped(
-            f"{self._context.folder.path}: saved at step {self.global_step} of {self._context.total_steps}",
+            f"{self._run.folder.path}: saved at step {self._state.global_step} of {self._run.total_steps}",
             self._stop.signum or signal.SIGTERM,
             resumable=True,
         )
@@ -266,26 +255,26 @@ class Trainer:
     def _save_best(self) -> None:
         """Write the model to best.pt, without what a resumed run needs."""
         model = self._student.evaluated.state_dict()
-        save_checkpoint(self._context.folder.best, self._meta(self._state.validation), model)
+        save_checkpoint(self._run.folder.best, self._meta(self._state.validation), model)
 
     def _save_last(self, validation: Validation) -> None:
         """Save the run in last.pt, rename the last.pt before to previous.pt, and wait for all workers."""
-        folder, student = self._context.folder, self._student
-        if self._context.group.is_main:
+        folder, student = self._run.folder, self._student
+        if self._run.group.is_main:
             model, training = student.model.state_dict(), training_state(student)
             save_checkpoint(folder.last, self._meta(validation), model, training, folder.previous)
             self._logger.event("checkpoint")
-        self._context.group.wait()
+        self._run.group.wait()
 
     def _learning_rate(self, step: int) -> float:
         """The learning rate of the step after ``step`` steps."""
-        context = self._context
-        return learning_rate(context.recipe.optim, step, context.train.steps_per_epoch, context.total_steps)
+        run = self._run
+        return learning_rate(run.recipe.optim, step, run.train.steps_per_epoch, run.total_steps)
 
     def _meta(self, validation: Validation) -> CheckpointMeta:
         """The meta of a checkpoint of the run at its current step."""
         state = self._state
-        return self._context.meta.model_copy(
+        return self._run.meta.model_copy(
             update={
                 "epoch": state.epoch,
                 "step_in_epoch": state.step_in_epoch,

@@ -20,7 +20,7 @@ from mptctl.methods.method import COUNTS
 from mptctl.models.metrics_log import MetricsLine, append_metrics
 from mptctl.models.records import VALIDATION_COUNTS, Validation
 from mptctl.training.observer import Observer
-from mptctl.training.run import RunContext, RunState
+from mptctl.training.run import Run
 
 # Seconds between two lines of progress; writing a line waits for the device once.
 PROGRESS_SECONDS = 1.0
@@ -54,22 +54,21 @@ class MetricsLogger:
     """Sums up the terms of steps on the device, and writes lines of progress on the main worker.
 
     Args:
-        context: of the run.
-        state: of the run; the trainer changes it in place.
+        run: the trainer changes its state in place.
         observer: told each line that is written.
 
     Raises:
         StorageError: the TensorBoard file cannot be written.
     """
 
-    def __init__(self, context: RunContext, state: RunState, observer: Observer) -> None:
-        self.context = context
-        self.state = state
+    def __init__(self, run: Run, observer: Observer) -> None:
+        self.run = run
+        self.state = run.state
         self.observer = observer
         self.writer: TensorBoardFile | None = None
-        if context.group.is_main:
+        if run.group.is_main:
             # Hide the steps after the checkpoint that the run resumes from: they are computed again.
-            self.writer = TensorBoardFile(context.folder.tensorboard, purge_step=state.global_step + 1)
+            self.writer = TensorBoardFile(run.folder.tensorboard, purge_step=run.state.global_step + 1)
         self._taken = _Steps()
 
     def step(self, terms: dict[str, Tensor], rate: float, rows: int, waited: float) -> bool:
@@ -97,11 +96,11 @@ class MetricsLogger:
             return
         names = sorted(taken.sums)
         # Summed on the device: NCCL cannot sum tensors on the host.
-        sums = self.context.group.sum(torch.stack([taken.sums[n].double() for n in names]).float())
+        sums = self.run.group.sum(torch.stack([taken.sums[n].double() for n in names]).float())
         values = dict(zip(names, sums.tolist(), strict=True))
         seconds = max(time.monotonic() - taken.since, 1e-9)
-        left = self.context.total_steps - self.state.global_step
-        divisor = taken.count * self.context.group.size
+        left = self.run.total_steps - self.state.global_step
+        divisor = taken.count * self.run.group.size
         line = MetricsLine(
             event="step",
             epoch=self.state.epoch + 1,
@@ -112,7 +111,7 @@ class MetricsLogger:
             images_per_s=taken.rows / seconds,
             data_wait=min(1.0, taken.waited / seconds),
             seconds_left=left * seconds / taken.count,
-            total_steps=self.context.total_steps,
+            total_steps=self.run.total_steps,
         )
         self._write(line)
         self._taken = _Steps()
@@ -125,7 +124,7 @@ class MetricsLogger:
         self._write(
             MetricsLine(
                 event=event,
-                epoch=max(1, math.ceil(self.state.global_step / self.context.train.steps_per_epoch)),
+                epoch=max(1, math.ceil(self.state.global_step / self.run.train.steps_per_epoch)),
                 step=self.state.global_step,
                 k=path.epochs[-1].k if path is not None else None,
                 **(validation.figures() if validation else {}),
@@ -141,7 +140,7 @@ class MetricsLogger:
         """Write a line to both files and tell the observer; on the main worker alone."""
         if self.writer is None:
             return
-        append_metrics(self.context.folder.metrics, line)
+        append_metrics(self.run.folder.metrics, line)
         scalars = line.model_dump(exclude_none=True, exclude={*NOT_DRAWN, *VALIDATION_COUNTS})
         terms = {f"terms/{name}": value for name, value in (line.terms or {}).items()}
         self.writer.scalars({**scalars, **terms}, line.step)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mptctl.data.split import Split
 from mptctl.methods.rows import refuse_if_never_on
 from mptctl.models.ownership import Existing, existing_by_flags
@@ -60,6 +63,23 @@ class RunRequest:
     def num_classes(self) -> int:
         """The number of classes that the trained model knows."""
         return self.split.classes.num_old if self.only_old_classes else len(self.split.classes.names)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes that the trained model knows, in the order of its logits."""
+        return self.split.classes.names[: self.num_classes]
+
+    @property
+    def class_counts(self) -> NDArray[np.int64]:
+        """(C,) training pictures of each class that the trained model knows."""
+        labels = self.split.labels[self.split.indices("train", self.num_classes)]
+        return np.bincount(labels, minlength=self.num_classes)
+
+    @property
+    def val_samples(self) -> tuple[int, int]:
+        """The number of validation samples of these classes, and how many of them are of old classes."""
+        labels = self.split.labels[self.split.indices("val", self.num_classes)]
+        return len(labels), int((labels < self.split.classes.num_old).sum())
 
     def resume_or_restart(self) -> RunRequest:
         """Return this request with `resume` set if its folder has a checkpoint, else with `overwrite` set."""

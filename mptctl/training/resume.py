@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -16,49 +16,33 @@ from mptctl.models.records import NOT_VALIDATED, Validation
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe, differences, list_changeable_keys
 from mptctl.training.optimizer.optim import restore_optimizer
+from mptctl.training.request import RunRequest
 from mptctl.training.run import RunState, Student
 
 # Keys of a run's length. They may grow when it is resumed, unless steps that it has done depend on them.
 LENGTH = ("optim.epochs", "optim.max_steps")
-# JPEG decoders of runs whose checkpoints name none.
-UNNAMED_DECODER = "torchvision or DALI"
 # Keys that a run without teachers never reads.
 TEACHER_KEYS = {"runtime.cache_teachers", "runtime.teacher_precision"}
 
 
-class Resumed(NamedTuple):
-    """A run that was loaded from a checkpoint.
-
-    Attributes:
-        path: of the checkpoint.
-        state: the run's progress at the checkpoint.
-        notes: what was resumed, and warnings.
-    """
-
-    path: Path
-    state: RunState
-    notes: list[str]
-
-
-def resume(
-    folder: RunDir, meta: CheckpointMeta, student: Student, samples: tuple[int, int], split: SplitFile
-) -> Resumed:
+def resume(request: RunRequest, meta: CheckpointMeta, student: Student, notes: list[str]) -> RunState:
     """Load the newest usable checkpoint into a student, in place: weights, optimizer and average.
 
     Torch's random numbers go on from the checkpoint too.
 
     Args:
-        folder: of the run.
+        request: the run.
         meta: of the checkpoints that the requested run would write.
         student: before its first step.
-        samples: number of validation samples, and how many of them are of old classes.
-        split: content of the ``split.json`` of the requested run.
+        notes: what was resumed, and warnings, are added.
 
     Raises:
         CheckpointError: there is no usable checkpoint, or it is of a different run than requested.
         UsageError: the request makes the run longer, and steps that it has done depend on its length.
     """
-    checkpoint, training, notes = newest_checkpoint(folder)
+    folder, samples = RunDir(request.folder), request.val_samples
+    checkpoint = newest_checkpoint(folder, notes)
+    training = checkpoint.training or {}
     before = checkpoint.meta
     refuse_differences(before, meta, checkpoint.path)
     student.model.load_state_dict(checkpoint.model)
@@ -69,7 +53,7 @@ def resume(
     device = student.guard.skip.device
     if "rng_cuda" in training and device.type == "cuda":
         torch.cuda.set_rng_state(training["rng_cuda"], device)
-    validation = Validation.from_figures(before.metrics, *samples)
+    validation = Validation.from_figures(before.metrics)
     state = RunState(
         epoch=before.epoch,
         step_in_epoch=before.step_in_epoch,
@@ -78,14 +62,14 @@ def resume(
         validation=validation,
         validation_pending=samples[0] > 0 and validation == NOT_VALIDATED,
         bias_path=before.bias_path,
+        resumed_from=checkpoint.path,
     )
     if before.jpeg_decoder != meta.jpeg_decoder and meta.jpeg_decoder is not None:
-        was = before.jpeg_decoder or UNNAMED_DECODER
         notes.append(
-            f"warning: JPEG files were decoded by {was} until here, and are by {meta.jpeg_decoder} from here "
-            "on; where pixels differ, so do the weights"
+            f"warning: JPEG files were decoded by {before.jpeg_decoder} until here, and are by "
+            f"{meta.jpeg_decoder} from here on; where pixels differ, so do the weights"
         )
-    if _have_other_times(folder, split):
+    if _have_other_times(folder, request.split.file):
         notes.append(
             "warning: times of picture files differ since this run began: pictures may have been replaced, "
             "and then the run goes on with others"
@@ -93,7 +77,7 @@ def resume(
     lost = steps_logged_after(folder.metrics, before.global_step)
     if lost > 0:
         notes.append(f"{lost} logged steps after the checkpoint are computed again")
-    return Resumed(checkpoint.path, state, notes)
+    return state
 
 
 def _have_other_times(folder: RunDir, split: SplitFile) -> bool:
@@ -116,27 +100,17 @@ def training_state(student: Student) -> dict[str, Any]:
     return state
 
 
-class Newest(NamedTuple):
-    """The newest checkpoint that can be resumed from.
-
-    Attributes:
-        checkpoint: weights and meta.
-        training: the checkpoint's `training_state`.
-        notes: which file it is, and why newer ones are not used.
-    """
-
-    checkpoint: Checkpoint
-    training: dict[str, Any]
-    notes: list[str]
-
-
-def newest_checkpoint(folder: RunDir) -> Newest:
+def newest_checkpoint(folder: RunDir, notes: list[str] | None = None) -> Checkpoint:
     """Read last.pt of a run, or previous.pt where last.pt is missing or damaged.
+
+    Args:
+        folder: of the run.
+        notes: which file it is, and why newer ones are not used, is added.
 
     Raises:
         CheckpointError: neither can be resumed from.
     """
-    notes: list[str] = []
+    notes = [] if notes is None else notes
     problem: CheckpointError | None = None
     for path in (folder.last, folder.previous):
         if not path.exists():
@@ -152,7 +126,7 @@ def newest_checkpoint(folder: RunDir) -> Newest:
             problem = CheckpointError(f"{path}: holds no optimizer state; it is for use, not for --resume")
             continue
         notes.append(f"goes on from {path.name}, step {checkpoint.meta.global_step}")
-        return Newest(checkpoint, checkpoint.training, notes)
+        return checkpoint
     if problem is not None:
         raise problem
     if folder.is_finished():

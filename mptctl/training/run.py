@@ -1,4 +1,4 @@
-"""The parts of an assembled run: its fixed context, the student that learns, and its progress."""
+"""An assembled run: what does not change while it trains, the student that learns, and its progress."""
 
 from __future__ import annotations
 
@@ -18,48 +18,13 @@ from mptctl.models.layers import DropBlock
 from mptctl.models.records import NOT_VALIDATED, BiasPath, Validation
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
+from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.bias_control import BiasControl
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.optimizer.average import WeightAverage
 from mptctl.training.optimizer.guard import NonFiniteGuard
 from mptctl.training.validate import Validator
-
-
-@dataclass(frozen=True)
-class RunContext:
-    """The part of a run that does not change while it trains.
-
-    Attributes:
-        recipe: of the run.
-        folder: where the run is written.
-        meta: of the run's checkpoints; a checkpoint's progress is added when it is saved.
-        device: where the run computes.
-        group: the workers of the run.
-        train: loader of the training part.
-        validator: measures the model after each epoch; None without a validation part.
-        total_steps: number of optimizer steps of the whole run.
-        notes: what was chosen and why, and warnings.
-        bias_control: moves k to keep a budget of flips; None without one.
-        resumed_from: checkpoint that the run continues; None for a new run.
-    """
-
-    recipe: Recipe
-    folder: RunDir
-    meta: CheckpointMeta
-    device: torch.device
-    group: ProcessGroup
-    train: Loader
-    validator: Validator | None
-    total_steps: int
-    notes: list[str]
-    bias_control: BiasControl | None = None
-    resumed_from: Path | None = None
-
-    @property
-    def epochs(self) -> int:
-        """Number of epochs of the whole run; the last may have fewer steps."""
-        return math.ceil(self.total_steps / self.train.steps_per_epoch)
 
 
 @dataclass(frozen=True)
@@ -79,7 +44,6 @@ class Student:
         precision: of the forward pass.
         group: workers over which gradients are averaged.
         average: moving average of the weights; None where none is kept.
-        notes: on the weights that the model began with.
     """
 
     model: nn.Module
@@ -93,7 +57,6 @@ class Student:
     precision: Precision = "fp32"
     group: ProcessGroup = field(default_factory=ProcessGroup)
     average: WeightAverage | None = None
-    notes: tuple[str, ...] = ()
 
     @cached_property
     def drop_blocks(self) -> tuple[DropBlock, ...]:
@@ -119,6 +82,7 @@ class RunState:
         validation_pending: whether validation is still due for the steps done. So it is in a run of no steps,
             and after a checkpoint that was saved before the epoch's validation.
         bias_path: k and flips of the finished epochs; None where k stays.
+        resumed_from: checkpoint that the run continues; None for a new run.
     """
 
     epoch: int = 0
@@ -128,12 +92,65 @@ class RunState:
     validation: Validation = NOT_VALIDATED
     validation_pending: bool = False
     bias_path: BiasPath | None = None
+    resumed_from: Path | None = None
 
 
 @dataclass(frozen=True)
 class Run:
-    """An assembled run, ready for its next step."""
+    """An assembled run, ready for its next step.
 
-    context: RunContext
+    Attributes:
+        recipe: of the run.
+        folder: where the run is written.
+        meta: of the run's checkpoints; a checkpoint's progress is added when it is saved.
+        device: where the run computes.
+        group: the workers of the run.
+        train: loader of the training part.
+        validator: measures the model after each epoch; None without a validation part.
+        total_steps: number of optimizer steps of the whole run.
+        notes: what was chosen and why, and warnings.
+        student: the model that learns.
+        models: all teachers, as loaded models; None where none is given.
+        state: the run's progress, which the trainer changes.
+        bias_control: moves k to keep a budget of flips; None without one.
+    """
+
+    recipe: Recipe
+    folder: RunDir
+    meta: CheckpointMeta
+    device: torch.device
+    group: ProcessGroup
+    train: Loader
+    validator: Validator | None
+    total_steps: int
+    notes: list[str]
     student: Student
+    models: Teachers | None
     state: RunState
+    bias_control: BiasControl | None = None
+
+    @property
+    def epochs(self) -> int:
+        """Number of epochs of the whole run; the last may have fewer steps."""
+        return math.ceil(self.total_steps / self.train.steps_per_epoch)
+
+    def open(self) -> None:
+        """Decode pictures and open the teachers; the run can be trained afterwards.
+
+        Raises:
+            DataError: a picture is gone, changed or damaged.
+            UsageError: other runs have taken the disk space for cached logits meanwhile.
+        """
+        self.train.open()
+        if self.validator is not None:
+            self.validator.loader.open()
+        sources = (self.student.teachers, None if self.validator is None else self.validator.teachers)
+        for source in sources:
+            if source is not None:
+                source.open()
+
+    def close(self) -> None:
+        """Close the loaders."""
+        self.train.close()
+        if self.validator is not None:
+            self.validator.loader.close()

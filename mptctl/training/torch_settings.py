@@ -27,6 +27,7 @@ def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
         device: from `choose_device`, which sets up deterministic matrix products.
     """
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    warns_only = torch.is_deterministic_algorithms_warn_only_enabled()
     benchmark = torch.backends.cudnn.benchmark
     if recipe.runtime.threads:
         torch.set_num_threads(recipe.runtime.threads)
@@ -40,7 +41,7 @@ def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(deterministic)
+        torch.use_deterministic_algorithms(deterministic, warn_only=warns_only)
         torch.backends.cudnn.benchmark = benchmark
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,9 +19,8 @@ from mptctl.names import Progress, Role
 from mptctl.recipe import differences, list_changeable_keys
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherSource
-from mptctl.training.assemble import build_loaders, build_student, build_teachers, cache_logits
+from mptctl.training.assemble import assemble
 from mptctl.training.distributed import ProcessGroup
-from mptctl.training.plan import RunPlan, plan_run
 from mptctl.training.request import RunRequest
 from mptctl.tune.request import TuneRequest
 from mptctl.tune.space import TrialSettings, complete_settings, name_of, recipe_of
@@ -70,34 +68,45 @@ def measure_baseline(
         UsageError: there is nothing to resume, or the folder holds another search.
         MptctlError: the first trial could not start.
     """
-    device, group = choose_device(request.recipe.runtime.device), ProcessGroup()
+    device = choose_device(request.recipe.runtime.device)
     first = first_run(request, points)
-    plan = plan_run(first, device)
-    teachers = build_teachers(first, plan, device)
-    build_student(first, plan, device, group)  # raises an error on a wrong model before pictures are decoded
-    with ExitStack() as stack:
-        train, val = build_loaders(first, plan, progress)
-        stack.callback(train.close)
-        assert val is not None, "a search has a validation part"
-        stack.callback(val.close)
-        kept = cache_logits(first, plan, teachers, train, val)
-        train.close()  # what it has decoded stays on the disk for the trials
-        for note in (train.reason, *kept.notes):
+    run = assemble(first, device, ProcessGroup(), progress)
+    with closing(run):
+        run.open()
+        run.train.close()  # what it has decoded stays on the disk for the trials
+        for note in run.notes:
             log(note)
-        assert teachers.computed is not None, "a search has teachers"
-        assert kept.validation is not None, "a search has an old model"
-        metas = [teachers.computed.metas[path] for path in request.refs]
+        models, validator = run.models, run.validator
+        assert models is not None, "a search has teachers"
+        assert validator is not None, "a search has a validation part"
+        assert validator.teachers is not None, "a search has an old model"
+        metas = [models.metas[path] for path in request.refs]
         epochs = min((meta.recipe.optim.epochs for meta in metas if meta.origin == "trained"), default=None)
+        samples, samples_old = first.val_samples
         reference = Reference(
             runs=[str(path) for path in request.refs],
-            val_error=rate(_reference_errors(teachers.computed, val), plan.val_samples[0]),
+            val_error=rate(_reference_errors(models, validator.loader), samples),
             epochs=epochs,
         )
-        report = _empty_report(request, plan, teachers.digests, reference)
+        report = TuneReport(
+            search=request.search,
+            axes=list(request.axes),
+            asha=request.asha,
+            epochs=run.epochs,
+            max_er_increase=request.budget.max_er_increase,
+            max_nfr=request.budget.max_nfr,
+            confidence=None if request.budget.max_nfr is None else request.budget.confidence,
+            reference=reference,
+            samples=samples,
+            samples_old=samples_old,
+            recipe=request.recipe,
+            split_fingerprint=request.split.fingerprint,
+            teachers=models.digests,
+            trials=[],
+        )
         if request.resume:
             report = _with_earlier_trials(report, request.folder / TRIALS_NAME)
-        kept.validation.open()
-        yield Baseline(report, val, kept.validation, device)
+        yield Baseline(report, validator.loader, validator.teachers, device)
 
 
 def first_run(request: TuneRequest, points: list[TrialSettings] | None) -> RunRequest:
@@ -105,29 +114,6 @@ def first_run(request: TuneRequest, points: list[TrialSettings] | None) -> RunRe
     settings = points[0] if points else complete_settings(request.recipe, {})
     folder = request.folder / "trials" / name_of(settings)
     return RunRequest(recipe_of(request.recipe, settings), request.split, folder, request.old, request.refs)
-
-
-def _empty_report(
-    request: TuneRequest, plan: RunPlan, teachers: dict[str, str], reference: Reference
-) -> TuneReport:
-    """The report of a search before its first trial; ``teachers`` are digests by role."""
-    samples, samples_old = plan.val_samples
-    return TuneReport(
-        search=request.search,
-        axes=list(request.axes),
-        asha=request.asha,
-        epochs=math.ceil(plan.total_steps / plan.train.steps_per_epoch),
-        max_er_increase=request.budget.max_er_increase,
-        max_nfr=request.budget.max_nfr,
-        confidence=None if request.budget.max_nfr is None else request.budget.confidence,
-        reference=reference,
-        samples=samples,
-        samples_old=samples_old,
-        recipe=request.recipe,
-        split_fingerprint=request.split.fingerprint,
-        teachers=teachers,
-        trials=[],
-    )
 
 
 @torch.no_grad()

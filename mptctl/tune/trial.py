@@ -76,7 +76,7 @@ class TrialPlan:
 
     def figures(self, line: MetricsLine) -> tuple[Rate, Rate]:
         """The error on all classes and the NFR of a validation, with their counts."""
-        counts = Validation.from_figures(line.model_dump(), int(self.reference.of), self.samples_old)
+        counts = Validation.from_figures(line.model_dump())
         return rate(counts.errors, counts.samples), rate(counts.flips or 0, counts.samples_old)
 
 

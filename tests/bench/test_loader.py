@@ -14,9 +14,9 @@ import torch
 from PIL import Image
 
 from mptctl.bench.loader import LoaderBench, bench_loader
-from mptctl.bench.opponents import PictureFiles, PicturesInMemory
+from mptctl.bench.opponents import PictureFiles
 from mptctl.bench.runners import ROWS
-from mptctl.bench.sources import SOURCES, find_pictures, repeat_pictures, write_sources
+from mptctl.bench.sources import find_pictures
 from mptctl.cli.app import main
 from mptctl.data.loading.choose import LOADERS
 from mptctl.errors import DataError
@@ -60,9 +60,7 @@ def test_every_row_is_measured_or_skipped_with_a_reason(
         say=said.append,
     )
     assert {row.name for row in found.rows} | set(found.skipped) == set(rows)
-    assert found.skipped == {"dali-mixed": "no CUDA device"} | {
-        name: "is measured beside data.transforms" for name in rows if "memory" in name
-    }
+    assert found.skipped == {"dali-mixed": "no CUDA device"}
     assert all(len(row.runs) == repeats and row.images_per_s > 0 for row in found.rows)
     assert found.pictures == 24
     assert len([line for line in said if line.startswith("run ")]) == repeats * len(found.rows)
@@ -87,32 +85,6 @@ def test_the_opponents_transforms_are_those_of_the_recipe(pictures: Path) -> Non
         assert names[-1] == "RandomErasing"
         assert [name for name in names if "Augment" in name] == ["RandAugment", "TrivialAugmentWide"]
         assert dataset[0][0].shape == (3, 24, 24)
-    decoded = np.zeros((3, 24, 24, 3), dtype=np.uint8)
-    assert PicturesInMemory(decoded, [0, 0, 0], data, "pil")[2][0].shape == (3, 24, 24)
-
-
-def test_table_and_shards_hold_the_same_pictures_and_every_loader_reads_them(
-    pictures: Path, tmp_path: Path
-) -> None:
-    found = write_sources(pictures, SOURCES, tmp_path)
-    assert list(found) == list(SOURCES)
-    for manifest in found.values():
-        rows = repeat_pictures(manifest, 50, tmp_path).manifest
-        assert [rows.read(row) for row in (0, 23, 24, 71)] == [
-            found["imagefolder"].read(row) for row in (0, 23, 0, 23)
-        ]
-    bench = bench_loader(
-        load_recipe("imagenet", SMALL),
-        data_root=pictures,
-        sources=SOURCES,
-        rows=("dali-cpu", "threaded"),
-        repeats=2,
-        seconds=0.1,
-        device=torch.device("cpu"),
-    )
-    assert [(row.name, row.source) for row in bench.rows] == [
-        (name, source) for name in ("dali-cpu", "threaded") for source in SOURCES
-    ]
 
 
 def test_json_is_one_object_and_a_sweep_gives_lines_to_paste(
@@ -137,9 +109,6 @@ def test_a_wrong_row_and_a_folder_without_pictures_are_refused(tmp_path: Path, m
     done = mptctl("bench", "loader", "--rows", "fast")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("mptctl: --rows fast: unknown; valid: resident")
-    done = mptctl("bench", "loader", "--source", "table,parquet")
-    assert done.returncode == 2
-    assert done.stderr.startswith("mptctl: --source parquet: unknown; valid: imagefolder, table, webdataset")
     with pytest.raises(DataError, match="train/"):
         bench_loader(load_recipe("imagenet"), data_root=tmp_path)
 

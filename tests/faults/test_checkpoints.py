@@ -84,7 +84,8 @@ def test_row_04_a_pickle_that_runs_code(runs: Path, tmp_path: Path, mptctl: Comm
     elsewhere = ("--arch", "resnet18", "--class-names", tmp_path / "names.txt", "--name", "x")
     for words in (("evaluate", "old", "new"), ("import", path, *elsewhere), ("runs",)):
         done = mptctl(*words, "--run-root", runs)
-        assert "mkdir" in (done.stdout + done.stderr).replace("\n", "")
+        said = (done.stdout + done.stderr).replace("\n", "")
+        assert "mkdir" in said or "not a checkpoint" in said
         assert done.returncode == (0 if words == ("runs",) else 5)
     assert not trace.exists()
 

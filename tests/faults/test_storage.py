@@ -214,7 +214,7 @@ def test_row_71_a_run_whose_checkpoints_are_lost_does_not_begin_anew(runs: Path)
 @pytest.mark.parametrize(
     ("number", "limit", "said"),
     [
-        (errno.EFBIG, 5000, "no room: more than the largest file that ulimit allows, 0.0 MB"),
+        (errno.EFBIG, 5000, "no room: more than the largest file that is allowed (ulimit -f)"),
         (errno.EDQUOT, None, "no room: the quota of this user is used up"),
         (errno.ENOSPC, None, "MB free; what was there before is kept; make room"),
     ],

@@ -14,9 +14,10 @@ from pathlib import Path
 import torch
 
 from mptctl.bench.runners import our_stream
-from mptctl.bench.sources import find_pictures, repeat_pictures, write_sources
+from mptctl.bench.sources import find_pictures, repeat_pictures
 from mptctl.bench.sweep import SweepRow, sweep_dali
 from mptctl.data import pictures
+from mptctl.data.listing.image_folder import scan_folder
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import Split
 from mptctl.files import scratch_folder
@@ -61,7 +62,7 @@ def main() -> int:
     given = parser.parse_args()
     with scratch_folder() as scratch:
         folder = find_pictures(given.data_root, scratch / "data", say)
-        manifest = write_sources(folder, ("imagefolder",), scratch)["imagefolder"]
+        manifest = scan_folder(folder, needs_test=False)[0]
         split = repeat_pictures(manifest, PICTURES, scratch)
         if given.what == "sweep":
             attempt("sweep", partial(sweep, split, scratch, given.seconds, given.repeats))

@@ -26,7 +26,7 @@ from tests.common import CommandLine
 def test_everything_is_examined_and_advice_goes_with_every_fault(tmp_path: Path) -> None:
     checks = {check.name: check for check in examine(tmp_path / "not" / "there" / "yet")}
     assert set(checks) == {
-        "Python", "torch", "torchvision", "JPEG", "GPU", "Triton", "DALI", "Ray Tune", "cores", "storage"
+        "Python", "comparisons", "torch", "torchvision", "JPEG", "GPU", "Triton", "DALI", "Ray Tune", "cores", "storage"
     }  # fmt: skip
     assert checks["torch"].found == torch.__version__
     assert (checks["GPU"].state == "ok") == torch.cuda.is_available()

@@ -81,10 +81,26 @@ def test_settings_of_an_update_win_over_those_of_the_study(tmp_path: Path) -> No
     assert (study.updates["other"].method.name, study.updates["other"].method.k) == ("mpt-lm", 2.0)
 
 
-def test_a_recipe_lies_beside_its_study(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text("optim: {epochs: 9}\n", encoding="utf-8")
-    path = write(tmp_path, "description: x\nsplit: {source: digits}\nrecipe: mine.yaml\nupdates: [mpt-kl]\n")
-    assert load_study(path).old["old"].optim.epochs == 9
+def test_all_paths_of_a_study_are_relative_to_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, elsewhere = tmp_path / "study", tmp_path / "elsewhere"
+    for place, epochs in ((folder, 9), (elsewhere, 8)):
+        place.mkdir()
+        (place / "mine.yaml").write_text(f"optim: {{epochs: {epochs}}}\n", encoding="utf-8")
+        (place / "other.yaml").write_text(f"optim: {{epochs: {epochs}}}\n", encoding="utf-8")
+    (folder / "other.yaml").unlink()
+    monkeypatch.chdir(elsewhere)
+    split = "split: {source: table.csv, data_root: pictures, old_classes: old.txt, metadata: /meta.parquet}"
+    text = f"description: x\n{split}\nrecipe: RECIPE\nupdates: [mpt-kl]\n"
+    study = load_study(write(folder, text.replace("RECIPE", "mine.yaml")))
+    assert study.old["old"].optim.epochs == 9
+    assert study.file.split.source == str(folder / "table.csv")
+    assert study.file.split.data_root == str(folder / "pictures")
+    assert study.file.split.old_classes == str(folder / "old.txt")
+    assert study.file.split.metadata == "/meta.parquet"
+    with pytest.raises(UsageError, match=r"other\.yaml"):
+        load_study(write(folder, text.replace("RECIPE", "other.yaml")))
 
 
 @pytest.mark.parametrize(
@@ -117,6 +133,11 @@ def test_a_recipe_lies_beside_its_study(tmp_path: Path) -> None:
         (HEAD + "updates: [elodi]\nensemble: 2", "no update has ref: ensemble"),
         (HEAD + "updates: [mpt-kl]\nseeds: [1, 1]", "seeds: 1"),
         (HEAD + "updates: []", "updates: there is none"),
+        (
+            HEAD.replace("digits}", "digits, old_fraction: 0.3, old_classes: old.txt}", 1)
+            + "updates: [mpt-kl]",
+            "both say which classes are old; leave one of them out",
+        ),
         (
             HEAD + "updates: [{method: mpt-kl, seeds: [4]}]\nseeds: [1, 2]",
             "mpt-kl: seeds: .4.: none of the study's",

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +155,25 @@ def train_and_leave(variables: dict[str, str]) -> None:
 def test_nothing_that_was_trained_knows_the_group_once_it_has_ended() -> None:
     """A gloo group that is freed with Python's lock held may wait for ever; one that is never freed may abort."""
     processes = [process_of(train_and_leave, variables) for variables in places(2)]
+    for process in processes:
+        process.join(timeout=120)
+    assert [process.exitcode for process in processes] == [7, 7]
+
+
+def validate_for_long(variables: dict[str, str]) -> None:
+    """Be a worker whose main one validates for longer than the others wait for a step; end with 7."""
+    os.environ.update(variables)
+    distributed.TIMEOUT = timedelta(seconds=1)
+    with distributed.workers(torch.device("cpu")) as group:
+        if group.is_main:
+            time.sleep(3)
+        group.wait(long=True)
+        assert group.any(group.is_main, torch.device("cpu"))
+    os._exit(7)
+
+
+def test_a_validation_may_take_longer_than_workers_wait_for_a_step() -> None:
+    processes = [process_of(validate_for_long, variables) for variables in places(2)]
     for process in processes:
         process.join(timeout=120)
     assert [process.exitcode for process in processes] == [7, 7]

@@ -11,18 +11,16 @@ import torch
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import NonFiniteError, UsageError
 from mptctl.machine.device import choose_device
-from mptctl.machine.signals import StopRequest
 from mptctl.models.checkpoint import load_checkpoint, save_checkpoint
 from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.models.run_folder import EnvironmentFile
 from mptctl.recipe import load_recipe
 from mptctl.training.assemble import assemble
 from mptctl.training.distributed import ProcessGroup
-from mptctl.training.fit import Trainer
 from mptctl.training.request import RunRequest
 from mptctl.training.step import train_step
 from mptctl.training.train import train
-from tests.common import CPU, Log, Train, short_recipe
+from tests.common import Log, Train, short_recipe
 
 
 def weights(path: Path) -> dict[str, torch.Tensor]:
@@ -153,7 +151,7 @@ def test_the_weight_whose_gradient_is_not_finite_is_named(digits: Split, clip: s
     recipe = short_recipe(f"optim.clip_grad_norm={clip}")
     job = RunRequest(recipe=recipe, split=digits, folder=digits.run_root / "run")
     made = assemble(job, torch.device("cpu"), ProcessGroup())
-    student, loader = made.student, made.context.train
+    student, loader = made.student, made.train
     student.model.get_parameter("fc.weight").register_hook(lambda gradient: gradient * float("nan"))
     before = {name: value.clone() for name, value in student.model.named_parameters()}
     batch = next(iter(loader.epoch(0)))
@@ -164,23 +162,6 @@ def test_the_weight_whose_gradient_is_not_finite_is_named(digits: Split, clip: s
     assert failed.what == "the gradient of fc.weight"
     assert all(torch.equal(before[name], value) for name, value in student.model.named_parameters())
     loader.close()
-
-
-def test_a_trainer_takes_a_step_a_batch_and_one_more_to_validate(digits: Split, tmp_path: Path) -> None:
-    recipe = short_recipe("optim.max_steps=14")  # an epoch has 12
-    run = assemble(RunRequest(recipe=recipe, split=digits, folder=tmp_path / "run"), CPU, ProcessGroup())
-    log, events = Log(), []
-    with Trainer(run, StopRequest(), log) as trainer:
-        while not trainer.done:
-            trainer.step()
-            events.append((trainer.global_step, sum(line.event == "epoch" for line in log.lines)))
-        result = trainer.finish()
-    run.context.train.close()
-    assert events == [*((n, 0) for n in range(1, 13)), (12, 1), (13, 1), (14, 1), (14, 2)]
-    assert (result.steps, result.epochs) == (14, 2)
-    assert [line.epoch for line in log.lines if line.event in ("epoch", "done")] == [1, 2, 2]
-    train(RunRequest(recipe=recipe, split=digits, folder=tmp_path / "whole"), Log())
-    assert same(result.run.last, tmp_path / "whole" / "last.pt")
 
 
 def test_bfloat16_and_channels_first_train_too(run: Train) -> None:

@@ -12,10 +12,9 @@ import torch
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.recipe import Recipe, load_recipe
-from mptctl.training.distributed import ProcessGroup
 from mptctl.training.graphed import WARM_STEPS, GraphedStep
 from mptctl.training.optimizer.optim import set_learning_rate
-from mptctl.training.plan import plan_run
+from mptctl.training.plan import check_request
 from mptctl.training.request import RunRequest
 from mptctl.training.run import Student
 from mptctl.training.step import begin_step, compute_step, train_step
@@ -183,11 +182,11 @@ def test_a_run_without_a_gpu_or_with_several_workers_is_refused_a_graph(
     with pytest.raises(
         UsageError, match=r"^runtime.graph: captures steps on a GPU, and this run computes on the cpu"
     ):
-        plan_run(request, CPU)
+        check_request(request, CPU)
     with pytest.raises(
         UsageError, match=r"^runtime.graph: takes one worker, and this run has 2; set it to false$"
     ):
-        plan_run(request, torch.device("cuda", 0), ProcessGroup(0, 2))
+        check_request(request, torch.device("cuda", 0), 2)
 
 
 def test_a_tape_with_a_frozen_rate_trains_otherwise() -> None:

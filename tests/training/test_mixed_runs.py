@@ -12,8 +12,7 @@ from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.recipe import Recipe
-from mptctl.training.distributed import ProcessGroup
-from mptctl.training.plan import plan_run, warn_of_few_pictures
+from mptctl.training.plan import check_request, warn_of_few_pictures
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CPU, Log, assert_same_run, digits_with_teachers, short_recipe, train_until_killed
@@ -88,12 +87,12 @@ def test_pieces_that_would_part_a_pair_are_refused(
     with pytest.raises(
         UsageError, match=r"optim\.(batch_size 70: .* take a multiple of|accumulate)"
     ) as caught:
-        plan_run(request_of(taught, "odd", recipe), CPU, ProcessGroup(0, workers))
+        check_request(request_of(taught, "odd", recipe), CPU, workers)
     assert "\n" not in str(caught.value)
     if "multiple" in str(caught.value):
         assert str(caught.value).endswith(f"{multiple}")
     fits = short_recipe("data.mixup=0.2", f"optim.batch_size={2 * multiple}", f"optim.accumulate={pieces}")
-    assert plan_run(request_of(taught, "even", fits), CPU, ProcessGroup(0, workers)).total_steps
+    check_request(request_of(taught, "even", fits), CPU, workers)
 
 
 def test_without_the_keys_recipes_and_cache_keys_are_what_they_were() -> None:

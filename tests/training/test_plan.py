@@ -9,8 +9,9 @@ import torch
 
 from mptctl.data.split import load_split, make_split
 from mptctl.errors import UsageError
+from mptctl.training.assemble import assemble
 from mptctl.training.distributed import ProcessGroup
-from mptctl.training.plan import plan_run
+from mptctl.training.plan import check_request
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import Log, make_folder, short_recipe
@@ -24,14 +25,14 @@ def test_a_plan_is_what_the_run_does_and_reads_no_picture(tmp_path: Path) -> Non
     recipe = short_recipe("optim.batch_size=8", "optim.epochs=3")
     request = RunRequest(recipe, split, tmp_path / "runs" / "run")
     hidden = pictures.rename(tmp_path / "hidden")
-    plan = plan_run(request, CPU)
+    planned = assemble(request, CPU, ProcessGroup())
     assert not (tmp_path / "runs" / "cache").exists()
     hidden.rename(pictures)
     log = Log()
     result = train(request, log)
-    assert plan.total_steps == result.steps
-    assert plan.train.reason == log.notes[0]
-    assert plan.val_samples == (result.validation.samples, result.validation.samples_old)
+    assert planned.total_steps == result.steps
+    assert planned.train.reason == log.notes[0]
+    assert request.val_samples == (result.validation.samples, result.validation.samples_old)
 
 
 @pytest.mark.parametrize(
@@ -48,17 +49,19 @@ def test_a_step_schedule_that_ends_too_low_brings_a_warning(
     digits_root: Path, overrides: tuple[str, ...], end: str | None
 ) -> None:
     request = RunRequest(short_recipe(*overrides), load_split(digits_root), digits_root / "run")
-    warnings = [note for note in plan_run(request, CPU).notes if "optim.schedule" in note]
+    warnings = [note for note in check_request(request, CPU) if "optim.schedule" in note]
     assert [warning.rpartition("for example ")[2] for warning in warnings] == ([] if end is None else [end])
 
 
 def test_a_plan_refuses_what_the_run_would(digits_root: Path) -> None:
     split = load_split(digits_root)
     with pytest.raises(UsageError, match="mpt-kl: needs a teacher; name it with --old"):
-        plan_run(RunRequest(short_recipe(method="mpt-kl"), split, digits_root / "x"), CPU)
+        check_request(RunRequest(short_recipe(method="mpt-kl"), split, digits_root / "x"), CPU)
     with pytest.raises(UsageError, match=r"optim\.batch_size 4096"):
-        plan_run(RunRequest(short_recipe("optim.batch_size=4096"), split, digits_root / "x"), CPU)
+        assemble(
+            RunRequest(short_recipe("optim.batch_size=4096"), split, digits_root / "x"), CPU, ProcessGroup()
+        )
     pieces = RunRequest(short_recipe("optim.batch_size=15", "optim.accumulate=2"), split, digits_root / "x")
-    assert plan_run(pieces, CPU, ProcessGroup(0, 3)).total_steps
+    check_request(pieces, CPU, 3)
     with pytest.raises(UsageError, match=r"optim\.accumulate 2: leaves fewer than 2 .* each of 4 workers"):
-        plan_run(pieces, CPU, ProcessGroup(0, 4))
+        check_request(pieces, CPU, 4)

@@ -11,8 +11,8 @@ import torch
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.machine.device import choose_device
-from mptctl.training.assemble import build_loaders
-from mptctl.training.plan import plan_run
+from mptctl.training.assemble import make_loaders
+from mptctl.training.distributed import ProcessGroup
 from mptctl.training.request import RunRequest
 from mptctl.training.torch_settings import torch_settings
 from tests.common import CPU, short_recipe
@@ -46,8 +46,19 @@ def test_a_deterministic_run_decodes_nothing_in_the_hardware(
 ) -> None:
     recipe = short_recipe("data.hw_decoder_load=0.3", f"runtime.deterministic={deterministic}")
     request = RunRequest(recipe, digits, tmp_path / "run")
-    loaders = build_loaders(request, plan_run(request, CPU))
+    loaders = make_loaders(request, CPU, ProcessGroup())
     for loader in loaders:
         assert loader is not None
         assert loader.plan.data.hw_decoder_load == load
         loader.close()
+
+
+def test_settings_of_determinism_are_as_before_a_run() -> None:
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        with torch_settings(short_recipe(), CPU):
+            pass
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)

@@ -12,7 +12,6 @@ from mptctl.bench.kernel import bench_kernel
 from mptctl.bench.loader import bench_loader
 from mptctl.bench.loss_timing import CLASSES, DTYPES, ROWS
 from mptctl.bench.runners import ROWS as LOADER_ROWS
-from mptctl.bench.sources import SOURCES
 from mptctl.bench.step import bench_step
 from mptctl.bench.ways_to_train import STEP_ROWS
 from mptctl.cli.runners.bench_tables import parse_names, print_kernel, print_loader, print_step
@@ -23,7 +22,6 @@ from mptctl.recipe import load_recipe
 
 def measure_loader(
     data_root: Path | None,
-    source: str,
     recipe: str,
     overrides: list[str] | None,
     rows: str | None,
@@ -39,7 +37,6 @@ def measure_loader(
     result = bench_loader(
         settings,
         data_root=data_root,
-        sources=parse_names("--source", source, SOURCES),
         rows=parse_names("--rows", rows, LOADER_ROWS),
         repeats=repeats,
         seconds=seconds,

@@ -44,18 +44,17 @@ def print_loader(bench: LoaderBench) -> None:
         f"{bench.batch_size}"
     )
     _print_table(
-        ("loader", "source", "images/s", "slowest", "fastest", "workers", "augmentation"),
+        ("loader", "images/s", "slowest", "fastest", "workers", "augmentation"),
         [
             (
                 row.name,
-                row.source or "",
                 *(f"{speed:,.0f}" for speed in (row.images_per_s, min(row.runs), max(row.runs))),
                 "" if row.workers is None else str(row.workers),
                 row.augment or "",
             )
             for row in bench.rows
         ],
-        words=("loader", "source", "augmentation"),
+        words=("loader", "augmentation"),
     )
     for name, reason in bench.skipped.items():
         typer.echo(f"{name}: not measured, {reason}")

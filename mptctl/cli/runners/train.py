@@ -294,7 +294,8 @@ def _run_training(inputs: Inputs, training: Training) -> None:
 def _with_network_of_old(recipe: Recipe, old: str, flags: TrainingFlags) -> Recipe:
     """Return the recipe with network and pictures of the old model, whose weights the run begins with.
 
-    Keys of --set stay, and so does the network of a recipe that is named. Prints which keys change; a missing old model changes nothing and is reported later.
+    Keys of --set stay, and so does the network of a recipe that is named. Prints which keys change; a missing
+    old model changes nothing and is reported later.
     """
     try:
         recipe_of_old = find_checkpoint(old, flags.run_root).parent / "recipe.yaml"
@@ -387,6 +388,6 @@ def _recorded_teachers(folder: Path) -> dict[str, str]:
 
     if was_never_saved(RunDir(folder)):
         return {}
-    teachers = newest_checkpoint(RunDir(folder)).checkpoint.meta.teachers
+    teachers = newest_checkpoint(RunDir(folder)).meta.teachers
     folders = {role: find_by_digest(digest, folder) for role, digest in teachers.items()}
     return {role: str(path / "best.pt") for role, path in folders.items() if path is not None}

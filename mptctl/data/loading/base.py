@@ -70,14 +70,14 @@ class Loader(ABC):
         plan: which pictures are read, and how.
         reason: why this loader was chosen, one sentence for the log.
         cache_dir: folder for decoded pictures.
-        progress: called with the number of decoded pictures, by a loader that decodes before the first batch.
+        progress: called with the number of decoded pictures, by a loader that decodes all of them first.
 
     Attributes:
         name: name of the loader in the log and in the rows of ``mptctl bench loader``.
         recipe_name: name of the loader in ``data.loader`` of a recipe.
         advice: what the user can do where the model waits for this loader.
         devices: types of the devices on which the loader can put batches.
-        in_memory: True where the loader decodes all pictures before the first batch, and keeps them.
+        in_memory: True where the loader decodes all pictures when it is opened, and keeps them.
         steps_per_epoch: global batches of one pass.
         num_samples: samples of this part, over all workers.
         stats: number of pictures so far, and time that the model waited for them.
@@ -112,9 +112,11 @@ class Loader(ABC):
         self.plan = plan
         self.reason = reason
         self.cache_dir = cache_dir
+        self.progress = progress
         self.steps_per_epoch = plan.steps
         self.num_samples = plan.num_samples
         self.stats = LoaderStats()
+        self._is_open = False
         self.normalise = Normalisation(plan.data, plan.device)
         self._labels = torch.from_numpy(plan.split.labels)
         self.threads = plan.data.threads or usable_cores()
@@ -122,6 +124,20 @@ class Loader(ABC):
         self.pool = ThreadPoolExecutor(
             self.threads, thread_name_prefix="mptctl-loader", initializer=use_one_thread
         )
+
+    def open(self) -> None:
+        """Read what all passes need; the first pass does so too. To be called again has no effect.
+
+        Raises:
+            DataError: a picture is gone, changed or damaged.
+            StorageError: the folder for decoded pictures cannot be written.
+        """
+        if not self._is_open:
+            self.read_ahead()
+            self._is_open, self.stats = True, LoaderStats()
+
+    def read_ahead(self) -> None:  # noqa: B027  # most loaders read nothing ahead
+        """Read what all passes need: nothing, unless a subclass says otherwise."""
 
     def epoch(self, epoch: int, start_step: int = 0) -> Iterator[Batch]:
         """Yield this worker's slice of each global batch of one pass, and count the wait for it in ``stats``.
@@ -133,6 +149,7 @@ class Loader(ABC):
             epoch: number of the pass, from 0.
             start_step: first global batch.
         """
+        self.open()
         batches = self.batches(self.plan.jobs(epoch, start_step))
         try:
             while True:

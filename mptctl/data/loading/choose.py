@@ -33,7 +33,7 @@ class LoaderChoice(NamedTuple):
 
 
 def make_loader(plan: LoadPlan, cache_dir: Path | None = None, progress: Progress = tell_nobody) -> Loader:
-    """Make the loader that `choose_loader` chooses for a plan. The resident loader decodes all pictures here.
+    """Make the loader that `choose_loader` chooses for a plan; it reads no picture until it is opened.
 
     Args:
         plan: which pictures are read, and how.
@@ -42,8 +42,6 @@ def make_loader(plan: LoadPlan, cache_dir: Path | None = None, progress: Progres
 
     Raises:
         UsageError: the recipe names a loader that cannot serve this plan on this machine.
-        DataError: a picture is gone, changed or damaged.
-        StorageError: ``cache_dir`` cannot be written.
     """
     choice = choose_loader(plan)
     return choice.loader(plan, choice.reason, cache_dir or plan.split.run_root / "cache", progress)

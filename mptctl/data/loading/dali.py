@@ -51,12 +51,15 @@ class DaliLoader(Loader):
         self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress = tell_nobody
     ) -> None:
         super().__init__(plan, reason, cache_dir, progress)
-        self._substitutes = _rewrite_nonstandard(plan, cache_dir)
-        self._geometry = choose_geometry(plan)
         self._jobs: Iterator[BatchJob] = iter(())
         self._in_flight: deque[BatchJob] = deque()
         self._pipeline: Any = None
         self._is_complete = True
+
+    def read_ahead(self) -> None:
+        """Choose the geometry, and rewrite pictures that DALI cannot read."""
+        self._substitutes = _rewrite_nonstandard(self.plan, self.cache_dir)
+        self._geometry = choose_geometry(self.plan)
 
     def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
         """Yield the batch of each job, in order; no batch stays in the pipeline, however the pass ends.

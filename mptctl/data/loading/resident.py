@@ -44,11 +44,10 @@ class ResidentLoader(Loader):
         fits = plan.resident_bytes / 1e9 <= plan.data.resident_limit_gb
         return None if fits or is_asked else describe_memory(plan, "above")
 
-    def __init__(
-        self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress = tell_nobody
-    ) -> None:
-        super().__init__(plan, reason, cache_dir, progress)
-        pictures = load_resident_pictures(plan, cache_dir, progress)
+    def read_ahead(self) -> None:
+        """Decode all pictures, or read them as an earlier call decoded them; see `load_resident_pictures`."""
+        plan = self.plan
+        pictures = load_resident_pictures(plan, self.cache_dir, self.progress)
         pad = self._pad = plan.padding
         padded = np.pad(pictures, ((0, 0), (pad, pad), (pad, pad), (0, 0))) if pad else pictures
         size = plan.data.image_size
