@@ -55,7 +55,7 @@ CASES = [
     Case("predict mpt-kl photos --out new.txt", 2, "new.txt"),
     Case("predict mpt-kl photos", 2, "--out"),
     Case("predict mpt-kl photos --out runs/mpt-kl/best.pt", 2, "runs/mpt-kl/best.pt"),
-    Case("predict mpt-kl photos --out new.csv", 2, "new.csv"),
+    Case("predict mpt-kl photos --out photos/train/class0/00.jpg", 2, "00.jpg"),
     Case("predict mpt-kl broken --out new2.csv", 4, "broken/train/class1/02.jpg"),
     Case("predict mpt-kl gone --out new2.csv", 4, "gone"),
     Case("predict mpt-kl empty --out new2.csv", 4, "empty"),

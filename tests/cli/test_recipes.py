@@ -16,7 +16,8 @@ from tests.common import CommandLine
 def test_every_preset_and_study_has_a_line(mptctl: CommandLine) -> None:
     out = mptctl("recipes")
     assert (out.returncode, out.stderr) == (0, "")
-    rows = [line.split(maxsplit=2) for line in out.stdout.splitlines()]
+    titles, *rows = [line.rstrip().split(maxsplit=2) for line in out.stdout.splitlines()]
+    assert titles == ["name", "kind", "what it is"]
     assert [row[:2] for row in rows] == [
         *([name, "preset"] for name in preset_names()),
         *([name, "study"] for name in study_names()),

@@ -34,6 +34,7 @@ def runs_document(run_list: RunList) -> Document:
                 words=True,
             ),
         ],
+        whole=True,
     )
     problems = [f"{run.run}: {run.problem}" for run in run_list.runs if run.problem is not None]
     return Document([table, *notes(problems)])
@@ -65,6 +66,7 @@ def catalog_document(entries: Sequence[CatalogEntry]) -> Document:
             Column("kind", lambda entry: entry.kind, words=True),
             Column("what it is", lambda entry: entry.description, words=True),
         ],
+        whole=True,
     )
     return Document([table])
 

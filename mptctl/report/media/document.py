@@ -81,6 +81,7 @@ class Table(Generic[R]):
         legend: what columns and marks mean, below the rows.
         total: number of rows in the result, where `rows` are only the first of them; 0: `rows` are all.
         folded: a comment in Markdown shows the table when its title is clicked.
+        whole: a pipe gets each row on one line, since programs may look for it.
         media: that show the table.
     """
 
@@ -92,6 +93,7 @@ class Table(Generic[R]):
     legend: str = ""
     total: int = 0
     folded: bool = False
+    whole: bool = False
     media: frozenset[Medium] = EVERYWHERE
 
     def cells(self) -> list[list[Cell]]:

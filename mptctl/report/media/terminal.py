@@ -16,6 +16,9 @@ STYLES: dict[Tone, str] = {
     "": "", "good": "bold green", "bad": "bold red", "doubt": "bold yellow", "strong": "bold", "quiet": "dim",
 }  # fmt: skip
 
+# Characters of a line in a pipe, above all that a row of a list can have.
+ONE_LINE = 100_000
+
 
 def print_document(document: Document, console: Console | None = None) -> None:
     """Print the sentences and tables of a document that are meant for a terminal, with blank lines around tables.
@@ -49,6 +52,8 @@ def _print_table(table: Table[Any], console: Console) -> None:
         if text:
             console.print(printable_text(text, style), highlight=False)
     if table.rows:
+        if table.whole and not console.is_terminal:
+            console = Console(file=console.file, width=ONE_LINE)
         console.print(rich_table(table))
     if table.legend:
         console.print()
@@ -58,7 +63,7 @@ def _print_table(table: Table[Any], console: Console) -> None:
 def _print_note(note: Note, console: Console) -> None:
     """Print a sentence, wrapped between words; a whole one stays on one line in a pipe.
 
-    A pipe has no width of its own; where COLUMNS gives it one, the sentence is wrapped all the same.
+    Where COLUMNS gives a pipe a width, the sentence is wrapped all the same.
     """
     in_one_line = note.whole and not (console.is_terminal or "COLUMNS" in os.environ)
     console.print(printable_text(note.text, STYLES[note.tone]), soft_wrap=in_one_line, highlight=False)
