@@ -34,7 +34,6 @@ def runs_document(run_list: RunList) -> Document:
                 words=True,
             ),
         ],
-        whole=True,
     )
     problems = [f"{run.run}: {run.problem}" for run in run_list.runs if run.problem is not None]
     return Document([table, *notes(problems)])
