@@ -31,13 +31,16 @@ START_ATTEMPTS = 3
 # Most times that a run or trial is restarted after its process has died.
 MAX_RESTARTS = 3
 # Ray reads these when it is imported or started: no usage reports, no tables of its own, no processes started
-# in advance, normal priority for trials, and no handler of Ctrl-C.
+# in advance, normal priority for trials, a machine that hangs is given up after a minute (not after eight), and
+# no handler of Ctrl-C.
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_prestart_worker_first_driver": "0",
     "RAY_worker_niceness": "0",
+    "RAY_grpc_client_keepalive_time_ms": "10000",
+    "RAY_grpc_client_keepalive_timeout_ms": "10000",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import sys
@@ -76,8 +77,9 @@ def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]
     def handle(signum: int, frame: FrameType | None) -> None:
         if stop:
             os._exit(128 + signum)
-        if is_importing(frame) and not is_import_itself:  # sent again until the import is over
-            threading.Timer(0.05, os.kill, (os.getpid(), signum)).start()
+        if is_importing(frame) and not is_import_itself:
+            # Sent again until the import is over; not by `os.kill`, since Ray's processes block SIGINT.
+            threading.Timer(0.05, _thread.interrupt_main, (signum,)).start()
         else:
             stop.receive(signum)
 
