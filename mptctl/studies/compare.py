@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from mptctl.evaluation.flips import flip_rates
 from mptctl.evaluation.paired_bootstrap import (
     LEVEL,
     RESAMPLES,
-    FloatArray,
     interval_of_mean,
     observed_rates,
     redraw_rates,
@@ -54,20 +51,18 @@ from mptctl.studies.updates import Update, find_updates
 CALIBRATION_FIELDS = ("accuracy", "ece", "aece", "temperature", "scaled_ece", "scaled_aece")
 
 
-class RedrawnRates(NamedTuple):
-    """Rates of one update, by their names.
-
-    Attributes:
-        observed: on the samples themselves.
-        draws: (RESAMPLES,) on samples that are drawn again, of the paired bootstrap.
-    """
-
-    observed: Mapping[str, float]
-    draws: Mapping[str, FloatArray]
-
-
-# The updates of a row, by split and seed.
-RedrawnGroup = Mapping[tuple[str, int], RedrawnRates]
+# A row's rates, each by split and seed.
+RedrawnRow = Mapping[Column, RowRate]
+# The table of a comparison: of each update and measure a number, None where it is not defined.
+MEASURES: Mapping[str, Callable[[Update], float | None]] = {
+    "nfr": lambda update: update.rates.nfr.value,
+    "rel_nfr": lambda update: update.rates.rel_nfr.value,
+    "er_old": lambda update: update.counts.new_wrong / update.counts.total,
+    "er_all": lambda update: update.wrong / len(update.right),
+    "lost": lambda update: update.rates.lost.value,
+    "pfr": lambda update: update.rates.pfr.value,
+    "nfi": lambda update: update.rates.nfi.value,
+}
 
 
 def compare_runs(
@@ -137,7 +132,7 @@ def compare_runs(
 
 def _build_rows(
     groups: Sequence[Group],
-    plain: dict[tuple[str, int], Update],
+    plain: Mapping[tuple[str, int], Update],
     base: Group | None,
     *,
     all_shifted: bool,
@@ -152,117 +147,89 @@ def _build_rows(
     """
     if not groups:
         return []
-    rows = [_build_row(group, plain, all_shifted) for group in groups]
-    redrawn = redraw_groups(groups)
-    marks = _find_best(rows, groups, redrawn)
-    differences: list[dict[Column, Difference] | None] = [None] * len(groups)
-    if base is not None:
-        base_index = next(i for i, group in enumerate(groups) if group is base)
-        for i, rates in enumerate(redrawn):
-            if i != base_index:
-                differences[i] = difference_to(rates, redrawn[base_index])
-    return [
-        row.model_copy(
-            update={
-                "best": marks[i].best,
-                "within_noise_of_best": marks[i].within_noise,
-                "differences": differences[i],
-            }
-        )
-        for i, row in enumerate(rows)
+    table = [
+        {name: spread([measure(update) for update in group.updates]) for name, measure in MEASURES.items()}
+        for group in groups
     ]
+    redrawn = _redraw(groups)
+    best, near = _find_best(table, groups, redrawn)
+    of_base = None if base is None else redrawn[next(i for i, group in enumerate(groups) if group is base)]
+    rows = []
+    for i, group in enumerate(groups):
+        updates, cost = group.updates, _cost(group.updates, plain)
+        parts = [part for part in (cost.own, cost.asked, cost.taught) if part is not None]
+        shifts = (
+            [shift_to_test_error(u) for u in updates] if all_shifted and updates[0].part == "test" else None
+        )
+        at_test_error = None if shifts is None else [shift.update for shift in shifts]
+        has_bias = all_shifted or group.method == BIAS_ROW
+        rows.append(
+            ComparisonRow(
+                name=group.name,
+                method=group.method,
+                init=group.init,
+                seeds=[update.run.recipe.runtime.seed for update in updates],
+                runs=[str(update.run.folder) for update in updates],
+                **table[i],
+                flips=_flips(updates),
+                errors=_errors(updates),
+                cost=float(sum(parts)) if len(parts) == 3 else None,
+                cost_parts=cost,
+                parameters=updates[0].run.head.work.parameters,
+                best=best[i],
+                within_noise_of_best=near[i],
+                bias=spread([update.bias for update in updates]) if has_bias else None,
+                flips_at_test_error=None if at_test_error is None else _flips(at_test_error),
+                errors_at_test_error=None if at_test_error is None else _errors(at_test_error),
+                seeds_above_test_error=None
+                if shifts is None
+                else sum(not shift.is_reached for shift in shifts),
+                differences=None if of_base is None or group is base else _differences(redrawn[i], of_base),
+            )
+        )
+    return rows
 
 
-class _Marks(NamedTuple):
-    """The columns in which a row is the best, and those in which it is within noise of the best."""
-
-    best: list[Column]
-    within_noise: list[Column]
+def _redraw(groups: Sequence[Group]) -> Sequence[RedrawnRow]:
+    """The rates of each row, on the samples themselves and on draws, the same for all rows."""
+    draws = iter(redraw_rates([update.counted for group in groups for update in group.updates]))
+    rows = []
+    for group in groups:
+        row: dict[Column, dict[Hashable, SeedRate]] = {column: {} for column in COLUMNS}
+        for update in group.updates:
+            observed, drawn = observed_rates(update.counted), next(draws)
+            for column in COLUMNS:
+                row[column][update.replicate] = SeedRate(observed[column], drawn[column])
+        rows.append(row)
+    return rows
 
 
 def _find_best(
-    rows: Sequence[ComparisonRow], groups: Sequence[Group], redrawn: Sequence[RedrawnGroup]
-) -> list[_Marks]:
-    """Find, for each row, the columns in which it is the best or within noise of the best.
+    table: Sequence[Mapping[str, Spread]], groups: Sequence[Group], redrawn: Sequence[RedrawnRow]
+) -> tuple[list[list[Column]], list[list[Column]]]:
+    """Find, for each row, the columns in which it is the best, and those in which it is within noise of the best.
 
     A row without a mark differs from the best by more than noise. This level holds for all rows of a column
     together, and for a best row that was chosen by the same numbers (`rows_apart`).
 
     Only rows with the most seeds can be the best; if none of them has a mean, every row with a mean can.
     """
-    marks = [_Marks([], []) for _ in rows]
+    best_in: list[list[Column]] = [[] for _ in groups]
+    near_in: list[list[Column]] = [[] for _ in groups]
     most_seeds = max(len(group.updates) for group in groups)
     for column in COLUMNS:
-        means = {i: getattr(row, column).mean for i, row in enumerate(rows)}
-        means = {i: mean for i, mean in means.items() if mean is not None}
-        if not means:
+        means = {i: mean for i, row in enumerate(table) if (mean := row[column].mean) is not None}
+        candidates = [i for i in means if len(groups[i].updates) == most_seeds] or list(means)
+        if not candidates:
             continue
-        with_most_seeds = [i for i in means if len(groups[i].updates) == most_seeds]
-        candidates = with_most_seeds or list(means)
         best = min(candidates, key=lambda i: means[i])
-        apart = rows_apart([_rate_of(group, column) for group in redrawn], best)
+        apart = rows_apart([row[column] for row in redrawn], best)
         for i, mean in means.items():
             if i in candidates and mean == means[best]:
-                marks[i].best.append(column)
-                continue
-            if apart[i] is False:
-                marks[i].within_noise.append(column)
-    return marks
-
-
-def _rate_of(group: RedrawnGroup, column: Column) -> RowRate:
-    """One rate of a row's updates."""
-    return {each: SeedRate(rates.observed[column], rates.draws[column]) for each, rates in group.items()}
-
-
-def _build_row(group: Group, plain: dict[tuple[str, int], Update], all_shifted: bool) -> ComparisonRow:
-    """The row of a group, but for the best columns and differences, which follow from all rows together.
-
-    Args:
-        group: the updates of the row.
-        plain: the plain update of each split and seed.
-        all_shifted: every update is shifted to the error of one row.
-    """
-    updates = group.updates
-    counts = [update.counts for update in updates]
-    rates = [flip_rates(count, 0) for count in counts]
-    costs = [_relative_cost(update.run, plain.get(update.replicate)) for update in updates]
-    at_test_error, seeds_above = None, None
-    if all_shifted and updates[0].part == "test":
-        shifts = [shift_to_test_error(update) for update in updates]
-        at_test_error = [shift.update for shift in shifts]
-        seeds_above = sum(not shift.is_reached for shift in shifts)
-    cost_parts = Cost(
-        own=spread([cost.own for cost in costs]).mean,
-        asked=spread([cost.asked for cost in costs]).mean,
-        taught=spread([cost.taught for cost in costs]).mean,
-    )
-    known_parts = [part for part in (cost_parts.own, cost_parts.asked, cost_parts.taught) if part is not None]
-    return ComparisonRow(
-        name=group.name,
-        method=group.method,
-        init=group.init,
-        seeds=[update.run.recipe.runtime.seed for update in updates],
-        runs=[str(update.run.folder) for update in updates],
-        nfr=spread([rate.nfr.value for rate in rates]),
-        rel_nfr=spread([rate.rel_nfr.value for rate in rates]),
-        er_old=spread([count.new_wrong / count.total for count in counts]),
-        er_all=spread([wrong / total for wrong, total in _errors(updates).values]),
-        lost=spread([rate.lost.value for rate in rates]),
-        pfr=spread([rate.pfr.value for rate in rates]),
-        nfi=spread([rate.nfi.value for rate in rates]),
-        flips=_flips(updates),
-        errors=_errors(updates),
-        cost=float(sum(known_parts)) if len(known_parts) == 3 else None,
-        cost_parts=cost_parts,
-        parameters=updates[0].run.head.work.parameters,
-        best=[],
-        within_noise_of_best=[],
-        bias=spread([u.bias for u in updates]) if all_shifted or group.method == BIAS_ROW else None,
-        flips_at_test_error=None if at_test_error is None else _flips(at_test_error),
-        errors_at_test_error=None if at_test_error is None else _errors(at_test_error),
-        seeds_above_test_error=seeds_above,
-    )
+                best_in[i].append(column)
+            elif apart[i] is False:
+                near_in[i].append(column)
+    return best_in, near_in
 
 
 def _flips(updates: Sequence[Update]) -> Counted:
@@ -272,7 +239,7 @@ def _flips(updates: Sequence[Update]) -> Counted:
 
 def _errors(updates: Sequence[Update]) -> Counted:
     """Wrong predictions and samples of all classes, of each update."""
-    return Counted(values=[(int((~u.right).sum()), len(u.right)) for u in updates])
+    return Counted(values=[(update.wrong, len(update.right)) for update in updates])
 
 
 def spread(values: Sequence[float | None]) -> Spread:
@@ -286,19 +253,24 @@ def spread(values: Sequence[float | None]) -> Spread:
     )
 
 
-def _relative_cost(run: RunAnswers, plain: Update | None) -> Cost:
-    """The work of a run, in units of the plain training of its seed.
+def _cost(updates: Sequence[Update], plain: Mapping[tuple[str, int], Update]) -> Cost:
+    """The work of updates in units of the plain training of their seed, each part as a mean over seeds.
 
-    Where `plain` is None, the unit is the run's own training without teachers. A part is None where its work
-    or the unit is not known.
+    Without a plain training the unit is the update's own training without teachers. A part is None where its
+    work or the unit is not known.
     """
-    work = run.head.work
-    unit = work.own if plain is None else plain.run.head.work.own
+    works = [update.run.head.work for update in updates]
+    units = [plain.get(update.replicate, update).run.head.work.own for update in updates]
 
-    def in_units(amount: float | None) -> float | None:
-        return None if amount is None or not unit else amount / unit
+    def mean(amounts: Sequence[float | None]) -> float | None:
+        pairs = zip(amounts, units, strict=True)
+        return spread([None if amount is None or not unit else amount / unit for amount, unit in pairs]).mean
 
-    return Cost(own=in_units(work.own), asked=in_units(work.asked), taught=in_units(work.taught))
+    return Cost(
+        own=mean([work.own for work in works]),
+        asked=mean([work.asked for work in works]),
+        taught=mean([work.taught for work in works]),
+    )
 
 
 def _summarise_old_models(groups: Sequence[Group]) -> list[OldModels]:
@@ -326,39 +298,24 @@ def _calibration_rows(old_models: Mapping[str, Sequence[RunAnswers]]) -> list[Ca
     ]
 
 
-def redraw_groups(groups: Sequence[Group]) -> list[RedrawnGroup]:
-    """The rates of each row, on the samples themselves and on draws, the same for all rows."""
-    updates = [update for group in groups for update in group.updates]
-    draws = iter(redraw_rates([update.counted for update in updates]))
-    return [
-        {
-            update.replicate: RedrawnRates(observed_rates(update.counted), next(draws))
-            for update in group.updates
-        }
-        for group in groups
-    ]
-
-
-def difference_to(one: RedrawnGroup, other: RedrawnGroup) -> dict[Column, Difference] | None:
+def _differences(one: RedrawnRow, other: RedrawnRow) -> dict[Column, Difference] | None:
     """The rates of one row minus those of another, over common seeds; None where they have none in common."""
-    shared = [replicate for replicate in one if replicate in other]
-    if not shared:
+    if not one["nfr"].keys() & other["nfr"].keys():
         return None
-    return {
-        column: _mean_difference([(one[each], other[each]) for each in shared], column) for column in COLUMNS
-    }
+    return {column: _mean_difference(one[column], other[column]) for column in COLUMNS}
 
 
-def _mean_difference(pairs: Sequence[tuple[RedrawnRates, RedrawnRates]], column: Column) -> Difference:
-    """The mean difference of one rate over pairs of updates of the same seed, with its interval."""
-    values = [one.observed[column] - other.observed[column] for one, other in pairs]
-    draws = np.stack([one.draws[column] - other.draws[column] for one, other in pairs])
+def _mean_difference(one: RowRate, other: RowRate) -> Difference:
+    """The mean difference of one rate over the seeds that two rows have in common, with its interval."""
+    shared = [replicate for replicate in one if replicate in other]
+    values = [one[each].observed - other[each].observed for each in shared]
+    draws = np.stack([one[each].draws - other[each].draws for each in shared])
     mean = float(np.mean(values))
     low, high = interval_of_mean(values, draws) or (None, None)
     return Difference(
         mean=mean if math.isfinite(mean) else None,
         low=low,
         high=high,
-        seeds=len(pairs),
+        seeds=len(shared),
         values=[value if math.isfinite(value) else None for value in values],
     )

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import CheckpointError, DataError
+from mptctl.evaluation.flips import flip_rates
 from mptctl.evaluation.paired_bootstrap import BiasAtError, CountedUpdate
 from mptctl.evaluation.pairing.paired_answers import flip_counts
-from mptctl.evaluation.rates import Counts
+from mptctl.evaluation.rates import Counts, Rates
 from mptctl.models.metrics_log import ends_as_finished
 from mptctl.names import Part, Role, Session
 from mptctl.studies.answers import run_answers, split_above
@@ -77,6 +78,16 @@ class Update:
     def counts(self) -> Counts:
         """The flip table, over samples of the old classes."""
         return flip_counts(self.old_right[self.of_old], self.right[self.of_old])
+
+    @property
+    def wrong(self) -> int:
+        """The number of samples of the part on which the update is wrong."""
+        return int((~self.right).sum())
+
+    @cached_property
+    def rates(self) -> Rates:
+        """The rates of the flip table, with their intervals."""
+        return flip_rates(self.counts, 0)
 
     @cached_property
     def counted(self) -> CountedUpdate:

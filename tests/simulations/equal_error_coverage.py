@@ -63,7 +63,7 @@ def main() -> int:
     parser.add_argument("--resamples", type=int, default=400, help="draws of each interval")
     given = parser.parse_args()
     stored = find_updates([given.runs], None).updates
-    groups = at_equal_error(group_updates(stored, "seed"), given.row).groups
+    groups = at_equal_error(group_updates(stored), given.row).groups
     updates = {group.name: group.updates[0].counted for group in groups}
     base = updates.pop(given.row)
     covered = measure_coverage(list(updates.values()), base, given.redraws, given.resamples)
