@@ -90,9 +90,9 @@ class Outputs:
             inputs: files that the command reads, under any of their names; missing ones are ignored.
 
         Raises:
-            UsageError: an output is an input or another output, lies among the parts of an input, is a folder, a
-                link that leads out of its folder, or a file that may not be written, is a file that mptctl
-                keeps in a folder of its own, or has the name ending of another kind.
+            UsageError: an output is an input or another output, lies among the parts of an input, is a
+                folder, a link that leads out of its folder, or a file that may not be written, is a file that
+                mptctl keeps in a folder of its own, or has the name ending of another kind.
         """
         folders = {Path(os.path.realpath(path)): path for path in inputs if _holds_parts(path)}
         taken: list[tuple[_Output, Path]] = []
@@ -106,8 +106,8 @@ class Outputs:
             _refuse_kept(output, target)
             if target.parent in folders:
                 raise UsageError(
-                    f"{output}: would lie among the parts of {folders[target.parent]}, and be read with them; "
-                    "name another folder"
+                    f"{output}: would lie among the parts of {folders[target.parent]}, and be read with "
+                    "them; name another folder"
                 )
             for other, place in taken:
                 if (

@@ -109,7 +109,7 @@ class Manifest:
 
     @cached_property
     def digest(self) -> str:
-        """Digest of all columns, also those that `fingerprint` leaves out; caches of pictures are named by it."""
+        """Digest of all columns, also those that `fingerprint` leaves out; it names caches of pictures."""
         digest = hashlib.blake2b(self.fingerprint.encode(), digest_size=16)
         digest.update("".join(self.shards).encode())
         for column in (
@@ -272,7 +272,7 @@ def parse_manifest(content: bytes, root: Path | None) -> tuple[Manifest, dict[st
 
 
 def _refuse_unknown_labels(manifest: Manifest) -> None:
-    """Raise DataError for a label without a class or an unknown part; a label of -1 would be the last class."""
+    """Raise DataError for a label without a class (-1 would be the last one) or an unknown part."""
     classes = len(manifest.class_names)
     rows = np.flatnonzero((manifest.labels < 0) | (manifest.labels >= classes) | (manifest.parts > BAD))
     if len(rows):

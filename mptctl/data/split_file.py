@@ -146,7 +146,8 @@ def read_table(file: SplitFile, path: Path) -> Manifest:
         path: path of ``split.json``; the table lies beside it.
 
     Raises:
-        DataError: the table is missing or damaged, one of the two was edited, or they are of different splits.
+        DataError: the table is missing or damaged, one of the two was edited, or they are of different
+            splits.
     """
     table = path.parent / file.table
     try:

@@ -96,7 +96,8 @@ def compare(
         DataError: ids or labels do not match, no test sample is of an old class, or the new model, from a
             predictions file, does not know all old classes.
         CheckpointError: the new model, from a checkpoint, does not know all old classes.
-        UsageError: a limit that no rate of these samples can exceed, or one that needs the old model's classes.
+        UsageError: a limit that no rate of these samples can exceed, or one that needs the old model's
+            classes.
     """
     request = request or ComparisonRequest()
     warnings = [*request.warnings]

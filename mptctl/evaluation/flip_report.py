@@ -266,8 +266,8 @@ class FlipReport(Model):
     )
     never_predicted: list[str] = Field(
         default_factory=list,
-        description="where OLD does not say which classes it knows: labels that it never predicts, which count "
-        "as new",
+        description="where OLD does not say which classes it knows: labels that it never predicts, which "
+        "count as new",
     )
     worst_flips: list[FlippedSample] = Field(description="most confident first, at most as many as asked for")
     warnings: list[str] = Field(description="what a reader of the numbers should know")

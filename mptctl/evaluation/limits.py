@@ -159,8 +159,8 @@ def refuse_unknown_classes(
 ) -> None:
     """Refuse limits that may be easier to keep where labels that OLD never predicts count as new.
 
-    These are limits on Rel-NFR, and on an error that must fall. All others are no easier to keep: no sample of
-    such a label can flip, or be wrong now and right before.
+    These are limits on Rel-NFR, and on an error that must fall. All others are no easier to keep: no sample
+    of such a label can flip, or be wrong now and right before.
 
     Args:
         limits: fractions.
@@ -176,8 +176,8 @@ def refuse_unknown_classes(
             name = place + kind.key if place else option(kind.name)
             raise UsageError(
                 f"{name} {100 * limit:g}: OLD does not say which classes it knows, and never predicts "
-                f"{some(map(shown, sorted(never_predicted)))}, without which this limit may be easier to keep; "
-                f"{remedy or 'give ' + option('old-classes')}"
+                f"{some(map(shown, sorted(never_predicted)))}, without which this limit may be easier to "
+                f"keep; {remedy or 'give ' + option('old-classes')}"
             )
 
 

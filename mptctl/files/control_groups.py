@@ -63,8 +63,8 @@ def _memory_limits(system: Path) -> Iterator[tuple[Path, int]]:
 def _groups(controller: str, system: Path) -> Iterator[Path]:
     """Yield the folders of this process's groups for a controller, from its own group up to the mounted one.
 
-    A hierarchy is mounted at ``/sys/fs/cgroup``, of version 1 in a folder named like its controllers there. In a
-    container the own group itself may be mounted, so folders below the mount need not be there.
+    A hierarchy is mounted at ``/sys/fs/cgroup``, of version 1 in a folder named like its controllers there.
+    In a container the own group itself may be mounted, so folders below the mount need not be there.
     """
     for line in read_system_text(system / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)

@@ -56,9 +56,9 @@ def replacing(path: Path, keep_previous: Path | None = None, needed: int | None 
 class FilesTogether:
     """The outputs of one command: all files get their names when the ``with`` block ends well, or none does.
 
-    If the disk fills while they are written, or a folder stands where one of them belongs, the former files stay,
-    all of the same earlier command. If the process is killed while files get their names, some files are missing,
-    but none is of an earlier command.
+    If the disk fills while they are written, or a folder stands where one of them belongs, the former files
+    stay, all of the same earlier command. If the process is killed while files get their names, some files
+    are missing, but none is of an earlier command.
     """
 
     def __init__(self) -> None:
@@ -180,8 +180,8 @@ def output_file(path: Path) -> Path:
     target = Path(os.path.realpath(path))
     if not target.is_file() or target.parent != Path(os.path.realpath(path.parent)):
         raise UsageError(
-            f"{path}: is a link to {target}; an output follows a link only to a file in the same folder; name "
-            "that file itself, or remove the link"
+            f"{path}: is a link to {target}; an output follows a link only to a file in the same folder; "
+            "name that file itself, or remove the link"
         )
     return target
 
@@ -269,11 +269,13 @@ def _shortage(path: Path, error: OSError, needed: int | None) -> str:
     wanted = f"{needed / 1e6:.1f} MB needed, " if needed else ""
     kept = "what was there before is kept"
     if error.errno == errno.EFBIG:
-        return f"no room: {wanted}more than the largest file that is allowed (ulimit -f); {kept}; raise that limit"
+        largest = "more than the largest file that is allowed (ulimit -f)"
+        return f"no room: {wanted}{largest}; {kept}; raise that limit"
     if error.errno == errno.EDQUOT:
         return f"no room: {wanted}the quota of this user is used up; {kept}; make room"
     free = shutil.disk_usage(next(folder for folder in path.absolute().parents if folder.exists())).free
-    return f"no room: {wanted}{free / 1e6:.1f} MB free; {kept}; make room, or delete files where there are too many"
+    advice = "make room, or delete files where there are too many"
+    return f"no room: {wanted}{free / 1e6:.1f} MB free; {kept}; {advice}"
 
 
 def _is_stream(path: Path) -> bool:

@@ -164,7 +164,7 @@ def _load(names: Mapping[str, str], session: Session, part: Part, renamed: froze
 
 
 def _find_file(name: str, run_root: Path) -> Path | None:
-    """The path of a predictions file, as named or else below the run root; None for a name of no such file."""
+    """The path of a predictions file, as named or below the run root; None for a name of no such file."""
     path = Path(name).expanduser()
     if not is_predictions_file(path):
         return None

@@ -32,8 +32,8 @@ NORMALISATIONS = (
 )
 # Side of the centre crop / shorter side of the resized picture: no crop, and torchvision's.
 CROPS = (1.0, 0.875)
-# Sides of the pictures that networks are commonly trained on, in pixels; larger ones than what is stored or named
-# are not tried.
+# Sides of the pictures that networks are commonly trained on, in pixels; larger ones than what is stored or
+# named are not tried.
 SIZES = (32, 64, 96, 128, 160, 192, 224, 256, 288)
 # Most pictures to predict, pictures in a batch, and seconds after which no batch begins.
 MAX_PICTURES, BATCH, SECONDS = 500, 50, 60.0
@@ -105,8 +105,9 @@ def find_better_preparation(
 ) -> BetterPreparation | None:
     """Find a common preparation of pictures with which a model errs clearly less than with the plan's.
 
-    Clearly less: the interval of the change of the error, on the same pictures, lies below zero; all intervals
-    hold jointly. One that is clearly worse drops out. The search takes at most `SECONDS` and one batch.
+    Clearly less: the interval of the change of the error, on the same pictures, lies below zero; all
+    intervals hold jointly. One that is clearly worse drops out. The search takes at most `SECONDS` and one
+    batch.
 
     Args:
         model: in evaluation mode, on the plan's device.

@@ -31,8 +31,8 @@ START_ATTEMPTS = 3
 # Most times that a run or trial is restarted after its process has died.
 MAX_RESTARTS = 3
 # Ray reads these when it is imported or started: no usage reports, no tables of its own, no processes started
-# in advance, normal priority for trials, a machine that hangs is given up after a minute (not after eight), and
-# no handler of Ctrl-C.
+# in advance, normal priority for trials, a machine that hangs is given up after a minute (not after eight),
+# and no handler of Ctrl-C.
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",

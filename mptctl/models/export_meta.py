@@ -107,8 +107,8 @@ def refuse_torch_program(path: Path) -> None:
     """Raise CheckpointError for a program of torch.export (.pt2), since loading one runs code in its file."""
     if path.suffix.lower() == ".pt2":
         raise CheckpointError(
-            f"{path}: is a program of torch.export (.pt2), which is not read, since torch runs what is in it; "
-            "name the model as ONNX, or its predictions"
+            f"{path}: is a program of torch.export (.pt2), which is not read, since torch runs what is in "
+            "it; name the model as ONNX, or its predictions"
         )
 
 

@@ -253,8 +253,8 @@ def _find_size_fault(model: nn.Module, image_size: int) -> str | None:
 def _size_error(arch: str, image_size: int, fault: str) -> UsageError:
     """The error for a size of pictures, in pixels, that a network does not take for a reason."""
     return UsageError(
-        f"data.image_size {image_size}: {arch} takes no pictures of this size ({fault.rstrip('.')}); set another, "
-        f"such as data.image_size={USUAL_SIZE}"
+        f"data.image_size {image_size}: {arch} takes no pictures of this size ({fault.rstrip('.')}); set "
+        f"another, such as data.image_size={USUAL_SIZE}"
     )
 
 

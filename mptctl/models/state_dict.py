@@ -120,8 +120,8 @@ def _describe_load_error(
     names = set(re.findall(r"GLOBAL ([\w.]+)", message))
     if names or "TorchScript" in message:
         return (
-            f"{path}: refused: it holds {some(sorted(names)) if names else 'a TorchScript program'}, which is not "
-            "weights and could run code; save a plain state dict of tensors instead"
+            f"{path}: refused: it holds {some(sorted(names)) if names else 'a TorchScript program'}, which "
+            "is not weights and could run code; save a plain state dict of tensors instead"
         )
     with contextlib.suppress(zipfile.BadZipFile):  # for a directory that names a second disk
         if is_archive and not zipfile.is_zipfile(path):
@@ -151,8 +151,8 @@ def _refuse_odd_tensors(value: Any, path: Path) -> None:
         is_dense = value.layout == torch.strided and not value.is_quantized and not value.is_meta
         if not is_dense or value.numel() * value.itemsize > value.untyped_storage().nbytes():
             raise CheckpointError(
-                f"{path}: holds a tensor that stores no number for each of its places; save tensor.clone().cpu() "
-                "of each weight with torch.save"
+                f"{path}: holds a tensor that stores no number for each of its places; save "
+                "tensor.clone().cpu() of each weight with torch.save"
             )
     elif isinstance(value, dict):
         _refuse_odd_tensors(list(value.values()), path)

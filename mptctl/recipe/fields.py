@@ -189,8 +189,8 @@ class RuntimeRecipe(Group):
     )
     sync_batchnorm: bool = Field(
         False,
-        description="with a worker on each of several GPUs: batch normalisation by the statistics of the global "
-        "batch, as with one worker; false: by those of each worker's own part",
+        description="with a worker on each of several GPUs: batch normalisation by the statistics of the "
+        "global batch, as with one worker; false: by those of each worker's own part",
     )
     deterministic: bool = Field(
         False,

@@ -67,7 +67,8 @@ def load_recipe(
     """Read a preset or a file, apply overrides, and validate the result.
 
     A key's value comes from the last of these that sets the key: preset, timm's config of the network, file,
-    ``described``, overrides, ``fixed``. If only `data.image_size` changes, `data.eval_resize` changes in proportion.
+    ``described``, overrides, ``fixed``. If only `data.image_size` changes, `data.eval_resize` changes in
+    proportion.
 
     Args:
         name_or_file: a preset's name, or the path of a YAML file.

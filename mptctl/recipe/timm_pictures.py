@@ -22,7 +22,8 @@ def picture_keys(config: Mapping[str, Any], image_size: int) -> dict[str, Any]:
     Missing values are left out, and so is an interpolation that recipes do not have, such as lanczos.
 
     Args:
-        config: the `pretrained_cfg`; its ``crop_pct`` is the side of the crop over that of the resized picture.
+        config: the `pretrained_cfg`; its ``crop_pct`` is the side of the crop over that of the resized
+            picture.
         image_size: side of the crop, in pixels.
 
     Raises:

@@ -207,7 +207,7 @@ def _redraw(groups: Sequence[Group]) -> Sequence[RedrawnRow]:
 def _find_best(
     table: Sequence[Mapping[str, Spread]], groups: Sequence[Group], redrawn: Sequence[RedrawnRow]
 ) -> tuple[list[list[Column]], list[list[Column]]]:
-    """Find, for each row, the columns in which it is the best, and those in which it is within noise of the best.
+    """Find, for each row, the columns in which it is the best, and those within noise of the best.
 
     A row without a mark differs from the best by more than noise. This level holds for all rows of a column
     together, and for a best row that was chosen by the same numbers (`rows_apart`).

@@ -115,8 +115,8 @@ class StudyFile(Typed):
         None,
         min_length=1,
         max_length=MOST_ROWS,
-        description="several old models, to be compared with each other, where there are no updates; default: "
-        "one",
+        description="several old models, to be compared with each other, where there are no updates; "
+        "default: one",
     )
     updates: list[UpdateRow] = Field(
         max_length=MOST_ROWS, description="the rows of the table, in the order in which they are trained"
@@ -219,7 +219,7 @@ def load_study(name_or_file: str) -> Study:
 
 
 def _with_paths_below(folder: Path, content: dict[Any, Any]) -> dict[Any, Any]:
-    """Return the content of a study's file with the relative paths of its split taken from the file's folder."""
+    """Return a study's content with the relative paths of its split taken from the file's folder."""
     split = content.get("split")
     if not isinstance(split, Mapping):
         return content

@@ -1,4 +1,4 @@
-"""The processes of a study: each run is a task of Ray's, whose process ends with the command that started it."""
+"""The processes of a study: each run is a task of Ray's, and ends with the command that started it."""
 
 from __future__ import annotations
 

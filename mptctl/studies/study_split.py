@@ -60,8 +60,8 @@ class StudySplit(Typed):
         default = StudySplit.model_fields["old_fraction"].default
         if self.old_classes is not None and self.old_fraction != default:
             raise ValueError(
-                f"old_classes {self.old_classes} and old_fraction {self.old_fraction:g}: both say which classes "
-                "are old; leave one of them out"
+                f"old_classes {self.old_classes} and old_fraction {self.old_fraction:g}: both say which "
+                "classes are old; leave one of them out"
             )
         return self
 

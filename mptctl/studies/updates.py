@@ -215,7 +215,7 @@ def _replaced_model(run: Path, old: Path | None, notes: list[str], *, named: boo
 
 
 def _find_old_models(runs: Collection[Path], session: Session) -> dict[str, list[RunAnswers]]:
-    """The predictions of old models by the names of their runs; empty unless all runs are finished old models."""
+    """The predictions of old models by name of their run; empty unless all runs are finished old models."""
     if not all(is_old_model(run) and describe_unfinished(run) is None for run in runs):
         return {}
     models: dict[str, list[RunAnswers]] = {}

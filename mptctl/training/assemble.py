@@ -141,7 +141,7 @@ def _load_teachers(request: RunRequest, method: Method, device: torch.device) ->
 def make_loaders(
     request: RunRequest, device: torch.device, group: ProcessGroup, progress: Progress = tell_nobody
 ) -> tuple[Loader, Loader | None]:
-    """Make the loaders of training and validation part; None where no picture of the run's classes is held out.
+    """Make the loaders of training and validation part; None where no picture of its classes is held out.
 
     Raises:
         UsageError: the training part has no whole batch, or no loader can serve the recipe.
@@ -269,7 +269,7 @@ def _teacher_warnings(request: RunRequest, teachers: Teachers) -> list[str]:
             )
     if ROWS[recipe.method.name].starts_late and len(request.refs) == 1:  # ELODI and its top-K
         warnings.append(
-            f"warning: {recipe.method.name} learns from an ensemble and is given one reference, {request.refs[0]}; "
+            f"warning: {recipe.method.name} learns from an ensemble and is given one, {request.refs[0]}; "
             "train several with mptctl train-ensemble, and name them with --ref ensemble"
         )
     return warnings

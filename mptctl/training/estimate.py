@@ -67,7 +67,7 @@ def estimate_run(student: Sized, teachers: Sequence[Sized], *, steps: int, devic
 
 
 def _neutral(recipe: Recipe) -> Recipe:
-    """Return the recipe with NEUTRAL_FOR_TIME, so that models are timed once which differ in these keys alone."""
+    """Return the recipe with NEUTRAL_FOR_TIME, so that models that differ in these keys are timed once."""
     return change_recipe(recipe, NEUTRAL_FOR_TIME, "estimate")
 
 

@@ -78,7 +78,7 @@ class Trainer:
         self._logger.close()
 
     def fit(self) -> FitResult:
-        """Take all steps that are left, validating and saving after each epoch; return the result. To be called once.
+        """Take all steps that are left, validating and saving after each epoch; to be called once.
 
         Raises:
             NonFiniteError: a loss or gradient is not finite; the weights before that step are saved.

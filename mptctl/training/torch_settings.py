@@ -48,17 +48,18 @@ def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
 def choose_threads(request: RunRequest, device: torch.device) -> tuple[RunRequest, list[str]]:
     """Choose the number of torch's threads on a CPU, and set it.
 
-    Pictures of at most `TINY` pixels take one thread, since layers are then too small to be shared; others take
-    all cores that this worker may use. ``runtime.threads`` decides otherwise, and so does ``OMP_NUM_THREADS``,
-    which `torchrun` and Ray set for their workers. More threads than cores are never taken.
+    Pictures of at most `TINY` pixels take one thread, since layers are then too small to be shared; others
+    take all cores that this worker may use. ``runtime.threads`` decides otherwise, and so does
+    ``OMP_NUM_THREADS``, which `torchrun` and Ray set for their workers. More threads than cores are never
+    taken.
 
     Args:
         request: the run.
         device: where the run computes.
 
     Returns:
-        The request with the chosen number in its recipe, and notes; the same request on a GPU, or where somebody
-        has said how many.
+        The request with the chosen number in its recipe, and notes; the same request on a GPU, or where
+        somebody has said how many.
     """
     runtime, cores = request.recipe.runtime, max(1, usable_cores() // world_size())
     if device.type == "cpu" and runtime.threads > cores:

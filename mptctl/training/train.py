@@ -55,8 +55,8 @@ def train(request: RunRequest, observer: Observer) -> FitResult:
                 run.open()
         except KeyboardInterrupt:
             raise Stopped(
-                f"{request.folder}: stopped before its first step: nothing was trained and nothing was saved; "
-                "start the same command again",
+                f"{request.folder}: stopped before its first step: nothing was trained and nothing was "
+                "saved; start the same command again",
                 stop.signum or signal.SIGINT,
             ) from None
         run.notes.extend(notes)

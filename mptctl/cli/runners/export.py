@@ -42,7 +42,8 @@ def _describe(report: ExportReport) -> list[str]:
     """Lines for a person: how the exported model differs from the checkpoint, and the size of the file."""
     lines = [
         f"{report.pictures:,} validation pictures: logits differ by up to "
-        f"{report.max_difference:.3g} (tolerance {report.tolerance:g}), {report.answers_differ:,} predictions differ",
+        f"{report.max_difference:.3g} (tolerance {report.tolerance:g}), {report.answers_differ:,} "
+        "predictions differ",
     ]
     if report.answers_differ:
         lines.append(

@@ -216,9 +216,9 @@ def check_listing(listing: Listing, *, verify: Verify, on_bad: OnBad, progress: 
     missing = [row for row, problem in checked.problems.items() if _MISSING in problem]
     if listing.place and 2 * len(missing) > len(listing):
         raise DataError(
-            f"{listing.place.rpartition(':')[0]}: {len(missing):,} of {len(listing):,} pictures are not there "
-            f"({some(paths[row] for row in missing)}), looked for in {listing.root}; name the folder that "
-            "their paths begin in with --data-root"
+            f"{listing.place.rpartition(':')[0]}: {len(missing):,} of {len(listing):,} pictures are not "
+            f"there ({some(paths[row] for row in missing)}), looked for in {listing.root}; name the folder "
+            "that their paths begin in with --data-root"
         )
     lines = listing.describe_problems(checked.problems)
     if lines and on_bad == "fail":

@@ -38,7 +38,7 @@ class ResidentLoader(Loader):
 
     @classmethod
     def why_not(cls, plan: LoadPlan, *, is_asked: bool) -> str | None:
-        """Say so for crops of pictures as stored, and unless it is asked for, for too much memory; else None."""
+        """Say why for crops of pictures as stored and, unless it is asked for, for too much memory."""
         if plan.crops_as_stored:
             return "random-resized-crop needs pictures as stored, and resident keeps them at one size"
         fits = plan.resident_bytes / 1e9 <= plan.data.resident_limit_gb

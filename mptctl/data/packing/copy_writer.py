@@ -108,7 +108,7 @@ def remove_outdated(
 
 
 def make_class_folders(out: Path, source: PackSource) -> None:
-    """Make the class folders of a copy, also empty ones, and remove files that a kill left half written there.
+    """Make the class folders of a copy, also empty ones, and remove files that a kill left half written.
 
     Raises:
         StorageError: a folder cannot be made.

@@ -160,7 +160,7 @@ def list_table_pictures(place: str, named: Mapping[str, str]) -> PackSource:
 
 
 def list_shard_pictures(place: str, named: Mapping[str, str]) -> PackSource:
-    """List the pictures of shards; ``label`` in ``named`` is the key of the label. Errors as of `list_shards`."""
+    """List the pictures of shards, with the errors of `list_shards`; ``label`` in ``named`` is its key."""
     listing = list_shards(place, root_folder_of(place), named.get("label"))
     ids = listing.column("path")
     if len(set(ids)) < len(ids):  # the shards of each part count from 0

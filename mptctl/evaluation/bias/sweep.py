@@ -41,9 +41,9 @@ def sweep_bias(
 ) -> SweepCurve | None:
     """Compute the rates of one model at every bias, from zero to the one above which no answer changes.
 
-    The rates change only where the answer to a sample changes from a new to an old class. They are counted from
-    each of these biases on, so the curve is exact. The best bias is chosen on the test samples themselves, so it
-    shows the most that such a correction could do.
+    The rates change only where the answer to a sample changes from a new to an old class. They are counted
+    from each of these biases on, so the curve is exact. The best bias is chosen on the test samples
+    themselves, so it shows the most that such a correction could do.
 
     Args:
         name: of the model, for the curve.
@@ -137,8 +137,8 @@ def wrong_by_bias(scores: Scores, truth: IntArray) -> WrongByBias:
 def find_gaps(new_logit: FloatArray, old_logit: FloatArray, old_first: BoolArray) -> FloatArray:
     """(N,) the bias from which on each sample is answered with an old class.
 
-    That is the largest new logit minus the largest old one. At a tie without a bias the class of the first column
-    is the answer: where that is the new one, the smallest positive bias makes it the old one.
+    That is the largest new logit minus the largest old one. At a tie without a bias the class of the first
+    column is the answer: where that is the new one, the smallest positive bias makes it the old one.
 
     Args:
         new_logit, old_logit: (N,) largest logits among new and among old classes; minus infinity for none.

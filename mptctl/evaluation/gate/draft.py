@@ -78,8 +78,8 @@ def _old_class_lines(old_classes: GivenClasses) -> list[str]:
 def _limit_lines(report: FlipReport) -> list[str]:
     """Write a line for each kind of limit that the comparison keeps.
 
-    It is a comment where the rate is not defined, where its interval ends above all that can be set, and where
-    the limit would be refused, since OLD does not say which classes it knows.
+    It is a comment where the rate is not defined, where its interval ends above all that can be set, and
+    where the limit would be refused, since OLD does not say which classes it knows.
     """
     table, lines = report.counts, list[str]()
     for kind in LIMITS:

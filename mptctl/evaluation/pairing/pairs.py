@@ -80,8 +80,8 @@ def pair(models: Mapping[str, Predictions]) -> Pairing:
         models: by role; messages compare the other models with the first.
 
     Raises:
-        DataError: ids are repeated, missing or extra, labels differ between models, or class names are written
-            differently or mostly unknown (`check_spelling`). The message names the first three.
+        DataError: ids are repeated, missing or extra, labels differ between models, or class names are
+            written differently or mostly unknown (`check_spelling`). The message names the first three.
         StorageError: more memory is needed than the workspace may take.
     """
     join = Join(models)
@@ -104,7 +104,7 @@ GivenClasses = Sequence[str] | Literal["all"] | None
 def choose_old_classes(
     old: Predictions, new: Predictions, given: GivenClasses = None, named_by: str = ""
 ) -> tuple[frozenset[str], list[str]]:
-    """Choose the old classes: those given, or else the classes that the old model names, or else the labels that
+    """Choose the old classes: those given, or the classes that the old model names, or the labels that
     it predicts.
 
     Args:
@@ -140,8 +140,8 @@ def choose_old_classes(
         chosen = frozenset(labels) - frozenset(silent)
         others = f", and not {first(silent)}, which it never predicts" if silent else ""
         warnings.append(
-            f"{old.name} does not say which classes it knows: the {len(chosen)} labels that it predicts count "
-            f"as old{others}; add `classes` to the file, or give {option('old-classes')}"
+            f"{old.name} does not say which classes it knows: the {len(chosen)} labels that it predicts "
+            f"count as old{others}; add `classes` to the file, or give {option('old-classes')}"
         )
     if given is not None and old.classes is not None:
         warnings += _contradictions(

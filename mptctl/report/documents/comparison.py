@@ -154,7 +154,7 @@ def _difference_cell(difference: Difference, rate: Rate) -> Cell:
 
 
 def _interval_text(difference: Difference, rate: Rate, *, of_one_seed: bool) -> str:
-    """The interval of a difference in points; empty where it has none, or one over another number of seeds."""
+    """The interval of a difference in points; empty where it has none, or has one over other seeds."""
     if difference.low is None or difference.high is None or (difference.seeds == 1) != of_one_seed:
         return ""
     return f"{_signed_points(difference.low, rate)} to {_signed_points(difference.high, rate)}"
@@ -360,8 +360,8 @@ def _flips_at_test_error(row: ComparisonRow, flips: Counted) -> str:
 def remarks(comparison: Comparison) -> list[str]:
     """Sentences on the old models' errors, flips at equal test error and the shifted plain update; notes."""
     sentences = [
-        f"The old models are wrong on {spread_text(old.er_old)} % of the {PART_NAMES[comparison.part]} samples "
-        "of old classes."
+        f"The old models are wrong on {spread_text(old.er_old)} % of the {PART_NAMES[comparison.part]} "
+        "samples of old classes."
         for old in comparison.old
     ]
     at_test_error = [

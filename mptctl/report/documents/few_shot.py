@@ -56,7 +56,7 @@ def discriminability_document(report: DiscriminabilityReport) -> Document:
             Column("variance", lambda run: number(run.base.ratio if run.base else None, ".3f")),
             Column("novel", lambda run: number(run.novel.ratio if run.novel else None, ".3f")),
         ],
-        legend="accuracy on base classes, and on novel ones by pictures shown; variance between over within base "
-        "classes, and novel ones",
+        legend="accuracy on base classes, and on novel ones by pictures shown; variance between over within "
+        "base classes, and novel ones",
     )
     return Document([table])

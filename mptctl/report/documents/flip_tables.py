@@ -19,7 +19,8 @@ from mptctl.report.documents.wording import slices_sentence
 from mptctl.report.media.document import ON_PAGE, Cell, Column, Medium, Table
 from mptctl.report.media.numbers import format_count, format_interval, percent, q_value
 
-# Media that list pairs of classes, and those that print the four counts; a page has tiles of its own for them.
+# Media that list pairs of classes, and those that print the four counts; a page has tiles of its own for
+# them.
 LISTING: frozenset[Medium] = frozenset(("terminal", "page"))
 PRINTED: frozenset[Medium] = frozenset(("terminal", "markdown"))
 
@@ -131,7 +132,7 @@ def classes_table(rows: Sequence[ClassRow], end: int | None) -> Table[ClassRow]:
 
 
 def pairs_table(report: FlipReport, end: int | None) -> Table[PairRow]:
-    """The flips from each class to each wrong prediction; the title counts the pairs that the report omits."""
+    """The flips from each class to each wrong prediction; the title counts the pairs left out."""
     more = report.more_pairs
     unlisted = f"; {more.pairs:,} further pairs, {more.flips:,} flips, are not listed" if more.pairs else ""
     return Table(

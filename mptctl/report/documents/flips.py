@@ -32,10 +32,10 @@ FULL_ROWS, SLICE_ROWS, CLASSES = 10, 5, 3
 # Confidence of the old model from which a prediction counts as sure, 0 to 1.
 SURE = 0.9
 FOOTER = (
-    "A negative flip is a test sample that the old model got right and the new one gets wrong. Rates are over "
-    "test samples of the old classes unless they say otherwise; intervals are exact (Clopper and Pearson), for "
-    "Rel-NFR made of two with the level divided, for the change of error made of those of both kinds of flips; "
-    "n/a is a rate whose denominator is zero, or that needs logits."
+    "A negative flip is a test sample that the old model got right and the new one gets wrong. Rates are "
+    "over test samples of the old classes unless they say otherwise; intervals are exact (Clopper and "
+    "Pearson), for Rel-NFR made of two with the level divided, for the change of error made of those of both "
+    "kinds of flips; n/a is a rate whose denominator is zero, or that needs logits."
 )
 
 

@@ -16,8 +16,8 @@ UNEVEN = 1.05
 def split_document(summary: SplitSummary) -> Document:
     """The document of a split: path, classes, a row for each part, pictures left out, and the fingerprint.
 
-    Where classes differ in size, a terminal has a table of the largest and the smallest ones too; a page has a
-    table of all.
+    Where classes differ in size, a terminal has a table of the largest and the smallest ones too; a page has
+    a table of all.
     """
     title = f"{summary.source}, {summary.num_old} old and {summary.num_new} new classes"
     kept = ", kept as it was" if summary.kept else ""

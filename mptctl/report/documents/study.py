@@ -144,9 +144,9 @@ def plan_document(plan: StudyDryRun) -> Document:
     )
     runs_left = sum(row.standing != "done" for row in plan.runs)
     total = (
-        f"{runs_left} of {len(plan.runs)} runs are left, {plan.parallel} at a time on {plan.device}: together "
-        f"about {duration(plan.seconds)} of training (from three steps of each kind on random tensors, nothing "
-        "else computing, pictures at hand)"
+        f"{runs_left} of {len(plan.runs)} runs are left, {plan.parallel} at a time on {plan.device}: "
+        f"together about {duration(plan.seconds)} of training (from three steps of each kind on random "
+        "tensors, nothing else computing, pictures at hand)"
     )
     return Document(
         [

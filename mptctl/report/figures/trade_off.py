@@ -20,7 +20,7 @@ SEED_AREA, COST_AREA = 12, 40
 
 
 def draw_trade_off(rows: list[ComparisonRow]) -> Figure:
-    """Draw NFR over error on all classes: a large mark for a method, its area by the cost, a small one a seed.
+    """Draw NFR over error on all classes: a large mark a method, its area by the cost, a small one a seed.
 
     A row without one of the rates is left out.
     """

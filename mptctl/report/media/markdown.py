@@ -28,7 +28,7 @@ def escape(text: str, *, shorten: bool = True) -> str:
 
 
 def document_markdown(document: Document) -> str:
-    """Return a document as Markdown: sentences as items of lists, tables under headings of level 4 or folded."""
+    """Return a document as Markdown: sentences as list items, tables under headings of level 4 or folded."""
     lines: list[str] = []
     for part in document.shown_in("markdown"):
         if isinstance(part, Table):

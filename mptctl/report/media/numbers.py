@@ -51,7 +51,8 @@ def format_count(rate: Rate) -> str:
 
 def of_count(rate: Rate) -> str:
     """Count and denominator in words: ``3 of 452``."""
-    return f"{rate.count:,} of {_denominator(rate.of)}{'' if isinstance(rate.of, int) else ' expected by chance'}"
+    by_chance = "" if isinstance(rate.of, int) else " expected by chance"
+    return f"{rate.count:,} of {_denominator(rate.of)}{by_chance}"
 
 
 def _denominator(of: float) -> str:

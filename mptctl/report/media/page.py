@@ -27,14 +27,15 @@ SCRIPT_DIGEST = "SCRIPT-DIGEST"
 def render_document(
     document: Document, provenance: Provenance | None = None, template: str = "document", **parts: Any
 ) -> str:
-    """Return the page of a document as HTML that loads nothing from outside; its policy allows its own script alone.
+    """Return the page of a document as HTML that loads nothing; its policy allows its own script alone.
 
     Sentences come first, then tables, then figures, which are drawn here.
 
     Args:
         document: of any result.
         provenance: what the document was made from; None where that is not known.
-        template: name of a file in `templates`, without ``.html.j2``: of the document, or one that extends it.
+        template: name of a file in `templates`, without ``.html.j2``: of the document, or one that extends
+            it.
         parts: further variables of that template; text in them is escaped.
     """
     environment = Environment(

@@ -21,7 +21,7 @@ ONE_LINE = 100_000
 
 
 def print_document(document: Document, console: Console | None = None) -> None:
-    """Print the sentences and tables of a document that are meant for a terminal, with blank lines around tables.
+    """Print the parts of a document that are meant for a terminal, with blank lines around tables.
 
     Args:
         document: of any result.

@@ -52,6 +52,6 @@ class GuardedTracker:
             self._tracker = None
             reason = one_line(error)[:200] or type(error).__name__
             self._say(
-                f"warning: --log {self.name}: failed ({reason}); from here on nothing is logged there, and all "
-                "else goes on"
+                f"warning: --log {self.name}: failed ({reason}); from here on nothing is logged there, and "
+                "all else goes on"
             )

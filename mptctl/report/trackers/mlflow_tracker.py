@@ -22,7 +22,8 @@ class MlflowTracker:
     def __init__(self) -> None:
         # MLflow would print a link where --json prints its object, and log each step of making its database.
         os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
-        # MLflow's own patience with a server that does not answer, 120 s eight times, would hold up a training.
+        # MLflow's own patience with a server that does not answer, 120 s eight times, would hold up a
+        # training.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
         from mlflow import MlflowClient, entities
