@@ -269,7 +269,7 @@ def _teacher_warnings(request: RunRequest, teachers: Teachers) -> list[str]:
             )
     if ROWS[recipe.method.name].starts_late and len(request.refs) == 1:  # ELODI and its top-K
         warnings.append(
-            f"warning: {recipe.method.name} learns from an ensemble and is given one, {request.refs[0]}; "
-            "train several with mptctl train-ensemble, and name them with --ref ensemble"
+            f"warning: {recipe.method.name} learns from an ensemble and is given one reference, "
+            f"{request.refs[0]}; train several with mptctl train-ensemble, and name them with --ref ensemble"
         )
     return warnings

@@ -155,8 +155,8 @@ def _mark_other_spellings(rows: LabelledRows) -> None:
         usual |= {label: kept for label in spellings if label != kept}
     for row, label in enumerate(rows.labels):
         if label in usual:
-            rows = f"{counts[usual[label]]:,} rows"
-            problem = f"differs by case or blanks alone from {usual[label]!r}, which {rows} have"
+            others = f"{counts[usual[label]]:,} rows"
+            problem = f"differs by case or blanks alone from {usual[label]!r}, which {others} have"
             rows.problems.setdefault(row, f"label {label!r} {problem}")
 
 
