@@ -44,18 +44,6 @@ def test_the_whole_story_by_the_command_line(tmp_path: Path, monkeypatch: pytest
         quickstart(tmp_path / "runs", on_update=lambda board: None, log=print)
 
 
-def test_a_page_of_somebody_else_is_refused_before_anything_is_trained(
-    tmp_path: Path, mptctl: CommandLine
-) -> None:
-    page = tmp_path / "runs" / "flips.html"
-    page.parent.mkdir()
-    page.write_text("<html>my thesis</html>")
-    done = mptctl("quickstart", "--run-root", page.parent, "--overwrite")
-    assert done.returncode == 2
-    assert "flips.html: was not written by quickstart" in done.stderr
-    assert [path.name for path in page.parent.iterdir()] == ["flips.html"]
-
-
 def test_a_file_for_a_run_root_is_answered_by_the_flag_that_quickstart_has(
     tmp_path: Path, mptctl: CommandLine
 ) -> None:
