@@ -7,7 +7,7 @@ import signal
 from dataclasses import replace
 
 from mptctl.data.held_split import hold_manifest
-from mptctl.errors import Stopped
+from mptctl.errors import Stopped, UsageError
 from mptctl.machine.device import choose_device
 from mptctl.machine.signals import stop_on_signals
 from mptctl.models.metrics_log import truncate_metrics
@@ -30,7 +30,8 @@ def train(request: RunRequest, observer: Observer) -> FitResult:
 
     Raises:
         Stopped: a signal came; after the first step the run is saved and can be resumed.
-        UsageError: another process writes the folder, it holds a run or foreign files, or it is a teacher's.
+        UsageError: another process writes the folder, it holds a run or foreign files, or it is a teacher's;
+            or batch statistics of several workers are asked for on a CPU.
         StorageError: the folder cannot be made.
         MptctlError: any other error; see `assemble`, `Run.open` and `Trainer.fit`.
     """
@@ -42,6 +43,11 @@ def train(request: RunRequest, observer: Observer) -> FitResult:
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch_settings(request.recipe, device))
         group = stack.enter_context(workers(device))
+        if request.recipe.runtime.sync_batchnorm and group.size > 1 and device.type == "cpu":
+            raise UsageError(
+                "runtime.sync_batchnorm: is for GPUs; on CPUs leave it out and set "
+                "model.freeze=[norm-statistics], or train with one worker"
+            )
         if group.is_main:
             refuse_own_inputs(request.folder, request.teachers)
             stack.enter_context(RunDir(request.folder).locked(request.existing))

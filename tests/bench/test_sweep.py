@@ -11,7 +11,7 @@ from mptctl.bench.hardware_decoder import WHOLE, ask_decoder
 from mptctl.bench.runners import LEAST_BATCHES
 from mptctl.bench.sources import repeat_pictures
 from mptctl.bench.sweep import Setting, Sweep, SweepRow, sweep_dali
-from mptctl.data.listing.image_folder import scan_folder
+from mptctl.data.sources import read_source
 from mptctl.recipe import load_recipe
 from tests.common import smooth_picture
 
@@ -64,7 +64,7 @@ def test_dali_is_swept_or_every_row_says_why_not(folder: Path, tmp_path: Path, d
     if device == "cuda" and torch.cuda.is_available():
         pytest.skip("takes a machine without a GPU")
     recipe = load_recipe("imagenet", ["data.image_size=16", "optim.batch_size=4"])
-    manifest = scan_folder(folder, needs_test=False)[0]
+    manifest = read_source("imagefolder", folder, needs_test=False).manifest
     split = repeat_pictures(manifest, LEAST_BATCHES * 4, tmp_path)
     said: list[str] = []
     found = sweep_dali(recipe, split, torch.device(device), tmp_path, 2, 0.05, said.append)

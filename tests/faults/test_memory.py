@@ -93,7 +93,7 @@ def test_row_43_a_tensor_that_says_of_one_number_that_it_is_many(
     torch.save(content, runs / "new" / "best.pt")
     done = run_forked("evaluate", "old", "new", "--run-root", runs, before=memory_limit(LIMIT))
     assert (done.returncode, done.stderr.count("\n")) == (5, 1), done.stderr
-    assert f"a tensor of {numbers:,} numbers that stores fewer" in done.stderr
+    assert "best.pt: holds a tensor that stores no number for each of its places" in done.stderr
 
 
 def test_row_43_a_picture_of_13000_by_13000_in_the_gallery(tmp_path: Path) -> None:
