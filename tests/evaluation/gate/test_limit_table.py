@@ -28,7 +28,7 @@ def test_a_limit_is_checked_said_drafted_and_read_from_a_file(kind: LimitKind, l
     assert line.startswith("PASSED  " if limit == 0.9 else "FAILED  ")
     if kind.rate:
         rate = getattr(report.rates, kind.rate)
-        assert line.split("  ")[1].startswith(f"{kind.title} {100 * (rate.value or 0):.2f} %")
+        assert line.split("  ")[1].startswith(f"{kind.short} {100 * (rate.value or 0):.2f} %")
     both = counted(20, 8, 10, Limits(**{kind.key: limit, "max_nfr": 0.9, "max_lost": 0.9}))
     assert "limit" in verdict_line(both)
     drafted = draft_gate_file(report, date(2026, 1, 1))
