@@ -79,6 +79,11 @@ def test_columns_follow_the_wanted_order() -> None:
     assert columns_for(["b", "c", "a"], ["a", "b", "c"], "old").tolist() == [2, 0, 1]
 
 
+def test_a_model_of_more_classes_is_refused() -> None:
+    with pytest.raises(CheckpointError, match=r"old: .*knows beside the split c"):
+        columns_for(["a", "b", "c"], ["a", "b"], "old")
+
+
 def test_classes_that_do_not_match_are_named() -> None:
     with pytest.raises(CheckpointError, match=r"old: .*does not know c; it knows beside the split x"):
         columns_for(["a", "x"], ["a", "c"], "old")
