@@ -125,7 +125,9 @@ def test_hundreds_of_slices_are_said_in_short(call: Call) -> None:
     rules = [f"  - {{by: {{group: {name}}}, max_nfr: 99}}" for name in sorted(set(groups))]
     done = evaluate(call, "slices:\n" + "\n".join(rules), "--metadata", "meta.npz", "--markdown", "-")
     assert done.code == 3
-    assert done.out.startswith("### ❌ Failed: NFR of group=g096 100.00 % > limit 99 %; NFR of group=g097 ")
+    assert done.out.startswith(
+        "### ❌ Failed: NFR of group=g096 100.00 % &gt; limit 99 %; NFR of group=g097 "
+    )
     assert done.out.count("is within the limit of 99 %.") == 16
     assert "80 more limits, of which 0 did not pass; all of them are in the JSON." in done.out
     assert done.err.count("exceeds the limit") == 4

@@ -47,6 +47,8 @@ def test_row_13_nothing_to_compare_and_a_rate_that_is_not_defined(
         "--json",
         "--max-rel-nfr",
         "50",
+        "--old-classes",
+        "all",
     )
     report = json.loads(done.stdout)
     assert (done.returncode, report["rel_nfr"]) == (3, None)

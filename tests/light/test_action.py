@@ -97,7 +97,7 @@ def test_a_gate_file_gives_the_verdict(
     limits, _, more = limits.partition("}")
     (tmp_path / "gate.yaml").write_text(f"limits: {{{limits}}}\n{more.lstrip(', ')}\n")
     assert gate(GATE="gate.yaml") == (code, {"verdict": verdict, "nfr": "0.05"})
-    assert ": NFR 5.00 %, limit" in (tmp_path / "summary.md").read_text()
+    assert ": NFR 5.00 % " in (tmp_path / "summary.md").read_text()
     written = {path.name for path in (tmp_path / "gate").iterdir()}
     assert written == {"gate.json", "gate.md", "gate.xml", "gate.html"}
     assert json.loads((tmp_path / "gate" / "gate.json").read_text())["gate"]["answer"] == verdict

@@ -81,7 +81,17 @@ def time_evaluate(rows: int, repeats: int) -> dict[str, list[Run]]:
         paths = {side: str(folder / f"{side}.parquet") for side in _FILES}
         for side, path in paths.items():
             run_in_duckdb(generating_sql(side, rows, path), folder)
-        command = [sys.executable, "-m", "mptctl", "evaluate", paths["old"], paths["new"], "--json"]
+        command = [
+            sys.executable,
+            "-m",
+            "mptctl",
+            "evaluate",
+            paths["old"],
+            paths["new"],
+            "--old-classes",
+            "all",
+            "--json",
+        ]
         command += ["--memory-limit", f"{MEMORY}B"]
         runs: dict[str, list[Run]] = {"ours": [], "bare join": []}
         for _ in range(repeats):

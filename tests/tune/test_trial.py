@@ -31,9 +31,3 @@ def test_counts_are_those_of_the_line() -> None:
     rates = {"val_error": 0.08, "val_error_old": 0.04, "val_nfr": 0.02}
     line = MetricsLine.model_validate({"event": "epoch", "epoch": 1, "step": 1, **rates, **counts})
     assert plan().figures(line) == (rate(7, 91), rate(1, 46))
-
-
-def test_a_line_of_an_earlier_version_has_rates_alone() -> None:
-    rates = {"val_error": 7 / 91, "val_error_old": 2 / 46, "val_nfr": 1 / 46}
-    line = MetricsLine.model_validate({"event": "epoch", "epoch": 1, "step": 1, **rates})
-    assert plan().figures(line) == (rate(7, 91), rate(1, 46))

@@ -54,8 +54,10 @@ def show_quickstart(run_root: Path, seed: int, *, overwrite: bool, as_json: bool
 
 
 def _refuse_page(page: Path, *, overwrite: bool) -> None:
-    """Refuse to replace a page without ``overwrite``, and in any case what quickstart did not write."""
+    """Refuse to replace a page without ``overwrite``, and to write through a link in any case."""
     if not os.path.lexists(page):
         return
+    if page.is_symlink():
+        raise UsageError(f"{page}: is a link; move it away, or use another --run-root")
     if not overwrite:
         raise UsageError(f"{page}: already there; start anew with --overwrite, or use another --run-root")

@@ -39,7 +39,7 @@ def test_decoded_pictures_are_kept_and_used_again(
 def test_pictures_of_another_decoder_are_decoded_again(
     split: Split, loader_of: MakeLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loader_of(split, "resident")
+    loader_of(split, "resident").open()
     assert len(list(tmp_path.glob("*.npy"))) == 1
     other = "Pillow" if jpeg_decoder.jpeg_decoder().name == "torchcodec" else "torchcodec"
     has_package = jpeg_decoder.has_package
@@ -48,7 +48,7 @@ def test_pictures_of_another_decoder_are_decoded_again(
         pytest.skip("torchcodec is not installed")
     jpeg_decoder.jpeg_decoder.cache_clear()
     try:
-        loader_of(split, "resident")
+        loader_of(split, "resident").open()
     finally:
         jpeg_decoder.jpeg_decoder.cache_clear()
     assert len(list(tmp_path.glob("*.npy"))) == 2
