@@ -72,7 +72,7 @@ def assemble(
     method = _build_method(request, device)
     models = _load_teachers(request, method, device)
     student, notes_on_weights = build_student(request, method, device, group)
-    notes = [train.reason, *notes, *notes_on_weights]
+    notes += notes_on_weights
     of_method: TeacherSource | None = models if method.teachers else None
     of_validation: TeacherSource | None = None if request.old is None else models
     if models is not None:

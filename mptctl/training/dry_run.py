@@ -99,7 +99,7 @@ def dry_run(request: RunRequest) -> DryRun:
         device=str(device),
         loader=run.train.reason,
         estimate=_estimate(request, run, device),
-        notes=run.notes[1:],  # the first is on the loader
+        notes=run.notes,
     )
 
 

@@ -64,7 +64,9 @@ class Trainer:
         if run.recipe.runtime.graph:
             inside = isinstance(run.student.teachers, Teachers)
             self._graphed = GraphedStep(CudaRecorder(run.device), teachers_inside=inside)
-        observer.started(run.folder.path.name, run.total_steps, state.global_step, run.notes)
+        observer.started(
+            run.folder.path.name, run.total_steps, state.global_step, [run.train.reason, *run.notes]
+        )
         self._logger = MetricsLogger(run, observer)
 
     def __enter__(self) -> Trainer:

@@ -74,7 +74,7 @@ def measure_baseline(
     with closing(run):
         run.open()
         run.train.close()  # what it has decoded stays on the disk for the trials
-        for note in run.notes:
+        for note in (run.train.reason, *run.notes):
             log(note)
         models, validator = run.models, run.validator
         assert models is not None, "a search has teachers"
