@@ -183,8 +183,10 @@ def _decode_rows(plan: LoadPlan, indices: Rows, progress: Progress) -> NDArray[n
             picture = plan.picture(int(indices[row]))
             out[row] = resize_and_crop(picture, plan.resize, size, plan.data.interpolation).numpy()
 
-    how = {"threads": plan.data.threads, "begin": use_one_thread}
-    for _ in map_chunks(fill, len(indices), _CHUNK, DECODING, progress, **how):  # type: ignore[arg-type]
+    chunks = map_chunks(
+        fill, len(indices), _CHUNK, DECODING, progress, threads=plan.data.threads, begin=use_one_thread
+    )
+    for _ in chunks:
         pass
     return out
 

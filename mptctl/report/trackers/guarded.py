@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import methodcaller
 from pathlib import Path
 
 from mptctl.errors import one_line
@@ -12,7 +13,7 @@ from mptctl.report.trackers.tracker import Entry, Tracker, make_tracker
 
 
 class GuardedTracker:
-    """One tracker with an open entry; its first error is one warning, and later calls do nothing.
+    """A tracker with an open entry; its first error is one warning, and later calls do nothing.
 
     Args:
         name: of the tracker.
@@ -41,7 +42,7 @@ class GuardedTracker:
     def attach(self, *files: Path) -> None:
         """Attach the files that exist to the entry."""
         for file in filter(Path.is_file, files):
-            self.do(lambda tracker, file=file: tracker.attach(file))  # type: ignore[misc]
+            self.do(methodcaller("attach", file))
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
