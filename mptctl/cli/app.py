@@ -104,7 +104,7 @@ COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Compare": {"study": study, "compare": compare, "figure": figure.app},
     "Look and measure": {"runs": runs, "recipes": recipes, "pack": pack, "bench": bench.app},
 }
-# What these do begins with torch; the others can work without, or say for which part they need it.
+# Commands that do nothing without torch; others work without, or say for which part they need it.
 NEED_TORCH = {
     *("train-old", "train-ref", "train-mpt", "train-baseline", "train-ensemble", "tune"),
     *("import", "export", "fewshot"),

@@ -11,7 +11,7 @@ RUN_FILES = (
 )  # fmt: skip
 SEARCH_FILES = ("best.yaml", "trials.json", "tune.png", "tune.html")
 SPLIT_FILES = ("split.json", "split-*.arrow", "columns-*.parquet")
-# Further files of a run that `study --results` keeps.
+# Further files of a run in results/, which `tools.keep_results` writes.
 RESULT_FILES = ("metrics.jsonl.gz",)
 PACK_FILES = ("pack.json", "pack-files.jsonl")
 

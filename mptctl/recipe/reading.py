@@ -91,7 +91,7 @@ def load_recipe(
         preset = {} if base is None else _read_preset_or_file(base)
     layers = (file, {"data": described or {}}, changes, _nest_all(fixed or {}))
     merged = reduce(_merge_with_sizes, layers, preset)
-    # Which network it is follows from all layers, but its config sets only keys that no layer sets.
+    # All layers together name the network; its config sets only keys that no layer sets.
     model = merged.get("model")
     if not of_run and isinstance(model, dict):
         size = _typed_value("data.image_size", _data_of(merged).get("image_size", DataRecipe().image_size))

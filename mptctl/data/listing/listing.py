@@ -22,7 +22,7 @@ from mptctl.names import OnBad, Progress, Source, Verify
 USER = "user."
 # Begin of what the system says of a file that is not there.
 _MISSING = os.strerror(errno.ENOENT)
-# What is wrong with a row whose name cannot be written into the table.
+# The problem of a row whose name cannot be written into the table.
 NOT_UTF8 = "its name is not UTF-8"
 
 

@@ -27,7 +27,7 @@ class RowBatch(NamedTuple):
 
 
 class ParquetFile:
-    """One Parquet file with a picture in each row, as Hugging Face and data frames write it.
+    """A Parquet file with a picture in each row, as Hugging Face and data frames write it.
 
     Args:
         path: path of the file.
@@ -78,7 +78,7 @@ class ParquetFile:
 
 
 class ArrowFile:
-    """One Arrow file with a picture in each row, mapped into memory.
+    """An Arrow file with a picture in each row, mapped into memory.
 
     Args:
         path, part: as of `ParquetFile`, as are the attributes.

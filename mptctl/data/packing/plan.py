@@ -30,7 +30,7 @@ _SUFFIXES = {
 
 
 class Planned(NamedTuple):
-    """Where a picture goes.
+    """The name of a picture in the copy, and its shard.
 
     Attributes:
         name: path below the copy, or name in the shard.

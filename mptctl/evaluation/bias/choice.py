@@ -162,7 +162,7 @@ class BiasChoice:
 
     @property
     def bias(self) -> float:
-        """What is taken off the logit of each new class."""
+        """The constant that is subtracted from the logits of all new classes."""
         return float(self.line.biases[self.step])
 
 

@@ -104,8 +104,7 @@ GivenClasses = Sequence[str] | Literal["all"] | None
 def choose_old_classes(
     old: Predictions, new: Predictions, given: GivenClasses = None, named_by: str = ""
 ) -> tuple[frozenset[str], list[str]]:
-    """Choose the old classes: those given, or the classes that the old model names, or the labels that
-    it predicts.
+    """Choose the old classes: the given ones, those that the old model names, or the labels that it predicts.
 
     Args:
         old, new: predictions of the two models.

@@ -54,7 +54,7 @@ def _promise_words(report: AdjustReport) -> str:
 
 
 def _shift_words(chosen: Chosen) -> str:
-    """What is subtracted from the logits of new classes."""
+    """The constant that is subtracted from the logits of new classes."""
     if chosen.kind == "none":
         return "nothing: no shift does better"
     return f"{chosen.bias:.4g}, subtracted from the logits of {len(chosen.biases)} new classes"

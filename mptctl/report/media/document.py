@@ -46,7 +46,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column(Generic[R]):
-    """One column of a table whose rows are records.
+    """A column of a table whose rows are records.
 
     Attributes:
         title: above the cells.

@@ -27,7 +27,7 @@ NOT_READ = "could not be read"
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a page was made from.
+    """The origin of a page: command, day, versions and digests.
 
     Attributes:
         command: quoted for a shell; None where no command made the page.
