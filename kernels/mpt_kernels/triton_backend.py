@@ -6,8 +6,8 @@ label and the row's results. Rows of up to NARROW classes are held in registers,
 Wider rows are read twice; of a large batch more is under way than the cache holds.
 
 Rows are added up in a fixed order, so results are bitwise reproducible: each program of the row kernel adds
-up its own, and a second kernel those of all programs. From sm_90 on the second launch is made ready while the
-first one runs, and waits for its end.
+up its own, and a second kernel those of all programs. From sm_90 on each launch is made ready while the one
+before it runs, and waits for its end.
 """
 
 import math
@@ -36,8 +36,6 @@ NARROW = 4096
 SUMMED = (128, 4096)
 # Compute capability from which on a launch can be made ready while the one before it runs.
 READY_FROM = 90
-# Whether row kernels are made ready while the kernel before them runs.
-CHAINED = True
 # Bytes of the longest load or store of one thread.
 VECTOR_BYTES = 16
 
@@ -283,7 +281,7 @@ def plan(
         Loop(triton.cdiv(grad.stride(0), step), 0, each * once[0], rare=True),
         Loop(triton.cdiv(c, lanes), sum(again), 0, rare=True),
     )
-    return Launch(wide_rows, n, _row_options(layout.warps, constants), constants | shape, loops)
+    return Launch(wide_rows, n, _options(layout.warps, constants["READY"]), constants | shape, loops)
 
 
 def _plan_narrow(
@@ -305,8 +303,9 @@ def _plan_narrow(
     vector = layout.vector or max(_vector(x) for x in models)
     shape = {"ROWS": rows, "LANES": lanes, "VECTOR": vector}
     loops = (Loop(triton.cdiv(c, lanes), bytes_again, 0, rare=True),)
-    options = _row_options(warps, constants) | ({"maxnreg": layout.registers} if layout.registers else {})
-    return Launch(narrow_rows, triton.cdiv(n, rows), options, constants | shape, loops)
+    return Launch(
+        narrow_rows, triton.cdiv(n, rows), _options(warps, constants["READY"]), constants | shape, loops
+    )
 
 
 def _power(tau: float, constants: dict[str, Any]) -> int:
@@ -318,15 +317,10 @@ def _power(tau: float, constants: dict[str, Any]) -> int:
     return int(tau) if fits else 0
 
 
-def _options(warps: int) -> dict[str, Any]:
-    """Options of Triton's compiler for a kernel of so many warps."""
+def _options(warps: int, ready: bool) -> dict[str, Any]:
+    """Options of Triton for a kernel of so many warps; ready: made ready before the launch before it ends."""
     # Triton 3.10 turns fused multiply-adds off by default.
-    return {"num_warps": warps, "enable_fp_fusion": True}
-
-
-def _row_options(warps: int, constants: dict[str, Any]) -> dict[str, Any]:
-    """Options for a row kernel of so many warps, which may be made ready while the launch before it runs."""
-    return _options(warps) | {"launch_pdl": CHAINED and constants["READY"]}
+    return {"num_warps": warps, "enable_fp_fusion": True, "launch_pdl": ready}
 
 
 def row_layout(x: Tensor | None) -> tuple[int, int, int]:
@@ -360,7 +354,7 @@ def sums_options(launch: Launch) -> dict[str, Any]:
     fewest, most = SUMMED
     block = min(max(triton.next_power_of_2(launch.programs), fewest), most)
     ready = launch.constants["READY"]
-    return {"BLOCK": block, "READY": ready, "launch_pdl": ready, **_options(max(block // 256, 4))}
+    return {"BLOCK": block, "READY": ready, **_options(max(block // 256, 4), ready)}
 
 
 def kernel_settings(s: LossSettings, classes: int) -> tuple[float, ...]:

@@ -99,7 +99,7 @@ class DataRecipe(Group):
     threads: int = Field(
         0,
         ge=0,
-        description="threads of the loader; 0 takes the number of usable cores",
+        description="threads of the loader; 0: one for each usable core, at most 8 where `threaded` reads",
         json_schema_extra=SPEED,
     )
     prefetch: PositiveInt = Field(2, description="batches that are prepared ahead", json_schema_extra=SPEED)

@@ -1,6 +1,9 @@
-"""A kernel with the loads and stores of the fused loss and next to no arithmetic: what its layout alone costs."""
+"""A kernel with the loads and stores of the fused loss and next to no arithmetic: what its layout alone costs.
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,no-any-return"
+For sm_90 and later: like the fused loss it is made ready while the launch before it runs.
+"""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,no-any-return,assignment"
 
 from __future__ import annotations
 
@@ -19,12 +22,11 @@ from mptctl.bench.loss_timing import Inputs
 def _sum_models(
     z_ptr, old_ptr, ref_ptr, grad_ptr, n_rows, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr,
     GRAD: tl.constexpr, C: tl.constexpr, C_OLD: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr,
-    AT_ONCE: tl.constexpr, CHAINED: tl.constexpr,
+    AT_ONCE: tl.constexpr,
 ):  # fmt: skip
     """Store z + ref, and + old on old classes, of ROWS rows, in tiles of TILE columns, AT_ONCE of them loaded first."""
-    if CHAINED:
-        gdc_launch_dependents()
-        gdc_wait()
+    gdc_launch_dependents()
+    gdc_wait()
     row = tl.minimum(tl.program_id(0) * ROWS + tl.arange(0, ROWS), n_rows - 1).to(tl.int64)[:, None]
     col = tl.arange(0, TILE)[None, :]
     TILES: tl.constexpr = (C + TILE - 1) // TILE
@@ -42,15 +44,12 @@ def _sum_models(
             tl.store(grad_ptr + row * GRAD + at, loaded[i - first].to(grad_ptr.dtype.element_ty), mask=at < C)
 
 
-def copy_shaped(
-    layout: NarrowLayout | WideLayout, given: Inputs, *, chained: bool = False, warm_up: bool = False
-) -> Tensor:
+def copy_shaped(layout: NarrowLayout | WideLayout, given: Inputs, *, warm_up: bool = False) -> Tensor:
     """Launch the kernel in the programs and tiles that a layout gives the fused loss; return what it stores, (N, C).
 
     Args:
         layout: of the fused loss.
         given: its inputs.
-        chained: whether the kernel is made ready while the one before it runs.
         warm_up: compile the kernel alone.
     """
     logits, _, old, ref = given
@@ -67,10 +66,10 @@ def copy_shaped(
         warps, rows, tile, at_once = layout.warps, 1, 32 * layout.warps * layout.each, 2
     arguments = (
         logits, old, ref, grad, n, logits.stride(0), old.stride(0), ref.stride(0), grad.stride(0), c,
-        old.shape[1], rows, tile, at_once, chained,
+        old.shape[1], rows, tile, at_once,
     )  # fmt: skip
     if warm_up:
-        _sum_models.warmup(*arguments, num_warps=warps, launch_pdl=chained, grid=(1,))
+        _sum_models.warmup(*arguments, num_warps=warps, launch_pdl=True, grid=(1,))
     else:
-        _sum_models[(triton.cdiv(n, rows),)](*arguments, num_warps=warps, launch_pdl=chained)
+        _sum_models[(triton.cdiv(n, rows),)](*arguments, num_warps=warps, launch_pdl=True)
     return grad

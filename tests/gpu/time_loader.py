@@ -17,8 +17,8 @@ from mptctl.bench.runners import our_stream
 from mptctl.bench.sources import find_pictures, repeat_pictures
 from mptctl.bench.sweep import SweepRow, sweep_dali
 from mptctl.data import pictures
-from mptctl.data.listing.image_folder import scan_folder
 from mptctl.data.loading.part import LoadPlan
+from mptctl.data.sources import read_source
 from mptctl.data.split import Split
 from mptctl.files import scratch_folder
 from mptctl.machine.device import keep_freed_memory
@@ -62,7 +62,7 @@ def main() -> int:
     given = parser.parse_args()
     with scratch_folder() as scratch:
         folder = find_pictures(given.data_root, scratch / "data", say)
-        manifest = scan_folder(folder, needs_test=False)[0]
+        manifest = read_source("imagefolder", folder, needs_test=False).manifest
         split = repeat_pictures(manifest, PICTURES, scratch)
         if given.what == "sweep":
             attempt("sweep", partial(sweep, split, scratch, given.seconds, given.repeats))

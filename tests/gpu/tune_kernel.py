@@ -120,13 +120,6 @@ def layouts(shape: Shape) -> list[Layout]:
     }
     if shape.c > 500 and shape.n > FEW_ROWS:
         narrow = {layout for layout in narrow if layout.held >= 16}
-        limits = [(32, 1, registers) for registers in (128, 144)] + [
-            (16, 2, registers) for registers in (80, 96)
-        ]
-        narrow |= {
-            NarrowLayout(held, warps, 0, power, registers)
-            for (held, warps, registers), power in itertools.product(limits, (False, True))
-        }
     return [NarrowLayout(), *sorted(narrow - {NarrowLayout()})]
 
 
@@ -150,14 +143,6 @@ def loss(logits: Tensor, target: Tensor, old: Tensor, ref: Tensor) -> Any:
     return mpt_loss(
         logits, target, old, ref, num_old=old.shape[1], k=K, normalizer=logits.shape[0], backend="triton"
     )
-
-
-KEPT: dict[tuple[int, int, bool], Any] = {
-    (classes, size.bytes, size.few): layout
-    for classes, most in MOST_CLASSES.items()
-    for size, layout in {**tuned.NARROW, **tuned.WIDE}.items()
-    if size.most_classes == most
-}
 
 
 def choose(shape: Shape, layout: Layout, capability: int) -> None:
@@ -207,20 +192,13 @@ def tune(shape: Shape, device: torch.device, capability: int, seconds: float) ->
     found, clock = Found(shape), GraphClock(device)
     default = layouts(shape)[0]
 
-    def time_of(layout: Layout, repeats: int, chained: bool = True) -> Callable[[], float]:
+    def time_of(layout: Layout, repeats: int) -> Callable[[], float]:
         choose(shape, layout, capability)
-        triton_backend.CHAINED = chained
-        try:
-            return clock.capture(lambda given: loss(*given), sets, repeats)
-        finally:
-            triton_backend.CHAINED = True
+        return clock.capture(lambda given: loss(*given), sets, repeats)
 
     # What bounds the default: its loads and stores without arithmetic, its arithmetic on one row that the cache holds.
     choose(shape, default, capability)
     found.diagnostics["copy-shaped"] = clock.capture(partial(copy_shaped, default), sets, 5)()
-    found.diagnostics["copy-shaped, chained"] = clock.capture(
-        partial(copy_shaped, default, chained=True), sets, 5
-    )()
     one_row = [[x[:1].expand(x.shape) if x.ndim == 2 else x for x in given] for given in sets]
     found.diagnostics["one row"] = clock.capture(lambda given: loss(*given), one_row, 5)()
     for layout in layouts(shape):
@@ -237,27 +215,18 @@ def tune(shape: Shape, device: torch.device, capability: int, seconds: float) ->
         except Exception as error:  # what does not compile or launch is listed, never chosen
             found.wrong.append((layout, f"{type(error).__name__}: {str(error).splitlines()[0][:100]}"))
     found.sweep.sort(key=lambda pair: pair[1])
-    finalists = [layout for layout, _ in found.sweep[:FINALISTS]]
-    kept = KEPT.get((shape.c, shape.item_bytes, shape.n <= FEW_ROWS), default)
-    turns: dict[Any, Callable[[], float]] = {layout: time_of(layout, 1) for layout in [default, *finalists]}
-    turns["kept layout, not chained"] = time_of(kept, 1, False)
-    turns["kept layout, chained"] = time_of(kept, 1)
-    turns["best layout, not chained"] = time_of(finalists[0], 1, False)
+    turns = {
+        layout: time_of(layout, 1) for layout in [default, *(layout for layout, _ in found.sweep[:FINALISTS])]
+    }
     sources = [torch.empty(moved // 8, device=device).normal_() for _ in sets]
     copy = clock.capture(lambda source: torch.mul(source, 1.0), sources, 1)
-    times: dict[Any, list[float]] = {key: [] for key in [None, *turns]}
+    times: dict[Layout | None, list[float]] = {key: [] for key in [None, *turns]}
     for _ in range(TURNS):
         times[None].append(copy())
         for layout, timed in turns.items():
             times[layout].append(timed())
     medians = {key: statistics.median(values) for key, values in times.items()}
     found.copy, found.default = medians.pop(None), medians[default]
-    for name in [name for name in medians if isinstance(name, str)]:
-        found.diagnostics[name] = medians.pop(name)
-    found.diagnostics["spread"] = max(
-        statistics.quantiles(values, n=4)[2] / statistics.quantiles(values, n=4)[0]
-        for values in times.values()
-    )
     found.layout = min(medians, key=lambda key: medians[key])
     found.best = medians[found.layout]
     clock.close()
@@ -302,8 +271,7 @@ def compile_one(task: tuple[Shape, Layout, bool]) -> str:
         if diagnosed:
             _compile_launch(shape, layout, *(x[:1].expand(x.shape) for x in models))
             logits, old, ref = models
-            for chained in (False, True):
-                copy_shaped(layout, (logits, torch.empty(0), old, ref), chained=chained, warm_up=True)
+            copy_shaped(layout, (logits, torch.empty(0), old, ref), warm_up=True)
     except Exception as error:  # listed, and tried again on the card
         return f"{shape} {layout}: {type(error).__name__}: {str(error)[-200:]}"
     return ""
@@ -334,8 +302,6 @@ def _compile_launch(shape: Shape, layout: Layout, logits: Tensor, old: Tensor, r
 def compile_all(shapes: list[Shape], processes: int) -> None:
     """Compile every layout of every size, in so many processes."""
     tasks = [(shape, layout, layout == layouts(shape)[0]) for shape in shapes for layout in layouts(shape)]
-    kept = {shape: KEPT.get((shape.c, shape.item_bytes, shape.n <= FEW_ROWS)) for shape in shapes}
-    tasks += [(shape, layout, False) for shape, layout in kept.items() if layout is not None]
     begin = time.monotonic()
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         for reason in pool.imap_unordered(compile_one, tasks):
@@ -355,6 +321,13 @@ def _records(found: list[Found]) -> Iterator[dict[str, Any]]:
         yield record
 
 
+def brief(layout: Layout) -> str:
+    """The expression of a layout, without what equals the default."""
+    given = layout._asdict().items()
+    changed = (f"{name}={value!r}" for name, value in given if value != layout._field_defaults[name])
+    return f"{type(layout).__name__}({', '.join(changed)})"
+
+
 def table(found: list[Found], capability: int, about: str) -> str:
     """The text of `mpt_kernels/tuned.py` with what was fastest; rows that are padded are not in it."""
     chosen: dict[str, list[str]] = {"NARROW": [], "WIDE": []}
@@ -363,7 +336,7 @@ def table(found: list[Found], capability: int, about: str) -> str:
             continue
         size = Size(capability, MOST_CLASSES[one.shape.c], one.shape.item_bytes, one.shape.n <= FEW_ROWS)
         name = "NARROW" if isinstance(one.layout, NarrowLayout) else "WIDE"
-        chosen[name].append(f"    {size!r}: {one.layout!r},\n")
+        chosen[name].append(f"    {size!r}: {brief(one.layout)},\n")
     return (
         '"""Layouts of the row kernels that were fastest on a GPU, by size; written by `tests.gpu.tune_kernel`."""\n\n'
         "from mpt_kernels.layouts import NarrowLayout, Size, WideLayout\n\n"

@@ -119,11 +119,16 @@ class Loader(ABC):
         self._is_open = False
         self.normalise = Normalisation(plan.data, plan.device)
         self._labels = torch.from_numpy(plan.split.labels)
-        self.threads = plan.data.threads or usable_cores()
+        self.threads = plan.data.threads or self.default_threads()
         # Starts no thread before the first work is submitted.
         self.pool = ThreadPoolExecutor(
             self.threads, thread_name_prefix="mptctl-loader", initializer=use_one_thread
         )
+
+    @classmethod
+    def default_threads(cls) -> int:
+        """Return the number of threads where `data.threads` is 0."""
+        return usable_cores()
 
     def open(self) -> None:
         """Read what all passes need; the first pass does so too. To be called again has no effect.
