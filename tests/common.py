@@ -64,6 +64,9 @@ class Log(Observer):
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         self.notes = notes
 
+    def noted(self, note: str) -> None:
+        self.notes.append(note)
+
     def line(self, line: MetricsLine) -> None:
         self.lines.append(line)
 

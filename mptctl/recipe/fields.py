@@ -181,10 +181,10 @@ class RuntimeRecipe(Group):
     )
     channels_last: bool = Field(True, description="memory format of convolutions")
     compile: bool = Field(False, description="compile the student with torch.compile")
-    graph: bool = Field(
-        False,
+    graph: bool | None = Field(
+        None,
         description="on a GPU with one worker: from the fourth step on, replay the whole step as one CUDA "
-        "graph",
+        "graph; null: where that is possible, which it is not with runtime.compile and model.dropblock",
         json_schema_extra=ROUNDING,
     )
     sync_batchnorm: bool = Field(

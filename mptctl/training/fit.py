@@ -26,6 +26,7 @@ from mptctl.training.graphed import CudaRecorder, GraphedStep
 from mptctl.training.metrics_logger import MetricsLogger
 from mptctl.training.observer import FitResult, Observer
 from mptctl.training.optimizer.optim import learning_rate
+from mptctl.training.plan import takes_graph
 from mptctl.training.resume import training_state
 from mptctl.training.run import Run
 from mptctl.training.step import train_step
@@ -60,13 +61,16 @@ class Trainer:
         if spare_core and run.student.teachers is not None:
             self._ahead = TeachersAhead(run.student.teachers, run.student.accumulate)
             self._student = replace(run.student, teachers=self._ahead)
+        notes = [run.train.reason, *run.notes]
         self._graphed: GraphedStep | None = None
-        if run.recipe.runtime.graph:
-            inside = isinstance(run.student.teachers, Teachers)
-            self._graphed = GraphedStep(CudaRecorder(run.device), teachers_inside=inside)
-        observer.started(
-            run.folder.path.name, run.total_steps, state.global_step, [run.train.reason, *run.notes]
-        )
+        if takes_graph(run.recipe, run.device, run.group.size):
+            self._graphed = GraphedStep(
+                CudaRecorder(run.device),
+                teachers_inside=isinstance(run.student.teachers, Teachers),
+                on_failure=observer.noted if run.recipe.runtime.graph is None else None,
+            )
+            notes.append("steps are replayed as one CUDA graph (runtime.graph says otherwise)")
+        observer.started(run.folder.path.name, run.total_steps, state.global_step, notes)
         self._logger = MetricsLogger(run, observer)
 
     def __enter__(self) -> Trainer:

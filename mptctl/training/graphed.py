@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mptctl.data.loading.mixed import Mixing
 from mptctl.data.loading.part import Batch
-from mptctl.errors import UsageError
+from mptctl.errors import UsageError, first_line
 from mptctl.methods.method import Method
 from mptctl.names import Role
 from mptctl.training.optimizer.optim import capturable
@@ -177,11 +177,21 @@ class GraphedStep:
         recorder: of the device.
         teachers_inside: whether the recording holds the forward passes of the teachers. It cannot hold reads
             of a cache; cached logits are inputs of each step.
+        on_failure: told, in one line, why a step cannot be recorded; all further steps are then taken without
+            a recording. None: the error is raised.
     """
 
-    def __init__(self, recorder: Recorder, *, teachers_inside: bool) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        *,
+        teachers_inside: bool,
+        on_failure: Callable[[str], None] | None = None,
+    ) -> None:
         self._recorder = recorder
         self._teachers_inside = teachers_inside
+        self._on_failure = on_failure
+        self._has_failed = False
         self._k: Tensor | None = None
         # The kind of the last step that was not replayed, and how many such steps there were in a row.
         self._warming: _Kind | None = None
@@ -195,7 +205,8 @@ class GraphedStep:
             As `train_step`, but the next call may overwrite the tensors.
 
         Raises:
-            UsageError: the step cannot be captured.
+            UsageError: the step cannot be captured, and nobody is to be told.
+            OutOfMemoryError: likewise, for lack of memory.
         """
         begin_step(student, lr)
         parts = batch.split_into(student.accumulate)
@@ -203,13 +214,22 @@ class GraphedStep:
         inputs = _Inputs(batch, None if inside else [ask_teachers(student, part) for part in parts])
         kind = _kind(student.method, inputs, normalizer)
         student = replace(student, method=self._with_k_in_memory(student))
+        if self._has_failed:
+            return _compute(student, inputs, normalizer)
         if self._recorded is None or self._recorded[0] != kind:
             if not self._is_warm(kind):
                 # On a copy, as aligned in memory as the recorded one: Triton compiles a kernel for each
                 # alignment.
                 own = inputs.copied()
                 return self._recorder.warm_up(lambda: _compute(student, own, normalizer))
-            self._record(student, kind, inputs, normalizer)
+            try:
+                self._record(student, kind, inputs, normalizer)
+            except (UsageError, torch.OutOfMemoryError) as error:
+                if self._on_failure is None:
+                    raise
+                self._has_failed = True
+                self._on_failure(f"steps are taken without a CUDA graph: {first_line(error)}")
+                return _compute(student, inputs, normalizer)
         assert self._recorded is not None
         _, static, recording = self._recorded
         for kept, given in zip(static.tensors(), inputs.tensors(), strict=True):

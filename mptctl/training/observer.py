@@ -91,6 +91,9 @@ class Observer:
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         """The run ``name`` begins after ``step`` of ``total_steps``; ``notes`` are choices and warnings."""
 
+    def noted(self, note: str) -> None:
+        """Something was decided during the run that its user should know."""
+
     def line(self, line: MetricsLine) -> None:
         """A line of ``metrics.jsonl`` was written."""
 

@@ -79,6 +79,20 @@ def _refuse_batch_size(recipe: Recipe, workers: int) -> None:
         )
 
 
+def takes_graph(recipe: Recipe, device: torch.device, workers: int) -> bool:
+    """Tell whether steps are to be replayed as one CUDA graph.
+
+    Args:
+        recipe: of the run; where ``runtime.graph`` is null, they are wherever a graph can hold them.
+        device: where the run computes.
+        workers: number of its processes.
+    """
+    if recipe.runtime.graph is not None:
+        return recipe.runtime.graph
+    can_be_held = not recipe.runtime.compile and not recipe.model.dropblock
+    return can_be_held and device.type == "cuda" and workers == 1
+
+
 def _refuse_graph(recipe: Recipe, device: torch.device, workers: int) -> None:
     """Raise UsageError if ``runtime.graph`` is set where a step cannot be captured."""
     if recipe.runtime.graph and device.type != "cuda":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from mptctl.errors import UsageError
 from mptctl.recipe import Recipe, load_recipe
 from mptctl.training.graphed import WARM_STEPS, GraphedStep
 from mptctl.training.optimizer.optim import set_learning_rate
-from mptctl.training.plan import check_request
+from mptctl.training.plan import check_request, takes_graph
 from mptctl.training.request import RunRequest
 from mptctl.training.run import Student
 from mptctl.training.step import begin_step, compute_step, train_step
@@ -31,7 +32,7 @@ from tests.graphed_steps import (
     unequal,
 )
 from tests.imagined_gpu import GPU, imagined_gpu
-from tests.tape import Tape, TapeRecorder, differences
+from tests.tape import Tape, TapeRecorder, TapeRecording, Terms, differences
 
 ALL = ("optim.ema=0.9", "optim.name=adamw", "optim.clip_grad_norm=1.0", "optim.accumulate=2")
 LATE = ("method.elodi_start_epoch=1", "optim.name=adam")
@@ -116,6 +117,45 @@ def test_twenty_steps_from_a_tape_are_twenty_eager_ones(case: str, inside: bool)
     assert recorder.recorded == 1 + changes
     assert recorder.taken == WARM_STEPS * (1 + changes) + 1  # and the small batch
     step.close()
+
+
+class NoTape(TapeRecorder):
+    """A recorder of a step that no recording can hold."""
+
+    def record(self, step: Callable[[], Terms]) -> TapeRecording:
+        raise UsageError("a step cannot be captured")
+
+
+def test_where_a_step_cannot_be_recorded_all_are_taken_without_and_it_is_said_once() -> None:
+    recipe, told = recipe_of("moving k"), list[str]()
+    eager, batches = make_student(recipe, CPU), make_batches(recipe, CPU)
+    wanted = take_steps(eager, recipe, batches, range(STEPS), train_step)
+    student = make_student(recipe, CPU)
+    step = GraphedStep(NoTape(), teachers_inside=True, on_failure=told.append)
+    assert take_steps(student, recipe, batches, range(STEPS), step) == wanted
+    assert unequal(student, eager) == []
+    assert told == ["steps are taken without a CUDA graph: a step cannot be captured"]
+    with pytest.raises(UsageError, match="a step cannot be captured"):
+        take_steps(student, recipe, batches, range(STEPS), GraphedStep(NoTape(), teachers_inside=True))
+
+
+@pytest.mark.parametrize(
+    ("keys", "device", "workers", "graph"),
+    [
+        ((), torch.device("cuda"), 1, True),
+        ((), torch.device("cuda"), 2, False),
+        ((), CPU, 1, False),
+        (("runtime.compile=true",), torch.device("cuda"), 1, False),
+        (("model.dropblock=0.1", "model.arch=resnet18"), torch.device("cuda"), 1, False),
+        (("runtime.graph=false",), torch.device("cuda"), 1, False),
+        (("runtime.graph=true",), torch.device("cuda"), 1, True),
+    ],
+)
+def test_a_graph_is_taken_where_it_can_hold_a_step_unless_the_recipe_says_otherwise(
+    keys: tuple[str, ...], device: torch.device, workers: int, graph: bool
+) -> None:
+    recipe = load_recipe("digits", keys, {})
+    assert takes_graph(recipe, device, workers) == graph
 
 
 def test_a_small_batch_now_and_then_does_not_replace_the_recording() -> None:

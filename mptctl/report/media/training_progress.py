@@ -49,6 +49,10 @@ class ProgressLines(Observer):
         for note in notes:
             self._say(f"{name}: {note}")
 
+    def noted(self, note: str) -> None:
+        """Print a note."""
+        self._say(f"{self.name}: {note}")
+
     def line(self, line: MetricsLine) -> None:
         """Print the numbers of an epoch, with those of its last step, or of a step every half minute."""
         if line.event == "step":
@@ -112,6 +116,10 @@ class ProgressBar(Observer):
             self.console.print(f"{name}: {note}", style="dim", highlight=False, markup=False)
         self.task = self.bars.add_task(name, total=total_steps, completed=step, figures="")
         self.bars.start()
+
+    def noted(self, note: str) -> None:
+        """Print a note above the bar."""
+        self.bars.console.print(note, style="dim", highlight=False, markup=False)
 
     def line(self, line: MetricsLine) -> None:
         """Move the bar at a step, or print the numbers of an epoch above the bar."""

@@ -87,6 +87,10 @@ class LoggedRun(Observer):
             opened.attach(folder.recipe)
             self._trackers.append(opened)
 
+    def noted(self, note: str) -> None:
+        """Pass the note on; it is not logged."""
+        self.observer.noted(note)
+
     def line(self, line: MetricsLine) -> None:
         """Log the numbers of a line of ``metrics.jsonl``."""
         self.observer.line(line)
