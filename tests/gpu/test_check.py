@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -35,6 +36,12 @@ def record(tmp_path: Path, seconds: float = 100.0) -> Record:
 def outcomes(tmp_path: Path, part: str) -> dict[str, str]:
     found = json.loads((tmp_path / "check.json").read_text())
     return {result["name"]: result["outcome"] for result in found["parts"][part]}
+
+
+@pytest.mark.parametrize("name", ["copy_shaped", "quick", "time_kernel", "time_loader", "tune_kernel"])
+def test_what_a_gpu_runs_can_be_imported(name: str) -> None:
+    pytest.importorskip("triton")
+    assert import_module(f"tests.gpu.{name}").__doc__
 
 
 def test_every_test_file_for_a_gpu_is_run() -> None:
