@@ -201,8 +201,8 @@ def _read_picture(picture: Any, *, turns: bool) -> Tensor:
     if isinstance(picture, str | os.PathLike):
         path = os.fspath(picture)
         try:
-            facts = check_file(path)
-            stored = decode(Path(path).read_bytes(), facts.kind, path)
+            content, facts = Path(path).read_bytes(), check_file(path)
+            stored = decode(content, facts.kind, path)
             return turn(stored, facts.orientation) if turns else stored
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror}); name a JPEG or PNG file") from error
