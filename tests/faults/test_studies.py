@@ -188,7 +188,7 @@ def test_row_33_a_killed_worker_is_replaced_and_ctrl_c_saves_and_stops_all_runs(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", ["worker", "study"])
+@pytest.mark.parametrize("first", ["study", pytest.param("worker", marks=pytest.mark.nightly)])
 def test_row_33_a_worker_that_is_killed_as_ctrl_c_comes_does_not_train_anew(
     tmp_path: Path, first: str
 ) -> None:
