@@ -37,8 +37,8 @@ def main() -> None:
             os._exit(code)
         sys.exit(code)
     finally:
-        # At exit Python would search all modules for garbage, for a tenth of a second or more. Triton's library
-        # prints what of its own is left after that.
+        # At exit Python would search all modules for garbage, for a tenth of a second or more. With triton it
+        # must: triton's library prints what of its own is left then.
         if "triton" not in sys.modules:
             gc.freeze()
         if signal.getsignal(signal.SIGINT) is _stop:

@@ -18,7 +18,8 @@ READ_BY_PROGRAMS = {"--json", "--print-recipe", "-"}
 # What the runner of a GitHub workflow obeys (actions/runner, ActionCommand.cs): `::` where a line begins,
 # blanks before it or not, and `##[` anywhere. The begin of a text counts as the begin of a line.
 COMMAND = re.compile(r"((?:\A|[\r\n])\s*):(?=:)|#(?=#\[)")
-# The end of a text that a later one could go on to a command: a line of blanks, or with one colon, or signs `#`.
+# The end of a text that a later text could complete to a command: blanks where a line begins, with a colon or
+# without, or signs `#`.
 _BEGUN = re.compile(r"(?:[\r\n][^\S\r\n]*:?|##?)\Z")
 
 

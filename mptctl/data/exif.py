@@ -13,7 +13,7 @@ from mptctl.data.picture_structure import has_exif_chunk
 if TYPE_CHECKING:
     from torch import Tensor
 
-# For each other orientation: whether rows and columns change places, and the axes that are mirrored afterwards.
+# For each other orientation: whether rows and columns change places, and the axes that are then mirrored.
 _TURNS = {
     2: (False, (1,)),
     3: (False, (0, 1)),
@@ -78,7 +78,7 @@ def _read_tag(image: Image.Image) -> Any:
 
 
 def _plain_entries(value: int) -> list[bytes]:
-    """Return the bytes of an orientation's entry in EXIF data, in both orders: tag, type "short", count 1, value."""
+    """Return an orientation's usual entry in EXIF data, in both byte orders: tag, type "short", 1, value."""
     return [struct.pack(f"{order}HHIH", _TAG, 3, 1, value) for order in "<>"]
 
 

@@ -24,8 +24,8 @@ PART_CODES: dict[str, int] = {"train": TRAIN, "val": VAL, "test": TEST}
 # palettes, transparency), and Pillow's pixels count. ARRAY: a row of the source's array, not a file.
 STANDARD, NONSTANDARD, ARRAY = 0, 1, 2
 
-# EXIF orientations (Exif 2.32, 4.6.4 A): of a picture that is shown as stored, and the first of those that lie
-# on their side, whose height and width change places.
+# EXIF orientations (Exif 2.32, 4.6.4 A): of a picture that is shown as stored, and the first of those that
+# lie on their side, whose height and width change places.
 UPRIGHT, FIRST_ON_SIDE = 1, 5
 
 # Part of every fingerprint.

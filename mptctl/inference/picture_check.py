@@ -150,7 +150,7 @@ def find_better_preparation(
 def list_other_preparations(data: DataRecipe, sizes: Sequence[int], *, rotated: bool) -> list[Preparation]:
     """List common preparations that differ from the named one in one thing.
 
-    They have another normalisation or order of channels, or another crop, interpolation, size or EXIF rotation.
+    That is normalisation with the order of channels, or crop, interpolation, size or EXIF rotation.
 
     Args:
         data: the preparation that the user names.
@@ -209,7 +209,7 @@ def _predict(
 
 
 class _Crop(NamedTuple):
-    """The steps of a preparation before normalisation: EXIF rotation, shorter side after resizing, and crop."""
+    """The steps of a preparation before normalisation: EXIF rotation, shorter side, and side of the crop."""
 
     exif: Exif
     resize: int

@@ -159,7 +159,7 @@ def _try_to_lock(file: int, path: Path) -> bool:
 
 
 def _flock(file: int, kind: int) -> bool:
-    """Take a shared or exclusive lock of an open file, or return False: locks of other processes forbid it."""
+    """Take a shared or exclusive lock of an open file; return False if another process's lock forbids it."""
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:

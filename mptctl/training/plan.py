@@ -22,13 +22,13 @@ FEW = 10
 # A step schedule that ends below this part of its first learning rate brings a warning. ImageNet's usual
 # 90 epochs end at a hundredth.
 LOWEST_USEFUL_RATE = 1e-3
-# A larger part of the training pictures that an epoch leaves out brings a warning, and so many steps an epoch are
-# what is advised instead.
+# A larger part of the training pictures that an epoch leaves out brings a warning, which advises a batch size
+# with so many steps an epoch.
 LEFT_OUT, ADVISED_STEPS = 0.1, 10
 
 
 def check_request(request: RunRequest, device: torch.device, workers: int = 1) -> list[str]:
-    """Check a request, and return warnings of few pictures, a short schedule and large batches, and further notes.
+    """Check a request, and return warnings of few pictures, schedule and batch size, and further notes.
 
     Args:
         request: the run.
@@ -150,7 +150,7 @@ def warn_of_short_schedule(optim: OptimRecipe) -> list[str]:
 
 
 def warn_of_large_batches(recipe: Recipe, pictures: int) -> list[str]:
-    """Return a warning if an epoch leaves out many training pictures, since they fill no batch, or no warning.
+    """Return a warning if many training pictures fill no batch, and each epoch leaves them out, or no warning.
 
     Args:
         recipe: of the run.
@@ -169,8 +169,8 @@ def warn_of_large_batches(recipe: Recipe, pictures: int) -> list[str]:
         else ""
     )
     return [
-        f"warning: optim.batch_size {batch}: an epoch of {pictures:,} training pictures has {steps} steps and leaves "
-        f"out {left_out} of them; set optim.batch_size={smaller}{other}"
+        f"warning: optim.batch_size {batch}: an epoch of {pictures:,} training pictures has {steps} steps and "
+        f"leaves out {left_out} of them; set optim.batch_size={smaller}{other}"
     ]
 
 

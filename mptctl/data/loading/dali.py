@@ -210,7 +210,7 @@ class DaliMixedLoader(DaliLoader):
 
 
 def _rewrite_nonstandard(plan: LoadPlan, cache_dir: Path) -> dict[int, str]:
-    """Write pictures that decoders disagree on, as Pillow reads and the plan turns them, to PNG files for DALI.
+    """Write pictures that decoders disagree on, as Pillow reads them and turned as planned, to PNG files.
 
     Of ImageNet's 1.28 million pictures these are about two dozen. A file that exists is not written again;
     those of replaced pictures have another folder.
