@@ -94,8 +94,8 @@ class DataRecipe(Group):
     )
     exif: Exif = Field(
         "ignore",
-        description="rotation in a picture's EXIF data: ignore it, as torchvision's ImageFolder does, or apply "
-        "it, as Pillow's exif_transpose does",
+        description="rotation in a picture's EXIF data: ignore it, as torchvision's ImageFolder does, or "
+        "apply it, as Pillow's exif_transpose does",
     )
     loader: LoaderName = Field(
         "auto",

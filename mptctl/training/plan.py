@@ -150,7 +150,7 @@ def warn_of_short_schedule(optim: OptimRecipe) -> list[str]:
 
 
 def warn_of_large_batches(recipe: Recipe, pictures: int) -> list[str]:
-    """Return a warning if many training pictures fill no batch, and each epoch leaves them out, or no warning.
+    """Return a warning if each epoch leaves out many pictures, since they fill no batch, or no warning.
 
     Args:
         recipe: of the run.
@@ -169,8 +169,8 @@ def warn_of_large_batches(recipe: Recipe, pictures: int) -> list[str]:
         else ""
     )
     return [
-        f"warning: optim.batch_size {batch}: an epoch of {pictures:,} training pictures has {steps} steps and "
-        f"leaves out {left_out} of them; set optim.batch_size={smaller}{other}"
+        f"warning: optim.batch_size {batch}: an epoch of {pictures:,} training pictures has {steps} steps "
+        f"and leaves out {left_out} of them; set optim.batch_size={smaller}{other}"
     ]
 
 
