@@ -37,7 +37,10 @@ def main() -> None:
             os._exit(code)
         sys.exit(code)
     finally:
-        gc.freeze()  # at exit Python would search all modules for garbage, for a tenth of a second
+        # At exit Python would search all modules for garbage, for a tenth of a second or more. With triton it
+        # must: triton's library prints what of its own is left then.
+        if "triton" not in sys.modules:
+            gc.freeze()
         if signal.getsignal(signal.SIGINT) is _stop:
             # While Python exits, a handler in Python would print a traceback; the default action is silent.
             signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import re
+import select
 import sys
 from collections.abc import Sequence
 from typing import TextIO
@@ -15,8 +16,11 @@ import typer
 # Words of a command line whose output a program reads, which would take a cut output for the whole.
 READ_BY_PROGRAMS = {"--json", "--print-recipe", "-"}
 # What the runner of a GitHub workflow obeys (actions/runner, ActionCommand.cs): `::` where a line begins,
-# blanks before it or not, and `##[` anywhere. Texts are written whole, so the begin of a text counts as one.
+# blanks before it or not, and `##[` anywhere. The begin of a text counts as the begin of a line.
 COMMAND = re.compile(r"((?:\A|[\r\n])\s*):(?=:)|#(?=#\[)")
+# The end of a text that a later text could complete to a command: blanks where a line begins, with a colon or
+# without, or signs `#`.
+_BEGUN = re.compile(r"(?:[\r\n][^\S\r\n]*:?|##?)\Z")
 
 
 class _Descriptor(io.RawIOBase):
@@ -36,9 +40,11 @@ class _Descriptor(io.RawIOBase):
         return self.problem is None and os.isatty(self.number)
 
     def write(self, content: bytes) -> int:  # type: ignore[override]  # RawIOBase takes any buffer
-        if self.problem is None:
+        while self.problem is None:
             try:
                 return os.write(self.number, content)
+            except BlockingIOError:  # a full pipe that its owner has told not to wait
+                select.select([], [self.number], [])
             except OSError as error:
                 self.problem = error
         return len(content)
@@ -47,19 +53,34 @@ class _Descriptor(io.RawIOBase):
 class _WithoutCommands(io.TextIOWrapper):
     """Text in which nothing is a command to the runner of a workflow: its first sign stands as ``\\xNN``."""
 
+    # What was written last, if the next text could go on from there to a command; else empty.
+    _begun = "\n"
+
     def write(self, text: str) -> int:
-        super().write(COMMAND.sub(lambda found: f"{found[1] or ''}\\x{ord(found[0][-1]):02x}", text))
+        safe = COMMAND.sub(lambda found: f"{found[1] or ''}{_spelt_out(found[0][-1])}", text)
+        if COMMAND.search(self._begun + safe):
+            safe = _spelt_out(safe[0]) + safe[1:]
+        self.write_as_is(safe)
         return len(text)
+
+    def write_as_is(self, text: str) -> None:
+        """Write text in which commands stay commands."""
+        begun = _BEGUN.search(self._begun + text)
+        self._begun = begun[0] if begun else ""
+        super().write(text)
+
+
+def _spelt_out(sign: str) -> str:
+    """Return a sign as ``\\xNN``."""
+    return f"\\x{ord(sign):02x}"
 
 
 def write_commands(text: str) -> None:
     """Write lines to standard error that are commands to the runner of a workflow."""
-    write = (
-        super(_WithoutCommands, sys.stderr).write
-        if isinstance(sys.stderr, _WithoutCommands)
-        else sys.stderr.write
-    )
-    write(text)
+    if isinstance(sys.stderr, _WithoutCommands):
+        sys.stderr.write_as_is(text)
+    else:
+        sys.stderr.write(text)
 
 
 def outputs_are_one() -> bool:

@@ -24,6 +24,10 @@ PART_CODES: dict[str, int] = {"train": TRAIN, "val": VAL, "test": TEST}
 # palettes, transparency), and Pillow's pixels count. ARRAY: a row of the source's array, not a file.
 STANDARD, NONSTANDARD, ARRAY = 0, 1, 2
 
+# EXIF orientations (Exif 2.32, 4.6.4 A): of a picture that is shown as stored, and the first of those that
+# lie on their side, whose height and width change places.
+UPRIGHT, FIRST_ON_SIDE = 1, 5
+
 # Part of every fingerprint.
 _FORM = 1
 TEXT = pa.large_string()
@@ -40,6 +44,7 @@ _COLUMNS = {
     "mtime": ("mtimes", pa.int64()),
     "shard": ("shard_rows", pa.int32()),
     "start": ("starts", pa.int64()),
+    "orientation": ("orientations", pa.uint8()),
 }
 
 
@@ -56,7 +61,7 @@ class Manifest:
         class_names: names of the classes, in the source's own order.
         labels: (M,) int32 index into ``class_names``.
         parts: (M,) uint8 TRAIN, VAL, TEST, or BAD for a picture that is kept out.
-        heights, widths: (M,) int32, in pixels.
+        heights, widths: (M,) int32, in pixels, as stored.
         kinds: (M,) uint8 STANDARD, NONSTANDARD or ARRAY.
         paths: (M,) `TEXT` paths below ``root``, or names within shards; None for a source that is one array.
         own_ids: (M,) `TEXT` ids; None where the paths or names are the ids.
@@ -68,6 +73,7 @@ class Manifest:
         shard_sizes: (S,) int64 bytes of each shard when it was checked.
         shard_rows: (M,) int32 index into ``shards``.
         starts: (M,) int64 offset of each picture within its shard.
+        orientations: (M,) uint8 EXIF orientation, 1 to 8; empty where all pictures are upright.
     """
 
     source: str
@@ -87,6 +93,7 @@ class Manifest:
     shard_sizes: NDArray[np.int64] = field(default_factory=lambda: _NONE)
     shard_rows: NDArray[np.int32] = field(default_factory=lambda: _NONE)
     starts: NDArray[np.int64] = field(default_factory=lambda: _NONE)
+    orientations: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, dtype=np.uint8))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -118,6 +125,15 @@ class Manifest:
         ):
             digest.update(np.ascontiguousarray(column).data)
         return digest.hexdigest()
+
+    @property
+    def is_turned(self) -> NDArray[np.bool_]:
+        """(M,) True for pictures that their EXIF orientation turns or mirrors."""
+        return self.orientations > UPRIGHT if len(self.orientations) else np.zeros(len(self), dtype=np.bool_)
+
+    def orientation(self, index: int) -> int:
+        """Return the EXIF orientation of one picture, 1 to 8."""
+        return int(self.orientations[index]) if len(self.orientations) else UPRIGHT
 
     def relative_path(self, index: int) -> str:
         """Return the path of one picture below the root, with ``/`` in it, or its name in a shard."""

@@ -34,13 +34,7 @@ def is_in_order(stream: IO[bytes], *, is_jpeg: bool) -> bool:
                 return True
             stream.seek(int.from_bytes(head[2:], "big") - 2, os.SEEK_CUR)
         return False
-    stream.seek(len(START_OF_PNG))
-    heads = []
-    while len(head := stream.read(8)) == 8:
-        heads.append(head)
-        if head[4:] == END_OF_PNG:
-            break
-        stream.seek(int.from_bytes(head[:4], "big") + 4, os.SEEK_CUR)
+    heads = _read_chunk_heads(stream)
     kinds = [head[4:] for head in heads]
     return (
         kinds[:1] == [b"IHDR"]
@@ -50,6 +44,23 @@ def is_in_order(stream: IO[bytes], *, is_jpeg: bool) -> bool:
         # Letters, of which the third is a capital (PNG specification, 5.4).
         and all(kind.isalpha() and kind[2:3].isupper() for kind in kinds)
     )
+
+
+def has_exif_chunk(stream: IO[bytes]) -> bool:
+    """Tell whether a PNG file has a chunk of EXIF data; the position of its stream changes."""
+    return any(head[4:] == b"eXIf" for head in _read_chunk_heads(stream))
+
+
+def _read_chunk_heads(stream: IO[bytes]) -> list[bytes]:
+    """Return size and name, 8 bytes, of each chunk of a PNG file, up to its end chunk."""
+    stream.seek(len(START_OF_PNG))
+    heads = []
+    while len(head := stream.read(8)) == 8:
+        heads.append(head)
+        if head[4:] == END_OF_PNG:
+            break
+        stream.seek(int.from_bytes(head[:4], "big") + 4, os.SEEK_CUR)
+    return heads
 
 
 def find_png_fault(content: bytes) -> str:

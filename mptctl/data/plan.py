@@ -49,7 +49,7 @@ class Views:
 
     With ``pad-crop`` and ``none``, the window is cut from the picture resized and centre-cropped to a square;
     it may reach over the edge of that square, where there are zeros. With ``random-resized-crop``, it is cut
-    from the picture as stored, and resized afterwards.
+    from the picture as decoded, and resized afterwards.
     """
 
     top: NDArray[np.int64]
@@ -131,7 +131,7 @@ class EpochPlan:
         Args:
             epoch: counted from 0.
             indices: (n,) rows of the manifest, in any order.
-            heights, widths: (n,) size of each picture as stored, in pixels.
+            heights, widths: (n,) size of each picture as the loader decodes it, in pixels.
             copies: (n,) number of each sample among those of its row; None if the epoch has each row once.
         """
         size = self.data.image_size

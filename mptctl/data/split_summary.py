@@ -67,6 +67,7 @@ class SplitSummary(Model):
         1.0, description="training pictures of the largest class over those of the smallest"
     )
     sizes: PictureSizes | None = Field(None, description="sizes of all pictures of all parts")
+    rotated: int = Field(0, description="pictures with an EXIF rotation, which data.exif applies or ignores")
     quarantined: list[str] = Field(description="pictures that are kept out, each with what is wrong with it")
     duplicates: Duplicates | None = Field(None, description="identical pictures; null where there are none")
     notes: list[str] = Field([], description="which folder is which part, and classes that a part lacks")
@@ -84,6 +85,8 @@ def summarise(split: Split, *, kept: bool) -> SplitSummary:
     key = split.manifest.parts.astype(np.int64) * len(names) + split.labels
     counts = np.bincount(key, minlength=(BAD + 1) * len(names)).reshape(BAD + 1, len(names))
     by_part = {part: counts[code] for part, code in PART_CODES.items()}
+    manifest = split.manifest
+    rotated = int(np.count_nonzero(manifest.is_turned & (manifest.parts != BAD)))
     return SplitSummary(
         path=str(split.run_root / SPLIT_NAME),
         kept=kept,
@@ -103,11 +106,13 @@ def summarise(split: Split, *, kept: bool) -> SplitSummary:
         ],
         imbalance=float(counts[TRAIN].max() / counts[TRAIN].min()),
         sizes=_find_sizes(split),
+        rotated=rotated,
         quarantined=split.file.quarantined,
         duplicates=split.file.duplicates,
         notes=[
             *_describe_folders(split),
             *_describe_groups(split, counts),
+            *_describe_rotated(rotated),
             *_describe_identical(split.file.duplicates),
             *_warn_of_empty_validation(request.val_fraction, counts),
             *_warn_of_empty_classes(names, by_part),
@@ -171,6 +176,14 @@ def _describe_groups(split: Split, counts: NDArray[np.int64]) -> list[str]:
         return []
     names = split.classes.names
     return [describe_shares(held, held + counts[TRAIN], names, request.val_fraction, request.group)]
+
+
+def _describe_rotated(rotated: int) -> list[str]:
+    """Say how many pictures have an EXIF rotation; [] for none."""
+    if not rotated:
+        return []
+    pictures = "picture has" if rotated == 1 else "pictures have"
+    return [f"{rotated:,} {pictures} an EXIF rotation, which is ignored unless data.exif=apply"]
 
 
 def _describe_identical(duplicates: Duplicates | None) -> list[str]:

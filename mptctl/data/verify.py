@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mptctl.data.ahead import map_chunks
+from mptctl.data.exif import find_orientation
 from mptctl.data.manifest import NONSTANDARD, STANDARD
 from mptctl.data.picture_kinds import FORMATS
 from mptctl.data.picture_structure import END_OF_JPEG, END_OF_PNG, START_OF_PNG, find_png_fault, is_in_order
@@ -32,11 +33,12 @@ _CHUNK = 512
 
 
 class CheckedFile(NamedTuple):
-    """Facts of a good picture: height and width in pixels, kind, bytes, and last change in nanoseconds."""
+    """Facts of a good picture: size in pixels, kind, EXIF orientation, bytes, last change in nanoseconds."""
 
-    height: int
+    height: int  # as stored
     width: int
     kind: int  # STANDARD or NONSTANDARD
+    orientation: int  # 1 to 8
     size: int
     mtime: int
 
@@ -48,6 +50,7 @@ class CheckedFiles:
     Attributes:
         heights, widths: (n,) in pixels; 0 for a bad file, as in all columns.
         kinds: (n,) STANDARD or NONSTANDARD.
+        orientations: (n,) EXIF orientation, 1 to 8.
         sizes, mtimes: (n,) bytes, and nanoseconds of the last change.
         problems: what is wrong with each bad file, by row.
     """
@@ -55,6 +58,7 @@ class CheckedFiles:
     heights: NDArray[np.int32]
     widths: NDArray[np.int32]
     kinds: NDArray[np.uint8]
+    orientations: NDArray[np.uint8]
     sizes: NDArray[np.int64]
     mtimes: NDArray[np.int64]
     problems: dict[int, str]
@@ -123,18 +127,20 @@ def check_stream(stream: IO[bytes], name: str, verify: Verify, size: int, mtime:
             if has_16_bits(image):
                 raise DataError("16 bits a channel or more; save it with 8")
             image.load()  # finds a file that is cut off, since these formats have no end marker
-            return CheckedFile(height, width, NONSTANDARD, size, mtime)
+            orientation = find_orientation(image, stream).value
+            return CheckedFile(height, width, NONSTANDARD, orientation, size, mtime)
         is_jpeg = image.format in _JPEG_FORMATS
         scan = stream.tell() if image.format == "JPEG" else 0
         kind = _find_kind(image)
-        if not is_in_order(stream, is_jpeg=is_jpeg):
+        found = find_orientation(image, stream)
+        if not is_in_order(stream, is_jpeg=is_jpeg) or not found.is_plain:
             kind = NONSTANDARD
         if not _is_whole(stream, END_OF_JPEG if is_jpeg else END_OF_PNG, scan, is_jpeg):
             raise DataError("cut off: the end marker is missing")
         if verify == "decode":
             stream.seek(0)
             _compare_decoders(stream.read(), kind)
-        return CheckedFile(height, width, kind, size, mtime)
+        return CheckedFile(height, width, kind, found.value, size, mtime)
     except DataError:
         raise
     except Image.DecompressionBombError as error:
@@ -168,7 +174,7 @@ def check_pictures(
     problem = jpeg_decoder().problem if verify == "decode" else None
     if problem:
         raise UsageError(f"--verify decode: compares Pillow with torchcodec, and {problem}; {INSTALL}")
-    columns = np.zeros((5, total), dtype=np.int64)
+    columns = np.zeros((len(CheckedFile._fields), total), dtype=np.int64)
     problems: dict[int, str] = {}
 
     def check_chunk(chunk: range) -> dict[int, str]:
@@ -187,8 +193,9 @@ def check_pictures(
         heights=columns[0].astype(np.int32),
         widths=columns[1].astype(np.int32),
         kinds=columns[2].astype(np.uint8),
-        sizes=columns[3],
-        mtimes=columns[4],
+        orientations=columns[3].astype(np.uint8),
+        sizes=columns[4],
+        mtimes=columns[5],
         problems=problems,
     )
 

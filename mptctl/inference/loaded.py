@@ -15,6 +15,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from mptctl.data.derived_splits import make_unlabelled_split
+from mptctl.data.exif import orientation_of, turn
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.pictures import Normalisation, channels_first, decode, resize_and_crop
 from mptctl.data.verify import check_file, has_16_bits
@@ -49,11 +50,11 @@ class Transform:
         return channels_first(self._normalise(self.crop(picture)[None]))[0]
 
     def crop(self, picture: Any) -> Tensor:
-        """Resize a picture and cut out its centre; ignore EXIF rotation and transparency, as in training.
+        """Resize a picture and cut out its centre; ignore transparency, and turn the picture as in training.
 
         Args:
             picture: path of a JPEG or PNG, a picture of Pillow, or a uint8 array of any library, (H, W, 3) or
-                grey (H, W).
+                grey (H, W). An array has no EXIF data, and is not turned.
 
         Returns:
             (S, S, 3) uint8.
@@ -62,7 +63,8 @@ class Transform:
             DataError: the file is missing or damaged, or the argument is no picture.
         """
         size = self.data.image_size
-        return resize_and_crop(_read_picture(picture), self.data.resized_side, size, self.data.interpolation)
+        decoded = _read_picture(picture, turns=self.data.exif == "apply")
+        return resize_and_crop(decoded, self.data.resized_side, size, self.data.interpolation)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -191,12 +193,17 @@ def _iterate_batches(pictures: Iterable[Any], size: int) -> Iterator[Sequence[An
         yield batch
 
 
-def _read_picture(picture: Any) -> Tensor:
-    """Read a path, a picture of Pillow or a uint8 array as (H, W, 3) uint8; raise DataError for others."""
+def _read_picture(picture: Any, *, turns: bool) -> Tensor:
+    """Read a path, a picture of Pillow or a uint8 array as (H, W, 3) uint8; raise DataError for others.
+
+    With ``turns``, a path or a picture of Pillow is turned as its EXIF data say.
+    """
     if isinstance(picture, str | os.PathLike):
         path = os.fspath(picture)
         try:
-            return decode(Path(path).read_bytes(), check_file(path).kind, path)
+            content, facts = Path(path).read_bytes(), check_file(path)
+            stored = decode(content, facts.kind, path)
+            return turn(stored, facts.orientation) if turns else stored
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror}); name a JPEG or PNG file") from error
         except DataError as error:
@@ -208,7 +215,8 @@ def _read_picture(picture: Any) -> Tensor:
         try:
             opaque = picture.copy()
             opaque.info.pop("transparency", None)
-            return torch.from_numpy(np.array(opaque.convert("RGB")))
+            stored = torch.from_numpy(np.array(opaque.convert("RGB")))
+            return turn(stored, orientation_of(picture)) if turns else stored
         except (OSError, ValueError, SyntaxError) as error:
             raise DataError(
                 f"picture: cannot be decoded ({one_line(error)[:120]}); give a whole one"

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mpt_kernels.correct import is_top1_correct
+from mptctl.data.exif import turn
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.pictures import Normalisation, channels_first, resize_and_crop
 from mptctl.evaluation.rates import Counts, Interval, Rate
 from mptctl.evaluation.statistics import er_increase_interval, rate
 from mptctl.names import Channels, Progress, tell_nobody
 from mptctl.recipe import DataRecipe, differences
-from mptctl.recipe.data import Interpolation
+from mptctl.recipe.data import Exif, Interpolation
 
 # Mean and std of common normalisations: torchvision, timm's "inception", levels 0 to 1, levels 0 to 255.
 NORMALISATIONS = (
@@ -45,7 +46,7 @@ class Preparation(NamedTuple):
     """A way to prepare pictures.
 
     Attributes:
-        data: size, crop, interpolation and normalisation.
+        data: size, crop, interpolation, normalisation and EXIF rotation.
         reverses_channels: the channels are reversed after normalisation, from RGB to BGR or back.
     """
 
@@ -124,7 +125,8 @@ def find_better_preparation(
     chosen = np.random.default_rng(0).permutation(len(samples.rows))[:MAX_PICTURES]
     samples = samples._replace(rows=samples.rows[chosen], targets=samples.targets[chosen])
     named = Preparation(samples.plan.data)
-    others = list_other_preparations(named.data, _other_sizes(samples) if any_size else [])
+    rotated = bool(samples.plan.split.manifest.is_turned[samples.rows].any())
+    others = list_other_preparations(named.data, _other_sizes(samples) if any_size else [], rotated=rotated)
     level = 1 - (1 - LEVEL) / len(others)  # Bonferroni: so that all intervals hold jointly
     right = {preparation: np.empty(0, dtype=bool) for preparation in (named, *others)}
     deadline = time.monotonic() + SECONDS
@@ -145,12 +147,15 @@ def find_better_preparation(
     return BetterPreparation(best, error=_error(right[best]), error_before=_error(right[named]))
 
 
-def list_other_preparations(data: DataRecipe, sizes: Sequence[int]) -> list[Preparation]:
-    """List common preparations with another normalisation, order of channels, crop, interpolation or size.
+def list_other_preparations(data: DataRecipe, sizes: Sequence[int], *, rotated: bool) -> list[Preparation]:
+    """List common preparations that differ from the named one in one thing.
+
+    That is normalisation with the order of channels, or crop, interpolation, size or EXIF rotation.
 
     Args:
         data: the preparation that the user names.
         sizes: to try, in pixels.
+        rotated: whether pictures have an EXIF rotation, which is then tried both ways.
     """
     norms = [(data.mean, data.std), *NORMALISATIONS]
     others = [
@@ -162,6 +167,7 @@ def list_other_preparations(data: DataRecipe, sizes: Sequence[int]) -> list[Prep
     ]
     changes += [{"interpolation": interpolation} for interpolation in get_args(Interpolation)]
     changes += [{"image_size": size, "eval_resize": None} for size in sizes]
+    changes += [{"exif": exif} for exif in get_args(Exif) if rotated]
     others += [Preparation(data.model_copy(update=keys)) for keys in changes]
     return [other for other in dict.fromkeys(others) if other != Preparation(data)]
 
@@ -181,11 +187,13 @@ def _predict(
     """Predict a slice of the samples; return for each preparation whether predictions are right, (n,)."""
     plan = samples.plan
     targets = torch.from_numpy(samples.targets[part]).to(plan.device)
-    crops: dict[tuple[int, int, Interpolation], list[Tensor]] = {_crop_of(each): [] for each in preparations}
+    crops: dict[_Crop, list[Tensor]] = {_crop_of(each): [] for each in preparations}
     for row in samples.rows[part].tolist():
-        stored = plan.picture(row)  # one at a time: a photograph takes many MB
+        stored = plan.stored_picture(row)  # one at a time: a photograph takes many MB
+        turned = turn(stored, plan.split.manifest.orientation(row))
         for crop, pictures in crops.items():
-            pictures.append(resize_and_crop(stored, *crop))
+            picture = turned if crop.exif == "apply" else stored
+            pictures.append(resize_and_crop(picture, crop.resize, crop.size, crop.interpolation))
     stacked = {crop: torch.stack(pictures).to(plan.device) for crop, pictures in crops.items()}
     right: dict[Preparation, NDArray[np.bool_]] = {}
     for each in preparations:
@@ -200,10 +208,19 @@ def _predict(
     return right
 
 
-def _crop_of(preparation: Preparation) -> tuple[int, int, Interpolation]:
-    """Shorter side after resizing, side of the crop, and interpolation of a preparation."""
+class _Crop(NamedTuple):
+    """The steps of a preparation before normalisation: EXIF rotation, shorter side, and side of the crop."""
+
+    exif: Exif
+    resize: int
+    size: int
+    interpolation: Interpolation
+
+
+def _crop_of(preparation: Preparation) -> _Crop:
+    """The steps of a preparation before normalisation."""
     data = preparation.data
-    return data.resized_side, data.image_size, data.interpolation
+    return _Crop(data.exif, data.resized_side, data.image_size, data.interpolation)
 
 
 def _error_change(before: NDArray[np.bool_], after: NDArray[np.bool_], level: float) -> Interval:

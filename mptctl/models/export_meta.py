@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 from mptctl.errors import CheckpointError, one_line
 from mptctl.files import Model
 from mptctl.recipe import Recipe
-from mptctl.recipe.data import Interpolation
+from mptctl.recipe.data import Exif, Interpolation
 from mptctl.recipe.validation import validate_recipe
 
 # Key under which an exported file's metadata hold the description; in an archive, the entry's name.
@@ -18,8 +18,9 @@ KEY = "mptctl"
 
 
 class Preprocessing(Model):
-    """The steps from a decoded RGB picture to the model's input: resizing, crop, normalisation."""
+    """The steps from a decoded RGB picture to the model's input: rotation, resizing, crop, normalisation."""
 
+    exif: Exif = Field("ignore", description="rotation in a picture's EXIF data: ignored, or applied")
     resize: int = Field(
         description="shorter side after resizing, in pixels: with antialiasing, as torchvision"
     )
@@ -37,6 +38,7 @@ class Preprocessing(Model):
     def recipe_keys(self) -> dict[str, Any]:
         """The same preprocessing as keys of a recipe's group `data`."""
         return {
+            "exif": self.exif,
             "image_size": self.crop,
             "interpolation": self.interpolation,
             "eval_resize": self.resize,

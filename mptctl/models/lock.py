@@ -22,6 +22,8 @@ CONTENT = re.compile(rb"\d{0,10}\n?")
 OPEN_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # Pause between two looks at a folder that another process holds.
 POLL_SECONDS = 0.5
+# How long a process that takes a lock waits for others that only look, and the pause between its attempts.
+LOOKING_SECONDS, RETRY_SECONDS = 5.0, 0.01
 
 
 @contextlib.contextmanager
@@ -87,12 +89,9 @@ def is_free(folder: Path) -> bool:
         return True
     try:
         # A shared lock, so that two processes that only look do not disturb each other.
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        return _flock(file, fcntl.LOCK_SH)
     finally:
         os.close(file)
-    return True
 
 
 def list_held_folders(root: Path) -> list[Path]:
@@ -142,12 +141,30 @@ def _open_lock(path: Path, *, create: bool) -> int:
 
 
 def _try_to_lock(file: int, path: Path) -> bool:
-    """Lock an open file; return False if another process holds the lock or has just removed the file."""
+    """Lock an open file; return False if another process holds the lock or has just removed the file.
+
+    Waits while other processes only look whether the lock is held; see `is_free`.
+    """
+    until = time.monotonic() + LOOKING_SECONDS
+    while not _flock(file, fcntl.LOCK_EX):
+        # A shared lock can be had beside those of processes that look, and not beside a holder's.
+        if not _flock(file, fcntl.LOCK_SH) or time.monotonic() > until:
+            return False
+        fcntl.flock(file, fcntl.LOCK_UN)
+        time.sleep(RETRY_SECONDS)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.path.samestat(os.fstat(file), path.lstat())
-    except (BlockingIOError, FileNotFoundError):
+    except FileNotFoundError:
         return False
+
+
+def _flock(file: int, kind: int) -> bool:
+    """Take a shared or exclusive lock of an open file; return False if another process's lock forbids it."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _write_process_number(file: int, path: Path) -> None:

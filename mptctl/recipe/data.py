@@ -22,6 +22,7 @@ TRAINING: dict[str, Any] = {"changes": "training pictures"}
 
 
 Interpolation = Literal["bilinear", "bicubic"]
+Exif = Literal["ignore", "apply"]
 # Largest side of a JPEG, in pixels (ITU-T T.81, B.2.2).
 LARGEST_SIDE = 65_535
 
@@ -30,7 +31,7 @@ class DataRecipe(Group):
     """The model's pictures: size, augmentation, normalisation and the loader."""
 
     LATER: ClassVar[frozenset[str]] = frozenset(
-        {"transforms", "interpolation", "sampling", "mixup", "cutmix", "mix_probability"}
+        {"transforms", "interpolation", "sampling", "mixup", "cutmix", "mix_probability", "exif"}
     )
 
     image_size: PositiveInt = Field(
@@ -90,6 +91,11 @@ class DataRecipe(Group):
     )
     std: tuple[float, float, float] = Field(
         (0.229, 0.224, 0.225), description="deviation of each channel, in 0..1"
+    )
+    exif: Exif = Field(
+        "ignore",
+        description="rotation in a picture's EXIF data: ignore it, as torchvision's ImageFolder does, or "
+        "apply it, as Pillow's exif_transpose does",
     )
     loader: LoaderName = Field(
         "auto",

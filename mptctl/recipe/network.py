@@ -15,7 +15,7 @@ SAME_NETWORK = (
     "data.mean", "data.std",
 )  # fmt: skip
 # Keys of the preparation of pictures that may differ, but are copied too.
-PREPARATION = ("data.interpolation", "data.eval_resize")
+PREPARATION = ("data.interpolation", "data.eval_resize", "data.exif")
 
 
 def copy_network_keys(recipe: Recipe, run_recipe: Path, kept: Collection[str]) -> Recipe:

@@ -8,7 +8,7 @@ from mptctl.recipe.transforms import RandomErasing
 
 def describe_evaluation_pictures(data: DataRecipe) -> str:
     """Describe size, crop and normalisation of a picture in evaluation."""
-    return f"{_resized(data, data.resized_side)}, {_normalised(data)}"
+    return f"{_turned(data)}{_resized(data, data.resized_side)}, {_normalised(data)}"
 
 
 def describe_training_pictures(data: DataRecipe) -> str:
@@ -27,7 +27,9 @@ def describe_training_pictures(data: DataRecipe) -> str:
     mirrored = ", half of them mirrored" if data.flip else ""
     before = [repr(step) for step in data.transforms if not isinstance(step, RandomErasing)]
     after = [repr(step) for step in data.transforms if isinstance(step, RandomErasing)]
-    return ", ".join([f"{crop}{mirrored}", *before, _normalised(data), *after, *_mixing_and_sampling(data)])
+    return ", ".join(
+        [f"{_turned(data)}{crop}{mirrored}", *before, _normalised(data), *after, *_mixing_and_sampling(data)]
+    )
 
 
 def _mixing_and_sampling(data: DataRecipe) -> list[str]:
@@ -41,6 +43,11 @@ def _mixing_and_sampling(data: DataRecipe) -> list[str]:
     if data.sampling != "none":
         words.append(f"classes drawn {'all as often' if data.sampling == 'balanced' else 'by square root'}")
     return words
+
+
+def _turned(data: DataRecipe) -> str:
+    """Words on the EXIF rotation; empty where it is ignored."""
+    return "EXIF rotation applied, " if data.exif == "apply" else ""
 
 
 def _resized(data: DataRecipe, resize: int) -> str:

@@ -162,6 +162,7 @@ def _export_and_read_back(
             split_fingerprint=meta.split_fingerprint,
             checkpoint=checkpoint.digest,
             preprocessing=Preprocessing(
+                exif=data.exif,
                 resize=data.resized_side,
                 interpolation=data.interpolation,
                 crop=data.image_size,

@@ -22,10 +22,13 @@ FEW = 10
 # A step schedule that ends below this part of its first learning rate brings a warning. ImageNet's usual
 # 90 epochs end at a hundredth.
 LOWEST_USEFUL_RATE = 1e-3
+# A larger part of the training pictures that an epoch leaves out brings a warning, which advises a batch size
+# with so many steps an epoch.
+LEFT_OUT, ADVISED_STEPS = 0.1, 10
 
 
 def check_request(request: RunRequest, device: torch.device, workers: int = 1) -> list[str]:
-    """Check a request, and return warnings of few pictures and a short schedule, and further notes.
+    """Check a request, and return warnings of few pictures, schedule and batch size, and further notes.
 
     Args:
         request: the run.
@@ -46,6 +49,7 @@ def check_request(request: RunRequest, device: torch.device, workers: int = 1) -
     return [
         *warn_of_few_pictures(request.class_names, request.class_counts),
         *warn_of_short_schedule(recipe.optim),
+        *warn_of_large_batches(recipe, int(request.class_counts.sum())),
         *_note_patience(recipe.optim.patience, request.val_samples[0]),
         *network_notes(recipe),
     ]
@@ -156,6 +160,31 @@ def warn_of_short_schedule(optim: OptimRecipe) -> list[str]:
     return [
         f"warning: optim.schedule step: the learning rate ends at {part:.0e} of its first value, too low to "
         f"learn; stretch the schedule over optim.epochs {optim.epochs}, for example {key}"
+    ]
+
+
+def warn_of_large_batches(recipe: Recipe, pictures: int) -> list[str]:
+    """Return a warning if each epoch leaves out many pictures, since they fill no batch, or no warning.
+
+    Args:
+        recipe: of the run.
+        pictures: number of its training pictures.
+    """
+    batch = recipe.optim.batch_size
+    steps, left_out = divmod(pictures, batch)
+    if not steps or left_out <= LEFT_OUT * pictures:
+        return []
+    smaller = max(2, 2 ** int(math.log2(pictures / ADVISED_STEPS)))
+    begins_anew = recipe.model.pretrained is None and recipe.method.init == "fresh"
+    # So few pictures teach little to random weights at a high rate.
+    other = (
+        ", or begin with pretrained weights: --recipe finetune --set model.pretrained=FILE"
+        if begins_anew and recipe.optim.name == "sgd"
+        else ""
+    )
+    return [
+        f"warning: optim.batch_size {batch}: an epoch of {pictures:,} training pictures has {steps} steps "
+        f"and leaves out {left_out} of them; set optim.batch_size={smaller}{other}"
     ]
 
 

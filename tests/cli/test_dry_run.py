@@ -163,3 +163,36 @@ def test_elodi_that_never_begins_is_refused_before_anything_else(
     assert "method.elodi_start_epoch 6" in done.stderr
     assert least in done.stderr
     assert tree(unreadable) == before
+
+
+def few_pictures(root: Path, count: int) -> Path:
+    """A run root with a split of so many training pictures, of one old class."""
+    for part, number in (("train", count), ("val", 2)):
+        (root / part / "cat").mkdir(parents=True)
+        for i in range(number):
+            Image.new("RGB", (8, 8), (i % 256, i // 256, 90)).save(root / part / "cat" / f"{i}.png")
+    make_split("imagefolder", run_root=root / "runs", data_root=root, val_fraction=0.0, old_fraction=1.0)
+    return root / "runs"
+
+
+SMALL = ("--set", "data.image_size=16", "--set", "data.eval_resize=16", "--set", "runtime.device=cpu")
+
+
+@pytest.mark.parametrize("recipe", ["imagenet", "finetune"])
+def test_few_pictures_for_the_batch_bring_advice_that_names_the_preset_for_them(
+    mptctl: CommandLine, tmp_path: Path, recipe: str
+) -> None:
+    runs = few_pictures(tmp_path, 325)
+    done = mptctl("train-old", "--run-root", runs, "--recipe", recipe, *SMALL, "--dry-run", "--json")
+    assert done.returncode == 0, done.stderr
+    (warning,) = (note for note in json.loads(done.stdout)["notes"] if "optim.batch_size 128" in note)
+    assert warning.startswith(
+        "warning: optim.batch_size 128: an epoch of 325 training pictures has 2 steps and leaves out 69 of them; "
+        "set optim.batch_size=32"
+    )
+    assert ("--recipe finetune" in warning) == (recipe == "imagenet")
+    again = mptctl(
+        *("train-old", "--run-root", runs, "--recipe", recipe, *SMALL, "--set", "optim.batch_size=32"),
+        *("--dry-run", "--json"),
+    )
+    assert not any("leaves out" in note for note in json.loads(again.stdout)["notes"])

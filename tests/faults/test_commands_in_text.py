@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import re
 from pathlib import Path
@@ -105,6 +106,41 @@ def test_row_66_a_command_by_hand(tmp_path: Path, text: str, seen: str) -> None:
     end = "\\x3a:b\n \\x3a:c"
     assert raw.getvalue().decode() == seen + end
     assert COMMAND.search(raw.getvalue().decode()) is None
+
+
+@pytest.mark.parametrize("before", ["", "a line\n", "a line\r", "a line\n  "])
+@pytest.mark.parametrize("command", [*COMMANDS, "\n::x", "###[x", ":::x"])
+def test_row_66_a_command_that_comes_in_pieces(before: str, command: str) -> None:
+    """Each piece is harmless, and so is what they make together."""
+    from mptctl.cli.streams import _WithoutCommands
+
+    cuts = [{at, other} for at in range(len(command)) for other in range(len(command))]
+    for cut in [*cuts, set(range(len(command)))]:
+        raw = io.BytesIO()
+        stream = _WithoutCommands(raw, encoding="utf-8", newline="")
+        stream.write(before)
+        places = sorted({0, *cut, len(command)})
+        for start, end in itertools.pairwise(places):
+            stream.write(command[start:end])
+        stream.flush()
+        assert OBEYED.search(raw.getvalue().decode()) is None, (cut, raw.getvalue())
+
+
+def test_row_66_after_an_annotation_of_ours_a_command_in_pieces_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from mptctl.cli.streams import _WithoutCommands, write_commands
+
+    raw = io.BytesIO()
+    stream = _WithoutCommands(raw, encoding="utf-8", newline="", line_buffering=True)
+    monkeypatch.setattr("sys.stderr", stream)
+    stream.write("in the middle of a line")
+    write_commands("\n::error::ours\n")
+    stream.write(":")
+    stream.write(":error::forged")
+    stream.flush()
+    text = raw.getvalue().decode()
+    assert [line for line in text.splitlines() if line.startswith("::")] == ["::error::ours"]
 
 
 def test_row_66_tables_for_people_hold_no_formula(comparison: Comparison) -> None:  # noqa: F811

@@ -185,3 +185,33 @@ def test_row_33_a_killed_worker_is_replaced_and_ctrl_c_saves_and_stops_all_runs(
         # Not one step was lost: the log ends where the run was saved.
         assert saved.global_step == read_metrics(seed / run / "metrics.jsonl")[-1].step
         assert saved.epoch < 400
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["study", pytest.param("worker", marks=pytest.mark.nightly)])
+def test_row_33_a_worker_that_is_killed_as_ctrl_c_comes_does_not_train_anew(
+    tmp_path: Path, first: str
+) -> None:
+    seed = tmp_path / "runs" / "3"
+    process = start(tmp_path, "--parallel", "2", epochs=400)
+    wait_for(lambda: epochs(seed / "old") >= 1 and epochs(seed / "ref") >= 1, process)
+    worker = int((seed / "old" / "lock").read_text())
+    # Stopped, so that the study finds both, its worker's death and the signal, when it goes on.
+    process.send_signal(signal.SIGSTOP)
+    if first == "study":
+        process.send_signal(signal.SIGINT)
+    os.kill(worker, signal.SIGKILL)
+    while is_alive(worker):
+        time.sleep(0.01)
+    trained = (seed / "old" / "metrics.jsonl").read_bytes()
+    if first == "worker":
+        process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGCONT)
+    out, said = process.communicate(timeout=120)
+    assert (process.returncode, out) == (130, ""), said
+    assert "another one goes on" not in said
+    assert (seed / "old" / "metrics.jsonl").read_bytes() == trained
+    assert not (seed / "ref" / "lock").exists()
+    saved = load_checkpoint(seed / "ref" / "last.pt").meta
+    assert saved.global_step == read_metrics(seed / "ref" / "metrics.jsonl")[-1].step
+    assert rays_of(process) == []

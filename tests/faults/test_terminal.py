@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +70,39 @@ def test_row_45_a_gate_that_fails_is_3_whatever_becomes_of_the_output(
 def test_row_45_and_in_a_pipe_that_nobody_reads(pair: Pair, closed_pipe: int) -> None:
     for words in ((), ("--json",)):
         assert run_forked("evaluate", *pair, "--max-nfr", "1", *words, stdout=closed_pipe).returncode == 3
+
+
+@pytest.mark.parametrize("words", [("--json",), ("--markdown", "-"), ("--full",)])
+def test_row_45_a_pipe_that_does_not_wait_gets_all_of_the_output(pair: Pair, words: tuple[str, ...]) -> None:
+    """As Node.js and some runners of CI make it: a write into a full one fails, and is to be tried again."""
+    expected = run_forked("evaluate", *pair, *words)
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    os.set_blocking(writing, False)
+    read: list[bytes] = []
+
+    def read_late() -> None:
+        time.sleep(0.5)
+        with open(reading, "rb", buffering=0) as pipe:
+            while piece := pipe.read(512):
+                read.append(piece)
+
+    reader = threading.Thread(target=read_late)
+    reader.start()
+    os.write(writing, bytes(4000))  # so that even a short output does not fit
+    done = run_forked("evaluate", *pair, *words, stdout=writing)
+    os.close(writing)
+    reader.join()
+    assert (done.returncode, done.stderr) == (expected.returncode, expected.stderr)
+    assert b"".join(read).decode().removeprefix("\0" * 4000) == expected.stdout
+
+
+def test_row_45_a_pipe_that_does_not_wait_and_that_nobody_reads(pair: Pair) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    os.close(reading)
+    assert run_forked("evaluate", *pair, "--json", stdout=writing).returncode == 7
+    os.close(writing)
 
 
 @pytest.mark.parametrize("stdout", ["/dev/full", None])

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.gpu
 pytest.importorskip("nvidia.dali", reason="DALI is not installed")
 
 CROP = {"augment": "random-resized-crop"}
+TURNED = {"exif": "apply"}
 # No picture for the hardware decoder, which rounds in its own way: who gets which is not in the plan.
 SAME_DECODER = {"hw_decoder_load": 0.0}
 # nvJPEG's inverse transform and colour conversion round in their own way; its hardware decoder
@@ -34,7 +35,7 @@ MEAN_DIFFERENCE = 3.0
 
 @pytest.fixture(scope="module")
 def split(tmp_path_factory: pytest.TempPathFactory) -> Split:
-    """48 training and 16 test pictures of many sizes."""
+    """48 training and 16 test pictures of many sizes, and of every EXIF orientation."""
     root, rng = tmp_path_factory.mktemp("pictures"), np.random.default_rng(0)
     for number in range(64):
         height, width = rng.integers(80, 400, 2).tolist()
@@ -42,7 +43,9 @@ def split(tmp_path_factory: pytest.TempPathFactory) -> Split:
         folder = root / ("train" if number < 48 else "val") / f"class{number % 4}"
         folder.mkdir(parents=True, exist_ok=True)
         picture = Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)
-        picture.save(folder / f"{number:03d}.jpg", quality=95)
+        exif = Image.Exif()
+        exif[0x0112] = 1 + number % 8
+        picture.save(folder / f"{number:03d}.jpg", quality=95, exif=exif)
     return make_split(
         "imagefolder", run_root=tmp_path_factory.mktemp("runs"), data_root=root, val_fraction=0.0
     )
@@ -82,7 +85,7 @@ def test_batches_are_on_the_device_and_channels_last(split: Split) -> None:
     loader.close()
 
 
-@pytest.mark.parametrize("setting", [CROP, {}, {"eval_resize": 72}], ids=str)
+@pytest.mark.parametrize("setting", [CROP, {}, {"eval_resize": 72}, CROP | TURNED, TURNED], ids=str)
 def test_the_gpu_sees_the_pictures_that_the_cpu_sees(
     split: Split, setting: dict[str, object], train: bool
 ) -> None:

@@ -149,3 +149,8 @@ def test_which_backend() -> None:
 def test_the_module_refuses_wrong_settings_when_it_is_made(settings: dict[str, int], said: str) -> None:
     with pytest.raises(TypeError, match=said):
         MPTLoss(**settings)
+
+
+def test_an_unknown_parameter_fails_when_the_loss_is_made() -> None:
+    with pytest.raises(TypeError, match="kk"):
+        MPTLoss(num_old=4, kk=1)  # type: ignore[call-arg]

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from mptctl.data.listing.tar_members import FileRange
-from mptctl.data.manifest import BAD, TEXT, Manifest
+from mptctl.data.manifest import BAD, TEXT, UPRIGHT, Manifest
 from mptctl.data.verify import CheckedFile, check_path, check_pictures, check_stream
 from mptctl.errors import DataError, some
 from mptctl.names import OnBad, Progress, Source, Verify
@@ -225,6 +225,7 @@ def check_listing(listing: Listing, *, verify: Verify, on_bad: OnBad, progress: 
         raise BadPictures(lines, len(listing))
     parts = listing.rows["part"].to_numpy().astype(np.uint8)
     parts[list(checked.problems)] = BAD
+    has_turned = (checked.orientations > UPRIGHT).any()
     manifest = Manifest(
         source=listing.source,
         root=listing.root,
@@ -244,6 +245,7 @@ def check_listing(listing: Listing, *, verify: Verify, on_bad: OnBad, progress: 
         shard_sizes=np.array([shard.size for shard in listing.shards], dtype=np.int64),
         shard_rows=shards.astype(np.int32),
         starts=starts.astype(np.int64),
+        orientations=checked.orientations if has_turned else np.empty(0, dtype=np.uint8),
     )
     return ListedSource(manifest, lines, listing.further())
 

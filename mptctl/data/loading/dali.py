@@ -20,7 +20,6 @@ from mptctl.data.loading.base import Loader
 from mptctl.data.loading.dali_pipeline import build_pipeline, can_decode, choose_geometry, shows_edges
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
 from mptctl.data.manifest import NONSTANDARD
-from mptctl.data.pictures import decode_row
 from mptctl.data.verify import check_stream, without_warnings
 from mptctl.errors import DataError, first_line, some
 from mptctl.files import replacing
@@ -211,7 +210,7 @@ class DaliMixedLoader(DaliLoader):
 
 
 def _rewrite_nonstandard(plan: LoadPlan, cache_dir: Path) -> dict[int, str]:
-    """Write pictures that decoders disagree on, as Pillow reads them, to PNG files for DALI.
+    """Write pictures that decoders disagree on, as Pillow reads them and turned as planned, to PNG files.
 
     Of ImageNet's 1.28 million pictures these are about two dozen. A file that exists is not written again;
     those of replaced pictures have another folder.
@@ -225,10 +224,10 @@ def _rewrite_nonstandard(plan: LoadPlan, cache_dir: Path) -> dict[int, str]:
     """
     manifest, substitutes = plan.split.manifest, {}
     for row in plan.indices[manifest.kinds[plan.indices] == NONSTANDARD].tolist():
-        path = cache_dir / f"odd-{manifest.digest[:16]}" / f"{row}.png"
+        path = cache_dir / f"odd-{manifest.digest[:16]}{plan.turned_suffix}" / f"{row}.png"
         if not path.exists():
             manifest.check_unchanged(np.array([row]))
-            picture = decode_row(manifest, row).numpy()
+            picture = plan.picture(row).numpy()
             with replacing(path) as out:
                 Image.fromarray(picture).save(out, format="PNG")
         substitutes[row] = str(path)

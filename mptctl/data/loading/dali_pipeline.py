@@ -88,7 +88,7 @@ class Geometry(ABC):
 
 
 class StoredCrops(Geometry):
-    """Decodes only the training crop of the picture as stored, and resizes the crop."""
+    """Decodes only the training crop of the picture, and resizes the crop."""
 
     names = ("file", "anchor", "shape", "target", "flip")
 
@@ -129,7 +129,7 @@ class CentreCrops(Geometry):
     def inputs(self, job: BatchJob) -> dict[str, Any]:
         """Return the size that each picture is resized to, its crop, its flip, and its window in pad-crop."""
         target, crop = compute_resize_and_crop(
-            self._stored_sizes(job), self.plan.resize, self.plan.data.image_size
+            self.plan.sizes(job.index), self.plan.resize, self.plan.data.image_size
         )
         inputs = {"target": target, "crop": crop, "flip": job.views.flip.astype(np.int32)}
         if self._has_window:
@@ -148,11 +148,6 @@ class CentreCrops(Geometry):
         """Keywords of DALI's ``slice`` that cut an S x S square."""
         size = self.plan.data.image_size
         return {"shape": (size, size), "axes": [0, 1]}
-
-    def _stored_sizes(self, job: BatchJob) -> Any:
-        """Return (b, 2) height and width of each picture as stored."""
-        manifest = self.plan.split.manifest
-        return np.stack([manifest.heights[job.index], manifest.widths[job.index]], axis=1)
 
     def _cut_window(self, pictures: Any, given: dict[str, Any]) -> Any:
         """Build the node that cuts the training window, with zeros beyond the crop, if there is a window."""
@@ -176,7 +171,7 @@ class CentreCropsWithEdges(CentreCrops):
         """Return the inputs of `CentreCrops`, and the canvas and the factors of `compute_canvas`."""
         inputs = super().inputs(job)
         size = self.plan.data.image_size
-        return inputs | compute_canvas(self._stored_sizes(job), inputs["target"], inputs["crop"], size)
+        return inputs | compute_canvas(self.plan.sizes(job.index), inputs["target"], inputs["crop"], size)
 
     def build_nodes(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
         """Build the nodes that decode, pad, resize, crop, apply the factors and cut the window."""
@@ -289,7 +284,7 @@ def decoder_settings(plan: LoadPlan) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "device": "mixed" if on_gpu else "cpu",
         "output_type": dali.types.RGB,
-        "adjust_orientation": False,  # as Pillow: the EXIF rotation is not applied
+        "adjust_orientation": plan.turns,
         "jpeg_fancy_upsampling": plan.fancy_upsampling,  # as libjpeg, on the GPU as well
     }
     if on_gpu:

@@ -15,7 +15,9 @@ from torch import Tensor
 from mptctl.data.augmentation.drawing import Transforms
 from mptctl.data.augmentation.mixing import Pairs
 from mptctl.data.augmentation.sampling import Draws
+from mptctl.data.exif import turn
 from mptctl.data.loading.mixed import Mixing
+from mptctl.data.manifest import FIRST_ON_SIDE
 from mptctl.data.pictures import decode_row
 from mptctl.data.plan import EpochPlan, Views, worker_share
 from mptctl.data.split import Split
@@ -168,6 +170,25 @@ class LoadPlan:
         return self.data.image_size if self.train else self.data.resized_side
 
     @property
+    def turns(self) -> bool:
+        """True where pictures are turned as their EXIF data say, and there are such pictures."""
+        return self.data.exif == "apply" and len(self.split.manifest.orientations) > 0
+
+    @property
+    def turned_suffix(self) -> str:
+        """Part of the names of files with decoded pictures: "-turned" where pictures are turned, else ""."""
+        return "-turned" if self.turns else ""
+
+    def sizes(self, index: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return (n, 2) height and width of the pictures of rows, turned if the recipe says so."""
+        manifest = self.split.manifest
+        sizes = np.stack([manifest.heights[index], manifest.widths[index]], axis=1)
+        if self.turns:
+            is_on_side = manifest.orientations[index] >= FIRST_ON_SIDE
+            sizes[is_on_side] = sizes[is_on_side, ::-1]
+        return sizes
+
+    @property
     def crops_as_stored(self) -> bool:
         """True where crops are cut from pictures as stored, then resized: random-resized-crop in training."""
         return self.train and self.data.augment == "random-resized-crop"
@@ -188,11 +209,16 @@ class LoadPlan:
         return self.num_samples * 3 * (self.data.image_size + 2 * self.padding) ** 2
 
     def picture(self, index: int) -> Tensor:
-        """Read the picture of one row of the manifest: (H, W, 3) uint8, as stored.
+        """Read the picture of one row of the manifest, turned if the recipe says so: (H, W, 3) uint8.
 
         Raises:
             DataError: its file is gone or cannot be decoded.
         """
+        stored = self.stored_picture(index)
+        return turn(stored, self.split.manifest.orientation(index)) if self.turns else stored
+
+    def stored_picture(self, index: int) -> Tensor:
+        """Read the picture of one row of the manifest as stored; result and errors as of `picture`."""
         if self.split.manifest.is_array:
             return torch.from_numpy(np.ascontiguousarray(self.split.array[index]))
         return decode_row(self.split.manifest, index)
@@ -210,10 +236,7 @@ class LoadPlan:
     def jobs(self, epoch: int, start_step: int = 0) -> Iterator[BatchJob]:
         """Yield this worker's job for each global batch from ``start_step`` on; none for an empty slice."""
         unchanged = DataRecipe(image_size=self.data.image_size, augment="none", flip=False)
-        epoch_plan, manifest = (
-            EpochPlan(self.seed, self.data if self.train else unchanged),
-            self.split.manifest,
-        )
+        epoch_plan = EpochPlan(self.seed, self.data if self.train else unchanged)
         draws = self.draws(epoch)
         # For all batches at once: for one batch, starting the many numpy operations would cost most.
         pairs = epoch_plan.pairs(epoch, 0, self.steps * self.batch_size)
@@ -226,7 +249,8 @@ class LoadPlan:
             position = start + share.start
             if len(index) == 0:
                 continue
-            views = epoch_plan.views(epoch, index, manifest.heights[index], manifest.widths[index], copies)
+            heights, widths = self.sizes(index).T
+            views = epoch_plan.views(epoch, index, heights, widths, copies)
             transforms = epoch_plan.transforms(epoch, index, copies)
             job_pairs = pairs and pairs[position // 2 : (position + len(index)) // 2]
             yield BatchJob(index, views, epoch, position, transforms, job_pairs)

@@ -160,6 +160,7 @@ def load_resident_pictures(
     # Decoders may differ in last bits.
     digest = hashlib.blake2b(f"{manifest.digest} {jpeg_decoder().name}".encode(), digest_size=8).hexdigest()
     suffix = "" if plan.data.interpolation == "bilinear" else f"-{plan.data.interpolation}"
+    suffix += plan.turned_suffix
     path = cache_dir / f"{plan.part}-{resize}-{size}{suffix}-{digest}.npy"
     decoded = _load_cached(path, (len(all_classes), size, size, 3))
     if decoded is None:

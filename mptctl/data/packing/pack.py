@@ -15,8 +15,9 @@ from typing import BinaryIO, NamedTuple
 from PIL import Image
 
 from mptctl.data.ahead import map_ahead
+from mptctl.data.exif import exif_with
 from mptctl.data.listing.listing import BadPictures
-from mptctl.data.manifest import STANDARD
+from mptctl.data.manifest import STANDARD, UPRIGHT
 from mptctl.data.packing.copy_writer import (
     ShardWriter,
     find_kept,
@@ -76,7 +77,7 @@ def pack_pictures(request: PackRequest, out: Path, *, progress: Progress = tell_
     Pictures of an earlier call stay if their originals have not changed. Without a short side, every picture
     is copied byte for byte. With a short side, a larger picture is resized as for evaluation, a smaller one
     of kind NONSTANDARD is encoded anew as RGB, and any other is copied. JPEG and WebP are encoded as JPEG at
-    `QUALITY`, other formats as PNG, without EXIF data, whose rotation no loader applies.
+    `QUALITY`, other formats as PNG, with no EXIF data but the rotation.
 
     Args:
         request: the source, and the form of the copy; an empty ``kind`` is recognised.
@@ -275,11 +276,12 @@ def _convert(content: bytes, name: str, short_side: int | None) -> tuple[bytes, 
     if not is_small:
         picture = resize_shorter_side(picture, short_side)
     image = Image.fromarray(picture.contiguous().numpy())
+    kept = {} if facts.orientation == UPRIGHT else {"exif": exif_with(facts.orientation)}
     with _open_memory_file() as stream:
         if content.startswith((START_OF_JPEG, START_OF_WEBP)):
-            image.save(stream, "JPEG", quality=QUALITY, subsampling=CHROMA)
+            image.save(stream, "JPEG", quality=QUALITY, subsampling=CHROMA, **kept)
         else:
-            image.save(stream, "PNG")
+            image.save(stream, "PNG", **kept)
         stream.seek(0)
         return stream.read(), "rewritten" if is_small else "resized"
 

@@ -1,0 +1,455 @@
+"""Row 87: pictures with an EXIF rotation are turned or not, as data.exif says, by all who decode; split counts them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+from torch import nn
+
+from mptctl.data.loading.choose import make_loader
+from mptctl.data.loading.part import LoadPlan
+from mptctl.data.manifest import NONSTANDARD
+from mptctl.data.split import Split, load_split, make_split
+from mptctl.inference.loaded import Transform
+from mptctl.inference.picture_check import Samples, find_better_preparation
+from mptctl.machine.jpeg_decoder import JpegDecoder
+from mptctl.recipe import DataRecipe
+from tests.common import CPU, IN_MEMORY, KINDS, CommandLine, MakeLoader, levels, smooth_picture
+from tests.data.test_pack_tars import write_tar
+
+ORIENTATION = 0x0112
+WIDTH, HEIGHT = 48, 32
+TURNED = (2, 3, 4, 5, 6, 7, 8)
+
+
+def exif_of(orientation: int) -> Image.Exif:
+    exif = Image.Exif()
+    exif[ORIENTATION] = orientation
+    return exif
+
+
+def phone_picture(orientation: int, *, grey: bool = False, seed: int = 1, form: str = "JPEG") -> bytes:
+    """A picture of 48 x 32, with the tag; orientation 0: without EXIF data."""
+    picture = smooth_picture(HEIGHT, WIDTH, seed)
+    stream = io.BytesIO()
+    tag = {"exif": exif_of(orientation)} if orientation else {}
+    (picture.convert("L") if grey else picture).save(
+        stream, form, **({"quality": 95} if form == "JPEG" else {}), **tag
+    )
+    return stream.getvalue()
+
+
+def phone_pictures() -> dict[str, bytes]:
+    """Every orientation, in colours and grey, and a PNG, a WebP and a CMYK picture on their side."""
+    pictures = {f"colour{tag}.jpg": phone_picture(tag, seed=tag) for tag in range(9)}
+    pictures |= {f"grey{tag}.jpg": phone_picture(tag, grey=True, seed=20 + tag) for tag in (1, *TURNED)}
+    stream = io.BytesIO()
+    smooth_picture(HEIGHT, WIDTH, 40).convert("CMYK").save(stream, "JPEG", exif=exif_of(6))
+    return pictures | {
+        "drawn.png": phone_picture(6, form="PNG", seed=41),
+        "web.webp": phone_picture(8, form="WEBP", seed=42),
+        "ink.jpg": stream.getvalue(),
+    }
+
+
+def stored(content: bytes) -> NDArray[np.uint8]:
+    """What torchvision's ImageFolder reads."""
+    return np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))
+
+
+def upright(content: bytes) -> NDArray[np.uint8]:
+    """What a program reads that turns pictures."""
+    return np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(content))).convert("RGB"))
+
+
+def centre(picture: NDArray[np.uint8], side: int = HEIGHT) -> NDArray[np.uint8]:
+    top, left = ((length - side) // 2 for length in picture.shape[:2])
+    return picture[top : top + side, left : left + side]
+
+
+def write_folder(root: Path, pictures: dict[str, bytes]) -> Path:
+    """The same pictures in both parts, of one class."""
+    for part in ("train", "val"):
+        (root / part / "one").mkdir(parents=True)
+        for name, content in pictures.items():
+            (root / part / "one" / name).write_bytes(content)
+    return root
+
+
+def as_folder(root: Path, pictures: dict[str, bytes], run: CommandLine) -> list[object]:
+    return [write_folder(root / "data", pictures)]
+
+
+def as_shards(root: Path, pictures: dict[str, bytes], run: CommandLine) -> list[object]:
+    for part in ("train", "val"):
+        members: dict[str, bytes] = {}
+        for name, content in sorted(pictures.items()):
+            members |= {name: content, f"{name.partition('.')[0]}.cls": b"one"}
+        write_tar(root / f"{part}-000.tar", members)
+    return [f"{root}/{{train,val}}-000.tar"]
+
+
+def as_table(root: Path, pictures: dict[str, bytes], run: CommandLine) -> list[object]:
+    write_folder(root / "data", pictures)
+    with open(root / "table.csv", "w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["path", "label", "split"])
+        rows.writerows(
+            [f"data/{part}/one/{name}", "one", part] for part in ("train", "val") for name in pictures
+        )
+    return [root / "table.csv"]
+
+
+def as_parquet(root: Path, pictures: dict[str, bytes], run: CommandLine, *more: object) -> list[object]:
+    (root / "tables").mkdir()
+    for part in ("train", "test"):
+        images = [{"bytes": content, "path": name} for name, content in pictures.items()]
+        table = pa.table({"image": images, "label": ["one"] * len(images)})
+        pq.write_table(table, root / "tables" / f"{part}-00000-of-00001.parquet")
+    done = run("pack", f"{root}/tables/*.parquet", root / "packed", *more)
+    assert done.returncode == 0, done.stderr
+    return [root / "packed"]
+
+
+Place = Callable[[Path, dict[str, bytes], CommandLine], list[object]]
+
+
+def split_of(root: Path, words: list[object], run: CommandLine) -> Split:
+    done = run("split", *words, "--run-root", root / "runs", "--old-fraction", 1.0, "--val-fraction", 0)
+    assert done.returncode == 0, done.stderr
+    return load_split(root / "runs")
+
+
+def names_of(split: Split, rows: NDArray[np.int64]) -> list[str]:
+    return [name.rpartition("/")[2] for name in split.ids(rows).tolist()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("place", [as_folder, as_shards, as_table, as_parquet])
+@pytest.mark.parametrize("exif", ["apply", "ignore"])
+def test_row_87_every_loader_turns_pictures_from_every_source_as_pillow_does(
+    tmp_path: Path, mptctl: CommandLine, loader_of: MakeLoader, place: Place, kind: str, exif: str
+) -> None:
+    pictures = phone_pictures()
+    split = split_of(tmp_path, place(tmp_path, pictures, mptctl), mptctl)
+    read = upright if exif == "apply" else stored
+    loader = loader_of(split, kind, part="test", train=False, batch_size=5, exif=exif)
+    seen = 0
+    for batch in loader.epoch(0):
+        images = levels(loader, batch.images).permute(0, 2, 3, 1).numpy()
+        for image, name in zip(images, names_of(split, batch.index.numpy()), strict=True):
+            expected = centre(read(pictures[name]))
+            assert abs(image - expected).max() < 0.01, name
+            seen += 1
+    assert seen == len(pictures)
+
+
+def test_row_87_pictures_are_stored_as_they_are_unless_they_are_to_be_turned(
+    tmp_path: Path, mptctl: CommandLine, loader_of: MakeLoader
+) -> None:
+    pictures = phone_pictures()
+    split = split_of(tmp_path, as_folder(tmp_path, pictures, mptctl), mptctl)
+    loader = loader_of(split, "threaded", part="test", train=False)
+    (image,) = next(
+        iter(loader_of(split, "threaded", part="test", train=False, batch_size=1).epoch(0))
+    ).images
+    (name,) = names_of(split, split.indices("test")[:1])
+    found = levels(loader, image[None])[0].permute(1, 2, 0).numpy()
+    assert abs(found - centre(stored(pictures[name]))).max() < 0.01
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("augment", ["random-resized-crop", "pad-crop"])
+def test_row_87_turned_pictures_train_as_pictures_that_are_upright(
+    tmp_path: Path, loader_of: MakeLoader, kind: str, augment: str
+) -> None:
+    """Windows are drawn in the turned picture: sizes, crops and mirroring are those of an upright copy."""
+    if kind in IN_MEMORY and augment == "random-resized-crop":
+        pytest.skip("resident keeps pictures at one size")
+    pictures = {f"{number:02}.jpg": phone_picture(number % 9, seed=number) for number in range(27)}
+    turned = {}
+    for name, content in pictures.items():
+        stream = io.BytesIO()
+        Image.fromarray(upright(content)).save(stream, "PNG")
+        turned[name] = stream.getvalue()
+    found = []
+    for folder, contents, exif in (("phone", pictures, "apply"), ("upright", turned, "ignore")):
+        root = write_folder(tmp_path / folder / "data", contents)
+        split = make_split(
+            "imagefolder", run_root=tmp_path / folder, data_root=root, val_fraction=0.0, old_fraction=1.0
+        )
+        loader = loader_of(split, kind, batch_size=9, augment=augment, image_size=20, exif=exif)
+        found.append([(batch.index.tolist(), levels(loader, batch.images)) for batch in loader.epoch(1)])
+    for (rows, images), (other_rows, others) in zip(*found, strict=True):
+        assert rows == other_rows
+        assert (images - others).abs().max() <= 1.001
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "dali"])
+def test_row_87_pillow_alone_turns_them_too(
+    tmp_path: Path, mptctl: CommandLine, loader_of: MakeLoader, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("mptctl.data.pictures", "mptctl.data.loading.resident", "mptctl.data.loading.base"):
+        monkeypatch.setattr(f"{place}.jpeg_decoder", lambda: JpegDecoder("Pillow", None))
+    pictures = phone_pictures()
+    split = split_of(tmp_path, as_folder(tmp_path, pictures, mptctl), mptctl)
+    loader = loader_of(split, kind, part="test", train=False, batch_size=30, exif="apply")
+    (batch,) = loader.epoch(0)
+    images = levels(loader, batch.images).permute(0, 2, 3, 1).numpy()
+    for image, name in zip(images, names_of(split, batch.index.numpy()), strict=True):
+        assert abs(image - centre(upright(pictures[name]))).max() < 0.01, name
+
+
+def with_segments(*segments: bytes) -> bytes:
+    """A picture with APP1 segments before all others."""
+    content = phone_picture(0, seed=7)
+    headed = b"".join(b"\xff\xe1" + struct.pack(">H", len(each) + 2) + each for each in segments)
+    return content[:2] + headed + content[2:]
+
+
+def exif_data(orientation: int, *, kind: int = 3, order: str = "<") -> bytes:
+    """An EXIF segment with one entry; kind 3 is a short, 4 a long, 1 a byte."""
+    value = struct.pack(order + {1: "B", 3: "H", 4: "I"}[kind], orientation).ljust(4, b"\0")
+    entry = struct.pack(order + "HHI", ORIENTATION, kind, 1) + value
+    header = (b"II" if order == "<" else b"MM") + struct.pack(order + "HI", 42, 8)
+    return b"Exif\0\0" + header + struct.pack(order + "H", 1) + entry + bytes(4)
+
+
+def odd_tags() -> dict[str, bytes]:
+    """Orientations that decoders are known to read in different ways, or not at all."""
+    xmp = b'http://ns.adobe.com/xap/1.0/\0<x:xmpmeta tiff:Orientation="6"/>'
+    return {
+        "big endian": with_segments(exif_data(6, order=">")),
+        "long": with_segments(exif_data(6, kind=4)),
+        "long, big endian": with_segments(exif_data(6, kind=4, order=">")),
+        "byte": with_segments(exif_data(6, kind=1)),
+        "of no meaning": with_segments(exif_data(9)),
+        "twice": with_segments(exif_data(6), exif_data(8)),
+        "upright, then turned": with_segments(exif_data(1), exif_data(8)),
+        "empty, then turned": with_segments(b"Exif\0\0II*\0\x08\0\0\0\0\0\0\0\0\0", exif_data(6)),
+        "damaged": with_segments(b"Exif\0\0II*\0\x08\0\0\0\x09\0\x12\x01"),
+        "damaged, then turned": with_segments(b"Exif\0\0xx", exif_data(6)),
+        "by XMP": with_segments(xmp),
+        "by XMP and EXIF": with_segments(xmp, exif_data(8)),
+    }
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+@pytest.mark.parametrize("kind", KINDS)
+def test_row_87_tags_that_decoders_disagree_on_are_read_as_pillow_does(
+    tmp_path: Path, loader_of: MakeLoader, kind: str
+) -> None:
+    pictures = {f"{name}.jpg": content for name, content in odd_tags().items()}
+    root = write_folder(tmp_path / "data", pictures)
+    split = make_split("imagefolder", run_root=tmp_path, data_root=root, val_fraction=0.0, old_fraction=1.0)
+    loader = loader_of(split, kind, part="test", train=False, batch_size=len(pictures), exif="apply")
+    (batch,) = loader.epoch(0)
+    images = levels(loader, batch.images).permute(0, 2, 3, 1).numpy()
+    for image, name in zip(images, names_of(split, batch.index.numpy()), strict=True):
+        try:
+            expected = upright(pictures[name])
+        except (SyntaxError, struct.error):
+            expected = stored(pictures[name])
+        assert abs(image - centre(expected)).max() < 0.01, name
+    assert (split.manifest.kinds == NONSTANDARD).any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_row_87_decoded_pictures_of_one_way_are_not_taken_for_the_other(
+    tmp_path: Path, mptctl: CommandLine, loader_of: MakeLoader, kind: str
+) -> None:
+    """All loaders here keep what they decode in one folder."""
+    pictures = phone_pictures()
+    split = split_of(tmp_path, as_folder(tmp_path, pictures, mptctl), mptctl)
+    for exif, read in (("ignore", stored), ("apply", upright), ("ignore", stored)):
+        loader = loader_of(split, kind, part="test", train=False, batch_size=30, exif=exif)
+        (batch,) = loader.epoch(0)
+        images = levels(loader, batch.images).permute(0, 2, 3, 1).numpy()
+        for image, name in zip(images, names_of(split, batch.index.numpy()), strict=True):
+            assert abs(image - centre(read(pictures[name]))).max() < 0.01, (exif, name)
+
+
+def test_row_87_split_counts_them_in_one_sentence(tmp_path: Path, mptctl: CommandLine) -> None:
+    (root,) = as_folder(tmp_path, phone_pictures(), mptctl)
+    words = ("split", root, "--run-root", tmp_path / "runs", "--old-fraction", 1.0, "--val-fraction", 0)
+    done = mptctl(*words)
+    assert done.returncode == 0, done.stderr
+    sentence = "34 pictures have an EXIF rotation, which is ignored unless data.exif=apply"
+    assert " ".join(done.stdout.split()).count(sentence) == 1
+    assert json.loads(mptctl(*words, "--json").stdout)["rotated"] == 34
+
+
+def test_row_87_split_says_nothing_where_no_picture_is_turned(
+    tmp_path: Path, folder: Path, mptctl: CommandLine
+) -> None:
+    done = mptctl("split", folder, "--run-root", tmp_path / "runs", "--json")
+    found = json.loads(done.stdout)
+    assert found["rotated"] == 0
+    assert not any("EXIF" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize("form", ["folder", "shards"])
+def test_row_87_a_smaller_copy_keeps_the_rotation_of_its_pictures(
+    tmp_path: Path, mptctl: CommandLine, loader_of: MakeLoader, form: str
+) -> None:
+    pictures = phone_pictures()
+    (packed,) = as_parquet(tmp_path, pictures, mptctl, "--short-side", 20, "--to", form)
+    place = f"{packed}/*.tar" if form == "shards" else packed
+    split = split_of(tmp_path, [place], mptctl)
+    for exif, read in (("ignore", stored), ("apply", upright)):
+        loader = loader_of(
+            split, "threaded", part="test", train=False, batch_size=30, exif=exif, image_size=20
+        )
+        (batch,) = loader.epoch(0)
+        images = levels(loader, batch.images).permute(0, 2, 3, 1).numpy()
+        for image, name in zip(images, names_of(split, batch.index.numpy()), strict=True):
+            content = next(each for file, each in pictures.items() if Path(file).stem == Path(name).stem)
+            small = Image.fromarray(read(content))
+            small.thumbnail((30, 30), Image.Resampling.BILINEAR)
+            assert abs(image - centre(np.asarray(small), 20).astype(float)).mean() < 8, (exif, name)
+
+
+@pytest.mark.parametrize(("exif", "read"), [("apply", upright), ("ignore", stored)])
+def test_row_87_a_loaded_model_sees_paths_and_pictures_of_pillow_alike(
+    tmp_path: Path, exif: str, read: Callable[[bytes], NDArray[np.uint8]]
+) -> None:
+    transform = Transform(DataRecipe.model_validate({"image_size": HEIGHT, "exif": exif}))
+    for name, content in phone_pictures().items():
+        (tmp_path / name).write_bytes(content)
+        expected = centre(read(content))
+        np.testing.assert_array_equal(transform.crop(tmp_path / name).numpy(), expected, name)
+        np.testing.assert_array_equal(transform.crop(Image.open(tmp_path / name)).numpy(), expected, name)
+    turned = ImageOps.exif_transpose(Image.open(tmp_path / "colour6.jpg"))
+    np.testing.assert_array_equal(  # one that its owner has turned is not turned again
+        transform.crop(turned).numpy(), centre(upright((tmp_path / "colour6.jpg").read_bytes()))
+    )
+
+
+class TopOrBottom(nn.Module):
+    """Answers the second class where the lower half of a picture is brighter than the upper one."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x: (B, 3, S, S) -> logits: (B, 2)."""
+        upper, lower = (half.mean(dim=(1, 2, 3)) for half in x.chunk(2, dim=2))
+        return torch.stack([upper - lower, lower - upper], dim=1)
+
+
+def half_bright(label: int, *, turned: bool, seed: int) -> Image.Image:
+    """A picture whose upper (class 0) or lower half is bright; turned: as a phone on its head stores it."""
+    levels_of = np.full((HEIGHT, HEIGHT, 3), 60 + seed % 40, dtype=np.uint8)
+    levels_of[HEIGHT // 2 :] += 100
+    is_on_head = (label == 0) != turned
+    return Image.fromarray(levels_of[::-1] if is_on_head else levels_of)
+
+
+def samples_of(root: Path, exif: str, *, turned: int) -> Samples:
+    """60 validation pictures of each of two classes, of which some a class have a tag to be turned by."""
+    for part, count in (("train", 1), ("val", 60)):
+        for label, name in enumerate(("a", "b")):
+            (root / part / name).mkdir(parents=True)
+            for number in range(count):
+                is_turned = number < turned
+                picture = half_bright(label, turned=is_turned, seed=number)
+                picture.save(root / part / name / f"{number:02}.jpg", exif=exif_of(3 if is_turned else 1))
+    split = make_split("imagefolder", run_root=root / "runs", data_root=root, val_fraction=0.0)
+    data = DataRecipe.model_validate({"image_size": HEIGHT, "exif": exif})
+    plan = LoadPlan(split, data, "test", 50, seed=0, train=False, device=CPU)
+    return Samples(plan, plan.indices, split.labels[plan.indices])
+
+
+def test_row_87_import_finds_that_a_model_was_trained_on_turned_pictures(tmp_path: Path) -> None:
+    model = TopOrBottom().eval()
+    told = samples_of(tmp_path / "told", "apply", turned=12)
+    assert find_better_preparation(model, told, any_size=True) is None
+    untold = samples_of(tmp_path / "untold", "ignore", turned=12)
+    better = find_better_preparation(model, untold, any_size=True)
+    assert better is not None
+    assert (better.error_before.count, better.error.count) == (24, 0)
+    assert better.flags(untold.plan.data, "rgb") == "--set 'data.exif=\"apply\"'"
+
+
+def test_row_87_import_finds_that_a_model_was_trained_on_pictures_as_stored(tmp_path: Path) -> None:
+    class AsStored(TopOrBottom):
+        """A model of pictures as stored: it is right where no picture is turned."""
+
+    samples = samples_of(tmp_path, "apply", turned=60)
+    # All pictures are turned, so a model that answers the other way round is one of pictures as stored.
+    network = AsStored()
+    turned_around = nn.Sequential(network, nn.Linear(2, 2, bias=False)).eval()
+    with torch.no_grad():
+        turned_around[1].weight.copy_(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
+    better = find_better_preparation(turned_around, samples, any_size=True)
+    assert better is not None
+    assert better.flags(samples.plan.data, "rgb") == "--set 'data.exif=\"ignore\"'"
+
+
+def test_row_87_import_tries_it_only_where_a_picture_is_turned(tmp_path: Path) -> None:
+    from mptctl.inference.picture_check import list_other_preparations
+
+    data = DataRecipe.model_validate({"image_size": HEIGHT})
+    assert {other.data.exif for other in list_other_preparations(data, [], rotated=False)} == {"ignore"}
+    assert {other.data.exif for other in list_other_preparations(data, [], rotated=True)} == {
+        "ignore",
+        "apply",
+    }
+
+
+def test_row_87_a_run_says_whether_it_turns_pictures_and_so_does_what_is_exported(
+    tmp_path: Path, mptctl: CommandLine
+) -> None:
+    (root,) = as_folder(tmp_path, phone_pictures(), mptctl)
+    split = make_split(
+        "imagefolder",
+        run_root=tmp_path / "runs",
+        data_root=Path(str(root)),
+        val_fraction=0.2,
+        old_fraction=1.0,
+    )
+    words = ("--run-root", split.run_root, "--recipe", "digits", "--set", "data.image_size=8")
+    short = ("--set", "optim.epochs=1", "--set", "optim.batch_size=4", "--set", "runtime.device=cpu")
+    planned = mptctl("train-ref", *words, *short, "--set", "data.exif=apply", "--dry-run")
+    assert " ".join(planned.stdout.split()).count("EXIF rotation applied, shorter side to 8 pixels") == 2
+    done = mptctl("train-ref", *words, *short, "--set", "data.exif=apply")
+    assert done.returncode == 0, done.stderr
+    out = tmp_path / "model.safetensors"
+    done = mptctl("export", "ref", *words[:2], "--format", "safetensors", "--out", out)
+    assert done.returncode == 0, done.stderr
+    described = json.loads(Path(f"{out}.json").read_text(encoding="utf-8"))
+    assert described["preprocessing"]["exif"] == "apply"
+
+
+def test_row_87_the_decoder_alone_does_not_decide(tmp_path: Path, mptctl: CommandLine) -> None:
+    """A training pass of DALI and one of threads, over pictures that differ by the rotation alone, are the same."""
+    pictures = {f"{tag}.jpg": phone_picture(tag, seed=3) for tag in TURNED}
+    split = split_of(tmp_path, as_folder(tmp_path, pictures, mptctl), mptctl)
+    images = []
+    for kind in ("threaded", "dali"):
+        data = DataRecipe.model_validate(
+            {
+                "loader": kind,
+                "image_size": 32,
+                "threads": 1,
+                "augment": "none",
+                "flip": False,
+                "exif": "apply",
+            }
+        )
+        loader = make_loader(
+            LoadPlan(split, data, "train", 7, seed=3, train=True, device=CPU), tmp_path / kind
+        )
+        (batch,) = loader.epoch(0)
+        images.append(levels(loader, batch.images))
+        loader.close()
+    assert (images[0] - images[1]).abs().max() < 0.01
