@@ -11,11 +11,16 @@ class NarrowLayout(NamedTuple):
         warps: of a program. A row that needs more warps gets them; where it needs fewer, a program has as
             many rows as fill its warps.
         vector: logits of one load of a lane; 0: as many as 16 bytes take.
+        power: whether an exponential at temperature 1 is computed as that at tau to the power of tau, where
+            tau is a small whole number. It need not be kept then, so that fewer registers are taken.
+        registers: of a thread, at most; 0: as many as the compiler takes.
     """
 
     held: int = 32
     warps: int = 1
     vector: int = 0
+    power: bool = False
+    registers: int = 0
 
 
 class WideLayout(NamedTuple):

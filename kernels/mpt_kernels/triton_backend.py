@@ -36,6 +36,8 @@ NARROW = 4096
 SUMMED = (128, 4096)
 # Compute capability from which on a launch can be made ready while the one before it runs.
 READY_FROM = 90
+# Whether row kernels are made ready while the kernel before them runs.
+CHAINED = True
 # Bytes of the longest load or store of one thread.
 VECTOR_BYTES = 16
 
@@ -255,6 +257,7 @@ def plan(
     if c <= NARROW:
         if not isinstance(layout, NarrowLayout):
             layout = find_layout(tuned.NARROW, NarrowLayout(), *size)
+        constants["POWER"] = _power(s.tau, constants) if layout.power else 0
         return _plan_narrow(n, c, models, sum(again), constants, layout)
     if not isinstance(layout, WideLayout):
         layout = find_layout(tuned.WIDE, WideLayout(), *size)
@@ -280,7 +283,7 @@ def plan(
         Loop(triton.cdiv(grad.stride(0), step), 0, each * once[0], rare=True),
         Loop(triton.cdiv(c, lanes), sum(again), 0, rare=True),
     )
-    return Launch(wide_rows, n, _options(layout.warps), constants | shape, loops)
+    return Launch(wide_rows, n, _row_options(layout.warps, constants), constants | shape, loops)
 
 
 def _plan_narrow(
@@ -302,7 +305,8 @@ def _plan_narrow(
     vector = layout.vector or max(_vector(x) for x in models)
     shape = {"ROWS": rows, "LANES": lanes, "VECTOR": vector}
     loops = (Loop(triton.cdiv(c, lanes), bytes_again, 0, rare=True),)
-    return Launch(narrow_rows, triton.cdiv(n, rows), _options(warps), constants | shape, loops)
+    options = _row_options(warps, constants) | ({"maxnreg": layout.registers} if layout.registers else {})
+    return Launch(narrow_rows, triton.cdiv(n, rows), options, constants | shape, loops)
 
 
 def _power(tau: float, constants: dict[str, Any]) -> int:
@@ -318,6 +322,11 @@ def _options(warps: int) -> dict[str, Any]:
     """Options of Triton's compiler for a kernel of so many warps."""
     # Triton 3.10 turns fused multiply-adds off by default.
     return {"num_warps": warps, "enable_fp_fusion": True}
+
+
+def _row_options(warps: int, constants: dict[str, Any]) -> dict[str, Any]:
+    """Options for a row kernel of so many warps, which may be made ready while the launch before it runs."""
+    return _options(warps) | {"launch_pdl": CHAINED and constants["READY"]}
 
 
 def row_layout(x: Tensor | None) -> tuple[int, int, int]:

@@ -4,7 +4,7 @@
 
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_launch_dependents
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from mpt_kernels.triton_again import are_finite, sum_again
 from mpt_kernels.triton_eight import max8, sum8
@@ -22,6 +22,7 @@ from mpt_kernels.triton_parts import (
     load_tile,
     not_a_number,
     own_gradient,
+    power,
     rounded_product,
     row_terms,
     weigh,
@@ -45,8 +46,11 @@ def narrow_rows(
     # `row_layout` of the logits of each model and of the gradient.
     Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
     Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr,
-    # Rows a program; lanes a row; columns a lane and tile. Whether the next launch may be made ready now.
-    ROWS: tl.constexpr, LANES: tl.constexpr, VECTOR: tl.constexpr, READY: tl.constexpr,
+    # Rows a program; lanes a row; columns a lane and tile.
+    ROWS: tl.constexpr, LANES: tl.constexpr, VECTOR: tl.constexpr,
+    # tau if that is a small integer, else 0: an exponential at temperature 1 is that at tau to this power.
+    # Whether this launch was made ready before the last one ended, and the next one may be now.
+    POWER: tl.constexpr, READY: tl.constexpr,
 ):  # fmt: skip
     """Compute terms, counts and gradient of ROWS rows in each program; all tiles of a row stay in registers.
 
@@ -55,6 +59,7 @@ def narrow_rows(
     """
     if READY:
         gdc_launch_dependents()
+        gdc_wait()
     TILE: tl.constexpr = LANES * VECTOR
     TILES: tl.constexpr = (C + TILE - 1) // TILE
     OLD_TILES: tl.constexpr = (C_OLD + TILE - 1) // TILE
@@ -137,6 +142,9 @@ def narrow_rows(
     a_bn = a_b - bias
     a_zo, a_zn = exponents(m_zo, per_tau), exponents(m_zn, per_tau)
     a_old, a_ref = exponents(m_old, per_tau), exponents(m_ref, per_tau)
+    if POWER:
+        # Factors from e_j^tau to the exponential at temperature 1, which are at most 1.
+        r_bo, r_bn = tl.exp2(tl.fma(a_zo, POWER, -a_b)), tl.exp2(tl.fma(a_zn, POWER, -a_bn))
     # 5. Sums over columns: b = sum_j e_j at temperature 1, s = sum_j e_j at tau with e_j = 2^(x_j c - a), and
     #    d = sum_j e_j (u_j - v_j), u of the teacher, v of the student (KL), or d = sum_j (z_j - t_j)^2 (LM).
     #    The exponentials stay in registers for the gradient.
@@ -156,13 +164,21 @@ def narrow_rows(
         else:
             of_b = tl.where(is_old, a_b[:, None], a_bn[:, None])
             of_z = tl.where(is_old, a_zo[:, None], a_zn[:, None])
-        e = tl.exp2(tl.fma(z[i], LOG2E, -of_b))
-        e_b += (e,)
-        b += _sum(e, LANES, VECTOR)
+        if not POWER:
+            e = tl.exp2(tl.fma(z[i], LOG2E, -of_b))
+            e_b += (e,)
+            b += _sum(e, LANES, VECTOR)
         if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
             v = tl.fma(z[i], per_tau, -of_z)
             e = tl.exp2(v)
             e_z += (e,)
+            if POWER:
+                if (i + 1) * TILE <= C_OLD:
+                    b = tl.fma(_sum(power(e, POWER), LANES, VECTOR), r_bo[:, None], b)
+                elif i * TILE >= C_OLD:
+                    b = tl.fma(_sum(power(e, POWER), LANES, VECTOR), r_bn[:, None], b)
+                else:
+                    b += _sum(power(e, POWER) * tl.where(is_old, r_bo[:, None], r_bn[:, None]), LANES, VECTOR)
             s_zo, s_zn = _add(s_zo, s_zn, e, is_old, i * TILE, TILE, C_OLD, LANES, VECTOR)
             if DISTIL_OLD and i < OLD_TILES:
                 u = tl.fma(old[i], per_tau, -a_old[:, None])
@@ -211,7 +227,12 @@ def narrow_rows(
 
     # 7. The terms of Eq. 1 to 6, and the factors f of the exponentials (KL) or differences (LM) in the
     #    gradient.
-    own = tl.fma(z_y, LOG2E, -tl.where(is_old_label, a_b, a_bn))
+    own_scale = tl.where(is_old_label, a_b, a_bn)
+    if POWER:
+        a_z = tl.where(is_old_label, a_zo, a_zn)
+        own = tl.fma(tl.fma(z_y, per_tau, -a_z), POWER, tl.fma(a_z, POWER, -own_scale))
+    else:
+        own = tl.fma(z_y, LOG2E, -own_scale)
     ce, fd_old, fd_ref, f_b, f_zo, f_zn, w_ce, f_old, f_ref = row_terms(
         own, b, a_zo, a_zn, s_zo, s_zn, s_old, d_old, old_right, s_ro, s_rn, d_ref, ref_right, known,
         alpha, beta, ce_focal_weight, old_value, old_slope, ref_value, ref_slope, mult,
@@ -220,18 +241,26 @@ def narrow_rows(
     ce = weigh(ce, weight_ptr, row * WEIGHT_STRIDE)
     fd_old = weigh(fd_old, weight_ptr, row * WEIGHT_STRIDE)
     fd_ref = weigh(fd_ref, weight_ptr, row * WEIGHT_STRIDE)
+    f_bo, f_bn = f_b, f_b
+    if POWER:
+        f_bo, f_bn = f_b * r_bo, f_b * r_bn
     # 8. The gradient of each logit, without the label's -w_ce: e_b f_b + e_z f_z + e_old f_old + e_ref f_ref.
     grad_at = grad_ptr + (row * GRAD[0])[:, None] + col
     for i in tl.static_range(TILES):
         if (i + 1) * TILE <= C_OLD:
-            f_z = f_zo[:, None]
+            of_b, of_z = f_bo[:, None], f_zo[:, None]
         elif i * TILE >= C_OLD:
-            f_z = f_zn[:, None]
+            of_b, of_z = f_bn[:, None], f_zn[:, None]
         else:
-            f_z = tl.where(col < C_OLD - i * TILE, f_zo[:, None], f_zn[:, None])
-        grad = e_b[i] * f_b[:, None]
-        if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
-            grad += e_z[i] * f_z
+            is_old = col < C_OLD - i * TILE
+            of_b = tl.where(is_old, f_bo[:, None], f_bn[:, None])
+            of_z = tl.where(is_old, f_zo[:, None], f_zn[:, None])
+        if POWER:
+            grad = e_z[i] * tl.fma(power(e_z[i], POWER - 1), of_b, of_z)
+        else:
+            grad = e_b[i] * of_b
+            if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
+                grad += e_z[i] * of_z
         if DISTIL_OLD and i < OLD_TILES:
             grad += e_old[i] * f_old[:, None]
         if DISTIL_REF:

@@ -4,7 +4,7 @@
 
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_wait
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from mpt_kernels.triton_parts import load_inverse_normalizer
 
@@ -36,11 +36,13 @@ def add_programs(
 ):  # fmt: skip
     """Add up the sums of all programs of the launch before, BLOCK at once, in a fixed order.
 
-    To be launched as one program; if READY, it may begin before that launch ends, and waits for its end.
+    To be launched as one program; if READY, it may begin before that launch ends, and waits for its end, and
+    the launch after it may be made ready meanwhile.
     Stores (4,) loss, ce, fd_old and fd_ref, divided by the normaliser, and (3,) counts. The order makes
     results repeat bit by bit.
     """
     if READY:
+        gdc_launch_dependents()
         gdc_wait()
     column = tl.arange(0, 4)
     terms = tl.zeros((BLOCK, 4), tl.float32)

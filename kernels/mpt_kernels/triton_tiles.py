@@ -141,7 +141,7 @@ def store_gradient(
     z = load_tile(z_ptr, lane, each, start, Z, C, not MASKED, EVICT)
     if POWER:
         e = tl.exp2(tl.fma(z, per_tau, -a_z))
-        grad = power(e, POWER) * f_b + e * f_z
+        grad = e * tl.fma(power(e, POWER - 1), f_b, f_z)
     else:
         grad = tl.exp2(tl.fma(z, LOG2E, -of_b)) * f_b
         if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):

@@ -4,7 +4,7 @@
 
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_launch_dependents
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from mpt_kernels.triton_again import are_finite, sum_again
 from mpt_kernels.triton_eight import max8, sum8
@@ -49,7 +49,7 @@ def wide_rows(
     # Hints for the cache: of the first pass's loads, of the second's, and of stores.
     KEEP: tl.constexpr, DROP: tl.constexpr, PAST: tl.constexpr,
     # tau if that is a small integer, else 0: an exponential at temperature 1 is that at tau to this power.
-    # True where the next launch may be made ready now.
+    # Whether this launch was made ready before the last one ended, and the next one may be now.
     POWER: tl.constexpr, READY: tl.constexpr,
 ):  # fmt: skip
     """Compute terms, counts and gradient of one row in each program, in tiles of LANES x EACH classes.
@@ -67,6 +67,7 @@ def wide_rows(
     NEW_END: tl.constexpr = C // STEP * STEP
     if READY:
         gdc_launch_dependents()
+        gdc_wait()
     # 1. The row: label y, bias k, and mult = weight * scale / normaliser.
     row = tl.program_id(0).to(tl.int64)
     y, valid, known = load_labels(y_ptr + row * Y_STRIDE, ignore_index, C)

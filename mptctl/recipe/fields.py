@@ -200,7 +200,7 @@ class RuntimeRecipe(Group):
     threads: int = Field(
         0,
         ge=0,
-        description="CPU threads of torch; 0: one for pictures of at most 16 pixels, else all cores",
+        description="CPU threads of torch; 0: one for pictures of at most 8 pixels, else all cores",
         json_schema_extra=ROUNDING,
     )
     checkpoint_every_steps: int = Field(

@@ -15,7 +15,7 @@ from mptctl.recipe import Recipe, change_recipe
 from mptctl.training.request import RunRequest
 
 # Side of a picture in pixels up to which one thread is faster than several.
-TINY = 16
+TINY = 8
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from mpt_kernels import triton_backend
 from mpt_kernels.layouts import NarrowLayout, WideLayout
@@ -18,9 +19,12 @@ from mptctl.bench.loss_timing import Inputs
 def _sum_models(
     z_ptr, old_ptr, ref_ptr, grad_ptr, n_rows, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr,
     GRAD: tl.constexpr, C: tl.constexpr, C_OLD: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr,
-    AT_ONCE: tl.constexpr,
+    AT_ONCE: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
     """Store z + ref, and + old on old classes, of ROWS rows, in tiles of TILE columns, AT_ONCE of them loaded first."""
+    if CHAINED:
+        gdc_launch_dependents()
+        gdc_wait()
     row = tl.minimum(tl.program_id(0) * ROWS + tl.arange(0, ROWS), n_rows - 1).to(tl.int64)[:, None]
     col = tl.arange(0, TILE)[None, :]
     TILES: tl.constexpr = (C + TILE - 1) // TILE
@@ -38,12 +42,15 @@ def _sum_models(
             tl.store(grad_ptr + row * GRAD + at, loaded[i - first].to(grad_ptr.dtype.element_ty), mask=at < C)
 
 
-def copy_shaped(layout: NarrowLayout | WideLayout, given: Inputs, *, warm_up: bool = False) -> Tensor:
+def copy_shaped(
+    layout: NarrowLayout | WideLayout, given: Inputs, *, chained: bool = False, warm_up: bool = False
+) -> Tensor:
     """Launch the kernel in the programs and tiles that a layout gives the fused loss; return what it stores, (N, C).
 
     Args:
         layout: of the fused loss.
         given: its inputs.
+        chained: whether the kernel is made ready while the one before it runs.
         warm_up: compile the kernel alone.
     """
     logits, _, old, ref = given
@@ -60,10 +67,10 @@ def copy_shaped(layout: NarrowLayout | WideLayout, given: Inputs, *, warm_up: bo
         warps, rows, tile, at_once = layout.warps, 1, 32 * layout.warps * layout.each, 2
     arguments = (
         logits, old, ref, grad, n, logits.stride(0), old.stride(0), ref.stride(0), grad.stride(0), c,
-        old.shape[1], rows, tile, at_once,
+        old.shape[1], rows, tile, at_once, chained,
     )  # fmt: skip
     if warm_up:
-        _sum_models.warmup(*arguments, num_warps=warps, grid=(1,))
+        _sum_models.warmup(*arguments, num_warps=warps, launch_pdl=chained, grid=(1,))
     else:
-        _sum_models[(triton.cdiv(n, rows),)](*arguments, num_warps=warps)
+        _sum_models[(triton.cdiv(n, rows),)](*arguments, num_warps=warps, launch_pdl=chained)
     return grad

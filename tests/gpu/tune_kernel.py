@@ -37,6 +37,8 @@ GRADIENT = {torch.float32: 5e-6, torch.bfloat16: 4e-3}
 LOSS = 5e-6
 # Layouts that are timed again, in turns with the default one and a copy.
 FINALISTS, TURNS = 3, 25
+# Rows of a comparison with double precision: more than few, and not a multiple of a program's.
+CHECKED_ROWS = FEW_ROWS + 89
 # Classes of a row up to which the layout that was measured at a width is taken.
 MOST_CLASSES = {100: 128, 1000: 1024, 21_841: 2**20}
 
@@ -62,6 +64,7 @@ SHAPES = [
     for c, pad in [(100, 1), (1000, 1), (21_841, 1), (21_841, 16)]
     for dtype in DTYPES
     for n in (128, 4096)
+    if pad == 1 or n > FEW_ROWS
 ]
 
 
@@ -99,19 +102,31 @@ class Found:
 def layouts(shape: Shape) -> list[Layout]:
     """The layouts that are tried at a size, the default one first."""
     if shape.c > triton_backend.NARROW:
-        sizes = [(4, 8), (8, 8), (16, 8)] + [(16, 4)] * (shape.pad == 1)
+        sizes = [(8, 8), (16, 8), (32, 4)] + [(16, 4)] * (shape.pad == 1)
         wide = {
             WideLayout(*size, caching, power)
             for size in sizes
             for caching, power in itertools.product((False, True), repeat=2)
         }
-        return [WideLayout(), *sorted(wide - {WideLayout()})]
+        return [WideLayout(), *sorted(wide - {WideLayout()}, reverse=True)]
     vectors = (0, 4) if shape.item_bytes == 2 and shape.c > 100 else (0,)
     narrow = {
-        NarrowLayout(held, warps, vector)
-        for held, warps, vector in itertools.product((4, 8, 16, 32), (1, 2, 4, 8), vectors)
+        NarrowLayout(held, warps, vector, power)
+        for held, warps, vector, power in itertools.product(
+            (4, 8, 16, 32), (1, 2, 4, 8), vectors, (False, True)
+        )
         if warps * 32 * held >= shape.c and warps * 32 * held <= max(4 * shape.c, 3200)
+        if not power or held * warps == 32
     }
+    if shape.c > 500 and shape.n > FEW_ROWS:
+        narrow = {layout for layout in narrow if layout.held >= 16}
+        limits = [(32, 1, registers) for registers in (128, 144)] + [
+            (16, 2, registers) for registers in (80, 96)
+        ]
+        narrow |= {
+            NarrowLayout(held, warps, 0, power, registers)
+            for (held, warps, registers), power in itertools.product(limits, (False, True))
+        }
     return [NarrowLayout(), *sorted(narrow - {NarrowLayout()})]
 
 
@@ -137,6 +152,14 @@ def loss(logits: Tensor, target: Tensor, old: Tensor, ref: Tensor) -> Any:
     )
 
 
+KEPT: dict[tuple[int, int, bool], Any] = {
+    (classes, size.bytes, size.few): layout
+    for classes, most in MOST_CLASSES.items()
+    for size, layout in {**tuned.NARROW, **tuned.WIDE}.items()
+    if size.most_classes == most
+}
+
+
 def choose(shape: Shape, layout: Layout, capability: int) -> None:
     """Let the fused loss take a layout for a size."""
     tuned.NARROW.clear()
@@ -150,7 +173,7 @@ def choose(shape: Shape, layout: Layout, capability: int) -> None:
 
 def why_wrong(shape: Shape, device: torch.device) -> str:
     """Compare the fused loss with double precision and a second call with the first; why to refuse it, or ''."""
-    few = Shape(min(shape.n, 256), *shape[1:])
+    few = Shape(min(shape.n, CHECKED_ROWS), *shape[1:])
     logits, target, old, ref = inputs(few, device, 99)
     for x in (logits, old, ref):  # classes that are ruled out, one of them by the student alone
         x[0, 3] = x[1, x.shape[1] - 1] = -float("inf")
@@ -184,13 +207,20 @@ def tune(shape: Shape, device: torch.device, capability: int, seconds: float) ->
     found, clock = Found(shape), GraphClock(device)
     default = layouts(shape)[0]
 
-    def time_of(layout: Layout, repeats: int) -> Callable[[], float]:
+    def time_of(layout: Layout, repeats: int, chained: bool = True) -> Callable[[], float]:
         choose(shape, layout, capability)
-        return clock.capture(lambda given: loss(*given), sets, repeats)
+        triton_backend.CHAINED = chained
+        try:
+            return clock.capture(lambda given: loss(*given), sets, repeats)
+        finally:
+            triton_backend.CHAINED = True
 
     # What bounds the default: its loads and stores without arithmetic, its arithmetic on one row that the cache holds.
     choose(shape, default, capability)
     found.diagnostics["copy-shaped"] = clock.capture(partial(copy_shaped, default), sets, 5)()
+    found.diagnostics["copy-shaped, chained"] = clock.capture(
+        partial(copy_shaped, default, chained=True), sets, 5
+    )()
     one_row = [[x[:1].expand(x.shape) if x.ndim == 2 else x for x in given] for given in sets]
     found.diagnostics["one row"] = clock.capture(lambda given: loss(*given), one_row, 5)()
     for layout in layouts(shape):
@@ -207,18 +237,27 @@ def tune(shape: Shape, device: torch.device, capability: int, seconds: float) ->
         except Exception as error:  # what does not compile or launch is listed, never chosen
             found.wrong.append((layout, f"{type(error).__name__}: {str(error).splitlines()[0][:100]}"))
     found.sweep.sort(key=lambda pair: pair[1])
-    turns = {
-        layout: time_of(layout, 1) for layout in [default, *(layout for layout, _ in found.sweep[:FINALISTS])]
-    }
+    finalists = [layout for layout, _ in found.sweep[:FINALISTS]]
+    kept = KEPT.get((shape.c, shape.item_bytes, shape.n <= FEW_ROWS), default)
+    turns: dict[Any, Callable[[], float]] = {layout: time_of(layout, 1) for layout in [default, *finalists]}
+    turns["kept layout, not chained"] = time_of(kept, 1, False)
+    turns["kept layout, chained"] = time_of(kept, 1)
+    turns["best layout, not chained"] = time_of(finalists[0], 1, False)
     sources = [torch.empty(moved // 8, device=device).normal_() for _ in sets]
     copy = clock.capture(lambda source: torch.mul(source, 1.0), sources, 1)
-    times: dict[Layout | None, list[float]] = {key: [] for key in [None, *turns]}
+    times: dict[Any, list[float]] = {key: [] for key in [None, *turns]}
     for _ in range(TURNS):
         times[None].append(copy())
         for layout, timed in turns.items():
             times[layout].append(timed())
     medians = {key: statistics.median(values) for key, values in times.items()}
     found.copy, found.default = medians.pop(None), medians[default]
+    for name in [name for name in medians if isinstance(name, str)]:
+        found.diagnostics[name] = medians.pop(name)
+    found.diagnostics["spread"] = max(
+        statistics.quantiles(values, n=4)[2] / statistics.quantiles(values, n=4)[0]
+        for values in times.values()
+    )
     found.layout = min(medians, key=lambda key: medians[key])
     found.best = medians[found.layout]
     clock.close()
@@ -257,10 +296,14 @@ def compile_one(task: tuple[Shape, Layout, bool]) -> str:
     )
     try:
         _compile_launch(shape, layout, *models)
+        _compile_launch(
+            shape._replace(n=min(shape.n, CHECKED_ROWS)), layout, *(x[:CHECKED_ROWS] for x in models)
+        )
         if diagnosed:
             _compile_launch(shape, layout, *(x[:1].expand(x.shape) for x in models))
             logits, old, ref = models
-            copy_shaped(layout, (logits, torch.empty(0), old, ref), warm_up=True)
+            for chained in (False, True):
+                copy_shaped(layout, (logits, torch.empty(0), old, ref), chained=chained, warm_up=True)
     except Exception as error:  # listed, and tried again on the card
         return f"{shape} {layout}: {type(error).__name__}: {str(error)[-200:]}"
     return ""
@@ -291,6 +334,8 @@ def _compile_launch(shape: Shape, layout: Layout, logits: Tensor, old: Tensor, r
 def compile_all(shapes: list[Shape], processes: int) -> None:
     """Compile every layout of every size, in so many processes."""
     tasks = [(shape, layout, layout == layouts(shape)[0]) for shape in shapes for layout in layouts(shape)]
+    kept = {shape: KEPT.get((shape.c, shape.item_bytes, shape.n <= FEW_ROWS)) for shape in shapes}
+    tasks += [(shape, layout, False) for shape, layout in kept.items() if layout is not None]
     begin = time.monotonic()
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         for reason in pool.imap_unordered(compile_one, tasks):

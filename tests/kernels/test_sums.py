@@ -30,6 +30,8 @@ def test_more_programs_than_are_added_up_at_once(
     "layout",
     [
         NarrowLayout(held=4),
+        NarrowLayout(power=True),
+        beside(NarrowLayout(held=4, power=True)),
         beside(NarrowLayout(held=8, warps=4)),
         beside(NarrowLayout(held=16, vector=1)),
     ],

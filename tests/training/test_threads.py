@@ -36,7 +36,7 @@ def with_keys(request: RunRequest, keys: dict[str, object]) -> RunRequest:
     return replace(request, recipe=change_recipe(request.recipe, keys, ""))
 
 
-@pytest.mark.parametrize(("size", "threads"), [(8, 1), (16, 1), (17, 0), (32, 0)])
+@pytest.mark.parametrize(("size", "threads"), [(8, 1), (9, 0), (16, 0), (32, 0)])
 def test_tiny_pictures_take_one_thread_and_others_all_cores(
     nobody_says: pytest.MonkeyPatch, request_of: RunRequest, size: int, threads: int
 ) -> None:
