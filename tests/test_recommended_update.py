@@ -8,8 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mptctl.studies.post_hoc_bias import bias_at_error
 from tests.studies.made_runs import CLASSES, NUM_OLD, made_part, made_run, random_part
-from tools.recommended_update import CANDIDATES, DATA_SETS, Flips, add_up, main, recommend
+from tools.recommended_update import (
+    CANDIDATES,
+    DATA_SETS,
+    Flips,
+    add_up,
+    candidates_of,
+    flips_at_one_error,
+    main,
+    recommend,
+)
 
 COST = np.array([1.0, 1.0, *[2.67] * 7])
 
@@ -69,3 +79,33 @@ def test_seeds_without_a_row_do_not_count_and_k_is_chosen_on_validation(
     assert f"{data.study}, seeds 1, 2: at the validation error of " in printed
     assert "-k4" not in printed
     assert printed.count("recommended at a cost of at most") == 2
+
+
+def test_a_seed_that_no_shift_brings_to_the_error_counts_at_its_lowest_error(
+    tmp_path: Path,
+) -> None:
+    data, rng = DATA_SETS[0], np.random.default_rng(1)
+    for seed in (1, 2):
+        root = tmp_path / data.study / str(seed)
+        label = rng.integers(CLASSES, size=300)
+        part = random_part(rng, label, 3.0, NUM_OLD)
+        made_run(root / "old", "no-treatment", seed, part, part, old=None, num_known=NUM_OLD)
+        for number, (name,) in enumerate(data.rows.values()):
+            # The row that errs most on average errs least in seed 1.
+            errs_most = name == "pct-kl-300-old"
+            part = random_part(rng, label, {1: 9.0, 2: 0.2}[seed] if errs_most else 2.0)
+            settings = {"method.naive_weight": float(number)}
+            made_run(root / name, "no-treatment", seed, part, part, refs=False, settings=settings)
+    seeds = [1, 2]
+    found = flips_at_one_error(data, tmp_path, seeds, None)
+    assert found.by_seed.shape == (len(CANDIDATES), len(seeds))
+    assert found.notes[0] == "at the validation error of pct-kl-300-old"
+    assert any(
+        note.startswith("no-treatment: in 1 of its 2 seeds no shift") and "; counted, with" in note
+        for note in found.notes
+    )
+    rows, _ = candidates_of(data, tmp_path, seeds)
+    plain = rows[0].updates[0]
+    bias, is_reached = bias_at_error(plain.run.val, 0.0, -np.inf)
+    assert not is_reached
+    assert found.by_seed[0, 0] == replace(plain, bias=bias).counts.negative_flips

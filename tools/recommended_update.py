@@ -87,7 +87,7 @@ class Flips:
         by_seed: (R, S) flips of R candidates in S seeds.
         draws: (R, D) mean flips over seeds in D draws of the paired bootstrap.
         cost: (R,) training costs.
-        notes: on rows that could not be shifted so far.
+        notes: on rows that could not be shifted so far; these count at their lowest error.
     """
 
     study: str
@@ -178,7 +178,7 @@ def flips_at_one_error(data: DataSet, root: Path, seeds: Sequence[int], error_of
     """
     rows, cost = candidates_of(data, root, seeds)
     target = max(rows, key=val_error) if error_of is None else rows[CANDIDATES.index(error_of)]
-    shifted = at_equal_error(rows, target.name)
+    shifted = at_equal_error(rows, target.name, keep_missed=True)
     by_seed = np.array(
         [[update.counts.negative_flips for update in group.updates] for group in shifted.groups], float
     )

@@ -111,10 +111,10 @@ class _ShiftedUpdates(NamedTuple):
     missed: list[Update]
 
 
-def _notes_on_missed(shifted: _ShiftedUpdates, name: str, rival: str) -> list[str]:
+def _notes_on_missed(shifted: _ShiftedUpdates, name: str, rival: str, what: str = "left out") -> list[str]:
     """A note on the updates of a row that no shift brings to the error of another, with their flips.
 
-    Flips of updates that err differently say little of each other, so these are in no mean.
+    Flips of updates that err differently say little of each other, so these are left out, or ``what`` says so.
     """
     missed, seeds = shifted.missed, len(shifted.missed) + len(shifted.updates)
     if not missed:
@@ -126,7 +126,7 @@ def _notes_on_missed(shifted: _ShiftedUpdates, name: str, rival: str) -> list[st
     if seeds > 1:
         which = f"in {len(missed)} of its {seeds} seeds no shift brings it"
     return [
-        f"{name}: {which} to the validation error of {rival}; left out, with {flips:,} flips at its "
+        f"{name}: {which} to the validation error of {rival}; {what}, with {flips:,} flips at its "
         f"lowest error, {error:.2f} % of {part} samples"
     ]
 
@@ -173,7 +173,7 @@ def _val_nfr(update: Update) -> float:
     return counts.negative_flips / max(counts.total, 1)
 
 
-def at_equal_error(groups: Sequence[Group], name: str) -> ShiftedRows:
+def at_equal_error(groups: Sequence[Group], name: str, *, keep_missed: bool = False) -> ShiftedRows:
     """Shift every update to the validation error of one row.
 
     Subtracting a constant from the new classes' logits trades errors for fewer flips after any training, so
@@ -183,6 +183,7 @@ def at_equal_error(groups: Sequence[Group], name: str) -> ShiftedRows:
     Args:
         groups: the rows of the table.
         name: of the row.
+        keep_missed: updates that no bias brings there stay, with the bias of their lowest error.
 
     Returns:
         The groups, without runs of seeds that the row lacks or whose error stays above, and notes on these.
@@ -210,9 +211,12 @@ def at_equal_error(groups: Sequence[Group], name: str) -> ShiftedRows:
                 f"{group.name}: {len(group.updates) - common} of its {len(group.updates)} seeds left out: "
                 f"{name} has none of them"
             )
-        notes += _notes_on_missed(shifted, group.name, name)
-        if shifted.updates:
-            shifted_groups.append(group._replace(updates=shifted.updates))
+        notes += _notes_on_missed(shifted, group.name, name, "counted" if keep_missed else "left out")
+        kept = [*shifted.updates, *shifted.missed] if keep_missed else shifted.updates
+        if kept:
+            place = {update.replicate: i for i, update in enumerate(group.updates)}
+            in_order = sorted(kept, key=lambda update: place[update.replicate])
+            shifted_groups.append(group._replace(updates=in_order))
     return ShiftedRows(shifted_groups, notes)
 
 
