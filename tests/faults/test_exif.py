@@ -381,15 +381,12 @@ def test_row_87_import_finds_that_a_model_was_trained_on_turned_pictures(tmp_pat
 
 
 def test_row_87_import_finds_that_a_model_was_trained_on_pictures_as_stored(tmp_path: Path) -> None:
-    class AsStored(TopOrBottom):
-        """A model of pictures as stored: it is right where no picture is turned."""
-
     samples = samples_of(tmp_path, "apply", turned=60)
-    # All pictures are turned, so a model that answers the other way round is one of pictures as stored.
-    network = AsStored()
-    turned_around = nn.Sequential(network, nn.Linear(2, 2, bias=False)).eval()
+    # All pictures are on their head, so a model that answers the other way round is one of pictures as stored.
+    exchange = nn.Linear(2, 2, bias=False)
     with torch.no_grad():
-        turned_around[1].weight.copy_(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
+        exchange.weight.copy_(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
+    turned_around = nn.Sequential(TopOrBottom(), exchange).eval()
     better = find_better_preparation(turned_around, samples, any_size=True)
     assert better is not None
     assert better.flags(samples.plan.data, "rgb") == "--set 'data.exif=\"ignore\"'"
