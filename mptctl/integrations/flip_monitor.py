@@ -174,9 +174,7 @@ class FlipMonitor:
                 "on all of them, and in several processes give ids"
             )
         labels = np.array([predictions[self._number_of_id[name]] for name in old.ids.tolist()], dtype=np.str_)
-        new = build_predictions(
-            "new", old.ids, old.labels, labels, None, self._classes, id_kind=old.table.id_kind
-        )
+        new = build_predictions("new", old.ids, old.labels, labels, None, self._classes)
         with workspace():
             report = compare(old, new, ComparisonRequest(old_classes=self._old_classes, worst=0))
         self.history.append(report)

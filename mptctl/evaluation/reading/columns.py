@@ -1,27 +1,32 @@
-"""Columns of predictions files, for readers of all forms: names, and conversion of values to text."""
+"""Columns of predictions files, for readers of all forms: names, and conversion of values to text or codes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow import lib, types
 
-from mptctl.errors import DataError, one_line, some
+from mptctl.errors import DataError, MptctlError, StorageError, one_line, some
 from mptctl.files.explained import shown
 
 # The columns of a predictions file.
 COLUMNS = ("id", "label", "pred", "logits", "classes")
 # A remedy, the end of messages.
 WRITE = "write integers or text"
-# Bytes that a table takes as Python's values for each byte of its file; for text of ten letters it is five.
-SWELLING = 5
 # Most names, ids or rows that a message lists.
 NAMED = 3
 # Chosen: most characters of an id, a label or a prediction; no path of a file is longer on any usual system.
 LONGEST_VALUE = 10_000
+# Most different labels and predictions of one model: ten times the classes of the largest public data set.
+MOST_NAMES = 250_000
+# Values that are converted to Python's text at one time: as such they take ten times what Arrow takes.
+BLOCK = 65_536
 
 
 def first(names: Iterable[str]) -> str:
@@ -29,7 +34,7 @@ def first(names: Iterable[str]) -> str:
     return some((shown(name) for name in names), NAMED)
 
 
-def too_long(path: Path, column: str, length: int) -> DataError:
+def too_long(path: Path | str, column: str, length: int) -> DataError:
     """Make the error of a column that holds a value, or has room for one, of more than `LONGEST_VALUE`."""
     return DataError(
         f"{path}: `{column}` holds a text of {length:,} characters; at most {LONGEST_VALUE:,} are read; "
@@ -37,20 +42,34 @@ def too_long(path: Path, column: str, length: int) -> DataError:
     )
 
 
-def unreadable(path: Path, error: BaseException, form: str = "") -> DataError:
-    """Make the error of a file that is damaged.
+@contextmanager
+def explaining(part: Path) -> Iterator[None]:
+    """Turn errors of libraries, raised in the block that reads a file, into one that names the file.
 
-    Args:
-        path: of the file.
-        error: what its reader raised.
-        form: what the file was read as, such as `` as csv``.
+    Raises:
+        StorageError: for one of too little memory.
+        DataError: for any other error that is not ours.
     """
-    return DataError(f"{path}: cannot be read{form} ({shown(one_line(error), 200)}); write it again")
+    try:
+        yield
+    except MptctlError:
+        raise
+    except Exception as error:  # the libraries raise a dozen types on a damaged file
+        import duckdb  # slow to import, and there where a file was read
+
+        if isinstance(error, MemoryError | duckdb.OutOfMemoryException):
+            raise StorageError(
+                f"{part}: needs more memory than there is ({one_line(error)}); write logits into an uncompressed "
+                ".npz (numpy.savez), then they stay on disk"
+            ) from error
+        raise DataError(
+            f"{part}: cannot be read as {part.suffix[1:]} ({shown(one_line(error), 200)}); write it again"
+        ) from error
 
 
-def rows_named(rows: Sequence[int]) -> str:
-    """List the first three rows for a message; `rows` counts from 0, the message from 1."""
-    return f"row{'s' if len(rows) > 1 else ''} {first([str(row + 1) for row in rows])}"
+def rows_named(rows: Sequence[int], start: int = 0) -> str:
+    """List the first three rows for a message; `rows` counts from 0 after `start` others, the message from 1."""
+    return f"row{'s' if len(rows) > 1 else ''} {first([str(start + row + 1) for row in rows])}"
 
 
 def check_headers(path: Path, names: Sequence[str]) -> None:
@@ -61,7 +80,7 @@ def check_headers(path: Path, names: Sequence[str]) -> None:
             raise DataError(f"{path}: `{name}` heads {count} columns; keep the one that is meant")
 
 
-def as_text(values: NDArray[Any], what: str, name: str) -> NDArray[np.str_]:
+def as_text(values: NDArray[Any], what: str, name: str, start: int = 0) -> NDArray[np.str_]:
     """Convert labels, ids or class names to text, so that 3 and "3" are the same class in any file.
 
     Args:
@@ -69,6 +88,7 @@ def as_text(values: NDArray[Any], what: str, name: str) -> NDArray[np.str_]:
             floats may be (N, 1).
         what: the column, for messages.
         name: the file, for messages.
+        start: rows before these, for messages.
 
     Raises:
         DataError: values are anything else, empty, or damaged text (a NUL, or half a character). The message
@@ -79,17 +99,17 @@ def as_text(values: NDArray[Any], what: str, name: str) -> NDArray[np.str_]:
         raise DataError(f"{name}: `{what}` has shape {values.shape}; write one value per sample")
     kind = values.dtype.kind
     if kind in "OT":
-        values = _from_objects(list(values), what, name)
+        values = _from_objects(list(values), what, name, start)
         kind = values.dtype.kind
     if kind == "f":
         return _as_integers(values, what, name).astype(np.str_)
     if kind in "iu":
         return values.astype(np.str_)
     if kind == "S":
-        values = _from_objects(_decode_all(values.tolist(), what, name), what, name)
+        values = _from_objects(_decode_all(values.tolist(), what, name), what, name, start)
     elif kind != "U":
         raise DataError(f"{name}: `{what}` holds {values.dtype}; {WRITE}")
-    return _check_text(values, what, name)
+    return _check_text(values, what, name, start)
 
 
 def as_objects(values: Sequence[Any]) -> NDArray[Any]:
@@ -128,13 +148,14 @@ def without_column(values: NDArray[Any]) -> NDArray[Any]:
     return values[:, 0] if is_one_column and values.dtype.kind != "f" else values
 
 
-def _from_objects(values: list[Any], what: str, name: str) -> NDArray[Any]:
+def _from_objects(values: list[Any], what: str, name: str, start: int) -> NDArray[Any]:
     """Convert Python values to an array of text, or of floats if all of them are floats.
 
     Args:
         values: text, integers, or only floats.
         what: the column, for messages.
         name: the file, for messages.
+        start: rows before these, for messages.
 
     Raises:
         DataError: values are anything else, or damaged text.
@@ -151,7 +172,7 @@ def _from_objects(values: list[Any], what: str, name: str) -> NDArray[Any]:
     # Checked here and not only by `_check_text`, since an array of numpy drops NULs at the end of a text.
     damaged = [i for i, value in enumerate(text) if "\0" in value or not _is_unicode(value)]
     if damaged:
-        raise _error_of_damaged(damaged, len(text), what, name)
+        raise _error_of_damaged(damaged, len(text), what, name, start)
     return np.array(text, dtype=np.str_)
 
 
@@ -192,13 +213,14 @@ def _as_integers(values: NDArray[Any], what: str, name: str) -> NDArray[Any]:
     return values.astype(np.int64)
 
 
-def _check_text(values: NDArray[np.str_], what: str, name: str) -> NDArray[np.str_]:
+def _check_text(values: NDArray[np.str_], what: str, name: str, start: int) -> NDArray[np.str_]:
     """Check (N,) text for empty and damaged values, by the array's code points.
 
     Args:
         values: the text.
         what: the column, for messages.
         name: the file, for messages.
+        start: rows before these, for messages.
 
     Returns:
         The same text, contiguous and in the byte order of the machine.
@@ -217,22 +239,186 @@ def _check_text(values: NDArray[np.str_], what: str, name: str) -> NDArray[np.st
     if codes.size and codes.max() >= 0xD800:
         damaged |= (((codes >= 0xD800) & (codes <= 0xDFFF)) | (codes > 0x10FFFF)).any(axis=1)
     if damaged.any():
-        raise _error_of_damaged(np.flatnonzero(damaged).tolist(), len(values), what, name)
+        raise _error_of_damaged(np.flatnonzero(damaged).tolist(), len(values), what, name, start)
     if is_zero[:, 0].any():
-        raise empty_cells(np.flatnonzero(is_zero[:, 0]).tolist(), len(values), what, name)
+        raise empty_cells(np.flatnonzero(is_zero[:, 0]).tolist(), len(values), what, name, start)
     return values
 
 
-def _error_of_damaged(rows: list[int], of: int, what: str, name: str) -> DataError:
-    """Make the error of a column with damaged text in `rows`, counted from 0, of `of` rows."""
+def _error_of_damaged(rows: list[int], of: int, what: str, name: str, start: int) -> DataError:
+    """Make the error of a column with damaged text in `rows`, counted from 0 after `start` others, of `of`."""
     return DataError(
         f"{name}: {len(rows)} of {of} values of `{what}` hold a NUL or half a character "
-        f"({rows_named(rows)}); {WRITE}"
+        f"({rows_named(rows, start)}); {WRITE}"
     )
 
 
-def empty_cells(rows: list[int], of: int, what: str, name: str) -> DataError:
-    """Make the error of a column with empty cells in `rows`, counted from 0, of `of` rows."""
+def empty_cells(rows: list[int], of: int, what: str, name: str, start: int = 0) -> DataError:
+    """Make the error of a column with empty cells in `rows`, counted from 0 after `start` others, of `of`."""
     return DataError(
-        f"{name}: {len(rows)} empty cells in `{what}` of {of} rows ({rows_named(rows)}); fill them"
+        f"{name}: {len(rows)} empty cells in `{what}` of {of} rows ({rows_named(rows, start)}); fill them"
     )
+
+
+def refuse_other_classes(name: str, rows: Sequence[int], start: int) -> None:
+    """Raise DataError where class lists in `rows`, counted from 0 after `start` others, are not the first."""
+    if rows:
+        raise DataError(
+            f"{name}: {len(rows)} cells of `classes` differ from the first ({rows_named(rows, start)}); write "
+            "the same list in each row"
+        )
+
+
+class Vocabulary:
+    """Numbers the names of classes in the order in which they come.
+
+    Args:
+        name: the model, for messages.
+
+    Attributes:
+        names: every name, by its number.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.names: list[str] = []
+        self._number: dict[str, int] = {}
+
+    def codes(self, names: Sequence[str], what: str) -> NDArray[np.int32]:
+        """The number of each name; DataError, which names the column, for more than `MOST_NAMES` of them."""
+        for name in names:
+            if self._number.setdefault(name, len(self.names)) == len(self.names):
+                self.names.append(name)
+        if len(self.names) > MOST_NAMES:
+            raise DataError(
+                f"{self.name}: `{what}` holds more than {MOST_NAMES:,} different values "
+                f"({shown(min(self.names))}); write classes"
+            )
+        return np.array([self._number[name] for name in names], dtype=np.int32)
+
+
+def encode(values: pa.Array, what: str, name: str, start: int, vocabulary: Vocabulary) -> NDArray[np.int32]:
+    """Convert labels or predictions to numbers of a vocabulary; only the distinct ones are looked at.
+
+    Args:
+        values: (n,) of a type that labels may have (`is_label_type`), also as a dictionary.
+        what, name, start: the column, the file, and rows before these, for messages.
+        vocabulary: takes the names that it does not have yet.
+
+    Raises:
+        DataError: a value is no label, as `as_text` says it.
+    """
+    _refuse_empty(values, what, name, start)
+    coded = values if types.is_dictionary(values.type) else values.dictionary_encode()
+    try:
+        names = as_text(to_numpy(coded.dictionary, what, name), what, name)
+    except DataError:
+        plain = coded.dictionary_decode()
+        as_text(to_numpy(plain, what, name), what, name, start)
+        # The value that is no label is in the dictionary, and in no row.
+        return encode(plain, what, name, start, vocabulary)
+    codes: NDArray[np.int32] = vocabulary.codes(names.tolist(), what)[integers(coded.indices)]
+    return codes
+
+
+def as_ids(values: pa.Array, name: str, start: int) -> pa.Array:
+    """Convert ids of samples to int64, or to text where their type is no integer or exceeds it.
+
+    Args:
+        values: (n,) of a type that labels may have (`is_label_type`), also as a dictionary.
+        name, start: the file, and rows before these, for messages.
+
+    Raises:
+        DataError: a value is no id, as `as_text` says it.
+    """
+    import pyarrow.compute as pc
+
+    _refuse_empty(values, "id", name, start)
+    if types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if types.is_integer(values.type):
+        return values.cast(pa.string() if types.is_uint64(values.type) else pa.int64())
+    if types.is_floating(values.type):
+        return text_array(as_text(to_numpy(values, "id", name), "id", name, start))
+    values = values.cast(pa.string())
+    lengths = pc.min_max(pc.binary_length(values)).as_py()
+    if lengths["max"] is not None and lengths["max"] > LONGEST_VALUE:
+        raise too_long(name, "id", lengths["max"])
+    if lengths["min"] == 0 or pc.any(pc.match_substring(values, "\0")).as_py():
+        as_text(to_numpy(values, "id", name), "id", name, start)
+    return values
+
+
+def _refuse_empty(values: pa.Array, what: str, name: str, start: int) -> None:
+    """Raise DataError where cells of a column are empty."""
+    if values.null_count:
+        rows = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist()
+        raise empty_cells(rows, len(values), what, name, start)
+
+
+def to_numpy(values: pa.Array, what: str, name: str) -> NDArray[Any]:
+    """Convert an Arrow array of labels to numbers, or to (n,) objects of text; DataError for a long text."""
+    if types.is_integer(values.type):
+        return integers(values)
+    if types.is_floating(values.type):
+        return np.asarray(values.to_numpy(zero_copy_only=False))
+    text = values.cast(pa.string()).to_pylist()
+    longest = max((len(value) for value in text if value is not None), default=0)
+    if longest > LONGEST_VALUE:
+        raise too_long(name, what, longest)
+    return as_objects(text)
+
+
+def integers(values: pa.Array) -> NDArray[Any]:
+    """View an Arrow array of integers, without empty cells, as (n,) of numpy.
+
+    `to_numpy` would do it, too, but imports pandas if it is installed.
+    """
+    kind = np.dtype(str(values.type))
+    start = values.offset * kind.itemsize
+    return (
+        np.frombuffer(values.buffers()[1] or b"", kind, len(values), start)
+        if len(values)
+        else np.empty(0, kind)
+    )
+
+
+def is_label_type(kind: pa.DataType) -> bool:
+    """Tell whether a type is one that ids, labels and predictions may have: a number, text, or bytes."""
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    of_text = (types.is_string, types.is_large_string, types.is_string_view)
+    tests = (types.is_integer, types.is_floating, *of_text, types.is_binary, types.is_large_binary)
+    return any(test(kind) for test in tests)
+
+
+def to_arrow(values: NDArray[Any], what: str, name: str) -> pa.Array:
+    """Convert an array of labels or ids to Arrow: integers that int64 holds as they are, all others as text.
+
+    Raises:
+        DataError: as `as_text`.
+    """
+    values = without_column(np.asarray(values))
+    if values.ndim == 1 and values.dtype.kind in "iu" and values.dtype != np.uint64:
+        return number_array(values.astype(np.int64))
+    return text_array(as_text(values, what, name))
+
+
+def text_array(values: NDArray[Any] | list[str]) -> pa.StringArray:
+    """Convert (N,) text to an Arrow array.
+
+    `pa.array` would do it, too, but imports pandas if it is installed, which doubles the time to start.
+
+    Raises:
+        UnicodeEncodeError: a text is no Unicode, such as half of a surrogate pair.
+    """
+    builder = lib.StringBuilder()
+    for start in range(0, len(values), BLOCK):
+        block = values[start : start + BLOCK]
+        builder.append_values(block if isinstance(block, list) else block.tolist())
+    return builder.finish()
+
+
+def number_array(values: NDArray[Any]) -> pa.Array:
+    """Convert (N,) int32 or int64 to an Arrow array that shares their memory if they are contiguous."""
+    kind = pa.int32() if values.dtype == np.int32 else pa.int64()
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
