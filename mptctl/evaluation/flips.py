@@ -78,12 +78,8 @@ def flips_by_confidence(answers: PairedAnswers) -> list[ConfidenceRow] | None:
 
 def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
     """Count the flips of each old class with samples; most flips first, then higher rate, then name."""
-    names, truth = answers.pairing.vocabulary, answers.pairing.truth
-    old_right, new_right = answers.right["old"], answers.right["new"]
-    n, negative, positive, old_wrong, new_wrong = (
-        np.bincount(truth[mask & answers.of_old], minlength=len(names))
-        for mask in (answers.of_old, answers.flipped, ~old_right & new_right, ~old_right, ~new_right)
-    )
+    names, (_, negative, positive, wrong) = answers.pairing.vocabulary, answers.by_class.T
+    n, old_wrong, new_wrong = answers.by_class.sum(axis=1), positive + wrong, negative + wrong
     pairs = answers.flipped_pairs
     # The pairs with most flips come first, so the first answer of a class is the one that took most.
     classes, first = np.unique(pairs.truth, return_index=True)
@@ -151,8 +147,8 @@ def worst_flips(answers: PairedAnswers, limit: int) -> list[FlippedSample]:
         id_of = {number: name for name, number in pairing.samples.by_id(flips[surest]).items()}
         worst = [(int(i), id_of[int(flips[i])]) for i in surest]
     else:
-        place = {number: i for i, number in enumerate(flips.tolist())}
-        worst = [(place[number], name) for name, number in pairing.samples.by_id(flips, limit).items()]
+        first = pairing.samples.by_id(flips, limit)
+        worst = list(zip(np.searchsorted(flips, [*first.values()]).tolist(), first, strict=True))
     return [
         FlippedSample(
             id=sample,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError
 from mptctl.evaluation.reading.columns import NAMED, first
 from mptctl.evaluation.reading.predictions import Predictions
+from mptctl.evaluation.reading.table import Table
 from mptctl.evaluation.reading.workspace import current
 
 # Numbers of classes: int32 as joined, int64 where they were counted.
@@ -21,28 +22,38 @@ Codes = NDArray[np.int32] | NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """N samples of several models, in the order of a table of the workspace; sorted by id where a model has logits.
+    """N samples of several models; sorted by id where a model has logits, and otherwise in any order.
 
     Classes and answers are numbers: places in a vocabulary.
 
     Attributes:
-        relation: the table, of which `rowid` is a sample's number; it has the column `id`.
+        base: the table of the first model, with the samples' ids.
+        relation: SQL of that table.
         truth: (N,) true classes.
         answers: by role, (N,) the model's answers.
-        rows: by role of a model with logits, (N,) the row of each sample in its table.
+        rows: by role, of the first model and of those with logits, (N,) the row of each sample in the table.
     """
 
+    base: Table
     relation: str
     truth: Codes
     answers: Mapping[str, Codes]
     rows: Mapping[str, NDArray[np.int64]]
 
+    @cached_property
+    def number_of_row(self) -> NDArray[np.int64]:
+        """(N,) the number of the sample in each row of `base`."""
+        numbers = np.empty(len(self.truth), dtype=np.int64)
+        numbers[next(iter(self.rows.values()))] = np.arange(len(numbers))
+        return numbers
+
     def by_id(self, numbers: NDArray[np.integer[Any]], limit: int | None = None) -> dict[str, int]:
         """The numbers of some samples by their ids, at most `limit` of them, in the order of the ids as text."""
         work = current()
-        view = work.register({"number": np.asarray(numbers, dtype=np.int64)})
+        rows = next(iter(self.rows.values()))[numbers]
+        view = work.register({"row": rows, "number": np.asarray(numbers, dtype=np.int64)})
         found = work.fetch(
-            f"SELECT id::VARCHAR, number FROM {self.relation} AS s JOIN {view} AS v ON v.number = s.rowid "
+            f"SELECT id::VARCHAR, number FROM {self.relation} JOIN {view} USING (row) "
             f"ORDER BY 1{'' if limit is None else f' LIMIT {limit}'}",
             "reading ids",
             len(self.truth),
@@ -55,12 +66,12 @@ class Samples:
         work = current()
         view = work.register({"name": list(dict.fromkeys(ids))})
         found = work.fetch(
-            f"SELECT name, s.rowid FROM {self.relation} AS s JOIN {view} AS v ON v.name = s.id::VARCHAR",
+            f"SELECT name, row FROM {self.relation} AS s JOIN {view} AS v ON v.name = s.id::VARCHAR",
             "reading ids",
             len(self.truth),
         )
         work.drop_later(f"DROP VIEW IF EXISTS {view}")
-        return dict(found)
+        return {name: int(self.number_of_row[row]) for name, row in found}
 
 
 def join(models: Mapping[str, Predictions], vocabulary: Sequence[str]) -> Samples:
@@ -77,16 +88,15 @@ def join(models: Mapping[str, Predictions], vocabulary: Sequence[str]) -> Sample
     work, (base, *others) = current(), models
     relations = _relations(models)
     columns = [f"{role}.{column} AS {column}_{role}" for role in models for column in ("label", "pred")]
-    of_logits = [role for role, model in models.items() if model.logits is not None]
-    columns += [f"{role}.row AS row_{role}" for role in of_logits]
+    with_rows = [role for role, model in models.items() if role == base or model.logits is not None]
+    columns += [f"{role}.row AS row_{role}" for role in with_rows]
     sides = "".join(f" FULL JOIN {relations[role]} AS {role} USING (id)" for role in others)
-    n, name = len(models[base]), work.name()
+    n = len(models[base])
     # With one row more than the tables have it is known that ids are repeated, however often they are.
-    joined = f"SELECT id, {', '.join(columns)} FROM {relations[base]} AS {base}{sides} LIMIT {n + 1}"
-    order = "ORDER BY id::VARCHAR" if of_logits else ""
-    rows_read = sum(len(model) for model in models.values())
-    work.fetch(f"CREATE TABLE {name} AS FROM ({joined}) {order}", "pairing", rows_read)
-    found = work.arrays(f"SELECT * EXCLUDE (id) FROM {name}")
+    query = f"SELECT {', '.join(columns)}, id FROM {relations[base]} AS {base}{sides} LIMIT {n + 1}"
+    has_logits = any(model.logits is not None for model in models.values())
+    query = f"SELECT * EXCLUDE (id) FROM ({query}) {'ORDER BY id::VARCHAR' if has_logits else ''}"
+    found = work.arrays(query, "pairing", sum(len(model) for model in models.values()))
     # As many rows as each table has, and none without a partner: the join is one to one.
     is_whole = all(len(model) == len(found["label_" + role]) for role, model in models.items())
     if not is_whole or any(np.ma.isMaskedArray(column) for column in found.values()):
@@ -102,8 +112,8 @@ def join(models: Mapping[str, Predictions], vocabulary: Sequence[str]) -> Sample
     answers = {
         role: numbered(found[f"pred_{role}"], model.table.pred_names) for role, model in models.items()
     }
-    samples = Samples(name, labels[base], answers, {role: found[f"row_{role}"] for role in of_logits})
-    weakref.finalize(samples, work.drop_later, f"DROP TABLE IF EXISTS {name}")
+    rows = {role: found[f"row_{role}"] for role in with_rows}
+    samples = Samples(models[base].table, relations[base], labels[base], answers, rows)
     for role in others:
         differing = np.flatnonzero(labels[role] != labels[base])
         if differing.size:
@@ -120,7 +130,7 @@ def join(models: Mapping[str, Predictions], vocabulary: Sequence[str]) -> Sample
 
 def _relations(models: Mapping[str, Predictions]) -> dict[str, str]:
     """SQL of each model's table; ids are integers in all of them, or text in all of them."""
-    relations = {role: model.table.relation(current()) for role, model in models.items()}
+    relations = {role: model.table.relation() for role, model in models.items()}
     integers = {role for role, model in models.items() if model.table.has_integer_ids()}
     if len(integers) < len(models):
         # Not by DuckDB's own cast, which would match the text 01 with the integer 1.

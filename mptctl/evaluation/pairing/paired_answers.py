@@ -105,6 +105,25 @@ class PairedAnswers:
         order = np.argsort(-n, kind="stable")
         return FlippedPairs(truth[order], answer[order], n[order])
 
+    def count_by(self, groups: Codes, size: int) -> IntArray:
+        """Count the flip table of OLD and NEW in each group of samples of old classes.
+
+        Args:
+            groups: (n,) the group of each sample of an old class.
+            size: how many groups there are.
+
+        Returns:
+            (size, 4) how many samples both get right, flip, are gained, and both get wrong.
+        """
+        old, new = (~self.right[role][self.of_old] for role in ("old", "new"))
+        cells = 4 * groups.astype(np.int64) + 2 * old + new
+        return np.bincount(cells, minlength=4 * size).reshape(size, 4)
+
+    @cached_property
+    def by_class(self) -> IntArray:
+        """(V, 4) the flip table of each class, as `count_by` counts it; zeros for new classes."""
+        return self.count_by(self.pairing.truth[self.of_old], len(self.pairing.vocabulary))
+
     @cached_property
     def _flip_tables(self) -> dict[str, Counts]:
         """By role, the flip table of the old model and the model in that role."""

@@ -113,9 +113,9 @@ def unrelated_warnings(answers: PairedAnswers) -> list[str]:
     n, kept = counts.old_right, counts.both_right
     if n < FEW or kept == n or n - kept >= NEARLY_ALL * n:
         return []
-    new, size = pairing.models["new"], len(pairing.vocabulary)
-    share = np.bincount(pairing.answers["new"], minlength=size) / len(new)
-    chance = float(share @ np.bincount(pairing.truth[answers.to_keep], minlength=size)) / n
+    new = pairing.models["new"]
+    share = np.array([new.table.answers[label] for label in pairing.vocabulary]) / len(new)
+    chance = float(share @ answers.by_class[:, :2].sum(axis=1)) / n
     if kept / n > chance + UNRELATED * (1 - chance):
         return []
     return [

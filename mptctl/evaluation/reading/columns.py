@@ -331,8 +331,6 @@ def as_ids(values: pa.Array, name: str, start: int) -> pa.Array:
     Raises:
         DataError: a value is no id, as `as_text` says it.
     """
-    import pyarrow.compute as pc
-
     _refuse_empty(values, "id", name, start)
     if types.is_dictionary(values.type):
         values = values.dictionary_decode()
@@ -341,10 +339,13 @@ def as_ids(values: pa.Array, name: str, start: int) -> pa.Array:
     if types.is_floating(values.type):
         return text_array(as_text(to_numpy(values, "id", name), "id", name, start))
     values = values.cast(pa.string())
-    lengths = pc.min_max(pc.binary_length(values)).as_py()
-    if lengths["max"] is not None and lengths["max"] > LONGEST_VALUE:
-        raise too_long(name, "id", lengths["max"])
-    if lengths["min"] == 0 or pc.any(pc.match_substring(values, "\0")).as_py():
+    # The ends of the texts, and their bytes, which may be part of longer buffers.
+    ends = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, 4 * values.offset)
+    content = np.frombuffer(values.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]]
+    lengths = np.diff(ends)
+    if lengths.max() > LONGEST_VALUE:
+        raise too_long(name, "id", int(lengths.max()))
+    if not lengths.all() or not content.all():
         as_text(to_numpy(values, "id", name), "id", name, start)
     return values
 

@@ -16,7 +16,7 @@ from mptctl.evaluation.reading.columns import LONGEST_VALUE, is_label_type, too_
 
 # Rows that are decoded at once, and where each row has a list: with 1,000 classes of ten letters in each row,
 # these are 40 MB.
-BATCH, BATCH_OF_LISTS = 2**17, 4096
+BATCH, BATCH_OF_LISTS = 2**19, 4096
 
 
 def headers(path: Path) -> list[str]:

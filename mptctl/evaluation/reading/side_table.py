@@ -60,33 +60,35 @@ class SideTable:
                 f"({first([row[1] for row in repeated])}); keep one row each"
             )
 
-    def values_of(self, samples: str, rows: int) -> list[tuple[NDArray[np.int32], tuple[str, ...]]]:
-        """Read each column for the samples of a relation.
+    def values_of(
+        self, samples: str, numbers: NDArray[np.int64]
+    ) -> list[tuple[NDArray[np.int32], tuple[str, ...]]]:
+        """Read each column for some samples.
 
         Args:
-            samples: SQL: a table with `id`, whose `rowid` is below `rows`.
-            rows: the number of samples.
+            samples: SQL: a relation of `row`, from 0, and `id`.
+            numbers: (N,) the number of the sample in each row.
 
         Returns:
-            For each column, (rows,) numbers of values, and the values.
+            For each column, (N,) numbers of values, in the order of the samples, and the values.
 
         Raises:
             DataError: a sample has no row in this table.
         """
         joined = current().table(
-            f"SELECT t.rowid AS sample, {', '.join(self._cells)} FROM {samples} AS t "
+            f"SELECT row, {', '.join(self._cells)} FROM {samples} AS t "
             f"JOIN {self.relation} AS s ON s.id = t.id::VARCHAR",
             f"reading {self.path}",
-            rows,
+            len(numbers),
         )
-        if len(joined) < rows:
+        if len(joined) < len(numbers):
             self._refuse_lacking(samples)
-        place, found = integers(joined["sample"].combine_chunks()), []
+        place, found = numbers[integers(joined["row"].combine_chunks())], []
         for cell in self._cells:
             coded = joined[cell].combine_chunks().dictionary_encode()
-            numbers = np.empty(rows, dtype=np.int32)
-            numbers[place] = integers(coded.indices)
-            found.append((numbers, tuple(coded.dictionary.to_pylist())))
+            codes = np.empty(len(numbers), dtype=np.int32)
+            codes[place] = integers(coded.indices)
+            found.append((codes, tuple(coded.dictionary.to_pylist())))
         return found
 
     def _refuse_lacking(self, samples: str) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mptctl.evaluation.reading.columns import Vocabulary, number_array
-from mptctl.evaluation.reading.workspace import Workspace, current
+from mptctl.evaluation.reading.workspace import current
 
 
 class Stored:
@@ -76,14 +76,14 @@ class Table:
         counts = np.bincount(preds, minlength=len(names))
         return replace(self, content=changed, pred_names=names, pred_counts=counts)
 
-    def relation(self, work: Workspace) -> str:
-        """The name of the table in a workspace; a table in memory is registered there until it is freed.
+    def relation(self) -> str:
+        """SQL of the table in the current workspace: `row`, from 0, and the columns of `content`.
 
-        The relation has the columns of `content`, and in memory `row`, from 0.
+        A table in memory is registered there until it is freed.
         """
         if isinstance(self.content, Stored):
-            return self.content.name
-        rows = number_array(np.arange(len(self.content)))
+            return f"(SELECT rowid AS row, * FROM {self.content.name})"
+        work, rows = current(), number_array(np.arange(len(self.content)))
         name = work.register_table(self.content.append_column("row", rows))
         weakref.finalize(self, work.drop_later, f"DROP VIEW IF EXISTS {name}")
         return name

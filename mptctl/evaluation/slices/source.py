@@ -129,7 +129,7 @@ class SliceSource:
         found = {column: self._own.read(column, self._flag[column]) for column in derived}
         samples = self.answers.pairing.samples
         for file, names in of_files.items():
-            values = SideTable(file, names).values_of(samples.relation, len(samples.truth))
+            values = SideTable(file, names).values_of(samples.relation, samples.number_of_row)
             found |= {name: Column(*each) for name, each in zip(names, values, strict=True)}
         return found
 
@@ -151,18 +151,10 @@ class SliceSource:
                 f"{self._flag[key[0]]} {','.join(key)}: more than {MOST_SLICES:,} different values; "
                 "choose columns of fewer, or write bands of them into --metadata FILE"
             )
-        wrong = [~self.answers.right[role][old] for role in ("old", "new")]
-        cells = 4 * numbers + 2 * wrong[0] + wrong[1]
-        tables = np.bincount(cells, minlength=4 * len(groups)).reshape(-1, 4).tolist()
-        # In order of the cells: both right, flipped, gained, both wrong.
-        slices = [
-            (values, Counts(both_right=a, negative_flips=b, positive_flips=c, both_wrong=d))
-            for values, (a, b, c, d) in zip(groups, tables, strict=True)
-        ]
-        return [
-            Slice(dict(zip(key, values, strict=True)), counts)
-            for values, counts in sorted(slices, key=itemgetter(0))
-        ]
+        tables = self.answers.count_by(numbers, len(groups)).tolist()
+        counts = [Counts(**dict(zip(Counts.model_fields, table, strict=True))) for table in tables]
+        slices = sorted(zip(groups, counts, strict=True), key=itemgetter(0))
+        return [Slice(dict(zip(key, values, strict=True)), table) for values, table in slices]
 
     def _groups(
         self, columns: Sequence[str], samples: NDArray[np.int64]
