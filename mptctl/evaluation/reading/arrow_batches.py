@@ -13,13 +13,12 @@ from pyarrow import types
 from mptctl.errors import DataError
 from mptctl.evaluation.reading.columns import (
     COLUMNS,
-    class_names,
+    as_labels,
     empty_cells,
     integers,
     is_label_type,
     refuse_other_classes,
     rows_named,
-    to_numpy,
 )
 
 
@@ -87,7 +86,7 @@ def _classes(name: str, column: pa.Array, start: int) -> tuple[str, ...]:
         codes = integers(items.dictionary_encode().indices).reshape(len(lengths), width)
         is_same = (codes == codes[0]).all(axis=1)
     refuse_other_classes(name, np.flatnonzero(~is_same).tolist(), start)
-    return class_names(to_numpy(items.slice(0, width), "classes", name), name)
+    return tuple(map(str, as_labels(items.slice(0, width), "classes", name).to_pylist()))
 
 
 def _flatten(name: str, what: str, column: pa.Array, start: int) -> tuple[NDArray[np.int64], pa.Array]:

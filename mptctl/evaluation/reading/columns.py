@@ -80,36 +80,20 @@ def check_headers(path: Path, names: Sequence[str]) -> None:
             raise DataError(f"{path}: `{name}` heads {count} columns; keep the one that is meant")
 
 
-def as_text(values: NDArray[Any], what: str, name: str, start: int = 0) -> NDArray[np.str_]:
+def as_text(values: NDArray[Any], what: str, name: str) -> NDArray[np.str_]:
     """Convert labels, ids or class names to text, so that 3 and "3" are the same class in any file.
 
     Args:
-        values: (N,) integers, text, bytes in UTF-8, or floats that are whole and below `whole_limit`; all but
-            floats may be (N, 1).
-        what: the column, for messages.
-        name: the file, for messages.
-        start: rows before these, for messages.
+        values: (N,), as `to_arrow` takes them.
+        what, name: the column and the file, for messages.
 
     Raises:
-        DataError: values are anything else, empty, or damaged text (a NUL, or half a character). The message
-            says how many, and names the first three.
+        DataError: as `to_arrow`.
     """
-    values = without_column(np.asarray(values))
-    if values.ndim != 1:
-        raise DataError(f"{name}: `{what}` has shape {values.shape}; write one value per sample")
-    kind = values.dtype.kind
-    if kind in "OT":
-        values = _from_objects(list(values), what, name, start)
-        kind = values.dtype.kind
-    if kind == "f":
-        return _as_integers(values, what, name).astype(np.str_)
-    if kind in "iu":
-        return values.astype(np.str_)
-    if kind == "S":
-        values = _from_objects(_decode_all(values.tolist(), what, name), what, name, start)
-    elif kind != "U":
-        raise DataError(f"{name}: `{what}` holds {values.dtype}; {WRITE}")
-    return _check_text(values, what, name, start)
+    checked = to_arrow(values, what, name)
+    if types.is_integer(checked.type):
+        return integers(checked).astype(np.str_)
+    return np.array(checked.to_pylist(), dtype=np.str_)
 
 
 def as_objects(values: Sequence[Any]) -> NDArray[Any]:
@@ -148,37 +132,15 @@ def without_column(values: NDArray[Any]) -> NDArray[Any]:
     return values[:, 0] if is_one_column and values.dtype.kind != "f" else values
 
 
-def _from_objects(values: list[Any], what: str, name: str, start: int) -> NDArray[Any]:
-    """Convert Python values to an array of text, or of floats if all of them are floats.
-
-    Args:
-        values: text, integers, or only floats.
-        what: the column, for messages.
-        name: the file, for messages.
-        start: rows before these, for messages.
-
-    Raises:
-        DataError: values are anything else, or damaged text.
-    """
-    if values and all(isinstance(value, float | np.floating) for value in values):
-        return np.array(values, dtype=np.float64)
+def _from_objects(values: list[Any], what: str, name: str) -> list[str]:
+    """Convert text and integers to text; DataError where values are anything else."""
     wrong = [v for v in values if not isinstance(v, str | int | np.integer) or isinstance(v, bool)]
     if wrong:
         raise DataError(
             f"{name}: {len(wrong)} of {len(values)} values of `{what}` are no label "
             f"({first([repr(value) for value in wrong])}); {WRITE}"
         )
-    text = [str(value) for value in values]
-    # Checked here and not only by `_check_text`, since an array of numpy drops NULs at the end of a text.
-    damaged = [i for i, value in enumerate(text) if "\0" in value or not _is_unicode(value)]
-    if damaged:
-        raise _error_of_damaged(damaged, len(text), what, name, start)
-    return np.array(text, dtype=np.str_)
-
-
-def _is_unicode(text: str) -> bool:
-    """Tell whether a text holds no half of a surrogate pair."""
-    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
+    return [str(value) for value in values]
 
 
 def _decode_all(values: list[bytes], what: str, name: str) -> list[str]:
@@ -213,35 +175,18 @@ def _as_integers(values: NDArray[Any], what: str, name: str) -> NDArray[Any]:
     return values.astype(np.int64)
 
 
-def _check_text(values: NDArray[np.str_], what: str, name: str, start: int) -> NDArray[np.str_]:
-    """Check (N,) text for empty and damaged values, by the array's code points.
-
-    Args:
-        values: the text.
-        what: the column, for messages.
-        name: the file, for messages.
-        start: rows before these, for messages.
-
-    Returns:
-        The same text, contiguous and in the byte order of the machine.
-
-    Raises:
-        DataError: a value is empty, or has a NUL before its end or a code point that is no character.
-    """
-    if not values.size:
-        return values
-    if not values.dtype.itemsize:
-        values = values.astype("U1")
-    values = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
-    codes = values.view(np.uint32).reshape(len(values), -1)  # (N, L): shorter text ends in zeros
-    is_zero = codes == 0
-    damaged = (is_zero[:, :-1] & ~is_zero[:, 1:]).any(axis=1)
-    if codes.size and codes.max() >= 0xD800:
-        damaged |= (((codes >= 0xD800) & (codes <= 0xDFFF)) | (codes > 0x10FFFF)).any(axis=1)
-    if damaged.any():
-        raise _error_of_damaged(np.flatnonzero(damaged).tolist(), len(values), what, name, start)
-    if is_zero[:, 0].any():
-        raise empty_cells(np.flatnonzero(is_zero[:, 0]).tolist(), len(values), what, name, start)
+def _check_text(values: pa.StringArray, what: str, name: str, start: int) -> pa.StringArray:
+    """Return (n,) text; DataError where a value is empty, very long, or has a NUL."""
+    # The ends of the texts, and their bytes, which may be part of longer buffers.
+    ends = np.frombuffer(values.buffers()[1] or bytes(4), np.int32, len(values) + 1, 4 * values.offset)
+    content, lengths = np.frombuffer(values.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]], np.diff(ends)
+    if lengths.max(initial=0) > LONGEST_VALUE:
+        raise too_long(name, what, len(values[int(lengths.argmax())].as_py()))
+    if not content.all():
+        rows = np.searchsorted(ends, np.flatnonzero(content == 0) + ends[0], side="right") - 1
+        raise _error_of_damaged(np.unique(rows).tolist(), len(values), what, name, start)
+    if not lengths.all():
+        raise empty_cells(np.flatnonzero(lengths == 0).tolist(), len(values), what, name, start)
     return values
 
 
@@ -306,48 +251,40 @@ def encode(values: pa.Array, what: str, name: str, start: int, vocabulary: Vocab
         vocabulary: takes the names that it does not have yet.
 
     Raises:
-        DataError: a value is no label, as `as_text` says it.
+        DataError: a value is no label, as `as_labels` says it.
     """
     _refuse_empty(values, what, name, start)
     coded = values if types.is_dictionary(values.type) else values.dictionary_encode()
     try:
-        names = as_text(to_numpy(coded.dictionary, what, name), what, name)
+        names = as_labels(coded.dictionary, what, name)
     except DataError:
-        plain = coded.dictionary_decode()
-        as_text(to_numpy(plain, what, name), what, name, start)
+        plain = as_labels(coded.dictionary_decode(), what, name, start)
         # The value that is no label is in the dictionary, and in no row.
         return encode(plain, what, name, start, vocabulary)
-    codes: NDArray[np.int32] = vocabulary.codes(names.tolist(), what)[integers(coded.indices)]
-    return codes
+    codes = vocabulary.codes([str(each) for each in names.to_pylist()], what)
+    return np.asarray(codes[integers(coded.indices)])
 
 
-def as_ids(values: pa.Array, name: str, start: int) -> pa.Array:
-    """Convert ids of samples to int64, or to text where their type is no integer or exceeds it.
+def as_labels(values: pa.Array, what: str, name: str, start: int = 0) -> pa.Array:
+    """Convert ids, labels or class names to int64, or to text where their type is no integer or exceeds it.
 
     Args:
-        values: (n,) of a type that labels may have (`is_label_type`), also as a dictionary.
-        name, start: the file, and rows before these, for messages.
+        values: (n,) of a type that labels may have (`is_label_type`), also as a dictionary. Floats are whole
+            and below `whole_limit`.
+        what, name, start: the column, the file, and rows before these, for messages.
 
     Raises:
-        DataError: a value is no id, as `as_text` says it.
+        DataError: values are empty, damaged or very long, or floats that are not whole. The message says how
+            many, and names the first three.
     """
-    _refuse_empty(values, "id", name, start)
+    _refuse_empty(values, what, name, start)
     if types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if types.is_integer(values.type):
         return values.cast(pa.string() if types.is_uint64(values.type) else pa.int64())
     if types.is_floating(values.type):
-        return text_array(as_text(to_numpy(values, "id", name), "id", name, start))
-    values = values.cast(pa.string())
-    # The ends of the texts, and their bytes, which may be part of longer buffers.
-    ends = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, 4 * values.offset)
-    content = np.frombuffer(values.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]]
-    lengths = np.diff(ends)
-    if lengths.max() > LONGEST_VALUE:
-        raise too_long(name, "id", int(lengths.max()))
-    if not lengths.all() or not content.all():
-        as_text(to_numpy(values, "id", name), "id", name, start)
-    return values
+        return number_array(_as_integers(values.to_numpy(zero_copy_only=False), what, name))
+    return _check_text(values.cast(pa.string()), what, name, start)
 
 
 def _refuse_empty(values: pa.Array, what: str, name: str, start: int) -> None:
@@ -355,19 +292,6 @@ def _refuse_empty(values: pa.Array, what: str, name: str, start: int) -> None:
     if values.null_count:
         rows = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist()
         raise empty_cells(rows, len(values), what, name, start)
-
-
-def to_numpy(values: pa.Array, what: str, name: str) -> NDArray[Any]:
-    """Convert an Arrow array of labels to numbers, or to (n,) objects of text; DataError for a long text."""
-    if types.is_integer(values.type):
-        return integers(values)
-    if types.is_floating(values.type):
-        return np.asarray(values.to_numpy(zero_copy_only=False))
-    text = values.cast(pa.string()).to_pylist()
-    longest = max((len(value) for value in text if value is not None), default=0)
-    if longest > LONGEST_VALUE:
-        raise too_long(name, what, longest)
-    return as_objects(text)
 
 
 def integers(values: pa.Array) -> NDArray[Any]:
@@ -393,15 +317,44 @@ def is_label_type(kind: pa.DataType) -> bool:
 
 
 def to_arrow(values: NDArray[Any], what: str, name: str) -> pa.Array:
-    """Convert an array of labels or ids to Arrow: integers that int64 holds as they are, all others as text.
+    """Convert an array of labels or ids to Arrow: int64, or text where their type is no integer or exceeds it.
+
+    Args:
+        values: (N,) integers, text, bytes in UTF-8, or floats that are whole and below `whole_limit`; all but
+            floats may be (N, 1).
+        what, name: the column and the file, for messages.
 
     Raises:
-        DataError: as `as_text`.
+        DataError: values are anything else, empty, or damaged text (a NUL, or half a character). The message
+            says how many, and names the first three.
     """
     values = without_column(np.asarray(values))
-    if values.ndim == 1 and values.dtype.kind in "iu" and values.dtype != np.uint64:
+    kind = values.dtype.kind
+    if values.ndim != 1:
+        raise DataError(f"{name}: `{what}` has shape {values.shape}; write one value per sample")
+    if kind in "OT" and len(values) and all(isinstance(value, float | np.floating) for value in values):
+        values, kind = values.astype(np.float64), "f"
+    if kind in "iu" and values.dtype != np.uint64:
         return number_array(values.astype(np.int64))
-    return text_array(as_text(values, what, name))
+    if kind == "f":
+        return number_array(_as_integers(values, what, name))
+    if kind not in "OTSUu":
+        raise DataError(f"{name}: `{what}` holds {values.dtype}; {WRITE}")
+    text = (
+        _decode_all(values.tolist(), what, name)
+        if kind == "S"
+        else _from_objects(values.tolist(), what, name)
+    )
+    try:
+        return _check_text(text_array(text), what, name, 0)
+    except UnicodeEncodeError:
+        damaged = [i for i, each in enumerate(text) if "\0" in each or not _is_unicode(each)]
+        raise _error_of_damaged(damaged, len(text), what, name, 0) from None
+
+
+def _is_unicode(text: str) -> bool:
+    """Tell whether a text holds no half of a surrogate pair."""
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def text_array(values: NDArray[Any] | list[str]) -> pa.StringArray:

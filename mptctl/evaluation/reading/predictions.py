@@ -19,7 +19,7 @@ from mptctl.evaluation.reading.arrow_batches import read_batches
 from mptctl.evaluation.reading.columns import (
     COLUMNS,
     Vocabulary,
-    as_ids,
+    as_labels,
     check_headers,
     class_names,
     encode,
@@ -185,7 +185,7 @@ class _Reading:
             self._check_kind(key, batch[key], part)
         if "classes" in batch:
             self._check_classes(class_names(batch["classes"], part), part)
-        ids = as_ids(batch["id"], part, start)
+        ids = as_labels(batch["id"], "id", part, start)
         if self._rows >= MANY:
             _refuse_repeated_ids(ids.slice(0, LOOKED_AT), part)
         codes = {

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError, option
-from mptctl.evaluation.reading.columns import NAMED, as_ids, explaining, first, integers
+from mptctl.evaluation.reading.columns import NAMED, as_labels, explaining, first, integers
 from mptctl.evaluation.reading.readers import find_parts, form_of
 from mptctl.evaluation.reading.workspace import current
 from mptctl.files.explained import shown
@@ -44,7 +44,10 @@ class SideTable:
             start = 0
             with explaining(part), closing(form_of(part).batches(part, ["id", *columns])) as batches:
                 for batch in batches:
-                    cells = [as_ids(batch["id"], str(part), start), *(batch[column] for column in columns)]
+                    cells = [
+                        as_labels(batch["id"], "id", str(part), start),
+                        *(batch[column] for column in columns),
+                    ]
                     work.append(
                         self.relation, pa.Table.from_arrays(cells, names=["id", *self._cells]), as_text
                     )
