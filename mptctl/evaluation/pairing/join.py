@@ -106,23 +106,21 @@ def join(models: Mapping[str, Predictions], vocabulary: Sequence[str]) -> Sample
     def numbered(codes: Codes, names: Sequence[str]) -> Codes:
         return np.array([place.get(label, -1) for label in names], dtype=np.int32)[codes]
 
-    labels = {
-        role: numbered(found[f"label_{role}"], model.table.label_names) for role, model in models.items()
-    }
-    answers = {
-        role: numbered(found[f"pred_{role}"], model.table.pred_names) for role, model in models.items()
-    }
-    rows = {role: found[f"row_{role}"] for role in with_rows}
-    samples = Samples(models[base].table, relations[base], labels[base], answers, rows)
-    for role in others:
-        differing = np.flatnonzero(labels[role] != labels[base])
+    # Of ten million samples each column takes 40 MB, so those that are not needed any more are freed.
+    truth, answers = numbered(found[f"label_{base}"], models[base].table.label_names), dict[str, Codes]()
+    rows = {role: found.pop(f"row_{role}") for role in with_rows}
+    samples = Samples(models[base].table, relations[base], truth, answers, rows)
+    for role, model in models.items():
+        labels = numbered(found.pop(f"label_{role}"), model.table.label_names)
+        answers[role] = numbered(found.pop(f"pred_{role}"), model.table.pred_names)
+        differing = np.flatnonzero(labels != truth)
         if differing.size:
             shown_rows = [
-                f"{sample}: {vocabulary[labels[base][i]]} or {vocabulary[labels[role][i]]}"
+                f"{sample}: {vocabulary[truth[i]]} or {vocabulary[labels[i]]}"
                 for sample, i in samples.by_id(differing, NAMED).items()
             ]
             raise DataError(
-                f"{models[role].name}: {differing.size} labels differ from {models[base].name} "
+                f"{model.name}: {differing.size} labels differ from {models[base].name} "
                 f"({_list_first(differing.size, shown_rows)}); use the same labels"
             )
     return samples

@@ -64,7 +64,8 @@ class InMemory:
 
         Args:
             name: of the model, for messages and reports.
-            value: (N,) answers, or (N, C) logits. If it has an index, it must be the labels'. If its columns have names, these are the classes.
+            value: (N,) answers, or (N, C) logits. If it has an index, it must be that of the labels. If its
+                columns have names, these are the classes.
             is_old: it is the old model, or another training of it: its columns are `old_classes`.
             counted: (N,) True for samples that count; None: all count.
 
