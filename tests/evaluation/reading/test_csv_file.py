@@ -98,3 +98,45 @@ class TestDamagedCsv:
         )
         with pytest.raises(DataError, match=r"row 2.*`logits`|different lengths"):
             read_predictions(tmp_path / "p.csv")
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [('"5"" nail"', '5" nail'), ('"a,b"', "a,b"), ('"two\nlines"', "two\nlines"), ('""""', '"')],
+)
+def test_cells_in_quotes(tmp_path: Path, cell: str, value: str) -> None:
+    (tmp_path / "p.csv").write_text(f"id,label,pred\na,{cell},0\n{cell},0,0\n")
+    found = read_predictions(tmp_path / "p.csv")
+    assert (found.labels.tolist(), found.ids.tolist()) == ([value, "0"], ["a", value])
+
+
+@pytest.mark.parametrize(
+    "row", ['a,5",0', 'a, "0",0', 'a,"0" ,0', 'a,"0"1,0', 'a,0""1,0', 'a,0,"', '"a"",0,0']
+)
+def test_a_quote_that_does_not_stand_at_an_end_of_its_cell(tmp_path: Path, row: str) -> None:
+    (tmp_path / "p.csv").write_text(f'id,label,pred\n"b",0,0\n{row}\nc,0,0\n')
+    with pytest.raises(DataError, match=r"p\.csv: line [34] has a quote that does not match") as caught:
+        read_predictions(tmp_path / "p.csv")
+    assert caught.value.exit_code == 4
+
+
+def test_rows_are_counted_over_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of 1,000 bytes: the wrong cell, the quote and the character that two blocks share are in a later one."""
+    monkeypatch.setattr("mptctl.evaluation.reading.csv_file.BLOCK", 1000)
+    rows = [f'"n{i}","é",b' for i in range(500)]
+    file = tmp_path / "p.csv"
+    file.write_text("\n".join(["id,label,pred", *rows]), encoding="utf-8")
+    found = read_predictions(file)
+    assert found.ids.tolist() == [f"n{i}" for i in range(500)]
+    assert found.labels.tolist() == ["é"] * 500
+    for wrong, said in (
+        ("n,,b", r"1 empty cells in `label` .*\(row 401\)"),
+        ('n,x",b', "line 402 has a quote"),
+        ("n,b", r"1 rows have other than the 3 fields of the header \(row 401 has 2\)"),
+    ):
+        file.write_text("\n".join(["id,label,pred", *rows[:400], wrong, *rows[400:]]), encoding="utf-8")
+        with pytest.raises(DataError, match=said):
+            read_predictions(file)
+    file.write_bytes("\n".join(["id,label,pred", *rows[:400]]).encode() + b"\nn,\xff,b\n")
+    with pytest.raises(DataError, match="line 402 is not UTF-8"):
+        read_predictions(file)
