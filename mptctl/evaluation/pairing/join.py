@@ -1,4 +1,4 @@
-"""The join of models' predictions by id, in the database: each sample with its class and all answers, as numbers."""
+"""The join of models' predictions by id, in the database: classes and answers of samples, as numbers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Samples:
         return numbers
 
     def by_id(self, numbers: NDArray[np.integer[Any]], limit: int | None = None) -> dict[str, int]:
-        """The numbers of some samples by their ids, at most `limit` of them, in the order of the ids as text."""
+        """The numbers of some samples by id, at most `limit` of them, in the order of the ids as text."""
         work = current()
         rows = next(iter(self.rows.values()))[numbers]
         view = work.register({"row": rows, "number": np.asarray(numbers, dtype=np.int64)})
@@ -155,8 +155,8 @@ def _error_of_ids(models: Mapping[str, Predictions], relations: Mapping[str, str
         parts += [f"has {extra} ids more ({_list_first(extra, first_extra)})"] if extra else []
         if parts:
             return DataError(
-                f"{models[role].name}: against {models[base].name} it {' and '.join(parts)}; predict the same "
-                "samples with both"
+                f"{models[role].name}: against {models[base].name} it {' and '.join(parts)}; predict the "
+                "same samples with both"
             )
     raise AssertionError("rows that do not match, and no id that shows it")
 

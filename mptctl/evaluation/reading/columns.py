@@ -1,4 +1,4 @@
-"""Columns of predictions files, for readers of all forms: names, and conversion of values to text or codes."""
+"""Columns of predictions files, for readers of all forms: names, and values as text or numbers."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def explaining(part: Path) -> Iterator[None]:
 
         if isinstance(error, MemoryError | duckdb.OutOfMemoryException):
             raise StorageError(
-                f"{part}: needs more memory than there is ({one_line(error)}); write logits into an uncompressed "
-                ".npz (numpy.savez), then they stay on disk"
+                f"{part}: needs more memory than there is ({one_line(error)}); write logits into an "
+                "uncompressed .npz (numpy.savez), then they stay on disk"
             ) from error
         raise DataError(
             f"{part}: cannot be read as {part.suffix[1:]} ({shown(one_line(error), 200)}); write it again"
@@ -68,7 +68,7 @@ def explaining(part: Path) -> Iterator[None]:
 
 
 def rows_named(rows: Sequence[int], start: int = 0) -> str:
-    """List the first three rows for a message; `rows` counts from 0 after `start` others, the message from 1."""
+    """List the first three rows, counted from 0 after `start` others, for a message, which counts from 1."""
     return f"row{'s' if len(rows) > 1 else ''} {first([str(start + row + 1) for row in rows])}"
 
 
@@ -191,7 +191,7 @@ def _check_text(values: pa.StringArray, what: str, name: str, start: int) -> pa.
 
 
 def _error_of_damaged(rows: list[int], of: int, what: str, name: str, start: int) -> DataError:
-    """Make the error of a column with damaged text in `rows`, counted from 0 after `start` others, of `of`."""
+    """Make the error of a column with damaged text in `rows`; all arguments as `empty_cells`."""
     return DataError(
         f"{name}: {len(rows)} of {of} values of `{what}` hold a NUL or half a character "
         f"({rows_named(rows, start)}); {WRITE}"
@@ -209,8 +209,8 @@ def refuse_other_classes(name: str, rows: Sequence[int], start: int) -> None:
     """Raise DataError where class lists in `rows`, counted from 0 after `start` others, are not the first."""
     if rows:
         raise DataError(
-            f"{name}: {len(rows)} cells of `classes` differ from the first ({rows_named(rows, start)}); write "
-            "the same list in each row"
+            f"{name}: {len(rows)} cells of `classes` differ from the first ({rows_named(rows, start)}); "
+            "write the same list in each row"
         )
 
 
@@ -317,7 +317,7 @@ def is_label_type(kind: pa.DataType) -> bool:
 
 
 def to_arrow(values: NDArray[Any], what: str, name: str) -> pa.Array:
-    """Convert an array of labels or ids to Arrow: int64, or text where their type is no integer or exceeds it.
+    """Convert an array of labels or ids to Arrow: int64, or text where their type is no integer of 63 bits.
 
     Args:
         values: (N,) integers, text, bytes in UTF-8, or floats that are whole and below `whole_limit`; all but

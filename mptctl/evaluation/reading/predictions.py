@@ -34,7 +34,7 @@ from mptctl.files import OpenOutput, writing
 
 # Elements of logits in a block that is read at once: 8 MB in double precision.
 BLOCK = 2**20
-# In tables of more rows, some ids of each batch are looked at for repeated ones; others are found by the join.
+# Beyond so many rows, some ids of each batch are looked at for repeated ones; others are found by the join.
 MANY, LOOKED_AT = 2**20, 2**11
 
 
@@ -207,7 +207,8 @@ class _Reading:
         was_number, before = self._kinds.setdefault(key, (is_number, part))
         if is_number != was_number:
             raise DataError(
-                f"{part}: `{key}` is of another type in another part ({before}); write one type into all parts"
+                f"{part}: `{key}` is of another type in another part ({before}); write one type into all "
+                "parts"
             )
 
     def _check_classes(self, names: tuple[str, ...], part: str) -> None:
@@ -234,8 +235,8 @@ class _Reading:
         needed, free = sum(each.nbytes for each in self._logits) + logits.nbytes, free_memory()
         if self._logits and needed > free:  # they are copied once
             raise StorageError(
-                f"{part}: holds logits of {shown_size(needed)} and more where {shown_size(free)} of memory are "
-                "free; write logits into an uncompressed .npz (numpy.savez), or only `pred`"
+                f"{part}: holds logits of {shown_size(needed)} and more where {shown_size(free)} of memory "
+                "are free; write logits into an uncompressed .npz (numpy.savez), or only `pred`"
             )
         self._logits.append(logits)
 
@@ -334,8 +335,8 @@ def read_predictions(path: Path) -> Predictions:
             own = _known_columns(part)
             if own != columns:
                 raise DataError(
-                    f"{part}: columns {', '.join(own)}, and in {parts[0]}: {', '.join(columns)}; write the same "
-                    "columns into all parts"
+                    f"{part}: columns {', '.join(own)}, and in {parts[0]}: {', '.join(columns)}; write the "
+                    "same columns into all parts"
                 )
             start = 0
             with closing(form_of(part).batches(part, columns)) as batches:
@@ -436,7 +437,7 @@ def _check_classes(name: str, classes: tuple[str, ...] | None) -> None:
 
 
 def _refuse_repeated_ids(ids: pa.Array, part: str) -> None:
-    """Raise DataError where ids are repeated: so many rows of one id would take all memory before the join."""
+    """Raise DataError where ids are repeated: very many rows of one id would take all memory."""
     counts = Counter(ids.to_pylist())
     repeated = [str(name) for name, count in counts.items() if count > 1]
     if repeated:

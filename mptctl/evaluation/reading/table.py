@@ -1,4 +1,4 @@
-"""The table of one model: ids of samples, true classes and predictions, in memory or in the workspace's database."""
+"""The table of one model: ids, true classes and predictions, in memory or in the workspace's database."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Workspace:
         return name
 
     def append(self, name: str, batch: pa.Table, chosen: str = "*") -> None:
-        """Append SQL of columns of a batch to a table, which the first batch makes; StorageError as `fetch`."""
+        """Append columns of a batch, in SQL, to a table, which the first batch makes; errors as `fetch`."""
         view = self.register_table(batch)
         self.fetch(f"CREATE TABLE IF NOT EXISTS {name} AS SELECT {chosen} FROM {view} LIMIT 0")
         self.fetch(f"INSERT INTO {name} SELECT {chosen} FROM {view}")
