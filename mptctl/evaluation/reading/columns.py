@@ -72,12 +72,29 @@ def rows_named(rows: Sequence[int], start: int = 0) -> str:
     return f"row{'s' if len(rows) > 1 else ''} {first([str(start + row + 1) for row in rows])}"
 
 
-def check_headers(path: Path, names: Sequence[str]) -> None:
-    """Raise DataError where a file has a column of `COLUMNS` twice."""
-    for name in COLUMNS:
-        count = names.count(name)
-        if count > 1:
-            raise DataError(f"{path}: `{name}` heads {count} columns; keep the one that is meant")
+def known_columns(path: Path, headers: Sequence[str]) -> list[str]:
+    """List those columns of a file that predictions files have, in the order of `COLUMNS`.
+
+    Raises:
+        DataError: a column is there twice, or one is missing that is needed.
+    """
+    known = [name for name in COLUMNS if name in headers]
+    for name in known:
+        if headers.count(name) > 1:
+            raise DataError(
+                f"{path}: `{name}` heads {headers.count(name)} columns; keep the one that is meant"
+            )
+    missing = [f"no `{name}`" for name in ("id", "label") if name not in known]
+    if missing:
+        raise DataError(
+            f"{path}: {' and '.join(missing)}; found {first(headers)}; name them `id`, `label`, and "
+            "`pred` or `logits`"
+        )
+    if "pred" not in known and "logits" not in known:
+        raise DataError(
+            f"{path}: holds neither `pred` nor `logits`; write one of them; found {first(headers)}"
+        )
+    return known
 
 
 def as_text(values: NDArray[Any], what: str, name: str) -> NDArray[np.str_]:

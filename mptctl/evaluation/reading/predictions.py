@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,16 +13,22 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError, NonFiniteError, StorageError
+from mptctl.evaluation.reading.agreement import (
+    check_answers_known,
+    check_classes,
+    check_numbered_labels,
+    check_pred_column,
+    check_start,
+    refuse_repeated_ids,
+)
 from mptctl.evaluation.reading.arrow_batches import read_batches
 from mptctl.evaluation.reading.columns import (
-    COLUMNS,
     Vocabulary,
     as_labels,
-    check_headers,
     class_names,
     encode,
     explaining,
-    first,
+    known_columns,
     to_arrow,
 )
 from mptctl.evaluation.reading.readers import find_parts, form_of
@@ -187,7 +191,7 @@ class _Reading:
             self._check_classes(class_names(batch["classes"], part), part)
         ids = as_labels(batch["id"], "id", part, start)
         if self._rows >= MANY:
-            _refuse_repeated_ids(ids.slice(0, LOOKED_AT), part)
+            refuse_repeated_ids(ids.slice(0, LOOKED_AT), part)
         codes = {
             key: encode(batch[key], key, part, start, self._vocabulary)
             for key in ("label", "pred")
@@ -250,26 +254,26 @@ class _Reading:
         name, classes = self.name, self.classes
         if not self._rows:
             raise DataError(f"{name}: holds no sample; write one row per test sample")
-        _check_classes(name, classes)
+        check_classes(name, classes)
         table = self._table.table()
         if not self._logits:
-            _check_answers_known(name, table, classes)
+            check_answers_known(name, table, classes)
             return Predictions(name, table, None, classes, origin)
         logits = self._logits[0] if len(self._logits) == 1 else np.concatenate(self._logits)
         if origin == "file":
             refuse_one_column(logits, name)
         counted = classes is None
         if classes is None:
-            _check_numbered_labels(table.labels, logits.shape[1], name)
+            check_numbered_labels(table.labels, logits.shape[1], name)
             classes = tuple(str(i) for i in range(logits.shape[1]))
         if len(classes) != logits.shape[1]:
             raise DataError(f"{name}: {len(classes)} `classes` for {logits.shape[1]} columns of `logits`")
         table = table.with_predictions(first_maximum(logits, name), classes)
         if counted:
-            _check_start(table, name)
+            check_start(table, name)
         if self._preds:
             names = np.array(self._vocabulary.names)
-            _check_pred_column(name, names[np.concatenate(self._preds)], table.column("pred"))
+            check_pred_column(name, names[np.concatenate(self._preds)], table.column("pred"))
         return Predictions(name, table, logits, classes, origin, counted)
 
 
@@ -328,11 +332,11 @@ def read_predictions(path: Path) -> Predictions:
     """
     parts = find_parts(path)
     with explaining(parts[0]):
-        columns = _known_columns(parts[0])
+        columns = known_columns(parts[0], form_of(parts[0]).headers(parts[0]))
     reading = _Reading(str(path), in_memory="logits" in columns)
     for part in parts:
         with explaining(part):
-            own = _known_columns(part)
+            own = known_columns(part, form_of(part).headers(part))
             if own != columns:
                 raise DataError(
                     f"{part}: columns {', '.join(own)}, and in {parts[0]}: {', '.join(columns)}; write the "
@@ -359,28 +363,6 @@ def read_frame(columns: pa.Table, name: str) -> Predictions:
     return reading.finish()
 
 
-def _known_columns(part: Path) -> list[str]:
-    """List the columns of a file that predictions files have, in the order of `COLUMNS`.
-
-    Raises:
-        DataError: a column is missing, or is there twice.
-    """
-    headers = form_of(part).headers(part)
-    check_headers(part, headers)
-    known = [key for key in COLUMNS if key in headers]
-    missing = [key for key in ("id", "label") if key not in known]
-    if missing:
-        raise DataError(
-            f"{part}: no {' and no '.join(f'`{key}`' for key in missing)}; found {first(headers)}; "
-            "name them `id`, `label`, and `pred` or `logits`"
-        )
-    if "pred" not in known and "logits" not in known:
-        raise DataError(
-            f"{part}: holds neither `pred` nor `logits`; write one of them; found {first(headers)}"
-        )
-    return known
-
-
 def save_predictions(predictions: Predictions, path: Path, open_output: OpenOutput = writing) -> None:
     """Write predictions as an uncompressed ``.npz`` that `read_predictions` reads back.
 
@@ -404,97 +386,3 @@ def save_predictions(predictions: Predictions, path: Path, open_output: OpenOutp
         arrays["logits"] = predictions.logits
     with open_output(path) as stream:
         np.savez(stream, allow_pickle=False, **arrays)
-
-
-def labels_beyond(labels: Counter[str], columns: int) -> list[str]:
-    """Find the labels that are no number from 0 to `columns` - 1, sorted by length and then as text."""
-    known = {str(i) for i in range(columns)}
-    return sorted((label for label in labels if label not in known), key=lambda label: (len(label), label))
-
-
-def error_of_labels(wrong: list[str], labels: Counter[str], columns: int, name: str) -> DataError:
-    """Make the error of labels that are no columns of logits without `classes`.
-
-    Args:
-        wrong: these labels.
-        labels: how often each label occurs.
-        columns: how many columns the logits have.
-        name: of the model.
-    """
-    return DataError(
-        f"{name}: {sum(labels[label] for label in wrong)} of {labels.total()} labels are no column of its "
-        f"logits, 0..{columns - 1} ({first(wrong)}); count labels from 0, or write `classes`, the label of "
-        "each column"
-    )
-
-
-def _check_classes(name: str, classes: tuple[str, ...] | None) -> None:
-    """Raise DataError where a list of classes is empty or names a class twice; None is allowed."""
-    if classes is not None and not classes:
-        raise DataError(f"{name}: `classes` names no class; write the labels that the model can predict")
-    if classes is not None and len(set(classes)) != len(classes):
-        raise DataError(f"{name}: `classes` names a class twice; give each column of the logits its own name")
-
-
-def _refuse_repeated_ids(ids: pa.Array, part: str) -> None:
-    """Raise DataError where ids are repeated: very many rows of one id would take all memory."""
-    counts = Counter(ids.to_pylist())
-    repeated = [str(name) for name, count in counts.items() if count > 1]
-    if repeated:
-        raise DataError(
-            f"{part}: {len(repeated)} ids stand there more than once ({first(repeated)}); keep one row each"
-        )
-
-
-def _check_answers_known(name: str, table: Table, classes: tuple[str, ...] | None) -> None:
-    """Raise DataError where a model names its classes and predicts another one."""
-    unknown = [] if classes is None else sorted(set(table.answers) - set(classes))
-    if unknown:
-        raise DataError(f"{name}: predictions that are not among its `classes`: {first(unknown)}")
-
-
-def _check_numbered_labels(labels: Counter[str], columns: int, name: str) -> None:
-    """Raise DataError where labels beside logits without `classes` are not 0, 1, 2, ..., in that spelling.
-
-    Numbers beyond the columns are allowed here. They may be classes that came after this model, which
-    `check_counted` looks up in the other models.
-    """
-    beyond = labels_beyond(labels, columns)
-    if not all(re.fullmatch("-?[0-9]+", label) for label in beyond):
-        raise DataError(f"{name}: `logits` with text labels need `classes`, the label of each column")
-    wrong = [label for label in beyond if not re.fullmatch("[1-9][0-9]*", label)]
-    if wrong:
-        raise error_of_labels(wrong, labels, columns, name)
-
-
-def _check_start(table: Table, name: str) -> None:
-    """Raise DataError where labels seem to count from 1 and the columns of logits from 0.
-
-    That is so where no label is 0, and more answers are right if their column is counted from 1.
-    """
-    if "0" in table.labels:
-        return
-    labels, answers = table.column("label"), table.column("pred")
-    right = int((answers == labels).sum())
-    right_from_1 = int(((answers.astype(np.int64) + 1).astype(np.str_) == labels).sum())
-    if right_from_1 > right:
-        raise DataError(
-            f"{name}: the labels seem to count from 1 and the columns of `logits` from 0 ({right_from_1} "
-            f"of {len(labels)} predictions are right one class further, {right} as they stand); count "
-            "labels from 0, or write `classes`, the label of each column"
-        )
-
-
-def _check_pred_column(name: str, preds: NDArray[np.str_], answers: NDArray[np.str_]) -> None:
-    """Raise DataError where the column `pred` is not the class with the first of a row's largest logits.
-
-    Args:
-        name: of the model, for messages.
-        preds: (N,) the column.
-        answers: (N,) the class of the first maximum of each row.
-    """
-    wrong = int((preds != answers).sum())
-    if wrong:
-        raise DataError(
-            f"{name}: `pred` is not the first of the largest `logits` in {wrong} rows; write only one of them"
-        )
