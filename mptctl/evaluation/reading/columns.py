@@ -193,12 +193,10 @@ def _as_integers(values: NDArray[Any], what: str, name: str) -> NDArray[Any]:
 
 
 def _check_text(values: pa.StringArray, what: str, name: str, start: int) -> pa.StringArray:
-    """Return (n,) text; DataError where a value is empty, very long, or has a NUL."""
+    """Return (n,) text; DataError where a value is empty or has a NUL."""
     # The ends of the texts, and their bytes, which may be part of longer buffers.
     ends = np.frombuffer(values.buffers()[1] or bytes(4), np.int32, len(values) + 1, 4 * values.offset)
     content, lengths = np.frombuffer(values.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]], np.diff(ends)
-    if lengths.max(initial=0) > LONGEST_VALUE:
-        raise too_long(name, what, len(values[int(lengths.argmax())].as_py()))
     if not content.all():
         rows = np.searchsorted(ends, np.flatnonzero(content == 0) + ends[0], side="right") - 1
         raise _error_of_damaged(np.unique(rows).tolist(), len(values), what, name, start)
@@ -291,7 +289,7 @@ def as_labels(values: pa.Array, what: str, name: str, start: int = 0) -> pa.Arra
         what, name, start: the column, the file, and rows before these, for messages.
 
     Raises:
-        DataError: values are empty, damaged or very long, or floats that are not whole. The message says how
+        DataError: values are empty or damaged, or floats that are not whole. The message says how
             many, and names the first three.
     """
     _refuse_empty(values, what, name, start)

@@ -17,7 +17,14 @@ import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
-from mptctl.evaluation.reading.columns import class_names, first, integers, refuse_other_classes
+from mptctl.evaluation.reading.columns import (
+    LONGEST_VALUE,
+    class_names,
+    first,
+    integers,
+    refuse_other_classes,
+    too_long,
+)
 from mptctl.evaluation.reading.spreadsheet_cells import FLIP_COLUMNS, WRITTEN_FORMULA
 from mptctl.files.explained import shown
 
@@ -82,6 +89,10 @@ def batches(path: Path, wanted: Sequence[str]) -> Generator[dict[str, Any]]:
             if header[: len(FLIP_COLUMNS)] == [*FLIP_COLUMNS]:
                 for column, text in columns.items():
                     columns[column] = pc.replace_substring_regex(text, WRITTEN_FORMULA, r"\1")
+            for column in columns.keys() & {"id", "label", "pred"}:
+                longest = pc.max(pc.utf8_length(columns[column])).as_py() or 0
+                if longest > LONGEST_VALUE:
+                    raise too_long(path, column, longest)
             yield _with_lists(path, columns, max(start, 0))
             start = max(start, 0) + len(batch)
 
