@@ -248,8 +248,8 @@ def _warnings(answers: PairedAnswers, identical: bool) -> list[str]:
         *comparison_warnings(answers.counts(), choices),
         *(fault.message for fault in answers.old_faults),
         *never_right_warnings(answers.confusion_of_old, pairing.vocabulary),
-        *unrelated_warnings(pairing, answers.cells_of_old),
-        *swap_warnings(pairing),
+        *unrelated_warnings(answers),
+        *swap_warnings(answers),
         *probability_warnings(pairing.models.values()),
         *idle_model_warnings(pairing),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mptctl.evaluation.flip_report import (
     ClassRow,
@@ -15,8 +16,8 @@ from mptctl.evaluation.flip_report import (
     PairRow,
     WrongAnswerRow,
 )
-from mptctl.evaluation.pairing.paired_answers import PairedAnswers, sum_by_place
-from mptctl.evaluation.rates import Counts, Rate, Rates, negative_flips
+from mptctl.evaluation.pairing.paired_answers import PairedAnswers
+from mptctl.evaluation.rates import Counts, Rate, Rates
 from mptctl.evaluation.statistics import expected_flips, rate, relative_nfr, relative_nfr_interval
 
 # Edges of the bands of the old model's confidence, narrower towards 1, where most answers are.
@@ -50,8 +51,8 @@ def flip_rates(counts: Counts, changed: int) -> Rates:
 
 def destinations(answers: PairedAnswers) -> Destinations:
     """Count the flips whose new answer is an old class, and those whose new answer is a new class."""
-    _, answer, n = answers.flipped_cells
-    to_old, all_flips = int(n[answers.is_old_class[answer]].sum()), int(n.sum())
+    pairs = answers.flipped_pairs
+    to_old, all_flips = int(pairs.flips[answers.is_old_class[pairs.answer]].sum()), int(pairs.flips.sum())
     return Destinations(
         to_old_class=rate(to_old, all_flips), to_new_class=rate(all_flips - to_old, all_flips)
     )
@@ -77,18 +78,8 @@ def flips_by_confidence(answers: PairedAnswers) -> list[ConfidenceRow] | None:
 
 def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
     """Count the flips of each old class with samples; most flips first, then higher rate, then name."""
-    names, cells, of_old = answers.pairing.vocabulary, answers.pairing.cells, answers.cells_of_old
-    old_right, new_right = cells.right["old"], cells.right["new"]
-    n, negative, positive, old_wrong, new_wrong = (
-        sum_by_place(cells.truth[mask & of_old], cells.n[mask & of_old], len(names))
-        for mask in (
-            of_old,
-            negative_flips(old_right, new_right),
-            negative_flips(new_right, old_right),
-            ~old_right,
-            ~new_right,
-        )
-    )
+    names, (_, negative, positive, wrong) = answers.pairing.vocabulary, answers.by_class.T
+    n, old_wrong, new_wrong = answers.by_class.sum(axis=1), positive + wrong, negative + wrong
     pairs = answers.flipped_pairs
     # The pairs with most flips come first, so the first answer of a class is the one that took most.
     classes, first = np.unique(pairs.truth, return_index=True)
@@ -129,8 +120,7 @@ def flips_by_pair(answers: PairedAnswers) -> tuple[list[PairRow], MorePairs]:
 def flips_by_answer(answers: PairedAnswers) -> list[WrongAnswerRow]:
     """Count the flips that each wrong answer took from all classes; most flips first, then by name."""
     names = answers.pairing.vocabulary
-    _, answer, n = answers.flipped_cells
-    flips = sum_by_place(answer, n, len(names))
+    flips = np.bincount(answers.pairing.answers["new"][answers.flipped], minlength=len(names))
     rows = [
         WrongAnswerRow(answer=names[i], new_class=not answers.is_old_class[i], flips=int(flips[i]))
         for i in np.flatnonzero(flips)
@@ -145,37 +135,28 @@ def worst_flips(answers: PairedAnswers, limit: int) -> list[FlippedSample]:
     right answer and the new model's confidence in the wrong one, as far as they have logits. Where no model
     has logits, the flips are in the order of their ids.
     """
-    pairing = answers.pairing
-    if not answers.own_scores:
-        first = pairing.join.first_flips(sorted(answers.old_classes), limit, answers.counts().negative_flips)
-        return [_flipped_sample(answers, *flip, None, None) for flip in first]
-    names, flips = pairing.vocabulary, np.flatnonzero(answers.flipped)
-    confidence = {role: scores.confidence[flips] for role, scores in answers.own_scores.items()}
-    known = [confidence[role] for role in ("old", "new") if role in confidence]
-    worst = np.argsort(-sum(known, start=np.zeros(flips.size)), kind="stable")[:limit]
-    ids = pairing.models["old"].table.ids_at(pairing.rows["old"][flips[worst]].tolist())
+    pairing, flips = answers.pairing, np.flatnonzero(answers.flipped)
+    names, confidence = pairing.vocabulary, dict[str, NDArray[np.float64]]()
+    if answers.own_scores:
+        confidence = {
+            role: each.confidence[flips]
+            for role, each in answers.own_scores.items()
+            if role in ("old", "new")
+        }
+        surest = np.argsort(-sum(confidence.values(), start=np.zeros(flips.size)), kind="stable")[:limit]
+        id_of = {number: name for name, number in pairing.samples.by_id(flips[surest]).items()}
+        worst = [(int(i), id_of[int(flips[i])]) for i in surest]
+    else:
+        first = pairing.samples.by_id(flips, limit)
+        worst = list(zip(np.searchsorted(flips, [*first.values()]).tolist(), first, strict=True))
     return [
-        _flipped_sample(
-            answers,
-            sample,
-            names[pairing.truth[flips[i]]],
-            names[pairing.answers["new"][flips[i]]],
-            float(confidence["old"][i]) if "old" in confidence else None,
-            float(confidence["new"][i]) if "new" in confidence else None,
+        FlippedSample(
+            id=sample,
+            label=names[pairing.truth[flips[i]]],
+            answer=(answer := names[pairing.answers["new"][flips[i]]]),
+            new_class=answer not in answers.old_classes,
+            old_confidence=float(confidence["old"][i]) if "old" in confidence else None,
+            new_confidence=float(confidence["new"][i]) if "new" in confidence else None,
         )
-        for sample, i in zip(ids, worst.tolist(), strict=True)
+        for i, sample in worst
     ]
-
-
-def _flipped_sample(
-    answers: PairedAnswers, sample: str, label: str, answer: str, old: float | None, new: float | None
-) -> FlippedSample:
-    """Make a row of a flipped sample: its id, true class and new answer, and both models' confidence."""
-    return FlippedSample(
-        id=sample,
-        label=label,
-        answer=answer,
-        new_class=answer not in answers.old_classes,
-        old_confidence=old,
-        new_confidence=new,
-    )

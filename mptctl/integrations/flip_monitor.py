@@ -17,7 +17,7 @@ from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.reading.arrays import as_array
 from mptctl.evaluation.reading.columns import as_text, first
 from mptctl.evaluation.reading.in_memory import InMemory
-from mptctl.evaluation.reading.named_arrays import NamedArray, RowOrder, named_array, order_columns
+from mptctl.evaluation.reading.named_arrays import NamedArray, RowNames, named_array, order_columns
 from mptctl.evaluation.reading.predictions import (
     build_predictions,
     first_maximum,
@@ -127,15 +127,15 @@ class FlipMonitor:
             DataError: an id is unknown, or there are more predictions than samples.
             NonFiniteError: rows of logits are NaN.
         """
-        table, order = named_array(new, "new"), RowOrder()
+        table, row_names = named_array(new, "new"), RowNames()
         if ids is None:
             if table.rows is not None and not isinstance(table.rows, range):
                 raise DataError(
                     "new: has an index, which may name samples; give ids, or an array (.to_numpy())"
                 )
         else:
-            names = as_text(order.in_order(named_array(ids, "ids"), "ids"), "ids", "ids").tolist()
-        predictions = self._to_labels(replace(table, values=order.in_order(table, "new")))
+            names = as_text(row_names.checked(named_array(ids, "ids"), "ids"), "ids", "ids").tolist()
+        predictions = self._to_labels(replace(table, values=row_names.checked(table, "new")))
         if ids is None:
             begin = len(self._predictions)
             if begin + len(predictions) > len(self._number_of_id):
@@ -174,9 +174,7 @@ class FlipMonitor:
                 "on all of them, and in several processes give ids"
             )
         labels = np.array([predictions[self._number_of_id[name]] for name in old.ids.tolist()], dtype=np.str_)
-        new = build_predictions(
-            "new", old.ids, old.labels, labels, None, self._classes, id_kind=old.table.id_kind
-        )
+        new = build_predictions("new", old.ids, old.labels, labels, None, self._classes)
         with workspace():
             report = compare(old, new, ComparisonRequest(old_classes=self._old_classes, worst=0))
         self.history.append(report)

@@ -6,14 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import parquet
 
 from mptctl.errors import UsageError
-from mptctl.evaluation.reading.columns import COLUMNS, class_names
+from mptctl.evaluation.reading.columns import COLUMNS
 from mptctl.evaluation.reading.frames import arrow_column, column_names, is_frame
-from mptctl.evaluation.reading.predictions import Predictions, build_predictions, read_predictions
-from mptctl.evaluation.reading.row_reading import read_rows
-from mptctl.files.scratch import scratch_folder
+from mptctl.evaluation.reading.predictions import Predictions, read_frame, read_predictions
 
 
 def read_model(value: Any, argument: str, names: dict[str, str]) -> Predictions:
@@ -45,17 +42,4 @@ def read_model(value: Any, argument: str, names: dict[str, str]) -> Predictions:
     }
     if not columns.keys() & {"pred", "logits"}:
         arrow_column(value, wanted["pred"], argument)  # raises the error that there is no such column
-    # By way of a file, so that a frame has the rules of files.
-    with scratch_folder() as scratch:
-        path = scratch / f"{argument}.parquet"
-        parquet.write_table(pa.table(columns), path)
-        rows = read_rows([path])
-    classes = rows.get("classes")
-    return build_predictions(
-        argument,
-        rows["id"],
-        rows["label"],
-        rows.get("pred"),
-        rows.get("logits"),
-        None if classes is None else class_names(classes, argument),
-    )
+    return read_frame(pa.table(columns), argument)

@@ -13,9 +13,10 @@ from mptctl.errors import CheckpointError, DataError, UsageError
 from mptctl.evaluation.bias.choice import BiasChoice, barely_met_warning, choose_bias
 from mptctl.evaluation.bias.validation_samples import ValidationSamples, validation_samples
 from mptctl.evaluation.calibration.temperature import fit_temperature
+from mptctl.evaluation.pairing.confusion import LIKELY_CAUSE
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import choose_old_classes, pair
-from mptctl.evaluation.pairing.sanity import IDENTICAL, LIKELY_CAUSE, never_right_sentence, same_content
+from mptctl.evaluation.pairing.sanity import IDENTICAL, never_right_sentence, same_content
 from mptctl.evaluation.reading.readers import is_predictions_file
 from mptctl.inference.named_models import NamedModels, load_predictions
 from mptctl.inference.own_models import find_split_of_models

@@ -175,7 +175,7 @@ def test_row_67_ids_of_metadata_that_floats_do_not_tell_apart(
     ]
     parquet.write_table(pa.table({"id": ids, "country": ["de", "fr"]}), tmp_path / "meta.parquet")
     said = refused(mptctl, 4, *files, "--metadata", tmp_path / "meta.parquet", "--by", "country")
-    assert "meta.parquet: 2 values of `id` are not whole numbers" in said
+    assert "meta.parquet: 2 of 2 values of `id` are not whole numbers" in said
 
 
 PICTURES = ["a", "b", "c", "d"]

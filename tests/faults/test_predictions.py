@@ -232,7 +232,7 @@ def test_row_39_ids_with_commas_that_nobody_quoted_do_not_shift_the_columns_of_c
     for path, lines in zip(paths, rows.values(), strict=True):
         path.write_text("\n".join(lines) + "\n")
     said = refused(mptctl, 4, *paths, "--max-nfr", "2")
-    assert "10 rows have other than the 4 fields of the header (line 2 has 5" in said
+    assert "10 rows have other than the 4 fields of the header (row 1 has 5" in said
 
 
 @pytest.mark.parametrize("kind", SPELLINGS)

@@ -14,7 +14,8 @@ from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.gate.draft import draft_gate_file
 from mptctl.evaluation.gate.rules import today_in_utc
-from mptctl.evaluation.pairing.sanity import IDENTICAL, LIKELY_CAUSE, never_right_sentence
+from mptctl.evaluation.pairing.confusion import LIKELY_CAUSE
+from mptctl.evaluation.pairing.sanity import IDENTICAL, never_right_sentence
 from mptctl.evaluation.reading.workspace import workspace
 from mptctl.files import writing
 from mptctl.inference.named_models import load_predictions

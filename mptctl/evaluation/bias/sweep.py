@@ -8,6 +8,7 @@ import numpy as np
 
 from mptctl.evaluation.flip_report import SweepCurve, SweepPoint
 from mptctl.evaluation.paired_bootstrap import BoolArray, FloatArray, IntArray, WrongByBias, sort_gaps
+from mptctl.evaluation.pairing.join import Codes
 from mptctl.evaluation.pairing.scores import Scores
 
 # Most points of a curve in a report, which is more than a figure can show. Minima are taken over all steps.
@@ -34,7 +35,7 @@ def sweep_bias(
     name: str,
     role: Literal["new", "baseline"],
     scores: Scores,
-    truth: IntArray,
+    truth: Codes,
     of_old: BoolArray,
     to_keep: BoolArray,
     error_limit: float,
@@ -123,7 +124,7 @@ def count_steps(answers: WrongByBias, moving: BoolArray, of_old: BoolArray, to_k
     )
 
 
-def wrong_by_bias(scores: Scores, truth: IntArray) -> WrongByBias:
+def wrong_by_bias(scores: Scores, truth: Codes) -> WrongByBias:
     """Find the wrong answers of a model at every bias.
 
     Args:

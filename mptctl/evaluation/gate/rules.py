@@ -10,8 +10,7 @@ from mptctl.errors import DataError, option, some
 from mptctl.evaluation.gate.check import Scope, check_gate, failed_condition
 from mptctl.evaluation.gate.gate_file import GateFile, ListedIds, Waiver
 from mptctl.evaluation.limits import Limits
-from mptctl.evaluation.pairing.confusion import by_chance_sentence, may_be_by_chance
-from mptctl.evaluation.pairing.sanity import LIKELY_CAUSE
+from mptctl.evaluation.pairing.confusion import LIKELY_CAUSE, by_chance_sentence, may_be_by_chance
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.slices.source import NamedSample, Slice, SliceSource, slice_name
 from mptctl.evaluation.verdict import Gate, GateCheck, WaiverRow

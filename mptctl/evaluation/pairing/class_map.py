@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,10 +16,9 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError, StorageError, UsageError
 from mptctl.evaluation.flip_report import MappedClass
 from mptctl.evaluation.reading.columns import first
-from mptctl.evaluation.reading.name_pairs import pairs_relation, read_pairs
+from mptctl.evaluation.reading.name_pairs import read_pairs
 from mptctl.evaluation.reading.predictions import Predictions, first_maximum, row_blocks
-from mptctl.evaluation.reading.table import ArrayTable, FileTable, Table
-from mptctl.evaluation.reading.workspace import current, free_memory, shown_size
+from mptctl.evaluation.reading.workspace import free_memory, shown_size
 from mptctl.files.explained import shown
 
 
@@ -177,7 +175,11 @@ def _rename_model(model: Predictions, labels: Mapping[str, str], answers: Mappin
     Raises:
         StorageError: merged logits do not fit into memory.
     """
-    table = _rename_table(model.table, labels, answers)
+    table = replace(
+        model.table,
+        label_names=tuple(labels.get(name, name) for name in model.table.label_names),
+        pred_names=tuple(answers.get(name, name) for name in model.table.pred_names),
+    )
     if model.classes is None:
         return replace(model, table=table)
     names = [answers.get(name, name) for name in model.classes]
@@ -187,9 +189,7 @@ def _rename_model(model: Predictions, labels: Mapping[str, str], answers: Mappin
     if logits is not None and merged:
         column = {name: i for i, name in enumerate(classes)}
         logits = _merge_columns(logits, [column[name] for name in names], len(classes), model.name)
-        if isinstance(table, ArrayTable):
-            answers_of_rows = np.array(classes, dtype=np.str_)[first_maximum(logits, model.name)]
-            table = ArrayTable(table.ids, table.truth, answers_of_rows, table.id_kind)
+        table = table.with_predictions(first_maximum(logits, model.name), classes)
     return Predictions(model.name, table, logits, classes, model.origin, merged=merged)
 
 
@@ -220,58 +220,3 @@ def _merge_columns(logits: NDArray[Any], places: Sequence[int], width: int, name
         for column, place in enumerate(places):
             np.maximum(merged[rows, place], block[:, column], out=merged[rows, place])
     return merged
-
-
-def _rename_table(table: Table, labels: Mapping[str, str], answers: Mapping[str, str]) -> Table:
-    """Rename the labels and the answers of a table; a table in files is renamed by SQL when it is read."""
-    if isinstance(table, ArrayTable):
-        return ArrayTable(
-            table.ids,
-            _rename_values(table.truth, labels),
-            _rename_values(table.preds, answers),
-            table.id_kind,
-        )
-    work, of_labels, of_answers = current(), pairs_relation(labels), pairs_relation(answers)
-    source = (
-        f"(SELECT t.row, t.id, coalesce(l.common, t.label) AS label, coalesce(p.common, t.pred) AS pred "
-        f"FROM {table.source} AS t LEFT JOIN {of_labels} AS l ON l.name = t.label "
-        f"LEFT JOIN {of_answers} AS p ON p.name = t.pred)"
-    )
-    renamed = _RenamedTable(
-        source,
-        table.rows,
-        table.id_kind,
-        _rename_counts(table.labels, labels),
-        _rename_counts(table.answers, answers),
-        table.sample,
-        table.files,
-        table,
-    )
-    for view in (of_labels, of_answers):
-        weakref.finalize(renamed, work.drop_later, f"DROP VIEW IF EXISTS {view}")
-    return renamed
-
-
-@dataclass(frozen=True, eq=False)
-class _RenamedTable(FileTable):
-    """A table in files whose classes are renamed.
-
-    Attributes:
-        original: the table with the original names, kept alive because `source` reads it.
-    """
-
-    original: FileTable
-
-
-def _rename_values(values: NDArray[np.str_], names: Mapping[str, str]) -> NDArray[np.str_]:
-    """Rename (N,) values; a value without a new name stays."""
-    distinct, place = np.unique(values, return_inverse=True)
-    return np.array([names.get(name, name) for name in distinct.tolist()], dtype=np.str_)[place]
-
-
-def _rename_counts(counts: Counter[str], names: Mapping[str, str]) -> Counter[str]:
-    """Rename the keys of counts, sorted by name; counts of names that become one are added."""
-    renamed: Counter[str] = Counter()
-    for name, count in counts.items():
-        renamed[names.get(name, name)] += count
-    return Counter(dict(sorted(renamed.items())))

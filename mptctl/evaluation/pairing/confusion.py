@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import some
-from mptctl.evaluation.pairing.sanity import LIKELY_CAUSE
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.verdict import OldFault
 from mptctl.files.explained import shown
 
 IntArray = NDArray[np.int64]
+
+LIKELY_CAUSE = "the likely cause is the preprocessing (size, normalisation) or the order of the class names"
 
 # Largest probability with which names that are right are called exchanged, in any of the classes together.
 FALSE_ALARM = 1e-6
@@ -33,7 +34,7 @@ class Confusion:
     Attributes:
         truth: (P,) the true class, a number.
         answer: (P,) the answer, numbered as classes are.
-        n: (P,) how many samples; a pair may stand in several entries.
+        n: (P,) how many samples.
     """
 
     truth: IntArray

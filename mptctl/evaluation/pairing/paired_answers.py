@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.evaluation.pairing.confusion import Confusion, find_old_faults
+from mptctl.evaluation.pairing.join import Codes
 from mptctl.evaluation.pairing.pairs import Pairing
 from mptctl.evaluation.pairing.scores import Scores, score
 from mptctl.evaluation.rates import Counts, negative_flips
@@ -16,6 +17,8 @@ from mptctl.evaluation.verdict import OldFault
 
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
+# Most pairs of classes that are counted in an array of all of them: 128 MB.
+FEW_PAIRS = 2**24
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class PairedAnswers:
     """The answers of models by role: `old`, `new`, and where it is given `baseline`.
 
     Attributes:
-        pairing: the answers, matched by id, to N samples in G cells.
+        pairing: the answers, matched by id, to N samples.
         old_classes: labels of the old classes.
     """
 
@@ -82,16 +85,10 @@ class PairedAnswers:
         return {role: each for role, each in self.scores.items() if not self.pairing.models[role].merged}
 
     @cached_property
-    def cells_of_old(self) -> BoolArray:
-        """(G,) True for cells of old classes."""
-        return self.is_old_class[self.pairing.cells.truth]
-
-    @cached_property
     def confusion_of_old(self) -> Confusion:
         """How often the old model gave an answer to samples of an old class, by places in the vocabulary."""
-        cells, kept = self.pairing.cells, self.cells_of_old
-        truth, answer = cells.truth[kept], cells.old_answer[kept]
-        return Confusion(truth, np.where(answer < 0, truth, answer), cells.n[kept])
+        truth, answer = self.pairing.truth[self.of_old], self.pairing.answers["old"][self.of_old]
+        return Confusion(*count_pairs(truth, answer, len(self.pairing.vocabulary)))
 
     @cached_property
     def old_faults(self) -> list[OldFault]:
@@ -99,29 +96,39 @@ class PairedAnswers:
         return find_old_faults(self.confusion_of_old, self.pairing.vocabulary)
 
     @cached_property
-    def flipped_cells(self) -> tuple[IntArray, IntArray, IntArray]:
-        """(F,) each: true class, new model's answer and number of samples of the cells of negative flips."""
-        cells = self.pairing.cells
-        flipped = (cells.answer >= 0) & self.cells_of_old
-        return cells.truth[flipped], cells.answer[flipped], cells.n[flipped]
-
-    @cached_property
     def flipped_pairs(self) -> FlippedPairs:
         """The negative flips by true class and new answer."""
-        truth, answer, n = self.flipped_cells
-        size = len(self.pairing.vocabulary)
-        # One pair may be spread over several cells, which differ in the answers of other models.
-        keys, place = np.unique(truth * size + answer, return_inverse=True)
-        flips = sum_by_place(place, n, len(keys))
-        order = np.argsort(-flips, kind="stable")
-        return FlippedPairs(keys[order] // size, keys[order] % size, flips[order])
+        flips, pairing = np.flatnonzero(self.flipped), self.pairing
+        truth, answer, n = count_pairs(
+            pairing.truth[flips], pairing.answers["new"][flips], len(pairing.vocabulary)
+        )
+        order = np.argsort(-n, kind="stable")
+        return FlippedPairs(truth[order], answer[order], n[order])
+
+    def count_by(self, groups: Codes, size: int) -> IntArray:
+        """Count the flip table of OLD and NEW in each group of samples of old classes.
+
+        Args:
+            groups: (n,) the group of each sample of an old class.
+            size: how many groups there are.
+
+        Returns:
+            (size, 4) how many samples both get right, flip, are gained, and both get wrong.
+        """
+        old, new = (~self.right[role][self.of_old] for role in ("old", "new"))
+        cells = 4 * groups.astype(np.int64) + 2 * old + new
+        return np.bincount(cells, minlength=4 * size).reshape(size, 4)
+
+    @cached_property
+    def by_class(self) -> IntArray:
+        """(V, 4) the flip table of each class, as `count_by` counts it; zeros for new classes."""
+        return self.count_by(self.pairing.truth[self.of_old], len(self.pairing.vocabulary))
 
     @cached_property
     def _flip_tables(self) -> dict[str, Counts]:
         """By role, the flip table of the old model and the model in that role."""
-        cells, kept = self.pairing.cells, self.cells_of_old
-        n, old = cells.n[kept], cells.right["old"][kept]
-        return {role: flip_counts(old, right[kept], n) for role, right in cells.right.items()}
+        old = self.right["old"][self.of_old]
+        return {role: flip_counts(old, right[self.of_old]) for role, right in self.right.items()}
 
     def counts(self, replacement: str = "new") -> Counts:
         """The flip table of the old model and the model in a role, over samples of old classes."""
@@ -129,17 +136,39 @@ class PairedAnswers:
 
     def changed(self, replacement: str = "new") -> int:
         """Count the samples of old classes on which the model in a role and the old model differ."""
-        cells = self.pairing.cells
-        return int(cells.n[self.cells_of_old & ~cells.same[replacement]].sum())
+        answers = self.pairing.answers
+        return int((self.of_old & (answers["old"] != answers[replacement])).sum())
 
     def wrong(self, role: str) -> tuple[int, int]:
         """Count the wrong answers of the model in a role: to samples of old classes, and to all samples."""
-        cells = self.pairing.cells
-        wrong = ~cells.right[role]
-        return int(cells.n[wrong & self.cells_of_old].sum()), int(cells.n[wrong].sum())
+        wrong = ~self.right[role]
+        return int((wrong & self.of_old).sum()), int(wrong.sum())
 
 
-def flip_counts(old: BoolArray, new: BoolArray, n: IntArray | None = None) -> Counts:
+def count_pairs(truth: Codes, answer: Codes, size: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Count pairs of two classes.
+
+    >>> count_pairs(np.array([1, 0, 1]), np.array([2, 0, 2]), 3)
+    (array([0, 1]), array([0, 2]), array([1, 2]))
+
+    Args:
+        truth, answer: (n,) numbers below `size`.
+        size: the number of classes.
+
+    Returns:
+        The P pairs that occur, sorted, in two arrays, and (P,) how often each occurs.
+    """
+    keys = truth.astype(np.int64) * size + answer
+    if size**2 <= FEW_PAIRS:  # without sorting
+        counts = np.bincount(keys, minlength=0)
+        found = np.flatnonzero(counts)
+        n = counts[found]
+    else:
+        found, n = np.unique(keys, return_counts=True)
+    return found // size, found % size, n
+
+
+def flip_counts(old: BoolArray, new: BoolArray) -> Counts:
     """Count the flip table of an old model and its replacement.
 
     >>> flip_counts(np.array([True, True, False]), np.array([True, False, False]))
@@ -148,26 +177,10 @@ def flip_counts(old: BoolArray, new: BoolArray, n: IntArray | None = None) -> Co
     Args:
         old: (N,) True where the old model is right.
         new: (N,) True where the new model is right.
-        n: (N,) how many samples each entry stands for; None: one.
     """
-
-    def count(mask: BoolArray) -> int:
-        return int((mask if n is None else n[mask]).sum())
-
     return Counts(
-        both_right=count(old & new),
-        negative_flips=count(negative_flips(old, new)),
-        positive_flips=count(negative_flips(new, old)),
-        both_wrong=count(~old & ~new),
+        both_right=int((old & new).sum()),
+        negative_flips=int(negative_flips(old, new).sum()),
+        positive_flips=int(negative_flips(new, old).sum()),
+        both_wrong=int((~old & ~new).sum()),
     )
-
-
-def sum_by_place(place: IntArray, n: IntArray, places: int) -> IntArray:
-    """Sum the numbers `n` by place: (places,) sums.
-
-    >>> sum_by_place(np.array([0, 2, 0]), np.array([1, 2, 3]), 3).tolist()
-    [4, 0, 2]
-    """
-    total = np.zeros(places, dtype=np.int64)
-    np.add.at(total, place, n)
-    return total

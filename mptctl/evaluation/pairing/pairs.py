@@ -1,17 +1,16 @@
-"""The pairing of models on the same samples: matched by id and counted, and the choice of the old classes."""
+"""The pairing of models on the same samples, matched by id, and the choice of the old classes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import CheckpointError, DataError, option
-from mptctl.evaluation.pairing.join import Cells, Join, Samples
+from mptctl.evaluation.pairing.join import Codes, Samples, join
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.reading.spelling import check_counted, check_spelling
@@ -24,40 +23,27 @@ class Pairing:
     Attributes:
         models: the predictions by role, such as `old` and `new`.
         vocabulary: every label and every answer, sorted; arrays of classes hold places in it.
-        cells: how many samples there are of each combination of class and answers, of which rates are made.
-        join: reads the single samples, for what cells do not tell.
+        samples: the classes and answers of all samples.
     """
 
     models: Mapping[str, Predictions]
     vocabulary: tuple[str, ...]
-    cells: Cells
-    join: Join
-
-    @cached_property
-    def samples(self) -> Samples:
-        """Every sample, sorted by id."""
-        return self.join.samples(self.vocabulary)
+    samples: Samples
 
     @property
     def rows(self) -> Mapping[str, NDArray[np.int64]]:
-        """By role, (N,) the row of each sample in the model's table."""
+        """By role of a model with logits, (N,) the row of each sample in its table."""
         return self.samples.rows
 
     @property
-    def truth(self) -> NDArray[np.int64]:
+    def truth(self) -> Codes:
         """(N,) true classes."""
         return self.samples.truth
 
     @property
-    def answers(self) -> Mapping[str, NDArray[np.int64]]:
+    def answers(self) -> Mapping[str, Codes]:
         """By role, (N,) the model's answers."""
         return self.samples.answers
-
-    @cached_property
-    def ids(self) -> NDArray[np.str_]:
-        """(N,) sample ids, sorted."""
-        role, model = next(iter(self.models.items()))
-        return model.ids[self.rows[role]]
 
     def columns(self, role: str) -> NDArray[np.int64]:
         """(V,) the column of each label of the vocabulary in a model's logits; -1 for an unknown label."""
@@ -65,7 +51,7 @@ class Pairing:
         return np.array([column_of.get(label, -1) for label in self.vocabulary], dtype=np.int64)
 
     def __len__(self) -> int:
-        return self.cells.total
+        return len(self.truth)
 
     def among(self, labels: Sequence[str] | frozenset[str]) -> NDArray[np.bool_]:
         """(V,) True for each label of the vocabulary that is among `labels`."""
@@ -74,7 +60,7 @@ class Pairing:
 
 
 def pair(models: Mapping[str, Predictions]) -> Pairing:
-    """Match the samples of several models by id, and count them.
+    """Match the samples of several models by id.
 
     Args:
         models: by role; messages compare the other models with the first.
@@ -84,16 +70,15 @@ def pair(models: Mapping[str, Predictions]) -> Pairing:
             written differently or mostly unknown (`check_spelling`). The message names the first three.
         StorageError: more memory is needed than the workspace may take.
     """
-    join = Join(models)
     every = list(models.values())
     names: set[str] = set()
     for model in every:
         names.update(model.table.labels, model.table.answers, model.classes or ())
     vocabulary = tuple(sorted(names))
-    cells = join.count(vocabulary)
+    samples = join(models, vocabulary)
     check_counted(every)
     check_spelling(every)
-    return Pairing(dict(models), vocabulary, cells, join)
+    return Pairing(dict(models), vocabulary, samples)
 
 
 # Word for all labels, in place of a list of old classes.

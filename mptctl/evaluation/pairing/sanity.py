@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mptctl.errors import option
+from mptctl.evaluation.pairing.confusion import LIKELY_CAUSE
+from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import Pairing
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.reading.predictions import Predictions, row_blocks
 
 IDENTICAL = "OLD and NEW are the same model: nothing was compared"
-LIKELY_CAUSE = "the likely cause is the preprocessing (size, normalisation) or the order of the class names"
 # Limits of what is doubtful; all are chosen, not measured.
 # The old model hardly guesses better: accuracy up to this share of the way from guessing to never wrong.
 HARDLY_RIGHT = 0.1
@@ -32,8 +32,6 @@ CLASSES_ADDED = 0.05
 
 def same_answers(pairing: Pairing, one: str = "old", other: str = "new") -> bool:
     """Tell whether the models in two roles give the same answer to every sample."""
-    if one == "old":
-        return bool(pairing.cells.same[other].all())
     return np.array_equal(pairing.answers[one], pairing.answers[other])
 
 
@@ -104,26 +102,20 @@ def comparison_warnings(counts: Counts, choices: int) -> list[str]:
     return warnings
 
 
-def unrelated_warnings(pairing: Pairing, of_old: NDArray[np.bool_]) -> list[str]:
+def unrelated_warnings(answers: PairedAnswers) -> list[str]:
     """Return a warning if the new model keeps hardly more of the old model's right predictions than chance.
-
-    Args:
-        pairing: of `old` and `new`.
-        of_old: (G,) True for cells of old classes.
 
     Returns:
         One warning, or none. None with fewer than `FEW` right predictions, and none if nearly all are lost,
         of which `comparison_warnings` warns.
     """
-    cells = pairing.cells
-    right = of_old & cells.right["old"]
-    n = int(cells.n[right].sum())
-    kept = int(cells.n[right & cells.right["new"]].sum())
+    pairing, counts = answers.pairing, answers.counts()
+    n, kept = counts.old_right, counts.both_right
     if n < FEW or kept == n or n - kept >= NEARLY_ALL * n:
         return []
     new = pairing.models["new"]
     share = np.array([new.table.answers[label] for label in pairing.vocabulary]) / len(new)
-    chance = float((share[cells.truth[right]] * cells.n[right]).sum() / n)
+    chance = float(share @ answers.by_class[:, :2].sum(axis=1)) / n
     if kept / n > chance + UNRELATED * (1 - chance):
         return []
     return [
@@ -134,7 +126,7 @@ def unrelated_warnings(pairing: Pairing, of_old: NDArray[np.bool_]) -> list[str]
     ]
 
 
-def swap_warnings(pairing: Pairing) -> list[str]:
+def swap_warnings(answers: PairedAnswers) -> list[str]:
     """Return a warning if OLD and NEW may be swapped: OLD knows all classes of NEW and more, and errs less.
 
     A model that names no classes is taken to know those that it predicts. The classes that only OLD predicts
@@ -143,17 +135,17 @@ def swap_warnings(pairing: Pairing) -> list[str]:
     Returns:
         One warning, or none.
     """
-    models, cells = (pairing.models["old"], pairing.models["new"]), pairing.cells
+    pairing = answers.pairing
+    models = (pairing.models["old"], pairing.models["new"])
     old, new = (
         frozenset(model.table.answers if model.classes is None else model.classes) for model in models
     )
-    old_wrong, new_wrong = (int(cells.n[~cells.right[role]].sum()) for role in ("old", "new"))
+    old_wrong, new_wrong = (answers.wrong(role)[1] for role in ("old", "new"))
     if not new < old or old_wrong >= new_wrong:
         return []
     if any(model.classes is None for model in models):
-        of_added = pairing.among(old - new)[cells.truth]
-        n = int(cells.n[of_added].sum())
-        if n < CLASSES_ADDED * len(pairing) or 2 * int(cells.n[of_added & cells.right["old"]].sum()) < n:
+        right = answers.right["old"][pairing.among(old - new)[pairing.truth]]
+        if len(right) < CLASSES_ADDED * len(pairing) or 2 * int(right.sum()) < len(right):
             return []
     return [
         f"OLD looks newer than NEW: {models[0].name} predicts {len(old):,} classes with "

@@ -1,27 +1,32 @@
-"""Columns of predictions files, for readers of all forms: names, and conversion of values to text."""
+"""Columns of predictions files, for readers of all forms: names, and values as text or numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow import lib, types
 
-from mptctl.errors import DataError, one_line, some
+from mptctl.errors import DataError, MptctlError, StorageError, one_line, some
 from mptctl.files.explained import shown
 
 # The columns of a predictions file.
 COLUMNS = ("id", "label", "pred", "logits", "classes")
 # A remedy, the end of messages.
 WRITE = "write integers or text"
-# Bytes that a table takes as Python's values for each byte of its file; for text of ten letters it is five.
-SWELLING = 5
 # Most names, ids or rows that a message lists.
 NAMED = 3
 # Chosen: most characters of an id, a label or a prediction; no path of a file is longer on any usual system.
 LONGEST_VALUE = 10_000
+# Most different labels and predictions of one model: ten times the classes of the largest public data set.
+MOST_NAMES = 250_000
+# Values that are converted to Python's text at one time: as such they take ten times what Arrow takes.
+BLOCK = 65_536
 
 
 def first(names: Iterable[str]) -> str:
@@ -29,7 +34,7 @@ def first(names: Iterable[str]) -> str:
     return some((shown(name) for name in names), NAMED)
 
 
-def too_long(path: Path, column: str, length: int) -> DataError:
+def too_long(path: Path | str, column: str, length: int) -> DataError:
     """Make the error of a column that holds a value, or has room for one, of more than `LONGEST_VALUE`."""
     return DataError(
         f"{path}: `{column}` holds a text of {length:,} characters; at most {LONGEST_VALUE:,} are read; "
@@ -37,59 +42,75 @@ def too_long(path: Path, column: str, length: int) -> DataError:
     )
 
 
-def unreadable(path: Path, error: BaseException, form: str = "") -> DataError:
-    """Make the error of a file that is damaged.
+@contextmanager
+def explaining(part: Path) -> Iterator[None]:
+    """Turn errors of libraries, raised in the block that reads a file, into one that names the file.
 
-    Args:
-        path: of the file.
-        error: what its reader raised.
-        form: what the file was read as, such as `` as csv``.
+    Raises:
+        StorageError: for one of too little memory.
+        DataError: for any other error that is not ours.
     """
-    return DataError(f"{path}: cannot be read{form} ({shown(one_line(error), 200)}); write it again")
+    try:
+        yield
+    except MptctlError:
+        raise
+    except Exception as error:  # the libraries raise a dozen types on a damaged file
+        import duckdb  # slow to import, and there where a file was read
+
+        if isinstance(error, MemoryError | duckdb.OutOfMemoryException):
+            raise StorageError(
+                f"{part}: needs more memory than there is ({one_line(error)}); write logits into an "
+                "uncompressed .npz (numpy.savez), then they stay on disk"
+            ) from error
+        raise DataError(
+            f"{part}: cannot be read as {part.suffix[1:]} ({shown(one_line(error), 200)}); write it again"
+        ) from error
 
 
-def rows_named(rows: Sequence[int]) -> str:
-    """List the first three rows for a message; `rows` counts from 0, the message from 1."""
-    return f"row{'s' if len(rows) > 1 else ''} {first([str(row + 1) for row in rows])}"
+def rows_named(rows: Sequence[int], start: int = 0) -> str:
+    """List the first three rows, counted from 0 after `start` others, for a message, which counts from 1."""
+    return f"row{'s' if len(rows) > 1 else ''} {first([str(start + row + 1) for row in rows])}"
 
 
-def check_headers(path: Path, names: Sequence[str]) -> None:
-    """Raise DataError where a file has a column of `COLUMNS` twice."""
-    for name in COLUMNS:
-        count = names.count(name)
-        if count > 1:
-            raise DataError(f"{path}: `{name}` heads {count} columns; keep the one that is meant")
+def known_columns(path: Path, headers: Sequence[str]) -> list[str]:
+    """List those columns of a file that predictions files have, in the order of `COLUMNS`.
+
+    Raises:
+        DataError: a column is there twice, or one is missing that is needed.
+    """
+    known = [name for name in COLUMNS if name in headers]
+    for name in known:
+        if headers.count(name) > 1:
+            raise DataError(
+                f"{path}: `{name}` heads {headers.count(name)} columns; keep the one that is meant"
+            )
+    missing = [f"no `{name}`" for name in ("id", "label") if name not in known]
+    if missing:
+        raise DataError(
+            f"{path}: {' and '.join(missing)}; found {first(headers)}; name them `id`, `label`, and "
+            "`pred` or `logits`"
+        )
+    if "pred" not in known and "logits" not in known:
+        raise DataError(
+            f"{path}: holds neither `pred` nor `logits`; write one of them; found {first(headers)}"
+        )
+    return known
 
 
 def as_text(values: NDArray[Any], what: str, name: str) -> NDArray[np.str_]:
     """Convert labels, ids or class names to text, so that 3 and "3" are the same class in any file.
 
     Args:
-        values: (N,) integers, text, bytes in UTF-8, or floats that are whole and below `whole_limit`; all but
-            floats may be (N, 1).
-        what: the column, for messages.
-        name: the file, for messages.
+        values: (N,), as `to_arrow` takes them.
+        what, name: the column and the file, for messages.
 
     Raises:
-        DataError: values are anything else, empty, or damaged text (a NUL, or half a character). The message
-            says how many, and names the first three.
+        DataError: as `to_arrow`.
     """
-    values = without_column(np.asarray(values))
-    if values.ndim != 1:
-        raise DataError(f"{name}: `{what}` has shape {values.shape}; write one value per sample")
-    kind = values.dtype.kind
-    if kind in "OT":
-        values = _from_objects(list(values), what, name)
-        kind = values.dtype.kind
-    if kind == "f":
-        return _as_integers(values, what, name).astype(np.str_)
-    if kind in "iu":
-        return values.astype(np.str_)
-    if kind == "S":
-        values = _from_objects(_decode_all(values.tolist(), what, name), what, name)
-    elif kind != "U":
-        raise DataError(f"{name}: `{what}` holds {values.dtype}; {WRITE}")
-    return _check_text(values, what, name)
+    checked = to_arrow(values, what, name)
+    if types.is_integer(checked.type):
+        return integers(checked).astype(np.str_)
+    return np.array(checked.to_pylist(), dtype=np.str_)
 
 
 def as_objects(values: Sequence[Any]) -> NDArray[Any]:
@@ -128,36 +149,15 @@ def without_column(values: NDArray[Any]) -> NDArray[Any]:
     return values[:, 0] if is_one_column and values.dtype.kind != "f" else values
 
 
-def _from_objects(values: list[Any], what: str, name: str) -> NDArray[Any]:
-    """Convert Python values to an array of text, or of floats if all of them are floats.
-
-    Args:
-        values: text, integers, or only floats.
-        what: the column, for messages.
-        name: the file, for messages.
-
-    Raises:
-        DataError: values are anything else, or damaged text.
-    """
-    if values and all(isinstance(value, float | np.floating) for value in values):
-        return np.array(values, dtype=np.float64)
+def _from_objects(values: list[Any], what: str, name: str) -> list[str]:
+    """Convert text and integers to text; DataError where values are anything else."""
     wrong = [v for v in values if not isinstance(v, str | int | np.integer) or isinstance(v, bool)]
     if wrong:
         raise DataError(
             f"{name}: {len(wrong)} of {len(values)} values of `{what}` are no label "
             f"({first([repr(value) for value in wrong])}); {WRITE}"
         )
-    text = [str(value) for value in values]
-    # Checked here and not only by `_check_text`, since an array of numpy drops NULs at the end of a text.
-    damaged = [i for i, value in enumerate(text) if "\0" in value or not _is_unicode(value)]
-    if damaged:
-        raise _error_of_damaged(damaged, len(text), what, name)
-    return np.array(text, dtype=np.str_)
-
-
-def _is_unicode(text: str) -> bool:
-    """Tell whether a text holds no half of a surrogate pair."""
-    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
+    return [str(value) for value in values]
 
 
 def _decode_all(values: list[bytes], what: str, name: str) -> list[str]:
@@ -192,47 +192,202 @@ def _as_integers(values: NDArray[Any], what: str, name: str) -> NDArray[Any]:
     return values.astype(np.int64)
 
 
-def _check_text(values: NDArray[np.str_], what: str, name: str) -> NDArray[np.str_]:
-    """Check (N,) text for empty and damaged values, by the array's code points.
-
-    Args:
-        values: the text.
-        what: the column, for messages.
-        name: the file, for messages.
-
-    Returns:
-        The same text, contiguous and in the byte order of the machine.
-
-    Raises:
-        DataError: a value is empty, or has a NUL before its end or a code point that is no character.
-    """
-    if not values.size:
-        return values
-    if not values.dtype.itemsize:
-        values = values.astype("U1")
-    values = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
-    codes = values.view(np.uint32).reshape(len(values), -1)  # (N, L): shorter text ends in zeros
-    is_zero = codes == 0
-    damaged = (is_zero[:, :-1] & ~is_zero[:, 1:]).any(axis=1)
-    if codes.size and codes.max() >= 0xD800:
-        damaged |= (((codes >= 0xD800) & (codes <= 0xDFFF)) | (codes > 0x10FFFF)).any(axis=1)
-    if damaged.any():
-        raise _error_of_damaged(np.flatnonzero(damaged).tolist(), len(values), what, name)
-    if is_zero[:, 0].any():
-        raise empty_cells(np.flatnonzero(is_zero[:, 0]).tolist(), len(values), what, name)
+def _check_text(values: pa.StringArray, what: str, name: str, start: int) -> pa.StringArray:
+    """Return (n,) text; DataError where a value is empty or has a NUL."""
+    # The ends of the texts, and their bytes, which may be part of longer buffers.
+    ends = np.frombuffer(values.buffers()[1] or bytes(4), np.int32, len(values) + 1, 4 * values.offset)
+    content, lengths = np.frombuffer(values.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]], np.diff(ends)
+    if not content.all():
+        rows = np.searchsorted(ends, np.flatnonzero(content == 0) + ends[0], side="right") - 1
+        raise _error_of_damaged(np.unique(rows).tolist(), len(values), what, name, start)
+    if not lengths.all():
+        raise empty_cells(np.flatnonzero(lengths == 0).tolist(), len(values), what, name, start)
     return values
 
 
-def _error_of_damaged(rows: list[int], of: int, what: str, name: str) -> DataError:
-    """Make the error of a column with damaged text in `rows`, counted from 0, of `of` rows."""
+def _error_of_damaged(rows: list[int], of: int, what: str, name: str, start: int) -> DataError:
+    """Make the error of a column with damaged text in `rows`; all arguments as `empty_cells`."""
     return DataError(
         f"{name}: {len(rows)} of {of} values of `{what}` hold a NUL or half a character "
-        f"({rows_named(rows)}); {WRITE}"
+        f"({rows_named(rows, start)}); {WRITE}"
     )
 
 
-def empty_cells(rows: list[int], of: int, what: str, name: str) -> DataError:
-    """Make the error of a column with empty cells in `rows`, counted from 0, of `of` rows."""
+def empty_cells(rows: list[int], of: int, what: str, name: str, start: int = 0) -> DataError:
+    """Make the error of a column with empty cells in `rows`, counted from 0 after `start` others, of `of`."""
     return DataError(
-        f"{name}: {len(rows)} empty cells in `{what}` of {of} rows ({rows_named(rows)}); fill them"
+        f"{name}: {len(rows)} empty cells in `{what}` of {of} rows ({rows_named(rows, start)}); fill them"
     )
+
+
+def refuse_other_classes(name: str, rows: Sequence[int], start: int) -> None:
+    """Raise DataError where class lists in `rows`, counted from 0 after `start` others, are not the first."""
+    if rows:
+        raise DataError(
+            f"{name}: {len(rows)} cells of `classes` differ from the first ({rows_named(rows, start)}); "
+            "write the same list in each row"
+        )
+
+
+class Vocabulary:
+    """Numbers the names of classes in the order in which they come.
+
+    Args:
+        name: the model, for messages.
+
+    Attributes:
+        names: every name, by its number.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.names: list[str] = []
+        self._number: dict[str, int] = {}
+
+    def codes(self, names: Sequence[str], what: str) -> NDArray[np.int32]:
+        """The number of each name; DataError, which names the column, for more than `MOST_NAMES` of them."""
+        for name in names:
+            if self._number.setdefault(name, len(self.names)) == len(self.names):
+                self.names.append(name)
+        if len(self.names) > MOST_NAMES:
+            raise DataError(
+                f"{self.name}: `{what}` holds more than {MOST_NAMES:,} different values "
+                f"({shown(min(self.names))}); write classes"
+            )
+        return np.array([self._number[name] for name in names], dtype=np.int32)
+
+
+def encode(values: pa.Array, what: str, name: str, start: int, vocabulary: Vocabulary) -> NDArray[np.int32]:
+    """Convert labels or predictions to numbers of a vocabulary; only the distinct ones are looked at.
+
+    Args:
+        values: (n,) of a type that labels may have (`is_label_type`), also as a dictionary.
+        what, name, start: the column, the file, and rows before these, for messages.
+        vocabulary: takes the names that it does not have yet.
+
+    Raises:
+        DataError: a value is no label, as `as_labels` says it.
+    """
+    _refuse_empty(values, what, name, start)
+    coded = values if types.is_dictionary(values.type) else values.dictionary_encode()
+    try:
+        names = as_labels(coded.dictionary, what, name)
+    except DataError:
+        plain = as_labels(coded.dictionary_decode(), what, name, start)
+        # The value that is no label is in the dictionary, and in no row.
+        return encode(plain, what, name, start, vocabulary)
+    codes = vocabulary.codes([str(each) for each in names.to_pylist()], what)
+    return np.asarray(codes[integers(coded.indices)])
+
+
+def as_labels(values: pa.Array, what: str, name: str, start: int = 0) -> pa.Array:
+    """Convert ids, labels or class names to int64, or to text where their type is no integer or exceeds it.
+
+    Args:
+        values: (n,) of a type that labels may have (`is_label_type`), also as a dictionary. Floats are whole
+            and below `whole_limit`.
+        what, name, start: the column, the file, and rows before these, for messages.
+
+    Raises:
+        DataError: values are empty or damaged, or floats that are not whole. The message says how
+            many, and names the first three.
+    """
+    _refuse_empty(values, what, name, start)
+    if types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if types.is_integer(values.type):
+        return values.cast(pa.string() if types.is_uint64(values.type) else pa.int64())
+    if types.is_floating(values.type):
+        return number_array(_as_integers(values.to_numpy(zero_copy_only=False), what, name))
+    return _check_text(values.cast(pa.string()), what, name, start)
+
+
+def _refuse_empty(values: pa.Array, what: str, name: str, start: int) -> None:
+    """Raise DataError where cells of a column are empty."""
+    if values.null_count:
+        rows = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist()
+        raise empty_cells(rows, len(values), what, name, start)
+
+
+def integers(values: pa.Array) -> NDArray[Any]:
+    """View an Arrow array of integers, without empty cells, as (n,) of numpy.
+
+    `to_numpy` would do it, too, but imports pandas if it is installed.
+    """
+    kind = np.dtype(str(values.type))
+    start = values.offset * kind.itemsize
+    return (
+        np.frombuffer(values.buffers()[1] or b"", kind, len(values), start)
+        if len(values)
+        else np.empty(0, kind)
+    )
+
+
+def is_label_type(kind: pa.DataType) -> bool:
+    """Tell whether a type is one that ids, labels and predictions may have: a number, text, or bytes."""
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    of_text = (types.is_string, types.is_large_string, types.is_string_view)
+    tests = (types.is_integer, types.is_floating, *of_text, types.is_binary, types.is_large_binary)
+    return any(test(kind) for test in tests)
+
+
+def to_arrow(values: NDArray[Any], what: str, name: str) -> pa.Array:
+    """Convert an array of labels or ids to Arrow: int64, or text where their type is no integer of 63 bits.
+
+    Args:
+        values: (N,) integers, text, bytes in UTF-8, or floats that are whole and below `whole_limit`; all but
+            floats may be (N, 1).
+        what, name: the column and the file, for messages.
+
+    Raises:
+        DataError: values are anything else, empty, or damaged text (a NUL, or half a character). The message
+            says how many, and names the first three.
+    """
+    values = without_column(np.asarray(values))
+    kind = values.dtype.kind
+    if values.ndim != 1:
+        raise DataError(f"{name}: `{what}` has shape {values.shape}; write one value per sample")
+    if kind in "OT" and len(values) and all(isinstance(value, float | np.floating) for value in values):
+        values, kind = values.astype(np.float64), "f"
+    if kind in "iu" and values.dtype != np.uint64:
+        return number_array(values.astype(np.int64))
+    if kind == "f":
+        return number_array(_as_integers(values, what, name))
+    if kind not in "OTSUu":
+        raise DataError(f"{name}: `{what}` holds {values.dtype}; {WRITE}")
+    text = (
+        _decode_all(values.tolist(), what, name)
+        if kind == "S"
+        else _from_objects(values.tolist(), what, name)
+    )
+    try:
+        return _check_text(text_array(text), what, name, 0)
+    except UnicodeEncodeError:
+        damaged = [i for i, each in enumerate(text) if "\0" in each or not _is_unicode(each)]
+        raise _error_of_damaged(damaged, len(text), what, name, 0) from None
+
+
+def _is_unicode(text: str) -> bool:
+    """Tell whether a text holds no half of a surrogate pair."""
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def text_array(values: NDArray[Any] | list[str]) -> pa.StringArray:
+    """Convert (N,) text to an Arrow array.
+
+    `pa.array` would do it, too, but imports pandas if it is installed, which doubles the time to start.
+
+    Raises:
+        UnicodeEncodeError: a text is no Unicode, such as half of a surrogate pair.
+    """
+    builder = lib.StringBuilder()
+    for start in range(0, len(values), BLOCK):
+        block = values[start : start + BLOCK]
+        builder.append_values(block if isinstance(block, list) else block.tolist())
+    return builder.finish()
+
+
+def number_array(values: NDArray[Any]) -> pa.Array:
+    """Convert (N,) int32 or int64 to an Arrow array that shares their memory if they are contiguous."""
+    kind = pa.int32() if values.dtype == np.int32 else pa.int64()
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError
 from mptctl.evaluation.reading.arrays import as_array
 from mptctl.evaluation.reading.columns import as_text
-from mptctl.evaluation.reading.named_arrays import NamedArray, RowOrder, named_array, order_columns
+from mptctl.evaluation.reading.named_arrays import NamedArray, RowNames, named_array, order_columns
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 
 
@@ -24,14 +24,14 @@ class InMemory:
         labels: (N,) true classes as text.
         classes: the new model's classes, in the order of its logits; None where they are not given.
         old_classes: the old classes, in the order of the old model's logits; None where they are not given.
-        order: of the samples; tables with an index are brought into this order.
+        row_names: of the samples; tables with an index must have these.
     """
 
     ids: NDArray[np.str_]
     labels: NDArray[np.str_]
     classes: tuple[str, ...] | None = None
     old_classes: tuple[str, ...] | None = None
-    order: RowOrder = field(default_factory=RowOrder)
+    row_names: RowNames = field(default_factory=RowNames)
 
     @classmethod
     def of(cls, labels: Any, ids: Any = None, classes: Any = None, old_classes: Any = None) -> InMemory:
@@ -46,16 +46,16 @@ class InMemory:
         Raises:
             DataError: a value is no array of labels, or `ids` and `labels` do not fit.
         """
-        order = RowOrder()
-        truth = as_text(order.in_order(named_array(labels, "labels"), "labels"), "labels", "labels")
+        row_names = RowNames()
+        truth = as_text(row_names.checked(named_array(labels, "labels"), "labels"), "labels", "labels")
         if ids is None:
             names = np.arange(len(truth)).astype(np.str_)
         else:
-            names = as_text(order.in_order(named_array(ids, "ids"), "ids"), "ids", "ids")
+            names = as_text(row_names.checked(named_array(ids, "ids"), "ids"), "ids", "ids")
         _check_length("ids", names, truth)
         new_list = None if classes is None else tuple(as_names(classes, "classes").tolist())
         old_list = None if old_classes is None else tuple(as_names(old_classes, "old_classes").tolist())
-        return cls(names, truth, new_list, old_list, order)
+        return cls(names, truth, new_list, old_list, row_names)
 
     def predictions(
         self, name: str, value: Any, *, is_old: bool = False, counted: NDArray[np.bool_] | None = None
@@ -64,8 +64,8 @@ class InMemory:
 
         Args:
             name: of the model, for messages and reports.
-            value: (N,) answers, or (N, C) logits. If it has an index, rows are joined with the labels by the
-                index. If its columns have names, these are the classes.
+            value: (N,) answers, or (N, C) logits. If it has an index, it must be that of the labels. If its
+                columns have names, these are the classes.
             is_old: it is the old model, or another training of it: its columns are `old_classes`.
             counted: (N,) True for samples that count; None: all count.
 
@@ -74,7 +74,7 @@ class InMemory:
             NonFiniteError: as `build_predictions`.
         """
         table = named_array(value, name)
-        values = self.order.in_order(table, name)
+        values = self.row_names.checked(table, name)
         _check_length(name, values, self.labels)
         ids, labels = self.ids, self.labels
         if counted is not None:

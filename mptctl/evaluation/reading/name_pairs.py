@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.reading.columns import first
-from mptctl.evaluation.reading.workspace import current
 from mptctl.files import read_text
 from mptctl.files.explained import shown
 
@@ -45,11 +44,6 @@ def read_pairs(path: Path) -> tuple[tuple[str, str], ...]:
     if any("" in names for names in pairs):
         raise UsageError(f"{name}: holds an empty name; {WRITE}")
     return pairs
-
-
-def pairs_relation(names: Mapping[str, str]) -> str:
-    """Register pairs with DuckDB, and return SQL: a view of `name` and `common`, which the caller drops."""
-    return current().register({"name": list(names), "common": list(names.values())})
 
 
 def _read_yaml(name: str, text: str) -> Iterable[tuple[str, str]]:

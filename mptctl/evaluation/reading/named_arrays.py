@@ -1,4 +1,4 @@
-"""Arrays with names: of rows, by which tables are joined, and of columns, which are the classes."""
+"""Arrays with names: of rows, which must be the same, and of columns, which are the classes."""
 
 from __future__ import annotations
 
@@ -57,51 +57,34 @@ def named_array(value: Any, name: str) -> NamedArray:
     return NamedArray(values, _row_names(value), tuple(text.tolist()), numbered)
 
 
-class RowOrder:
-    """The order of the samples, into which tables with names of rows are brought.
+class RowNames:
+    """The names of the samples' rows, which all tables with such names must have in one order.
 
-    The first table with names sets the order; the labels come first. Tables with the same names in this order
-    stay as they are. Tables with the same unique names in another order are brought into this order, but only
-    if it is the labels'. All other names are refused, so rows are never matched by position against names.
+    So rows are never matched by position against names. The first table with names sets them.
     """
 
     def __init__(self) -> None:
         self._names: Sequence[Any] | None = None
         self._whose = ""
 
-    def in_order(self, table: NamedArray, name: str) -> NDArray[Any]:
-        """Return the (N,) or (N, C) values of a table in the order of the samples.
-
-        The first table with names sets the order. A table without names is returned as it is.
+    def checked(self, table: NamedArray, name: str) -> NDArray[Any]:
+        """Return the (N,) or (N, C) values of a table; DataError where its rows have other names.
 
         Args:
-            table: the table.
-            name: what it is, for messages; ``labels`` for the labels.
-
-        Raises:
-            DataError: the names of rows are other names, or are in another order and repeated, or in another
-                order where the labels have no names.
+            table: the table; one without names is always sound.
+            name: what it is, for messages.
         """
         if table.rows is None:
             return table.values
         if self._names is None:
             self._names, self._whose = table.rows, name
-            return table.values
-        wanted, given = self._names, table.rows
-        if wanted == given or list(wanted) == list(given):
-            return table.values
-        place = {row: i for i, row in enumerate(given)}
-        if set(wanted) != place.keys() or len(place) < len(given) or len(wanted) != len(given):
+        wanted, given = list(self._names), list(table.rows)
+        if wanted != given:
             raise DataError(
                 f"{name}: its index is not that of {self._whose} ({_describe_difference(given, wanted)}); "
-                f"give both one index, {BY_PLACE}"
+                f"give both one index in one order, {BY_PLACE}"
             )
-        if self._whose != "labels":
-            raise DataError(
-                f"{name}: its index stands in another order than that of {self._whose}, and the labels have "
-                f"none; give labels with that index, {BY_PLACE}"
-            )
-        return table.values[[place[row] for row in wanted]]
+        return table.values
 
 
 def order_columns(
@@ -189,4 +172,4 @@ def _describe_difference(given: Sequence[Any], wanted: Sequence[Any]) -> str:
     unknown = [repr(row) for row in given if row not in known]
     if unknown:
         return f"{len(unknown)} of {len(given)} rows are not in it: {first(unknown)}"
-    return "names that stand there twice"
+    return "another order, or names that stand there twice"

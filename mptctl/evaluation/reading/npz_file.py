@@ -6,7 +6,7 @@ import math
 import struct
 import zipfile
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError, StorageError
-from mptctl.evaluation.reading.columns import COLUMNS, LONGEST_VALUE, as_text, too_long
-from mptctl.evaluation.reading.scan import SideColumns
-from mptctl.evaluation.reading.workspace import current, free_memory, shown_size
+from mptctl.evaluation.reading.columns import COLUMNS, LONGEST_VALUE, text_array, to_arrow, too_long
+from mptctl.evaluation.reading.workspace import free_memory, shown_size
 
 # The ways in which numpy compresses. Others are refused: one kilobyte of bzip2 can hold gigabytes, which the
 # library unpacks even to read the first byte.
@@ -49,64 +48,52 @@ class _Header:
         return self.start + math.prod(self.shape) * self.dtype.itemsize
 
 
-def read(path: Path, wanted: Collection[str] = COLUMNS) -> dict[str, NDArray[Any]]:
-    """Read the wanted arrays of a predictions file, by name; logits that are not compressed are mapped.
-
-    Raises:
-        DataError: an array occurs twice, is encrypted, is compressed in another way than numpy's, holds
-            Python objects, or is not what its header or its checksum says.
-        StorageError: an array does not fit into the free memory.
-        zipfile.BadZipFile, and others of zipfile and numpy: no archive, or a damaged one.
-    """
-    # zipfile leaves a file open that it opens and cannot read, so it is opened here.
-    with path.open("rb") as file, zipfile.ZipFile(file) as archive:
-        members: dict[str, zipfile.ZipInfo] = {}
-        for info in archive.infolist():
-            key = info.filename.removesuffix(".npy")
-            if key in members:
-                raise DataError(f"{path}: holds `{key}` twice; write the archive again")
-            if key in wanted:
-                members[key] = info
-        return {key: _read_array(path, archive, info, key) for key, info in members.items()}
-
-
 def headers(path: Path) -> list[str]:
     """Read the names of the arrays."""
     with zipfile.ZipFile(path) as archive:
         return [name.removesuffix(".npy") for name in archive.namelist()]
 
 
-def memory_needed(path: Path) -> int:
-    """Return 0: `read` itself compares each array with the free memory."""
-    return 0
+def batches(path: Path, wanted: Sequence[str]) -> Generator[dict[str, Any]]:
+    """Read some arrays, as one batch of the whole file.
 
-
-def scan(name: str, parts: Sequence[Path]) -> None:
-    """Return None: archives are always read by `read`."""
-
-
-def side_columns(path: Path, columns: Sequence[str]) -> SideColumns:
-    """Read ids and further arrays, and register them with DuckDB as text.
+    Yields:
+        Arrow arrays by name, of text where the array is no column of predictions; `logits` as (N, C);
+        `classes` as an array.
 
     Raises:
-        DataError: an array is not (N,), or as `read`.
+        DataError: as `_read`, or a value is no label, or an array beside predictions is not (N,).
     """
-    wanted = ["id", *columns]
-    arrays = read(path, wanted)
-    texts = {}
-    for i, column in enumerate(wanted):
-        values = arrays[column]
-        if values.ndim != 1 or len(values) != len(arrays["id"]):
-            raise DataError(f"{path}: `{column}` has shape {values.shape}; write one value for each id")
-        if column == "id":
-            values = as_text(values, column, str(path))
+    arrays = _read(path, wanted)
+    columns: dict[str, Any] = {}
+    for key, values in arrays.items():
+        if key in ("logits", "classes"):
+            columns[key] = values
+        elif key in COLUMNS:
+            columns[key] = to_arrow(values, key, str(path))
+        elif values.ndim != 1 or len(values) != len(arrays["id"]):
+            raise DataError(f"{path}: `{key}` has shape {values.shape}; write one value for each id")
         elif values.dtype.kind == "b":
-            values = np.where(values, "true", "false")  # as Parquet's booleans and YAML's are written
-        texts[f"a{i}"] = (
-            np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values.astype(np.str_)
-        )
-    view = current().register(texts)
-    return SideColumns(view, list(texts), view)
+            columns[key] = text_array(np.where(values, "true", "false"))  # as Parquet's booleans are written
+        else:
+            text = np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values.astype(np.str_)
+            columns[key] = text_array(text)
+    yield columns
+
+
+def _read(path: Path, wanted: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Read the wanted arrays of a file, by name; logits that are not compressed are mapped.
+
+    Raises:
+        DataError: an array is encrypted, is compressed in another way than numpy's, holds
+            Python objects, or is not what its header or its checksum says.
+        StorageError: an array does not fit into the free memory.
+        zipfile.BadZipFile, and others of zipfile and numpy: no archive, or a damaged one.
+    """
+    # zipfile leaves a file open that it opens and cannot read, so it is opened here.
+    with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        return {key: _read_array(path, archive, members[key], key) for key in wanted}
 
 
 def _read_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) -> NDArray[Any]:

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from mptctl.errors import DataError, NonFiniteError
-from mptctl.evaluation.reading.columns import as_text, class_names, first
+from mptctl.errors import DataError, NonFiniteError, StorageError
+from mptctl.evaluation.reading.agreement import (
+    check_answers_known,
+    check_classes,
+    check_numbered_labels,
+    check_pred_column,
+    check_start,
+    refuse_repeated_ids,
+)
+from mptctl.evaluation.reading.arrow_batches import read_batches
+from mptctl.evaluation.reading.columns import (
+    Vocabulary,
+    as_labels,
+    class_names,
+    encode,
+    explaining,
+    known_columns,
+    to_arrow,
+)
 from mptctl.evaluation.reading.readers import find_parts, form_of
-from mptctl.evaluation.reading.row_reading import read_rows
-from mptctl.evaluation.reading.table import CANONICAL, ArrayTable, IdKind, Table, kind_of_ids
+from mptctl.evaluation.reading.table import Table, TableBuilder
+from mptctl.evaluation.reading.workspace import free_memory, shown_size
 from mptctl.files import OpenOutput, writing
 
 # Elements of logits in a block that is read at once: 8 MB in double precision.
 BLOCK = 2**20
+# Beyond so many rows, some ids of each batch are looked at for repeated ones; others are found by the join.
+MANY, LOOKED_AT = 2**20, 2**11
 
 
 class Scored(NamedTuple):
@@ -67,9 +86,7 @@ class Predictions:
 
     def in_memory(self) -> Predictions:
         """The same predictions, whose table needs neither its files nor a workspace any more."""
-        if isinstance(self.table, ArrayTable):
-            return self
-        return replace(self, table=ArrayTable(self.ids, self.labels, self.preds, self.table.id_kind))
+        return replace(self, table=self.table.in_memory())
 
     @cached_property
     def ids(self) -> NDArray[np.str_]:
@@ -95,13 +112,12 @@ def build_predictions(
     logits: NDArray[Any] | None = None,
     classes: tuple[str, ...] | None = None,
     origin: Literal["file", "checkpoint"] = "file",
-    id_kind: IdKind | None = None,
 ) -> Predictions:
     """Check the parts of predictions against each other, and put them together.
 
     Args:
         name: the file or run, for messages.
-        ids: (N,) integers or text; integers become their decimal text (`as_text`).
+        ids: (N,) integers or text.
         labels: (N,) the true classes, as `ids`.
         preds: (N,) the answers, as `ids`. May be None with logits: the answer is the first maximum of a row.
         logits: (N, C) floats; None where only the answers are known.
@@ -109,45 +125,156 @@ def build_predictions(
             the columns from 0, and then labels must be numbers, too; numbers from C on are classes that the
             model does not know.
         origin: ``checkpoint`` for a model of ours, ``file`` for a predictions file.
-        id_kind: what the ids are; None: as their type says.
 
     Raises:
         DataError: parts are missing, of unequal length, or contradict each other.
         NonFiniteError: a row of logits has NaN or plus infinity, or only minus infinity.
     """
-    kind = id_kind or kind_of_ids(np.asarray(ids))
-    ids, labels = as_text(ids, "id", name), as_text(labels, "label", name)
-    if not len(ids):
-        raise DataError(f"{name}: holds no sample; write one row per test sample")
-    _check_classes(name, classes)
-    if logits is None:
-        if preds is None:
-            raise DataError(f"{name}: holds neither `pred` nor `logits`; write one of them")
-        answers = as_text(preds, "pred", name)
-        _check_lengths(name, ids, label=labels, pred=answers)
-        table = ArrayTable(ids, labels, answers, kind)
-        _check_answers_known(name, table, classes)
-        return Predictions(name, table, None, classes, origin)
-
-    if logits.ndim != 2 or logits.dtype.kind != "f" or not logits.shape[1]:
-        raise DataError(f"{name}: `logits` is {logits.dtype} {logits.shape}; write floats of shape (N, C)")
-    if origin == "file":
-        refuse_one_column(logits, name)
-    _check_lengths(name, ids, label=labels, logits=logits)
-    counted = classes is None
-    if classes is None:
-        _check_numbered_labels(labels, logits.shape[1], name)
-        classes = tuple(str(i) for i in range(logits.shape[1]))
-    if len(classes) != logits.shape[1]:
-        raise DataError(f"{name}: {len(classes)} `classes` for {logits.shape[1]} columns of `logits`")
-    column = first_maximum(logits, name)
-    answers = np.array(classes, dtype=np.str_)[column]
-    if counted:
-        _check_start(labels, answers, column, name)
+    batch: dict[str, Any] = {"id": to_arrow(ids, "id", name), "label": to_arrow(labels, "label", name)}
     if preds is not None:
-        _check_lengths(name, ids, pred=preds)
-        _check_pred_column(name, as_text(preds, "pred", name), answers)
-    return Predictions(name, ArrayTable(ids, labels, answers, kind), logits, classes, origin, counted)
+        batch["pred"] = to_arrow(preds, "pred", name)
+    if logits is not None:
+        batch["logits"] = logits
+    if preds is None and logits is None:
+        raise DataError(f"{name}: holds neither `pred` nor `logits`; write one of them")
+    reading = _Reading(name, in_memory=True)
+    reading.classes = classes
+    reading.add(batch, name)
+    return reading.finish(origin)
+
+
+class _Reading:
+    """Puts predictions together from batches, and checks them.
+
+    Args:
+        name: of the predictions.
+        in_memory: keep the table in memory, as is done where there are logits.
+
+    Attributes:
+        classes: the list of classes so far; None where there is none.
+    """
+
+    def __init__(self, name: str, *, in_memory: bool) -> None:
+        self.name = name
+        self.classes: tuple[str, ...] | None = None
+        self._logits: list[NDArray[Any]] = []
+        self._vocabulary = Vocabulary(name)
+        self._table = TableBuilder(self._vocabulary, in_memory=in_memory)
+        self._rows = 0
+        self._preds: list[NDArray[np.int32]] = []  # beside logits
+        self._kinds: dict[str, tuple[bool, str]] = {}  # by column, whether it holds numbers, and where first
+
+    def add(self, batch: dict[str, Any], part: str, start: int = 0) -> None:
+        """Add the rows of a batch, of the columns of predictions.
+
+        Args:
+            batch: as the readers of the forms yield it.
+            part: the file, for messages.
+            start: rows before these in this file.
+
+        Raises:
+            DataError: a value is no label, columns are of unequal length, or differ in type, width or classes
+                from those before.
+            StorageError: logits do not fit into memory.
+        """
+        n = len(batch["id"])
+        for key in batch.keys() & {"label", "pred", "logits"}:
+            if len(batch[key]) != n:
+                raise DataError(
+                    f"{part}: {len(batch[key])} rows of `{key}` for {n} of `id`; write them of equal length"
+                )
+        if not n:
+            return
+        for key in batch.keys() & {"id", "label", "pred"}:
+            self._check_kind(key, batch[key], part)
+        if "classes" in batch:
+            self._check_classes(class_names(batch["classes"], part), part)
+        ids = as_labels(batch["id"], "id", part, start)
+        if self._rows >= MANY:
+            refuse_repeated_ids(ids.slice(0, LOOKED_AT), part)
+        codes = {
+            key: encode(batch[key], key, part, start, self._vocabulary)
+            for key in ("label", "pred")
+            if key in batch
+        }
+        if "logits" in batch:
+            self._add_logits(batch["logits"], part)
+            if "pred" in codes:
+                self._preds.append(codes["pred"])
+        self._table.add(ids, codes["label"], codes.get("pred", codes["label"]))
+        self._rows += n
+
+    def _check_kind(self, key: str, values: pa.Array, part: str) -> None:
+        """Raise DataError where a column holds numbers in one part and text in another."""
+        kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+        is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        was_number, before = self._kinds.setdefault(key, (is_number, part))
+        if is_number != was_number:
+            raise DataError(
+                f"{part}: `{key}` is of another type in another part ({before}); write one type into all "
+                "parts"
+            )
+
+    def _check_classes(self, names: tuple[str, ...], part: str) -> None:
+        """Keep the first list of classes; DataError where a later one differs."""
+        if self._rows and names != self.classes:
+            raise DataError(
+                f"{part}: `classes` differs from that before; write the same list into all rows and parts"
+            )
+        self.classes = names
+
+    def _add_logits(self, logits: NDArray[Any], part: str) -> None:
+        """Keep the logits of n rows.
+
+        Raises:
+            DataError: they are no (n, C) floats, one column, or have another width than those before.
+            StorageError: they do not fit into memory, together with those before.
+        """
+        if logits.ndim != 2 or logits.dtype.kind != "f" or not logits.shape[1]:
+            raise DataError(
+                f"{part}: `logits` is {logits.dtype} {logits.shape}; write floats of shape (N, C)"
+            )
+        if self._logits and self._logits[0].shape[1] != logits.shape[1]:
+            raise DataError(f"{part}: rows of `logits` are of different lengths; write (N, C)")
+        needed, free = sum(each.nbytes for each in self._logits) + logits.nbytes, free_memory()
+        if self._logits and needed > free:  # they are copied once
+            raise StorageError(
+                f"{part}: holds logits of {shown_size(needed)} and more where {shown_size(free)} of memory "
+                "are free; write logits into an uncompressed .npz (numpy.savez), or only `pred`"
+            )
+        self._logits.append(logits)
+
+    def finish(self, origin: Literal["file", "checkpoint"] = "file") -> Predictions:
+        """Make the predictions of all batches.
+
+        Raises:
+            DataError: there are no rows, or labels, predictions, logits and classes contradict each other.
+            NonFiniteError: a row of logits has NaN or plus infinity, or only minus infinity.
+        """
+        name, classes = self.name, self.classes
+        if not self._rows:
+            raise DataError(f"{name}: holds no sample; write one row per test sample")
+        check_classes(name, classes)
+        table = self._table.table()
+        if not self._logits:
+            check_answers_known(name, table, classes)
+            return Predictions(name, table, None, classes, origin)
+        logits = self._logits[0] if len(self._logits) == 1 else np.concatenate(self._logits)
+        if origin == "file":
+            refuse_one_column(logits, name)
+        counted = classes is None
+        if classes is None:
+            check_numbered_labels(table.labels, logits.shape[1], name)
+            classes = tuple(str(i) for i in range(logits.shape[1]))
+        if len(classes) != logits.shape[1]:
+            raise DataError(f"{name}: {len(classes)} `classes` for {logits.shape[1]} columns of `logits`")
+        table = table.with_predictions(first_maximum(logits, name), classes)
+        if counted:
+            check_start(table, name)
+        if self._preds:
+            names = np.array(self._vocabulary.names)
+            check_pred_column(name, names[np.concatenate(self._preds)], table.column("pred"))
+        return Predictions(name, table, logits, classes, origin, counted)
 
 
 def row_blocks(logits: NDArray[Any]) -> list[slice]:
@@ -194,7 +321,8 @@ def read_predictions(path: Path) -> Predictions:
 
     A file has arrays (``.npz``) or columns (``.csv``, ``.parquet``) `id`, `label`, and `pred` or `logits`,
     and may have `classes`. In a table, a cell of `logits` or `classes` is a list; in CSV, a list as JSON.
-    Tables without logits are not read into memory; logits in an uncompressed ``.npz`` are mapped.
+    Without logits they are read into the database of the workspace; logits in an uncompressed ``.npz`` are
+    mapped.
 
     Raises:
         UsageError: the file has another ending.
@@ -202,46 +330,53 @@ def read_predictions(path: Path) -> Predictions:
         NonFiniteError: logits are not finite.
         StorageError: content does not fit into memory.
     """
-    name, parts = str(path), find_parts(path)
-    scanned = form_of(parts[0]).scan(name, parts)
-    if scanned is None:
-        columns = read_rows(parts)
-        classes = columns.get("classes")
-        is_csv = parts[0].suffix.lower() == ".csv"  # whose cells have no types
-        integers = is_csv and all(re.fullmatch(CANONICAL, cell) for cell in columns["id"])
-        return build_predictions(
-            name,
-            columns["id"],
-            columns["label"],
-            columns.get("pred"),
-            columns.get("logits"),
-            None if classes is None else class_names(classes, name),
-            id_kind="either" if integers else None,
-        )
-    names = None if scanned.classes is None else class_names(scanned.classes, name)
-    _check_classes(name, names)
-    _check_answers_known(name, scanned.table, names)
-    return Predictions(name, scanned.table, None, names)
+    parts = find_parts(path)
+    with explaining(parts[0]):
+        columns = known_columns(parts[0], form_of(parts[0]).headers(parts[0]))
+    reading = _Reading(str(path), in_memory="logits" in columns)
+    for part in parts:
+        with explaining(part):
+            own = known_columns(part, form_of(part).headers(part))
+            if own != columns:
+                raise DataError(
+                    f"{part}: columns {', '.join(own)}, and in {parts[0]}: {', '.join(columns)}; write the "
+                    "same columns into all parts"
+                )
+            start = 0
+            with closing(form_of(part).batches(part, columns)) as batches:
+                for batch in batches:
+                    reading.add(batch, str(part), start)
+                    start += len(batch["id"])
+    return reading.finish()
 
 
-def save_predictions(
-    predictions: Predictions, path: Path, open_output: OpenOutput = writing, *, beside_integers: bool = False
-) -> None:
+def read_frame(columns: pa.Table, name: str) -> Predictions:
+    """Read predictions from a table in memory that has the columns of a predictions file.
+
+    Raises:
+        DataError, NonFiniteError: as `read_predictions`.
+    """
+    reading, start = _Reading(name, in_memory=True), 0
+    for batch in read_batches(name, columns.schema, columns.to_batches(), columns.column_names):
+        reading.add(batch, name, start)
+        start += len(batch["id"])
+    return reading.finish()
+
+
+def save_predictions(predictions: Predictions, path: Path, open_output: OpenOutput = writing) -> None:
     """Write predictions as an uncompressed ``.npz`` that `read_predictions` reads back.
 
     Args:
         predictions: of one model.
         path: of the file; an existing one is replaced.
         open_output: opens the file, such as `writing`.
-        beside_integers: the ids of another model of the same samples are integers.
 
     Raises:
         StorageError: the file cannot be written.
     """
-    # Ids that were integers, or matched integers, are written as integers, to match those in the other file.
-    are_integers = beside_integers or predictions.table.id_kind == "integers"
+    ids = predictions.ids
     arrays: dict[str, NDArray[Any]] = {
-        "id": _as_integers(predictions.ids) if are_integers else predictions.ids,
+        "id": ids.astype(np.int64) if predictions.table.has_integer_ids() else ids,
         "label": predictions.labels,
         "pred": predictions.preds,
     }
@@ -251,111 +386,3 @@ def save_predictions(
         arrays["logits"] = predictions.logits
     with open_output(path) as stream:
         np.savez(stream, allow_pickle=False, **arrays)
-
-
-def _as_integers(ids: NDArray[np.str_]) -> NDArray[Any]:
-    """Convert (N,) text of integers to the type that holds them all: int64, or uint64 beyond it."""
-    try:
-        return ids.astype(np.int64)
-    except OverflowError:
-        return ids.astype(np.uint64)
-
-
-def labels_beyond(labels: Counter[str], columns: int) -> list[str]:
-    """Find the labels that are no number from 0 to `columns` - 1, sorted by length and then as text."""
-    known = {str(i) for i in range(columns)}
-    return sorted((label for label in labels if label not in known), key=lambda label: (len(label), label))
-
-
-def error_of_labels(wrong: list[str], labels: Counter[str], columns: int, name: str) -> DataError:
-    """Make the error of labels that are no columns of logits without `classes`.
-
-    Args:
-        wrong: these labels.
-        labels: how often each label occurs.
-        columns: how many columns the logits have.
-        name: of the model.
-    """
-    return DataError(
-        f"{name}: {sum(labels[label] for label in wrong)} of {labels.total()} labels are no column of its "
-        f"logits, 0..{columns - 1} ({first(wrong)}); count labels from 0, or write `classes`, the label of "
-        "each column"
-    )
-
-
-def _check_classes(name: str, classes: tuple[str, ...] | None) -> None:
-    """Raise DataError where a list of classes is empty or names a class twice; None is allowed."""
-    if classes is not None and not classes:
-        raise DataError(f"{name}: `classes` names no class; write the labels that the model can predict")
-    if classes is not None and len(set(classes)) != len(classes):
-        raise DataError(f"{name}: `classes` names a class twice; give each column of the logits its own name")
-
-
-def _check_answers_known(name: str, table: Table, classes: tuple[str, ...] | None) -> None:
-    """Raise DataError where a model names its classes and predicts another one."""
-    unknown = [] if classes is None else sorted(set(table.answers) - set(classes))
-    if unknown:
-        raise DataError(f"{name}: predictions that are not among its `classes`: {first(unknown)}")
-
-
-def _check_numbered_labels(labels: NDArray[np.str_], columns: int, name: str) -> None:
-    """Raise DataError where labels beside logits without `classes` are not 0, 1, 2, ..., in that spelling.
-
-    Numbers beyond the columns are allowed here. They may be classes that came after this model, which
-    `check_counted` looks up in the other models.
-    """
-    counts = Counter(labels.tolist())
-    beyond = labels_beyond(counts, columns)
-    if not all(re.fullmatch("-?[0-9]+", label) for label in beyond):
-        raise DataError(f"{name}: `logits` with text labels need `classes`, the label of each column")
-    wrong = [label for label in beyond if not re.fullmatch("[1-9][0-9]*", label)]
-    if wrong:
-        raise error_of_labels(wrong, counts, columns, name)
-
-
-def _check_start(
-    labels: NDArray[np.str_], answers: NDArray[np.str_], column: NDArray[np.int64], name: str
-) -> None:
-    """Raise DataError where labels seem to count from 1 and the columns of logits from 0.
-
-    That is so where no label is 0, and more answers are right if their column is counted from 1.
-
-    Args:
-        labels: (N,) true classes.
-        answers: (N,) the answers, as columns from 0 in text.
-        column: (N,) the answers, as columns from 0.
-        name: of the model, for messages.
-    """
-    if not (labels == "0").any():
-        right = int((answers == labels).sum())
-        right_from_1 = int(((column + 1).astype(np.str_) == labels).sum())
-        if right_from_1 > right:
-            raise DataError(
-                f"{name}: the labels seem to count from 1 and the columns of `logits` from 0 ({right_from_1} "
-                f"of {len(labels)} predictions are right one class further, {right} as they stand); count "
-                "labels from 0, or write `classes`, the label of each column"
-            )
-
-
-def _check_lengths(name: str, ids: NDArray[np.str_], **parts: NDArray[Any]) -> None:
-    """Raise DataError where a part, given by the name of its column, has not as many rows as `ids`."""
-    for what, part in parts.items():
-        if len(part) != len(ids):
-            raise DataError(
-                f"{name}: {len(part)} rows of `{what}` for {len(ids)} of `id`; write them of equal length"
-            )
-
-
-def _check_pred_column(name: str, preds: NDArray[np.str_], answers: NDArray[np.str_]) -> None:
-    """Raise DataError where the column `pred` is not the class with the first of a row's largest logits.
-
-    Args:
-        name: of the model, for messages.
-        preds: (N,) the column.
-        answers: (N,) the class of the first maximum of each row.
-    """
-    wrong = int((preds != answers).sum())
-    if wrong:
-        raise DataError(
-            f"{name}: `pred` is not the first of the largest `logits` in {wrong} rows; write only one of them"
-        )

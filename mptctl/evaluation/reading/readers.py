@@ -7,45 +7,25 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from mptctl.errors import DataError, UsageError, did_you_mean, some
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from mptctl.evaluation.reading.scan import Scanned, SideColumns
-
-    # Arrays of a file by name; the names are those of `columns.COLUMNS`.
-    Columns = dict[str, NDArray[Any]]
 
 
 class Form(Protocol):
     """What the module of each form of predictions files has, such as `csv_file`."""
 
-    def read(self, path: Path) -> Columns:
-        """Read the columns of a file into memory and check each row.
-
-        Raises DataError, or an error of the library that reads the form.
-        """
-
     def headers(self, path: Path) -> list[str]:
         """Read the names of all columns of a file."""
 
-    def memory_needed(self, path: Path) -> int:
-        """Estimate the bytes that `read` takes; 0 where `read` checks the free memory itself."""
+    def batches(self, path: Path, wanted: Sequence[str]) -> Generator[dict[str, Any]]:
+        """Read some columns batch by batch: Arrow arrays by name, `logits` (n, C), `classes` as one list.
 
-    def scan(self, name: str, parts: Sequence[Path]) -> Scanned | None:
-        """Check predictions without logits where they lie, by DuckDB.
-
-        None where there are logits, or anything unusual: such files are read by `read`.
+        Raises DataError, or an error of the library that reads the form.
         """
-
-    def side_columns(self, path: Path, columns: Sequence[str]) -> SideColumns:
-        """Find the ids and some further columns of a file for DuckDB."""
 
 
 # Endings of the forms: for each ``.form`` there is a module ``form_file.py`` beside this file.

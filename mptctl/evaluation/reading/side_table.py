@@ -6,10 +6,15 @@ import difflib
 import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
-from mptctl.errors import DataError, MptctlError, option
-from mptctl.evaluation.reading.columns import NAMED, first, unreadable
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mptctl.errors import DataError, option
+from mptctl.evaluation.reading.columns import NAMED, as_labels, explaining, first, integers
 from mptctl.evaluation.reading.readers import find_parts, form_of
 from mptctl.evaluation.reading.workspace import current
 from mptctl.files.explained import shown
@@ -30,25 +35,23 @@ class SideTable:
     """
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
-        self.path, self.columns, work = path, list(columns), current()
-        self.relation, begin = work.name(), "CREATE TABLE {} AS"
+        self.path, work = path, current()
+        self.relation, self._cells = work.name(), [f"s{i}" for i in range(len(columns))]
+        as_text = ", ".join(
+            ["id::VARCHAR AS id", *(f"coalesce({s}::VARCHAR, '') AS {s}" for s in self._cells)]
+        )
         for part in find_parts(path):
-            try:
-                side = form_of(part).side_columns(part, self.columns)
-                sample, *cells = side.values
-                values = [f"coalesce({cell}, '') AS s{i}" for i, cell in enumerate(cells)]
-                work.fetch(
-                    f"{begin.format(self.relation)} SELECT {sample} AS id, {', '.join(values)} "
-                    f"FROM {side.source}",
-                    f"reading {part}",
-                )
-            except MptctlError:
-                raise
-            except Exception as error:  # the libraries raise a dozen types on a damaged file
-                raise unreadable(part, error) from error
-            begin = "INSERT INTO {}"
-            if side.view:
-                work.drop_later(f"DROP VIEW IF EXISTS {side.view}")
+            start = 0
+            with explaining(part), closing(form_of(part).batches(part, ["id", *columns])) as batches:
+                for batch in batches:
+                    cells = [
+                        as_labels(batch["id"], "id", str(part), start),
+                        *(batch[column] for column in columns),
+                    ]
+                    work.append(
+                        self.relation, pa.Table.from_arrays(cells, names=["id", *self._cells]), as_text
+                    )
+                    start += len(cells[0])
         weakref.finalize(self, work.drop_later, f"DROP TABLE IF EXISTS {self.relation}")
         repeated = work.fetch(
             f"SELECT count(*) OVER (), id FROM {self.relation} GROUP BY id HAVING count(*) > 1 "
@@ -60,22 +63,47 @@ class SideTable:
                 f"({first([row[1] for row in repeated])}); keep one row each"
             )
 
-    def check_complete(self, samples: str) -> None:
-        """Raise DataError where a sample has no row in the table.
+    def values_of(
+        self, samples: str, numbers: NDArray[np.int64]
+    ) -> list[tuple[NDArray[np.int32], tuple[str, ...]]]:
+        """Read each column for some samples.
 
         Args:
-            samples: SQL: a relation with `id` as text.
+            samples: SQL: a relation of `row`, from 0, and `id`.
+            numbers: (N,) the number of the sample in each row.
+
+        Returns:
+            For each column, (N,) numbers of values, in the order of the samples, and the values.
+
+        Raises:
+            DataError: a sample has no row in this table.
         """
-        lacking = current().fetch(
-            f"SELECT count(*) OVER (), id FROM {samples} AS t ANTI JOIN {self.relation} AS s ON s.id = t.id "
-            f"ORDER BY id LIMIT {NAMED}"
+        joined = current().table(
+            f"SELECT row, {', '.join(self._cells)} FROM {samples} AS t "
+            f"JOIN {self.relation} AS s ON s.id = t.id::VARCHAR",
+            f"reading {self.path}",
+            len(numbers),
         )
-        if lacking:
-            raise DataError(
-                f"{self.path}: lacks {lacking[0][0]} ids of the test set "
-                f"({first([row[1] for row in lacking])}); write a row for each sample, with the id as it "
-                "stands in the predictions"
-            )
+        if len(joined) < len(numbers):
+            self._refuse_lacking(samples)
+        place, found = numbers[integers(joined["row"].combine_chunks())], []
+        for cell in self._cells:
+            coded = joined[cell].combine_chunks().dictionary_encode()
+            codes = np.empty(len(numbers), dtype=np.int32)
+            codes[place] = integers(coded.indices)
+            found.append((codes, tuple(coded.dictionary.to_pylist())))
+        return found
+
+    def _refuse_lacking(self, samples: str) -> None:
+        """Raise DataError on the samples that have no row in the table."""
+        lacking = current().fetch(
+            f"SELECT count(*) OVER (), t.id::VARCHAR FROM {samples} AS t ANTI JOIN {self.relation} AS s "
+            f"ON s.id = t.id::VARCHAR ORDER BY 2 LIMIT {NAMED}"
+        )
+        raise DataError(
+            f"{self.path}: lacks {lacking[0][0]} ids of the test set ({first([row[1] for row in lacking])}); "
+            "write a row for each sample, with the id as it stands in the predictions"
+        )
 
 
 def side_headers(path: Path) -> list[str]:
@@ -88,10 +116,8 @@ def side_headers(path: Path) -> list[str]:
     """
     common: list[str] | None = None
     for part in find_parts(path):
-        try:
+        with explaining(part):
             names = form_of(part).headers(part)
-        except Exception as error:  # the libraries raise a dozen types on a damaged file
-            raise unreadable(part, error) from error
         # DuckDB does not distinguish upper and lower case in names of columns.
         lower = Counter(name.lower() for name in names)
         repeated = sorted({name for name in names if lower[name.lower()] > 1})

@@ -11,8 +11,9 @@ from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from mptctl.errors import DataError
+from mptctl.evaluation.reading.agreement import error_of_labels, labels_beyond
 from mptctl.evaluation.reading.columns import NAMED, first
-from mptctl.evaluation.reading.predictions import Predictions, error_of_labels, labels_beyond
+from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.files.explained import shown
 
 # A name that is a number, such as 3, -1.0 or 1e3.

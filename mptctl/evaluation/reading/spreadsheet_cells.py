@@ -8,12 +8,14 @@ from mptctl.errors import inert
 
 # Text that a spreadsheet takes for a formula, and such text with apostrophes before it.
 _FORMULA = re.compile(r"'*[=+\-@]")
+# A cell to which `as_cell` added an apostrophe; the group is the text without it.
+WRITTEN_FORMULA = r"^'('*[=+\-@])"
 # The columns of a list of flips. A CSV file whose header begins with these was written with `as_cell`.
 FLIP_COLUMNS = ("id", "label", "old", "new", "new_class", "old_confidence", "new_confidence")
 
 
 def as_cell(text: str) -> str:
-    """Put an apostrophe before a text that a spreadsheet would take for a formula; `from_cell_sql` undoes it.
+    """Put an apostrophe before a text that a spreadsheet would take for a formula; reading takes it off.
 
     Characters that a reader would not see as they stand become their escapes (`inert`), for good.
 
@@ -22,8 +24,3 @@ def as_cell(text: str) -> str:
     """
     text = inert(text)
     return f"'{text}" if _FORMULA.match(text) else text
-
-
-def from_cell_sql(column: str) -> str:
-    """SQL of the text that `as_cell` was given, from the SQL of the column with the cell."""
-    return f"CASE WHEN regexp_matches({column}, '^''+[=+@-]') THEN {column}[2:] ELSE {column} END"

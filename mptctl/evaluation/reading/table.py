@@ -1,146 +1,155 @@
-"""Tables of one model's ids, true classes and answers, in memory or in files that DuckDB reads."""
+"""The table of one model: ids, true classes and predictions, in memory or in the workspace's database."""
 
 from __future__ import annotations
 
-import glob
 import weakref
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from mptctl.evaluation.reading.workspace import Workspace, current
-
-# Kinds of ids: integers of at most 64 bits; text; or either, which is text that is an integer in every row.
-IdKind = Literal["integers", "text", "either"]
-# An id of a file without types that may be an integer: no plus, no leading zeros, few enough digits for SQL's
-# HUGEINT, in which integers are compared since int64 and uint64 both fit into it.
-CANONICAL = "0|-?[1-9][0-9]{0,37}"
-# About how many rows are in a table's sample: see `FileTable.sample`.
-SAMPLED = 20_000
+from mptctl.evaluation.reading.columns import Vocabulary, number_array
+from mptctl.evaluation.reading.workspace import current
 
 
-@dataclass(frozen=True)
-class ArrayTable:
-    """A table in memory, with the attributes and methods of `FileTable`.
+class Stored:
+    """A table of the current workspace, which is dropped when this object is freed.
 
     Attributes:
-        ids: (N,) ids of samples, as text.
-        truth: (N,) true classes, as text.
-        preds: (N,) answers, as text.
-        id_kind: what the ids were before they became text.
+        name: of the table; it is made by `Workspace.append`.
     """
 
-    ids: NDArray[np.str_]
-    truth: NDArray[np.str_]
-    preds: NDArray[np.str_]
-    id_kind: IdKind
+    def __init__(self) -> None:
+        work = current()
+        self.name = work.name()
+        weakref.finalize(self, work.drop_later, f"DROP TABLE IF EXISTS {self.name}")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """N samples with true classes and predictions, which are numbers of names.
+
+    Attributes:
+        content: `id`, `label` and `pred`, in memory or in the workspace in which it was read; ids are int64
+            or text.
+        label_names, pred_names: the name of each number; several numbers may have one name.
+        label_counts, pred_counts: how many samples have each number.
+    """
+
+    content: pa.Table | Stored
+    label_names: tuple[str, ...]
+    pred_names: tuple[str, ...]
+    label_counts: NDArray[np.int64]
+    pred_counts: NDArray[np.int64]
 
     @property
     def rows(self) -> int:
         """The number of rows."""
-        return len(self.ids)
+        return int(self.label_counts.sum())
 
     @cached_property
     def labels(self) -> Counter[str]:
-        """How many samples each class has."""
-        return Counter(self.truth.tolist())
+        """How many samples each class has, by name, sorted."""
+        return _count_names(self.label_names, self.label_counts)
 
     @cached_property
     def answers(self) -> Counter[str]:
-        """How many samples are answered with each class."""
-        return Counter(self.preds.tolist())
+        """How many samples are answered with each class, by name, sorted."""
+        return _count_names(self.pred_names, self.pred_counts)
 
-    @cached_property
-    def sample(self) -> list[str]:
-        """The ids of one row in every `sample_step(rows)`, sorted."""
-        return sorted(self.ids[:: sample_step(self.rows)].tolist())
+    def in_memory(self) -> Table:
+        """The same table, which needs no workspace any more."""
+        if isinstance(self.content, Stored):
+            return replace(self, content=current().table(f"FROM {self.content.name}"))
+        return self
 
-    def relation(self, work: Workspace) -> str:
-        """Register the table in a workspace, until it is freed; SQL of a relation as `FileTable.source`."""
-        columns = {"row": np.arange(self.rows), "text": self.ids, "label": self.truth, "pred": self.preds}
-        name = work.register(columns)
+    def with_predictions(self, preds: NDArray[np.integer[Any]], names: tuple[str, ...]) -> Table:
+        """The same table, in memory, with other predictions: (N,) numbers of some names."""
+        content = self.in_memory().content
+        assert isinstance(content, pa.Table)
+        changed = content.set_column(2, "pred", number_array(preds.astype(np.int32)))
+        counts = np.bincount(preds, minlength=len(names))
+        return replace(self, content=changed, pred_names=names, pred_counts=counts)
+
+    def relation(self) -> str:
+        """SQL of the table in the current workspace: `row`, from 0, and the columns of `content`.
+
+        A table in memory is registered there until it is freed.
+        """
+        if isinstance(self.content, Stored):
+            return f"(SELECT rowid AS row, * FROM {self.content.name})"
+        work, rows = current(), number_array(np.arange(len(self.content)))
+        name = work.register_table(self.content.append_column("row", rows))
         weakref.finalize(self, work.drop_later, f"DROP VIEW IF EXISTS {name}")
-        number = "::HUGEINT" if self.id_kind == "integers" else ""
-        return f"(SELECT row, text{number} AS id, label, pred FROM {name})"
+        return name
 
-    def ids_at(self, rows: Sequence[int]) -> list[str]:
-        """The ids of some rows, in their order."""
-        return [str(self.ids[row]) for row in rows]
-
-    def column(self, name: Literal["id", "label", "pred"]) -> NDArray[np.str_]:
-        """(N,) a column as text."""
-        return {"id": self.ids, "label": self.truth, "pred": self.preds}[name]
-
-
-@dataclass(frozen=True, eq=False)
-class FileTable:
-    """A table that stays in its files, or in a table of DuckDB that was read from them.
-
-    Attributes:
-        source: SQL: a relation of `row` from 0, `id` as integer or text, and `label` and `pred` as text.
-        rows: the number of rows.
-        id_kind: what the ids are.
-        labels: how many samples each class has.
-        answers: how many samples are answered with each class.
-        sample: the ids of one row in every `sample_step(rows)`, sorted.
-        files: name of the files, for progress.
-    """
-
-    source: str
-    rows: int
-    id_kind: IdKind
-    labels: Counter[str]
-    answers: Counter[str]
-    sample: list[str]
-    files: str
-
-    def relation(self, work: Workspace) -> str:
-        """SQL: the `source`; a table in files needs no place in a workspace."""
-        return self.source
-
-    def ids_at(self, rows: Sequence[int]) -> list[str]:
-        """Read the ids of some rows, in their order."""
-        wanted = ", ".join(map(str, rows)) or "NULL"
-        query = f"SELECT row, id::VARCHAR FROM {self.source} WHERE row IN ({wanted})"
-        ids = dict(current().fetch(query, f"reading {self.files}", self.rows))
-        return [ids[row] for row in rows]
+    def has_integer_ids(self) -> bool:
+        """Tell whether ids are integers."""
+        content = self.content
+        if isinstance(content, Stored):
+            return bool(current().fetch(f"SELECT typeof(id) = 'BIGINT' FROM {content.name} LIMIT 1")[0][0])
+        return bool(pa.types.is_integer(content.schema.field("id").type))
 
     def column(self, name: Literal["id", "label", "pred"]) -> NDArray[np.str_]:
-        """Read a column: (N,) text."""
-        query = f"SELECT {name}::VARCHAR AS value FROM {self.source} ORDER BY row"
-        values: Any = current().arrays(query, f"reading {self.files}", self.rows)["value"]
-        return np.asarray(values, dtype=np.str_)
+        """(N,) a column as text, in the order of the rows."""
+        content = self.in_memory().content
+        assert isinstance(content, pa.Table)
+        values = content.column(name)
+        if name == "id":
+            return np.array(values.to_pylist(), dtype=np.str_)
+        names = np.array(self.label_names if name == "label" else self.pred_names, dtype=np.str_)
+        return np.asarray(names[values.to_numpy()])
 
 
-Table = ArrayTable | FileTable
+def _count_names(names: Sequence[str], counts: NDArray[np.int64]) -> Counter[str]:
+    """Counts by name, sorted; those of equal names are added, and names without samples left out."""
+    found: Counter[str] = Counter()
+    for name, count in sorted(zip(names, counts.tolist(), strict=True)):
+        if count:
+            found[name] += count
+    return found
 
 
-def sample_step(rows: int) -> int:
-    """The distance between rows of the sample in a table with `rows` rows."""
-    return max(1, rows // SAMPLED)
+class TableBuilder:
+    """Puts a table together, batch by batch.
 
-
-def quoted(text: str) -> str:
-    """Write a text as a string of SQL."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def file_in_sql(path: Path) -> str:
-    """Write a path as a string of SQL for DuckDB's readers, with characters of patterns escaped."""
-    return quoted(glob.escape(str(path.resolve())))
-
-
-def kind_of_ids(values: NDArray[Any]) -> IdKind:
-    """Tell the kind of (N,) ids by the type of their array; for an array of objects, by the first object.
-
-    Floats count as integers, since `as_text` refuses floats that are not whole numbers.
+    Args:
+        vocabulary: of the labels and predictions.
+        in_memory: keep the table in memory; False: in the database of the current workspace.
     """
-    if values.dtype.kind == "O" and len(values):
-        return "text" if isinstance(values[0], str | bytes) else "integers"
-    return "integers" if values.dtype.kind in "iuf" else "text"
+
+    def __init__(self, vocabulary: Vocabulary, *, in_memory: bool) -> None:
+        self.vocabulary = vocabulary
+        self._batches: list[pa.Table] = []
+        self._stored = None if in_memory else Stored()
+        self._label_counts = self._pred_counts = np.zeros(0, dtype=np.int64)
+
+    def add(self, ids: pa.Array, labels: NDArray[np.int32], preds: NDArray[np.int32]) -> None:
+        """Add n rows; labels and predictions are numbers of the vocabulary."""
+        self._label_counts = _add_counts(self._label_counts, labels)
+        self._pred_counts = _add_counts(self._pred_counts, preds)
+        arrays = [ids, number_array(labels), number_array(preds)]
+        batch = pa.Table.from_arrays(arrays, names=["id", "label", "pred"])
+        if self._stored is None:
+            self._batches.append(batch)
+        else:
+            current().append(self._stored.name, batch)
+
+    def table(self) -> Table:
+        """The table of all rows, at least one batch."""
+        names, size = tuple(self.vocabulary.names), len(self.vocabulary.names)
+        counts = [np.pad(each, (0, size - len(each))) for each in (self._label_counts, self._pred_counts)]
+        content = pa.concat_tables(self._batches) if self._stored is None else self._stored
+        return Table(content, names, names, *counts)
+
+
+def _add_counts(counts: NDArray[np.int64], codes: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Add how often each number occurs in `codes` to the counts so far."""
+    added = np.bincount(codes, minlength=len(counts))
+    added[: len(counts)] += counts
+    return added

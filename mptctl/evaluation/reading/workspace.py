@@ -17,23 +17,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from mptctl.errors import StorageError, UsageError, first_line
+from mptctl.evaluation.reading.columns import number_array, text_array
 from mptctl.files import scratch_folder
 from mptctl.files.control_groups import free_group_memory, read_system_text
 from mptctl.names import Progress
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa
 
 MOST = 2 * 10**9  # largest default of the memory limit, in bytes
 LEAST = 64 * 10**6  # bytes; with less DuckDB cannot join at all
 # Rows of a query that shows progress; a query of fewer rows ends before a bar could be read.
 WATCHED = 1_000_000
-# Values that are converted to Python's text at one time: as such they take ten times what Arrow takes.
-BLOCK = 65_536
 UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 
 
@@ -88,17 +87,26 @@ class Workspace:
 
     def register(self, columns: Mapping[str, NDArray[Any] | list[str]]) -> str:
         """Make a view of columns of integers or text; return its name, so that the caller can drop it."""
-        import pyarrow as pa
-
-        name = self.name()
         arrays = [
             number_array(values)
             if isinstance(values, np.ndarray) and values.dtype.kind == "i"
             else text_array(values)
             for values in columns.values()
         ]
-        self.connection.register(name, pa.Table.from_arrays(arrays, names=[*columns]))
+        return self.register_table(pa.Table.from_arrays(arrays, names=[*columns]))
+
+    def register_table(self, table: pa.Table) -> str:
+        """Make a view of a table in memory; return its name, so that the caller can drop it."""
+        name = self.name()
+        self.connection.register(name, table)
         return name
+
+    def append(self, name: str, batch: pa.Table, chosen: str = "*") -> None:
+        """Append columns of a batch, in SQL, to a table, which the first batch makes; errors as `fetch`."""
+        view = self.register_table(batch)
+        self.fetch(f"CREATE TABLE IF NOT EXISTS {name} AS SELECT {chosen} FROM {view} LIMIT 0")
+        self.fetch(f"INSERT INTO {name} SELECT {chosen} FROM {view}")
+        self.connection.unregister(view)
 
     def fetch(self, query: str, what: str = "", rows: int = 0) -> list[tuple[Any, ...]]:
         """Execute a query and return the rows of its result.
@@ -114,6 +122,11 @@ class Workspace:
         """
         with self._storage_errors(), self._watched(what, rows):
             return self._tidied_connection().execute(query).fetchall()
+
+    def table(self, query: str, what: str = "", rows: int = 0) -> pa.Table:
+        """Execute a query, as `fetch` does, and return its result as a table in memory."""
+        with self._storage_errors(), self._watched(what, rows):
+            return self._tidied_connection().sql(query).to_arrow_table()
 
     def arrays(self, query: str, what: str = "", rows: int = 0) -> dict[str, Any]:
         """Execute a query, as `fetch` does, and return the columns of its result as numpy arrays."""
@@ -255,27 +268,3 @@ def free_memory() -> int:
     if own_limit != resource.RLIM_INFINITY and statm:
         free.append(max(0, own_limit - int(statm.split()[0]) * page))
     return min(free)
-
-
-def text_array(values: NDArray[Any] | list[str]) -> pa.StringArray:
-    """Convert (N,) text to an Arrow array.
-
-    `pa.array` would do it, too, but imports pandas if it is installed, which doubles the time to start.
-
-    Raises:
-        UnicodeEncodeError: a text is no Unicode, such as half of a surrogate pair.
-    """
-    from pyarrow import lib
-
-    builder = lib.StringBuilder()
-    for start in range(0, len(values), BLOCK):
-        block = values[start : start + BLOCK]
-        builder.append_values(block if isinstance(block, list) else block.tolist())
-    return builder.finish()
-
-
-def number_array(values: NDArray[np.int64]) -> pa.Int64Array:
-    """Convert (N,) integers to an Arrow array that shares their memory if they are contiguous."""
-    import pyarrow as pa
-
-    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])

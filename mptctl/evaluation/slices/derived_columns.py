@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +11,26 @@ from numpy.typing import NDArray
 
 from mptctl.errors import DataError
 from mptctl.evaluation.flips import CONFIDENCE_EDGES
+from mptctl.evaluation.pairing.join import Codes, Samples
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
-from mptctl.evaluation.reading.workspace import current
 
 # Always there, and there if the old model has logits.
 CLASS, CONFIDENCE = "class", "confidence"
 # There with the pictures of a split.
 SIZE = "size"
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column for slices.
+
+    Attributes:
+        codes: (N,) the number of each sample's value, in the order of the samples.
+        values: the values, by their numbers.
+    """
+
+    codes: Codes
+    values: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -59,31 +72,26 @@ class DerivedColumns:
         """Derived columns that no file may have; a file may have `size`, which then is used instead."""
         return [CLASS, CONFIDENCE]
 
-    def relations(self, columns: Mapping[str, str]) -> tuple[dict[str, str], str]:
-        """Register the wanted columns with DuckDB.
+    def read(self, column: str, flag: str) -> Column:
+        """Read one of the columns for all samples.
 
         Args:
-            columns: derived columns that are wanted, each with the flag that asks for it, for messages.
-
-        Returns:
-            SQL of the value of each column, and the SQL of joins that has to follow the table `old`.
+            column: one of `names` or `reserved`.
+            flag: that asks for it, for messages.
 
         Raises:
-            DataError: `confidence` is wanted and the old model has no logits.
+            DataError: `confidence` is wanted and the old model has no logits; a picture has no size.
         """
-        values, joins = dict[str, str](), ""
-        if CLASS in columns:
-            values[CLASS] = "old.label"
-        if CONFIDENCE in columns:
-            joins += f" JOIN {self._confidence_bands(columns[CONFIDENCE])} AS bands ON bands.row = old.row"
-            values[CONFIDENCE] = "bands.band"
-        if SIZE in columns and self.pictures is not None:
-            joins += f" JOIN {_size_bands(self.pictures())} AS seen ON seen.id = old.id::VARCHAR"
-            values[SIZE] = "seen.size"
-        return values, joins
+        pairing = self.answers.pairing
+        if column == CLASS:
+            return Column(pairing.truth, pairing.vocabulary)
+        if column == CONFIDENCE:
+            return self._confidence_bands(flag)
+        assert self.pictures is not None
+        return _size_bands(pairing.samples, self.pictures())
 
-    def _confidence_bands(self, flag: str) -> str:
-        """SQL: a relation of each row's band of the old model's confidence; DataError without logits."""
+    def _confidence_bands(self, flag: str) -> Column:
+        """Each sample's band of the old model's confidence; DataError without logits."""
         scores = self.answers.own_scores.get("old")
         if scores is None:
             name = self.answers.pairing.models["old"].name
@@ -93,13 +101,18 @@ class DerivedColumns:
             raise DataError(f"{flag} {CONFIDENCE}: {name} {lack}; give others, or leave it out")
         # A confidence at the last edge lies in the last band.
         place = np.searchsorted(CONFIDENCE_EDGES, scores.confidence, side="right") - 1
-        names = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(CONFIDENCE_EDGES)]
-        bands = [names[i] for i in np.clip(place, 0, len(names) - 1).tolist()]
-        return current().register({"row": self.answers.pairing.rows["old"], "band": bands})
+        names = tuple(f"{low:g} to {high:g}" for low, high in itertools.pairwise(CONFIDENCE_EDGES))
+        return Column(np.clip(place, 0, len(names) - 1).astype(np.int32), names)
 
 
-def _size_bands(pictures: PictureSizes) -> str:
-    """SQL: a relation of each picture's band of the shorter side, from a power of two to below the next."""
-    low_ends = 2 ** np.floor(np.log2(np.maximum(pictures.sides, 1))).astype(np.int64)
-    bands = [f"{low} to {2 * low - 1} px" for low in low_ends.tolist()]
-    return current().register({"id": pictures.ids, "size": bands})
+def _size_bands(samples: Samples, pictures: PictureSizes) -> Column:
+    """Each sample's band of its picture's shorter side, from a power of two to below the next."""
+    powers = np.floor(np.log2(np.maximum(pictures.sides, 1))).astype(np.int32)
+    number = samples.find(pictures.ids.tolist())
+    numbers = np.array([number.get(name, -1) for name in pictures.ids.tolist()])
+    power_of = np.zeros(len(samples.truth), dtype=np.int32)
+    power_of[numbers[numbers >= 0]] = powers[numbers >= 0]
+    names = tuple(
+        f"{2**power} to {2 ** (power + 1) - 1} px" for power in range(int(powers.max(initial=0)) + 1)
+    )
+    return Column(power_of, names)

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.pairing.confusion import Confusion
+from mptctl.evaluation.pairing.paired_answers import count_pairs
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.reading.side_table import SideTable, no_such_column, side_headers
-from mptctl.evaluation.reading.table import quoted
-from mptctl.evaluation.reading.workspace import current
-from mptctl.evaluation.slices.derived_columns import SIZE, DerivedColumns
+from mptctl.evaluation.slices.derived_columns import SIZE, Column, DerivedColumns
 from mptctl.files.explained import shown
 
-T = TypeVar("T")
 # What a derived column needs, for the error that it is not there.
 NEEDS = {SIZE: "pictures of a run"}
 # Chosen: a column with more different values holds ids or measurements, and makes no slices.
 MOST_SLICES = 10_000
-# Chosen: most crossings, and columns in all of them, of one pass. DuckDB marks the columns of a group by the
-# 64 bits of one number.
+# Chosen: most crossings, and columns in all of them, of one comparison.
 MOST_KEYS, MOST_COLUMNS = 100, 60
-# Cells of the flip table by (OLD is right, NEW is right).
-CELLS = {
-    (True, True): "both_right",
-    (True, False): "negative_flips",
-    (False, True): "positive_flips",
-    (False, False): "both_wrong",
-}
 
 
 @dataclass(frozen=True)
@@ -98,22 +90,17 @@ class SliceSource:
         self.answers, self._own = own.answers, own
         self.keys = list(keys)
         self._flag = {column: flag for key, flag in keys.items() for column in key}
-        self._sides: list[SideTable] = []
-        # SQL of the value of each column, and of the joins that it needs.
-        self._value: dict[str, str] = {}
-        self._joins = ""
         columns = dict.fromkeys(column for key in self.keys for column in key)
         if len(self.keys) > MOST_KEYS or len(columns) > MOST_COLUMNS:
             raise UsageError(
                 f"{next(iter(keys.values()))}: slices by {len(self.keys):,} crossings of {len(columns):,} "
                 f"columns; at most {MOST_KEYS} crossings of {MOST_COLUMNS} columns are counted; name fewer"
             )
-        self._find_columns(
-            list(columns), {file: side_headers(file) for file in dict.fromkeys(files)} if columns else {}
-        )
+        headers = {file: side_headers(file) for file in dict.fromkeys(files)} if columns else {}
+        self._columns = self._read_columns(list(columns), headers)
 
-    def _find_columns(self, columns: Sequence[str], headers: Mapping[Path, list[str]]) -> None:
-        """Set the SQL of some columns: derived ones, or those of the first file that has the column.
+    def _read_columns(self, columns: Sequence[str], headers: Mapping[Path, list[str]]) -> dict[str, Column]:
+        """Read some columns: derived ones, or those of the first file that has the column.
 
         Args:
             columns: that are wanted.
@@ -123,7 +110,7 @@ class SliceSource:
             DataError: nothing has a column, or both a file and the comparison have it; a file lacks samples.
         """
         of_files: dict[Path, list[str]] = {}
-        derived: dict[str, str] = {}
+        derived: list[str] = []
         for column in columns:
             files = [file for file, names in headers.items() if column in names]
             if column in self._own.reserved or (column in self._own.names and not files):
@@ -132,102 +119,58 @@ class SliceSource:
                         f"{self._flag[column]} {column}: is the {column} that the comparison knows, and a "
                         f"column of {files[0]}; rename that"
                     )
-                derived[column] = self._flag[column]
+                derived.append(column)
             elif not files:
                 raise no_such_column(
                     self._flag[column], headers, column, self._own.names, NEEDS.get(column, "")
                 )
             else:
                 of_files.setdefault(files[0], []).append(column)
-        self._value, self._joins = self._own.relations(derived)
-        for i, (file, names) in enumerate(of_files.items()):
-            side = SideTable(file, names)
-            side.check_complete(
-                f"(SELECT id::VARCHAR AS id FROM {self.answers.pairing.join.relations['old']})"
-            )
-            self._sides.append(side)
-            self._joins += f" JOIN {side.relation} AS side{i} ON side{i}.id = old.id::VARCHAR"
-            self._value |= {name: f"side{i}.s{k}" for k, name in enumerate(names)}
-
-    @property
-    def _samples(self) -> str:
-        """SQL: all samples, with the columns joined."""
-        return f"{self.answers.pairing.join.joined}{self._joins}"
-
-    @property
-    def _of_old(self) -> str:
-        """SQL of a condition: a sample is of an old class."""
-        return f"old.label IN ({', '.join(map(quoted, sorted(self.answers.old_classes))) or 'NULL'})"
-
-    @property
-    def _old_samples(self) -> str:
-        """SQL: the samples of old classes; `` AND ...`` may follow."""
-        return f"{self._samples} WHERE {self._of_old}"
-
-    @property
-    def _rows_read(self) -> int:
-        """The number of rows that a query of the samples reads, for progress."""
-        return len(self.answers.pairing) * (1 + len(self._sides))
+        found = {column: self._own.read(column, self._flag[column]) for column in derived}
+        samples = self.answers.pairing.samples
+        for file, names in of_files.items():
+            values = SideTable(file, names).values_of(samples.relation, samples.number_of_row)
+            found |= {name: Column(*each) for name, each in zip(names, values, strict=True)}
+        return found
 
     @cached_property
     def slices(self) -> dict[tuple[str, ...], list[Slice]]:
-        """All slices of each key, sorted by value, counted in one pass over the samples of old classes.
+        """All slices of each key, sorted by value, over the samples of old classes.
 
         Raises:
             UsageError: a key has more than `MOST_SLICES` slices.
         """
-        columns = list(self._value)
-        # By key, and by the values in its columns, the cells of the flip table.
-        tables: dict[tuple[str, ...], dict[tuple[str, ...], dict[str, int]]] = {key: {} for key in self.keys}
-        # The mask of a row has a bit for each column, the first column's the highest. The bit is 0 where the
-        # row is of a group by this column.
-        bits = {column: 1 << (len(columns) - 1 - i) for i, column in enumerate(columns)}
-        keys_of_mask: dict[int, list[tuple[str, ...]]] = {}
-        for key in self.keys:
-            mask = sum(bit for column, bit in bits.items() if column not in key)
-            keys_of_mask.setdefault(mask, []).append(key)
-        for mask, old_right, new_right, n, *values in self._count_groups(columns) if columns else ():
-            for key in keys_of_mask[mask]:
-                of_key = tuple(values[columns.index(column)] for column in key)
-                table = tables[key].setdefault(of_key, dict.fromkeys(Counts.model_fields, 0))
-                table[CELLS[old_right, new_right]] += n
-        for key, slices in tables.items():
-            if len(slices) > MOST_SLICES:
-                raise UsageError(
-                    f"{self._flag[key[0]]} {','.join(key)}: more than {MOST_SLICES:,} different values; "
-                    "choose columns of fewer, or write bands of them into --metadata FILE"
-                )
-        return {
-            key: [
-                Slice(dict(zip(key, of_key, strict=True)), Counts(**table))
-                for of_key, table in sorted(slices.items())
-            ]
-            for key, slices in tables.items()
-        }
+        return {key: self._count(key) for key in self.keys}
 
-    def _count_groups(self, columns: Sequence[str]) -> list[tuple[Any, ...]]:
-        """Count the samples of old classes in groups by the columns of each key.
+    def _count(self, key: tuple[str, ...]) -> list[Slice]:
+        """Count the flip table of each slice by the columns of a key; UsageError for too many slices."""
+        old = np.flatnonzero(self.answers.of_old)
+        numbers, groups = self._groups(key, old)
+        if len(groups) > MOST_SLICES:
+            raise UsageError(
+                f"{self._flag[key[0]]} {','.join(key)}: more than {MOST_SLICES:,} different values; "
+                "choose columns of fewer, or write bands of them into --metadata FILE"
+            )
+        tables = self.answers.count_by(numbers, len(groups)).tolist()
+        counts = [Counts(**dict(zip(Counts.model_fields, table, strict=True))) for table in tables]
+        slices = sorted(zip(groups, counts, strict=True), key=itemgetter(0))
+        return [Slice(dict(zip(key, values, strict=True)), table) for values, table in slices]
 
-        Args:
-            columns: the columns of all keys.
+    def _groups(
+        self, columns: Sequence[str], samples: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], list[tuple[str, ...]]]:
+        """Number the different values that n samples have in some columns.
 
         Returns:
-            Rows of the mask of `grouping`, True where OLD is right, True where NEW is right, the number of
-            samples, and the value in each column; the value is None where the row is not of its group.
+            (n,) the number of each sample's values, and the values by their numbers.
         """
-        names = {column: f"v{i}" for i, column in enumerate(columns)}
-        # Keys with the same columns in another order are one group, which must be asked for only once.
-        groups = dict.fromkeys(tuple(sorted(names[column] for column in key)) for key in self.keys)
-        sets = ", ".join(f"({', '.join(['o', 'n', *group])})" for group in groups)
-        values = ", ".join(f"{self._value[column]} AS {names[column]}" for column in columns)
-        which = ", ".join(names.values())
-        return current().fetch(
-            f"SELECT grouping({which}), o, n, count(*), {which} FROM (SELECT old.pred = old.label AS o, "
-            f"new.pred = new.label AS n, {values} FROM {self._old_samples}) GROUP BY GROUPING SETS ({sets}) "
-            f"LIMIT {4 * MOST_SLICES * len(self.keys) + 1}",
-            "counting slices",
-            self._rows_read,
-        )
+        numbers: NDArray[np.int64] = np.zeros(len(samples), dtype=np.int64)
+        groups: list[tuple[str, ...]] = [()] * bool(len(samples))
+        for column in columns:
+            codes, values = self._columns[column].codes[samples], self._columns[column].values
+            found, numbers = np.unique(numbers * len(values) + codes, return_inverse=True)
+            groups = [(*groups[each // len(values)], values[each % len(values)]) for each in found.tolist()]
+        return numbers, groups
 
     @cached_property
     def _by_values(self) -> dict[frozenset[tuple[str, str]], Slice]:
@@ -238,101 +181,58 @@ class SliceSource:
         """Find the slice with these values by column; None where it has no sample of an old class."""
         return self._by_values.get(frozenset(by.items()))
 
+    @cached_property
+    def _flips(self) -> tuple[NDArray[np.int64], NDArray[np.object_]]:
+        """(F,) the numbers of the negative flips, and (F,) their ids."""
+        ids = self.answers.pairing.samples.by_id(np.flatnonzero(self.answers.flipped))
+        return np.array([*ids.values()], dtype=np.int64), np.array([*ids], dtype=object)
+
     def flips_in(self, every: Sequence[Mapping[str, str]]) -> list[frozenset[str]]:
         """Find the ids of the negative flips in each of some slices, given by their values by column."""
-        flipped = self.answers.pairing.join.flipped
-        return self._in_slices(
-            every, "list(old.id::VARCHAR)", flipped, lambda rows: frozenset(rows[0][0] if rows else ())
-        )
+        if not every:
+            return []
+        numbers, ids = self._flips
+        return [frozenset(ids[chosen].tolist()) for chosen in self._in_slices(every, numbers)]
 
     def confusions_in(self, every: Sequence[Mapping[str, str]]) -> list[Confusion]:
         """Count the old model's answers by class in each of some slices, given by their values by column.
 
         Classes and answers are places in the vocabulary.
         """
-        place = {name: i for i, name in enumerate(self.answers.pairing.vocabulary)}
-
-        def count(rows: Sequence[tuple[Any, ...]]) -> Confusion:
-            pairs = [(place[label], place[answer], n) for label, answer, n in rows]
-            return Confusion(*np.array(pairs, dtype=np.int64).reshape(-1, 3).T)
-
-        return self._in_slices(every, "old.label, old.pred, count(*)", "true", count)
+        pairing, old = self.answers.pairing, np.flatnonzero(self.answers.of_old)
+        chosen = [old[places] for places in self._in_slices(every, old)]
+        size = len(pairing.vocabulary)
+        return [
+            Confusion(*count_pairs(pairing.truth[samples], pairing.answers["old"][samples], size))
+            for samples in chosen
+        ]
 
     def _in_slices(
-        self,
-        every: Sequence[Mapping[str, str]],
-        chosen: str,
-        condition: str,
-        make: Callable[[Sequence[tuple[Any, ...]]], T],
-    ) -> list[T]:
-        """Query the samples of old classes in each of some slices, given by their values by column.
+        self, every: Sequence[Mapping[str, str]], samples: NDArray[np.int64]
+    ) -> list[NDArray[np.int64]]:
+        """Find the places of those of n samples that are in each of some slices, given by values by column.
 
-        There is one query for all slices by the same columns.
-
-        Args:
-            every: the slices.
-            chosen: SQL of what is selected; the rest is grouped by what is no aggregate.
-            condition: SQL of a condition on samples.
-            make: makes the result of a slice of its rows, which may be none. It is called once for a slice
-                that is asked for several times.
+        The samples are looked through once for all slices by the same columns.
         """
-        # Each slice as its columns, sorted, and its values in them.
-        parted = [(tuple(sorted(by)), tuple(by[column] for column in sorted(by))) for by in every]
-        # By columns, the wanted values in them, each with a number.
-        wanted: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
-        for columns, values in parted:
-            numbers = wanted.setdefault(columns, {})
-            numbers.setdefault(values, len(numbers))
-        made: dict[tuple[tuple[str, ...], tuple[str, ...]], T] = {}
-        for columns, numbers in wanted.items():
-            rows = self._rows_by_values(columns, list(numbers), chosen, condition)
-            made |= {(columns, values): make(rows.get(number, [])) for values, number in numbers.items()}
-        return [made[key] for key in parted]
-
-    def _rows_by_values(
-        self, columns: tuple[str, ...], wanted: Sequence[tuple[str, ...]], chosen: str, condition: str
-    ) -> dict[int, list[tuple[Any, ...]]]:
-        """Query the samples of old classes with certain values in some columns.
-
-        Args:
-            columns: the columns.
-            wanted: the values in these columns.
-            chosen, condition: as in `_in_slices`.
-
-        Returns:
-            The rows by place in `wanted`; nothing where there is no row.
-        """
-        work = current()
-        values = {f"v{i}": [each[i] for each in wanted] for i in range(len(columns))}
-        relation = work.register({"number": np.arange(len(wanted)), **values})
-        matched = " AND ".join(f"w.v{i} = {self._value[column]}" for i, column in enumerate(columns))
-        rows = work.fetch(
-            f"SELECT w.number, {chosen} FROM {self._samples} JOIN {relation} AS w ON {matched} "
-            f"WHERE {self._of_old} AND {condition} GROUP BY ALL",
-            "reading slices",
-            self._rows_read,
-        )
-        work.drop_later(f"DROP VIEW IF EXISTS {relation}")
-        by_number: dict[int, list[tuple[Any, ...]]] = {}
-        for number, *row in rows:
-            by_number.setdefault(number, []).append(tuple(row))
-        return by_number
+        places: dict[frozenset[tuple[str, str]], NDArray[np.int64]] = {}
+        for columns in {tuple(sorted(by)) for by in every}:
+            numbers, groups = self._groups(columns, samples)
+            order = np.argsort(numbers, kind="stable")
+            ends = np.searchsorted(numbers[order], np.arange(len(groups) + 1))
+            for values, start, end in zip(groups, ends, ends[1:], strict=False):
+                places[frozenset(zip(columns, values, strict=True))] = order[start:end]
+        nothing = np.zeros(0, dtype=np.int64)
+        return [places.get(frozenset(by.items()), nothing) for by in every]
 
     def named(self, ids: Sequence[str]) -> dict[str, NamedSample]:
         """Read the samples with some ids, by id; an id that no sample has is left out."""
-        if not ids:
-            return {}
-        work, columns = current(), list(self._value)
-        relation = work.register({"name": list(dict.fromkeys(ids))})
-        values = "".join(f", {self._value[column]}::VARCHAR" for column in columns)
-        rows = work.fetch(
-            f"SELECT old.id::VARCHAR, {self._of_old}, old.pred = old.label, new.pred = new.label{values} "
-            f"FROM {self._samples} JOIN {relation} AS w ON w.name = old.id::VARCHAR",
-            "reading samples",
-            self._rows_read,
-        )
-        work.drop_later(f"DROP VIEW IF EXISTS {relation}")
+        answers = self.answers
         return {
-            sample: NamedSample(of_old, old_right, new_right, dict(zip(columns, found, strict=True)))
-            for sample, of_old, old_right, new_right, *found in rows
+            name: NamedSample(
+                bool(answers.of_old[i]),
+                bool(answers.right["old"][i]),
+                bool(answers.right["new"][i]),
+                {key: column.values[column.codes[i]] for key, column in self._columns.items()},
+            )
+            for name, i in (answers.pairing.samples.find(ids) if ids else {}).items()
         }

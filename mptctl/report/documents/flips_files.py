@@ -100,10 +100,9 @@ class FlipFiles:
         written: list[Path] = []
         with FilesTogether() as files:
             if self.predictions is not None:
-                integers = any(models[role].table.id_kind == "integers" for role in WRITTEN_ROLES)
                 for role, name in zip(WRITTEN_ROLES, PREDICTIONS, strict=True):
                     path = self.predictions / name
-                    save_predictions(models[role], path, files.open, beside_integers=integers)
+                    save_predictions(models[role], path, files.open)
                     written.append(self.predictions / name)
             if self.page is not None:
                 from mptctl.report.documents.flips_page import render_html

@@ -153,7 +153,7 @@ class TestClassLists:
     def test_of_a_csv_that_differ(self, tmp_path: Path) -> None:
         same, other = "['0', '1']", "['1', '0']"
         assert read_predictions(self.csv(tmp_path, same, '["0", "1"]')).classes == ("0", "1")
-        with pytest.raises(DataError, match=r"4 .*`classes` differ.*line 3, line 4, line 5 and 1 more"):
+        with pytest.raises(DataError, match=r"4 .*`classes` differ.*rows 2, 3, 4 and 1 more"):
             read_predictions(self.csv(tmp_path, same, other, other, other, same, other))
 
     @pytest.mark.parametrize(

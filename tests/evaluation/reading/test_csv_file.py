@@ -10,7 +10,6 @@ import pytest
 
 from mptctl.errors import DataError
 from mptctl.evaluation.reading.predictions import read_predictions
-from mptctl.evaluation.reading.table import FileTable
 from tests.evaluation.files import write
 
 
@@ -27,7 +26,7 @@ class TestDamagedCsv:
     @pytest.mark.parametrize(("row", "fields"), [("b,0,0,1", 4), ("b,0", 2), ("b", 1)])
     def test_rows_with_another_number_of_fields(self, tmp_path: Path, row: str, fields: int) -> None:
         (tmp_path / "p.csv").write_text(f"id,label,pred\na,0,0\n{row}\nc,0,1\n")
-        with pytest.raises(DataError, match=rf"1 rows? .* 3 fields .*line 3 has {fields}"):
+        with pytest.raises(DataError, match=rf"1 rows? .* 3 fields .*row 2 has {fields}"):
             read_predictions(tmp_path / "p.csv")
 
     @pytest.mark.parametrize("more", ["", '""'])
@@ -37,29 +36,29 @@ class TestDamagedCsv:
         line = end or "\n"
         rows = ["id,label,pred,note", "a,0,0,", '"b,c",0,1,', f"1,d,0,0,{more}"]
         (tmp_path / "p.csv").write_text(line.join(rows) + end, newline="")
-        with pytest.raises(DataError, match=r"1 rows? .* 4 fields .*line 4 has 5"):
+        with pytest.raises(DataError, match=r"1 rows? .* 4 fields .*row 3 has 5"):
             read_predictions(tmp_path / "p.csv")
         (tmp_path / "p.csv").write_text(line.join([*rows[:3], "", "d,0,0,n"]) + end, newline="")
         found = read_predictions(tmp_path / "p.csv")
-        assert isinstance(found.table, FileTable)  # as large files are, whose last fields are empty
         assert found.ids.tolist() == ["a", "b,c", "d"]
         assert found.preds.tolist() == ["0", "1", "0"]
 
     def test_a_field_more_in_every_row(self, tmp_path: Path) -> None:
         (tmp_path / "p.csv").write_text("id,label,pred\n0,a,0,0\n1,b,0,0\n2,c,1,1\n3,d,1,1\n")
-        with pytest.raises(DataError, match=r"4 rows .*line 2 has 4, line 3 has 4, line 4 has 4 and 1 more"):
+        with pytest.raises(DataError, match=r"4 rows .*row 1 has 4, row 2 has 4, row 3 has 4 and 1 more"):
             read_predictions(tmp_path / "p.csv")
 
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            (b"id,label,pred\na,caf\xe9,x\n", "not UTF-8"),
-            (b"id,label,pred\na,\xed\xa0\x80,x\n", "not UTF-8"),
-            (b"id,label,pred\na,c\x00t,ct\n", "line 2 .*NUL"),
-            (b"id,label,pred\na,0\x00,0\n", "line 2 .*NUL"),
-            ("id,label,pred\na,0,0\n".encode("utf-16"), "not UTF-8"),
-            (b'id,label,pred\na,0,"0\n', "cannot be read"),
-            (b'id,label,pred\na,0,"0"1\n', "cannot be read"),
+            (b"id,label,pred\na,caf\xe9,x\n", "line 2 is not UTF-8"),
+            (b"id,label,pred\na,\xed\xa0\x80,x\n", "line 2 is not UTF-8"),
+            (b"id,label,pred\na,c\x00t,ct\n", "line 2 holds a NUL"),
+            (b"id,label,pred\na,0\x00,0\n", "line 2 holds a NUL"),
+            ("id,label,pred\na,0,0\n".encode("utf-16"), "holds a NUL; save the file as UTF-8"),
+            (b'id,label,pred\na,0,"0\n', "line 2 has a quote that does not match"),
+            (b'id,label,pred\na,0,"0"1\n', "line 2 has a quote that does not match"),
+            (b'id,label,pred\nb,0,0\na,0,5"\n', "line 3 has a quote that does not match"),
         ],
     )
     def test_text_that_is_none(self, tmp_path: Path, content: bytes, message: str) -> None:
@@ -97,5 +96,47 @@ class TestDamagedCsv:
         pd.DataFrame({"id": ["a", "b"], "label": [0, 1], "logits": ["[0.0, 1.0]", cell]}).to_csv(
             tmp_path / "p.csv", index=False
         )
-        with pytest.raises(DataError, match=r"`logits`.*line 3|line 3.*`logits`|different lengths"):
+        with pytest.raises(DataError, match=r"row 2.*`logits`|different lengths"):
             read_predictions(tmp_path / "p.csv")
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [('"5"" nail"', '5" nail'), ('"a,b"', "a,b"), ('"two\nlines"', "two\nlines"), ('""""', '"')],
+)
+def test_cells_in_quotes(tmp_path: Path, cell: str, value: str) -> None:
+    (tmp_path / "p.csv").write_text(f"id,label,pred\na,{cell},0\n{cell},0,0\n")
+    found = read_predictions(tmp_path / "p.csv")
+    assert (found.labels.tolist(), found.ids.tolist()) == ([value, "0"], ["a", value])
+
+
+@pytest.mark.parametrize(
+    "row", ['a,5",0', 'a, "0",0', 'a,"0" ,0', 'a,"0"1,0', 'a,0""1,0', 'a,0,"', '"a"",0,0']
+)
+def test_a_quote_that_does_not_stand_at_an_end_of_its_cell(tmp_path: Path, row: str) -> None:
+    (tmp_path / "p.csv").write_text(f'id,label,pred\n"b",0,0\n{row}\nc,0,0\n')
+    with pytest.raises(DataError, match=r"p\.csv: line [34] has a quote that does not match") as caught:
+        read_predictions(tmp_path / "p.csv")
+    assert caught.value.exit_code == 4
+
+
+def test_rows_are_counted_over_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of 1,000 bytes: the wrong cell, the quote and the character that two blocks share are in a later one."""
+    monkeypatch.setattr("mptctl.evaluation.reading.csv_file.BLOCK", 1000)
+    rows = [f'"n{i}","é",b' for i in range(500)]
+    file = tmp_path / "p.csv"
+    file.write_text("\n".join(["id,label,pred", *rows]), encoding="utf-8")
+    found = read_predictions(file)
+    assert found.ids.tolist() == [f"n{i}" for i in range(500)]
+    assert found.labels.tolist() == ["é"] * 500
+    for wrong, said in (
+        ("n,,b", r"1 empty cells in `label` .*\(row 401\)"),
+        ('n,x",b', "line 402 has a quote"),
+        ("n,b", r"1 rows have other than the 3 fields of the header \(row 401 has 2\)"),
+    ):
+        file.write_text("\n".join(["id,label,pred", *rows[:400], wrong, *rows[400:]]), encoding="utf-8")
+        with pytest.raises(DataError, match=said):
+            read_predictions(file)
+    file.write_bytes("\n".join(["id,label,pred", *rows[:400]]).encode() + b"\nn,\xff,b\n")
+    with pytest.raises(DataError, match="line 402 is not UTF-8"):
+        read_predictions(file)

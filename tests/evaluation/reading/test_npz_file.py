@@ -78,7 +78,7 @@ class TestArchivesThatOpenAndAreDamaged:
             label = archive.read("label.npy")
         with zipfile.ZipFile(file, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("label.npy", label)
-        with pytest.raises(DataError, match="holds `label` twice"):
+        with pytest.raises(DataError, match="`label` heads 2 columns"):
             read_predictions(file)
 
     def test_more_than_the_machines_memory_is_refused_before_it_is_read(self, tmp_path: Path) -> None:

@@ -10,9 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from mptctl.errors import DataError
-from mptctl.evaluation.reading.predictions import (
-    read_predictions,
-)
+from mptctl.evaluation.reading.predictions import read_frame, read_predictions
 from tests.evaluation.files import table
 
 
@@ -67,3 +65,22 @@ def test_text_may_be_stored_as_views(tmp_path: Path) -> None:
     parquet.write_table(pa.table(columns), tmp_path / "p.parquet")
     found = read_predictions(tmp_path / "p.parquet")
     assert (found.ids.tolist(), found.labels.tolist(), found.preds.tolist()) == (["a", "b"],) * 3
+
+
+@pytest.mark.parametrize("odd", ["", "a\0b", None])
+def test_an_odd_value_of_a_dictionary_that_is_in_no_row(tmp_path: Path, odd: str | None) -> None:
+    values = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int8()), pa.array(["cat", "dog", odd]))
+    columns = pa.table({"id": pa.array(["a", "b", "c"]), "label": values, "pred": values})
+    assert read_frame(columns, "new").table.labels == {"cat": 2, "dog": 1}
+    used = pa.DictionaryArray.from_arrays(pa.array([0, 2, 0], pa.int8()), values.dictionary)
+    with pytest.raises(DataError, match=r"new: 1 .*`pred`.*row 2"):
+        read_frame(columns.set_column(2, "pred", used), "new")
+
+
+def test_rows_are_counted_over_batches(tmp_path: Path) -> None:
+    n = 2**19 + 10
+    label = pa.array(np.where(np.arange(n) == n - 3, "", "cat"))
+    columns = {"id": pa.array(np.arange(n)), "label": pa.array(["cat"] * n), "pred": label}
+    parquet.write_table(pa.table(columns), tmp_path / "p.parquet")
+    with pytest.raises(DataError, match=rf"1 empty cells in `pred` .*\(row {n - 2}\)"):
+        read_predictions(tmp_path / "p.parquet")

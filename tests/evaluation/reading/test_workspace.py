@@ -13,18 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mptctl.errors import DataError, StorageError, UsageError
-from mptctl.evaluation.reading.csv_file import scan
-from mptctl.evaluation.reading.workspace import (
-    BLOCK,
-    LEAST,
-    MOST,
-    default_limit,
-    number_array,
-    parse_size,
-    text_array,
-    workspace,
-)
+from mptctl.errors import StorageError, UsageError
+from mptctl.evaluation.reading.columns import BLOCK, number_array, text_array
+from mptctl.evaluation.reading.workspace import LEAST, MOST, default_limit, parse_size, workspace
 from mptctl.files.scratch import MARK
 
 SPILLING = (
@@ -57,21 +48,6 @@ def test_the_folder_goes_with_an_error_too(folder: Path, error: type[BaseExcepti
         assert list(folder.iterdir())
         raise error
     assert list(folder.iterdir()) == []
-
-
-def test_no_table_stays_of_parts_of_which_one_needs_a_second_look(folder: Path) -> None:
-    parts = [folder / "a.csv", folder / "b.csv"]
-    parts[0].write_text("id,label,pred\na,cat,cat\n")
-    for second in ('id,label,pred\nb, "cat",cat\n', "id,label\nb,cat\n", "id,label,pred\nb,cat\n"):
-        parts[1].write_text(second)
-        with workspace(LEAST) as work:
-            assert scan("both", parts) is None
-            assert work.fetch("SHOW TABLES") == []
-    parts[1].write_text("id,label,pred,pred\nb,cat,cat,cat\n")
-    with workspace(LEAST) as work:
-        with pytest.raises(DataError, match="pred"):
-            scan("both", parts)
-        assert work.fetch("SHOW TABLES") == []
 
 
 def test_memory_that_runs_out_is_said_with_what_to_do(folder: Path) -> None:
