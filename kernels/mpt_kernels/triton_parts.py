@@ -109,6 +109,16 @@ def row_terms(
 
 
 @triton.jit
+def own_exponent(z_y, y_is_old, a_b, a_bn, a_zo, a_zn, per_tau, POWER: tl.constexpr):
+    """Compute the label's biased exponent at temperature 1, with the roundings of its class's exponential."""
+    scale = tl.where(y_is_old, a_b, a_bn)
+    if POWER:
+        a_z = tl.where(y_is_old, a_zo, a_zn)
+        return tl.fma(tl.fma(z_y, per_tau, -a_z), POWER, tl.fma(a_z, POWER, -scale))
+    return tl.fma(z_y, LOG2E, -scale)
+
+
+@triton.jit
 def own_gradient(
     own, z_y, old_y, ref_y, y_is_old, known, a_zo, a_zn, a_old, a_ref, f_b, f_zo, f_zn, w_ce, f_old, f_ref,
     per_tau, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr, DISTIL_REF: tl.constexpr,

@@ -17,6 +17,7 @@ from mpt_kernels.triton_parts import (
     load_inverse_normalizer,
     load_labels,
     load_scale,
+    own_exponent,
     own_gradient,
     rescaling,
     rounded_product,
@@ -174,12 +175,7 @@ def wide_rows(
     ref_right = known & is_right(ref_y, top_ref, ref_before, s_ro + s_rn)
     # 7. The terms of Eq. 1 to 6, and the factors f of the exponentials (KL) or differences (LM) in the
     #    gradient.
-    own_scale = tl.where(is_old, a_b, a_bn)
-    if POWER:
-        a_z = tl.where(is_old, a_zo, a_zn)
-        own = tl.fma(tl.fma(z_y, per_tau, -a_z), POWER, tl.fma(a_z, POWER, -own_scale))
-    else:
-        own = tl.fma(z_y, LOG2E, -own_scale)
+    own = own_exponent(z_y, is_old, a_b, a_bn, a_zo, a_zn, per_tau, POWER)
     ce, fd_old, fd_ref, f_b, f_zo, f_zn, w_ce, f_old, f_ref = row_terms(
         own, b, a_zo, a_zn, s_zo, s_zn, s_old, d_old, old_right, s_ro, s_rn, d_ref, ref_right, known,
         alpha, beta, ce_focal_weight, old_value, old_slope, ref_value, ref_slope, mult,

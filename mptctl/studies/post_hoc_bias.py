@@ -114,7 +114,7 @@ class _ShiftedUpdates(NamedTuple):
 def _notes_on_missed(shifted: _ShiftedUpdates, name: str, rival: str, what: str = "left out") -> list[str]:
     """A note on the updates of a row that no shift brings to the error of another, with their flips.
 
-    Flips of updates that err differently say little of each other, so these are left out, or ``what`` says so.
+    Flips of updates that err differently say little of each other: these are left out, or ``what`` says so.
     """
     missed, seeds = shifted.missed, len(shifted.missed) + len(shifted.updates)
     if not missed:

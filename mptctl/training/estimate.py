@@ -15,7 +15,7 @@ from mptctl.files import Model
 from mptctl.machine.device import autocast, move_to_device
 from mptctl.methods.table import build_method
 from mptctl.models.networks import build_model, build_outline, set_training_mode
-from mptctl.recipe import Recipe, change_recipe
+from mptctl.recipe import ModelRecipe, Recipe, change_recipe
 from mptctl.training.optimizer.guard import NonFiniteGuard
 from mptctl.training.optimizer.optim import build_optimizer
 from mptctl.training.run import Student
@@ -147,14 +147,19 @@ def _time_call(call: Callable[[Batch], object], batch: Batch) -> float:
     return clock() - begin
 
 
-@cache
 def run_bytes(recipe: Recipe, num_classes: int) -> int:
     """Bytes of a run folder at its largest, computed without weights in memory.
 
     It then holds best.pt (weights alone), and with the optimizer's state previous.pt, last.pt and the file of
     the next last.pt.
     """
-    model = build_outline(recipe.model, num_classes, recipe.data.image_size)
-    trained: int = sum(p.nbytes for p in model.parameters() if p.requires_grad)
-    weights: int = sum(tensor.nbytes for tensor in model.state_dict().values())
+    weights, trained = _weight_bytes(recipe.model, num_classes, recipe.data.image_size)
     return weights + 3 * (weights + OPTIMIZER_STATE[recipe.optim.name] * trained)
+
+
+@cache  # a large network takes a second, and a study may have a thousand runs of it
+def _weight_bytes(model: ModelRecipe, num_classes: int, image_size: int) -> tuple[int, int]:
+    """Bytes of a network's weights and buffers, and of the weights that are trained."""
+    outline = build_outline(model, num_classes, image_size)
+    trained = sum(p.nbytes for p in outline.parameters() if p.requires_grad)
+    return sum(tensor.nbytes for tensor in outline.state_dict().values()), trained

@@ -1,7 +1,6 @@
 """Inside `torch.compile(fullgraph=True)` every backend gives what it gives outside."""
 
 import multiprocessing
-import warnings
 
 import pytest
 import torch
@@ -40,15 +39,12 @@ def test_the_criterion(loss: Loss, device: str, backend: Backend) -> None:
     if device != "cpu":
         check_the_criterion(loss, device, backend)
         return
-    # In a child: where a gradient was compiled, torch lets no child compute gradients, as other tests have them do.
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # threads, which Python 3.12 counts, hold nothing here
-        child = multiprocessing.get_context("fork").Process(
-            target=check_the_criterion, args=(loss, device, backend)
-        )
-        child.start()
+    # In a process of its own: where a gradient was compiled, torch lets no forked child compute gradients, as
+    # other tests have them do. Not a forked one either, whose threads torch may find in disorder.
+    child = multiprocessing.get_context("spawn").Process(
+        target=check_the_criterion, args=(loss, device, backend)
+    )
+    child.start()
     child.join()
     assert child.exitcode == 0
 
