@@ -50,7 +50,7 @@ def narrow_rows(
     # Rows a program; lanes a row; columns a lane and tile.
     ROWS: tl.constexpr, LANES: tl.constexpr, VECTOR: tl.constexpr,
     # tau if that is a small integer, else 0: an exponential at temperature 1 is that at tau to this power.
-    # Whether this launch was made ready before the last one ended, and the next one may be now.
+    # READY: the launch was made ready before the last one ended, and the next one may be made ready now.
     POWER: tl.constexpr, READY: tl.constexpr,
 ):  # fmt: skip
     """Compute terms, counts and gradient of ROWS rows in each program; all tiles of a row stay in registers.

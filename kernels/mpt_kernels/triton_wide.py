@@ -50,7 +50,7 @@ def wide_rows(
     # Hints for the cache: of the first pass's loads, of the second's, and of stores.
     KEEP: tl.constexpr, DROP: tl.constexpr, PAST: tl.constexpr,
     # tau if that is a small integer, else 0: an exponential at temperature 1 is that at tau to this power.
-    # Whether this launch was made ready before the last one ended, and the next one may be now.
+    # READY: the launch was made ready before the last one ended, and the next one may be made ready now.
     POWER: tl.constexpr, READY: tl.constexpr,
 ):  # fmt: skip
     """Compute terms, counts and gradient of one row in each program, in tiles of LANES x EACH classes.

@@ -53,7 +53,7 @@ class _Descriptor(io.RawIOBase):
 class _WithoutCommands(io.TextIOWrapper):
     """Text in which nothing is a command to the runner of a workflow: its first sign stands as ``\\xNN``."""
 
-    # What was written last, if the next text could go on from there to a command; else empty.
+    # The end of the last text, if the next text could complete it to a command; else empty.
     _begun = "\n"
 
     def write(self, text: str) -> int:

@@ -22,7 +22,7 @@ CONTENT = re.compile(rb"\d{0,10}\n?")
 OPEN_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # Pause between two looks at a folder that another process holds.
 POLL_SECONDS = 0.5
-# How long a process that takes a lock waits for others that only look, and the pause between its attempts.
+# Seconds that a process which takes a lock waits for others that only look, and its pause between attempts.
 LOOKING_SECONDS, RETRY_SECONDS = 5.0, 0.01
 
 

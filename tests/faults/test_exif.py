@@ -65,12 +65,12 @@ def phone_pictures() -> dict[str, bytes]:
 
 
 def stored(content: bytes) -> NDArray[np.uint8]:
-    """What torchvision's ImageFolder reads."""
+    """The pixels as torchvision's ImageFolder reads them."""
     return np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))
 
 
 def upright(content: bytes) -> NDArray[np.uint8]:
-    """What a program reads that turns pictures."""
+    """The pixels as a program reads them that turns pictures."""
     return np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(content))).convert("RGB"))
 
 

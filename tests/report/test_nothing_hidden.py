@@ -1,4 +1,4 @@
-"""What is left out of a comment saves room, and no reader is told of a flag that cannot be typed."""
+"""Comments leave out only lines that take room, and name no flag that their reader cannot type."""
 
 from __future__ import annotations
 

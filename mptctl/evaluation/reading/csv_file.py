@@ -39,7 +39,7 @@ _BESIDE_QUOTES = np.frombuffer(b',"\r\n', np.uint8)
 
 def headers(path: Path) -> list[str]:
     """Read the names of the columns; DataError or csv.Error where the first line is damaged."""
-    # What is not UTF-8 is named by its line when the file is read.
+    # Bytes that are not UTF-8 are named by their line when the file is read.
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         names = next(csv.reader(file, strict=True), [])
     if any("\0" in name for name in names):

@@ -54,12 +54,12 @@ class Table:
 
     @cached_property
     def labels(self) -> Counter[str]:
-        """How many samples each class has, by name, sorted."""
+        """Numbers of samples by class, sorted by name."""
         return _count_names(self.label_names, self.label_counts)
 
     @cached_property
     def answers(self) -> Counter[str]:
-        """How many samples are answered with each class, by name, sorted."""
+        """Numbers of samples by answer, sorted by name."""
         return _count_names(self.pred_names, self.pred_counts)
 
     def in_memory(self) -> Table:
