@@ -81,14 +81,16 @@ class DerivedColumns:
 
         Raises:
             DataError: `confidence` is wanted and the old model has no logits; a picture has no size.
+            KeyError: there is no such column.
         """
         pairing = self.answers.pairing
         if column == CLASS:
             return Column(pairing.truth, pairing.vocabulary)
         if column == CONFIDENCE:
             return self._confidence_bands(flag)
-        assert self.pictures is not None
-        return _size_bands(pairing.samples, self.pictures())
+        if column == SIZE and self.pictures is not None:
+            return _size_bands(pairing.samples, self.pictures())
+        raise KeyError(column)
 
     def _confidence_bands(self, flag: str) -> Column:
         """Each sample's band of the old model's confidence; DataError without logits."""

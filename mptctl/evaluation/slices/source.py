@@ -165,7 +165,7 @@ class SliceSource:
             (n,) the number of each sample's values, and the values by their numbers.
         """
         numbers: NDArray[np.int64] = np.zeros(len(samples), dtype=np.int64)
-        groups: list[tuple[str, ...]] = [()] * bool(len(samples))
+        groups: list[tuple[str, ...]] = [()] if len(samples) else []
         for column in columns:
             codes, values = self._columns[column].codes[samples], self._columns[column].values
             found, numbers = np.unique(numbers * len(values) + codes, return_inverse=True)
