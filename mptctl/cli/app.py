@@ -11,14 +11,15 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.models import CommandInfo, TyperInfo
 
 from mptctl import __version__
-from mptctl.cli import bench, figure, gate
+from mptctl.cli import bench, figure
 from mptctl.cli.adjust import adjust
 from mptctl.cli.command import Command, CommandGroup, CommandWithTorch
+from mptctl.cli.commands import gating
 from mptctl.cli.compare import compare
 from mptctl.cli.doctor import doctor
-from mptctl.cli.evaluate import evaluate
 from mptctl.cli.export import export
 from mptctl.cli.fewshot import fewshot
 from mptctl.cli.history import history
@@ -87,7 +88,12 @@ def _handle_program_flags(
 # The commands by purpose, in the order in which help lists them.
 COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Start": {"quickstart": quickstart, "doctor": doctor},
-    "Gate a release": {"evaluate": evaluate, "gate": gate.app, "history": history, "predict": predict},
+    "Gate a release": {
+        "evaluate": gating.evaluate,
+        "gate": gating.gate,
+        "history": history,
+        "predict": predict,
+    },
     "Train an update": {
         "split": split,
         "import": import_,
@@ -137,7 +143,7 @@ def _join_help_lines(group: typer.Typer) -> None:
         )
 
 
-for group in (app, bench.app, figure.app, gate.app):
+for group in (app, bench.app, figure.app, gating.gate):
     _join_help_lines(group)
     for registered in group.registered_commands:
         registered.cls = CommandWithTorch if registered.name in NEED_TORCH else Command
@@ -182,26 +188,46 @@ def _run_command() -> int | None:
         KeyboardInterrupt: Ctrl-C, of which typer makes the exit code 130.
         Exception: whatever the command raises.
     """
-    code: int | None = _smallest_program(sys.argv[1:2])(standalone_mode=False)
+    code: int | None = _smallest_program(sys.argv[1:])(standalone_mode=False)
     if code == 130:
         raise KeyboardInterrupt
     return code
 
 
-def _smallest_program(first_word: list[str]) -> typer.Typer:
-    """Return a program with only the command or group of that name; all of `app` where there is none.
+def _smallest_program(words: list[str]) -> typer.Typer:
+    """Return a program with only the command or group that is named; else one whose commands have no options.
 
-    Typer builds every command of a program, which takes time.
+    Typer builds every command of a program, and imports the records that its options are made from.
     """
+    name = next((word for word in words if not word.startswith("-")), "")
     program = copy.copy(app)
-    program.registered_commands = [each for each in app.registered_commands if each.name in first_word]
-    program.registered_groups = [each for each in app.registered_groups if each.name in first_word]
-    return program if program.registered_commands or program.registered_groups else app
+    program.registered_commands = [each for each in app.registered_commands if each.name == name]
+    program.registered_groups = [each for each in app.registered_groups if each.name == name]
+    if not program.registered_commands and not program.registered_groups:
+        program.registered_commands = [_without_options(each) for each in app.registered_commands]
+        program.registered_groups = [_without_commands(each) for each in app.registered_groups]
+    return program
+
+
+def _without_options(command: CommandInfo) -> CommandInfo:
+    """A copy of a command that only help can show."""
+    shown = copy.copy(command)
+    shown.callback = lambda: None
+    return shown
+
+
+def _without_commands(group: TyperInfo) -> TyperInfo:
+    """A copy of a group that only help can show."""
+    shown = copy.copy(group)
+    instance: Any = copy.copy(group.typer_instance)
+    instance.registered_commands = []
+    shown.typer_instance = instance
+    return shown
 
 
 def _can_resume(words: list[str]) -> bool:
     """Tells whether the command of a command line has the flag ``--resume``."""
-    program: Any = typer.main.get_command(app)
+    program: Any = typer.main.get_command(_smallest_program(words))
     command = next((program.commands[word] for word in words if word in program.commands), None)
     return command is not None and any("--resume" in flag.opts for flag in command.params)
 
