@@ -73,8 +73,8 @@ def adjust(
 
         mptctl adjust mpt-kl --temperature
     """
+    from mptctl.cli.budget import budget_of_flags
     from mptctl.cli.runners.adjust import adjust_and_show
-    from mptctl.cli.runners.budget import budget_of_flags
     from mptctl.release.adjust_report import AdjustRequest
 
     budget = budget_of_flags(max_nfr, max_er_increase, confidence)

@@ -17,7 +17,7 @@ from mptctl import __version__
 from mptctl.cli import bench, figure
 from mptctl.cli.adjust import adjust
 from mptctl.cli.command import Command, CommandGroup, CommandWithTorch
-from mptctl.cli.commands import gating
+from mptctl.cli.commands import gating, training
 from mptctl.cli.compare import compare
 from mptctl.cli.doctor import doctor
 from mptctl.cli.export import export
@@ -32,12 +32,6 @@ from mptctl.cli.recipes import recipes
 from mptctl.cli.runs import runs
 from mptctl.cli.split import split
 from mptctl.cli.study import study
-from mptctl.cli.train_baseline import train_baseline
-from mptctl.cli.train_ensemble import train_ensemble
-from mptctl.cli.train_mpt import train_mpt
-from mptctl.cli.train_old import train_old
-from mptctl.cli.train_ref import train_ref
-from mptctl.cli.tune import tune
 from mptctl.errors import MptctlError, Stopped, StorageError, visible
 
 
@@ -97,12 +91,12 @@ COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Train an update": {
         "split": split,
         "import": import_,
-        "train-old": train_old,
-        "train-ref": train_ref,
-        "train-mpt": train_mpt,
-        "train-baseline": train_baseline,
-        "train-ensemble": train_ensemble,
-        "tune": tune,
+        "train-old": training.train_old,
+        "train-ref": training.train_ref,
+        "train-mpt": training.train_mpt,
+        "train-baseline": training.train_baseline,
+        "train-ensemble": training.train_ensemble,
+        "tune": training.tune,
         "adjust": adjust,
         "export": export,
         "fewshot": fewshot,
