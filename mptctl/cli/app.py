@@ -7,31 +7,16 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 from typer.models import CommandInfo, TyperInfo
 
 from mptctl import __version__
-from mptctl.cli import bench, figure
-from mptctl.cli.adjust import adjust
 from mptctl.cli.command import Command, CommandGroup, CommandWithTorch
-from mptctl.cli.commands import gating, training
-from mptctl.cli.compare import compare
-from mptctl.cli.doctor import doctor
-from mptctl.cli.export import export
-from mptctl.cli.fewshot import fewshot
-from mptctl.cli.history import history
-from mptctl.cli.import_ import import_
+from mptctl.cli.commands import comparing, gating, looking, starting, training
+from mptctl.cli.jobs import Job
 from mptctl.cli.messages import resume_command
-from mptctl.cli.pack import pack
-from mptctl.cli.predict import predict
-from mptctl.cli.quickstart import quickstart
-from mptctl.cli.recipes import recipes
-from mptctl.cli.runs import runs
-from mptctl.cli.split import split
-from mptctl.cli.study import study
 from mptctl.errors import MptctlError, Stopped, StorageError, visible
 
 
@@ -80,29 +65,34 @@ def _handle_program_flags(
 
 
 # The commands by purpose, in the order in which help lists them.
-COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
-    "Start": {"quickstart": quickstart, "doctor": doctor},
+COMMANDS: dict[str, dict[str, Job | typer.Typer]] = {
+    "Start": {"quickstart": starting.quickstart, "doctor": starting.doctor},
     "Gate a release": {
         "evaluate": gating.evaluate,
         "gate": gating.gate,
-        "history": history,
-        "predict": predict,
+        "history": gating.history,
+        "predict": gating.predict,
     },
     "Train an update": {
-        "split": split,
-        "import": import_,
+        "split": training.split,
+        "import": training.import_,
         "train-old": training.train_old,
         "train-ref": training.train_ref,
         "train-mpt": training.train_mpt,
         "train-baseline": training.train_baseline,
         "train-ensemble": training.train_ensemble,
         "tune": training.tune,
-        "adjust": adjust,
-        "export": export,
-        "fewshot": fewshot,
+        "adjust": training.adjust,
+        "export": training.export,
+        "fewshot": training.fewshot,
     },
-    "Compare": {"study": study, "compare": compare, "figure": figure.app},
-    "Look and measure": {"runs": runs, "recipes": recipes, "pack": pack, "bench": bench.app},
+    "Compare": {"study": comparing.study, "compare": comparing.compare, "figure": comparing.figure},
+    "Look and measure": {
+        "runs": looking.runs,
+        "recipes": looking.recipes,
+        "pack": looking.pack,
+        "bench": looking.bench,
+    },
 }
 # Commands that do nothing without torch; others work without, or say for which part they need it.
 NEED_TORCH = {
@@ -137,7 +127,7 @@ def _join_help_lines(group: typer.Typer) -> None:
         )
 
 
-for group in (app, bench.app, figure.app, gating.gate):
+for group in (app, gating.gate, comparing.figure, looking.bench):
     _join_help_lines(group)
     for registered in group.registered_commands:
         registered.cls = CommandWithTorch if registered.name in NEED_TORCH else Command

@@ -124,3 +124,13 @@ class GateInitRequest(ComparedSettings, ModelRequest):
     """A replacement that may be released."""
     out: Annotated[Path, Flag("FILE")] = Path("gate.yaml")
     """Where it is written; what is there is kept."""
+
+
+class HistoryRequest(Request):
+    """The history file, and its figure."""
+
+    file: Annotated[Path, argument("FILE.jsonl")]
+    """What evaluate --append-history wrote."""
+    as_json: Json = False
+    out: Annotated[Path | None, Flag("FILE")] = None
+    """Draw NFR with its intervals over releases, a .png or .svg file."""

@@ -109,3 +109,10 @@ class ModelRequest(Request):
     def session(self) -> Session:
         """The same, as functions that read models take it."""
         return Session(self.run_root, self.device, data_root=self.data_root)
+
+
+class RootRequest(Request):
+    """The folder of runs that a job looks at."""
+
+    run_root: RunRoot = Path("runs")
+    as_json: Json = False

@@ -55,3 +55,36 @@ def init() -> None:
 
 
 gate = command_group("Write a gate file to begin with (gate init).", init=init)
+
+
+@job(
+    "evaluation.evaluate_request:HistoryRequest",
+    "history:show_history",
+    "mptctl.evaluation.gate.history:History",
+)
+def history() -> None:
+    """Show negative flips over past releases.
+
+    Reads the file that `mptctl evaluate --append-history` writes: a line of blocks, a table, and a figure.
+
+    Examples:
+
+        mptctl evaluate old.npz new.npz --append-history releases.jsonl
+
+        mptctl history releases.jsonl --out releases.png
+    """
+
+
+@job("inference.requests:PredictRequest", "predict:predict_folder")
+def predict() -> None:
+    """Write a model's predictions for pictures without labels.
+
+    Writes id, pred and confidence; .npz and .parquet also hold logits and classes. With a column `label`
+    added, evaluate reads the file.
+
+    Examples:
+
+        mptctl predict mpt-kl ~/incoming --out answers.csv
+
+        mptctl predict mpt-kl ~/incoming --out answers.parquet --on-bad quarantine
+    """

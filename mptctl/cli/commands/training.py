@@ -12,7 +12,56 @@ ENSEMBLE = {
     "--json": "mptctl.training.ensemble:EnsembleSummary",
     "--dry-run --json": "mptctl.training.ensemble:EnsembleDryRun",
 }
+FEW_SHOT = {
+    "--json": "mptctl.inference.few_shot:FewShotReport",
+    "--json --analysis": "mptctl.inference.discriminability:DiscriminabilityReport",
+}
 TUNE = {"--json": "mptctl.tune.tune_report:TuneReport", "--dry-run --json": "mptctl.tune.dry_run:TuneDryRun"}
+
+
+@job("data.requests:SplitSettings", "split:split_pictures", "mptctl.data.split_summary:SplitSummary")
+def split() -> None:
+    """Divide a source into old and new classes and into parts.
+
+    Holds a validation part out of training, finds files that cannot be used, and writes `split.json` into
+    the run root, where later commands find it.
+
+    Examples:
+
+        mptctl split characters
+
+        mptctl split cifar100 --data-root ~/data
+
+        mptctl split ~/imagenet --on-bad quarantine
+
+        mptctl split photos.csv --column label=class_name --test-fraction 0.2
+
+        mptctl split 'shards/{000..127}.tar'
+    """
+
+
+@job("models.requests:ImportRequest", "import_:import_model")
+def import_() -> None:
+    """Bring in a model that was trained elsewhere.
+
+    Writes a run folder that serves as old model or as reference. Head and stem are those of the weights;
+    pictures are prepared as the recipe's data group says (--set changes it). Where there is a split, prints
+    the error on its validation part; a warning follows if another common way to prepare pictures has a
+    clearly lower error, or if the error is at chance level. Without a split, --recipe is needed. An ONNX
+    model can be evaluated and can teach, but is never trained.
+
+    Examples:
+
+        mptctl import production.pt --arch resnet18 --class-names classes.txt
+
+        mptctl import small.pt --arch resnet18 --class-names classes.txt --size 32
+
+        mptctl import other.pt --arch resnet50 --class-names all.txt --name ref
+
+        mptctl import ~/models/resnet18.a1_in1k --class-names classes.txt
+
+        mptctl import production.onnx --class-names classes.txt
+    """
 
 
 @job("training.train_request:IndependentRequest", "train:train_old", RUN)
@@ -125,4 +174,56 @@ def tune() -> None:
         mptctl tune --search optuna --trials 30 --k 0:8 --lr 0.01:0.2 --asha
 
         mptctl train-mpt --recipe runs/tune/best.yaml
+    """
+
+
+@job("release.requests:AdjustSettings", "adjust:adjust_and_show", "mptctl.release.adjust_report:AdjustReport")
+def adjust() -> None:
+    """Shift a trained update until it keeps a budget of flips.
+
+    The shift is a constant, subtracted from the logits of all new classes; the model is written as a new
+    run. The shift is chosen on the validation part; the test part is
+    not read. Exits with 3, and writes nothing, where no shift keeps the budget, and names the least NFR
+    that a shift reaches.
+
+    Examples:
+
+        mptctl adjust mpt-kl --old old --max-nfr 2
+
+        mptctl adjust no-treatment --old old --max-er-increase 0.5
+
+        mptctl adjust mpt-kl --temperature
+    """
+
+
+@job("release.requests:ExportRequest", "export:export_and_show", "mptctl.release.exporting:ExportReport")
+def export() -> None:
+    """Write a model as ONNX or safetensors.
+
+    The file is compared with the checkpoint on validation pictures before it is written: where a logit
+    differs by more than --tolerance, nothing is written and the exit code is 3. Class names, preprocessing
+    and the split's fingerprint stand in the file, and in FILE.json beside it.
+
+    Examples:
+
+        mptctl export mpt-kl --format onnx
+
+        mptctl export mpt-kl --format onnx --out mpt-kl.onnx
+    """
+
+
+@job("inference.requests:FewShotRequest", "fewshot:test_features", FEW_SHOT)
+def fewshot() -> None:
+    """Measure few-shot accuracy on classes unknown to a run.
+
+    Prints the mean accuracy over episodes with its 95 % interval, for a head fitted to each episode, the
+    nearest centroid, and logistic regression; pictures are of the test part.
+
+    With --analysis, runs trained with different margins are compared; their figure is written to --out.
+
+    Examples:
+
+        mptctl fewshot old --way 5 --shot 5
+
+        mptctl fewshot m-0.3 m0 m0.3 --analysis --out margins.png
     """
