@@ -183,6 +183,8 @@ def _smallest_program(words: list[str]) -> typer.Typer:
 
     Typer builds every command of a program, and imports the records that its options are made from.
     """
+    if "_MPTCTL_COMPLETE" in os.environ:  # the shell asks for completions, and names no command in `words`
+        return app
     name = next((word for word in words if not word.startswith("-")), "")
     program = copy.copy(app)
     program.registered_commands = [each for each in app.registered_commands if each.name == name]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from mptctl.cli.adjust import adjust_and_draw
 from mptctl.cli.budget import plan_adjustment, refuse_without_budget
 from mptctl.cli.dry_run_lines import describe_dry_run
 from mptctl.cli.messages import next_command
-from mptctl.cli.runners.adjust import adjust_and_draw
 from mptctl.cli.show import show
 from mptctl.data.held_split import find_split, relocate
 from mptctl.data.split import Split
