@@ -20,7 +20,7 @@ class Job:
 
     Attributes:
         prints: for each set of flags that prints JSON, such as ``--dry-run --json``, the model of the JSON as
-            ``module:Model``.
+            ``module:Model`` below `mptctl`.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Job:
 
     def json_models(self) -> dict[str, type[BaseModel]]:
         """The models of the JSON that the command prints, by its flags."""
-        return {flags: resolve_name(model) for flags, model in self.prints.items()}
+        return {flags: resolve_name(f"mptctl.{model}") for flags, model in self.prints.items()}
 
 
 def job(

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import ConfigDict
 
 from mptctl.files.model import Model
-from mptctl.names import Init, Session, TrackerName
+from mptctl.names import Session, TrackerName
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class Flag:
 class Request(Model):
     """The settings of a job. Fields with a `Flag` are options of its command, described by their docstrings.
 
-    `model_fields_set` holds the names of those that were given.
+    `model_fields_set` holds the names of those that were given. Where the work needs more than was typed, such
+    as what a file says, the record is called settings, and the request is made of it.
     """
 
     model_config = ConfigDict(use_attribute_docstrings=True)
@@ -84,10 +85,6 @@ MovedData = Annotated[
 ]
 DryRun = Annotated[bool, Flag(text="Check everything, say what would be done, write nothing.")]
 Json = Annotated[bool, Flag(text="Print one JSON object and nothing else.", names="--json")]
-InitWeights = Annotated[
-    Init | None,
-    Flag(text="Begin with fresh weights, the old model's, or the reference's. (default: the recipe's)"),
-]
 Log = Annotated[
     list[TrackerName],
     Flag("TRACKER", "Log recipe, curves and result to mlflow, wandb or tensorboard. Repeatable."),

@@ -6,8 +6,8 @@ from mptctl.cli.command import command_group
 from mptctl.cli.jobs import job
 
 STUDY = {
-    "--json": "mptctl.studies.study_report:StudyReport",
-    "--dry-run --json": "mptctl.studies.study_dry_run:StudyDryRun",
+    "--json": "studies.study_report:StudyReport",
+    "--dry-run --json": "studies.study_dry_run:StudyDryRun",
 }
 
 
@@ -29,7 +29,7 @@ def study() -> None:
     """
 
 
-@job("studies.requests:CompareRequest", "compare:compare_and_show", "mptctl.studies.comparison:Comparison")
+@job("studies.requests:CompareRequest", "compare:compare_and_show", "studies.comparison:Comparison")
 def compare() -> None:
     """Compare updates over seeds: flips, errors, cost.
 

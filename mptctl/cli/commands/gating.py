@@ -5,7 +5,7 @@ from __future__ import annotations
 from mptctl.cli.command import command_group
 from mptctl.cli.jobs import job
 
-REPORT = "mptctl.evaluation.flip_report:FlipReport"
+REPORT = "evaluation.flip_report:FlipReport"
 
 
 @job(
@@ -14,7 +14,7 @@ REPORT = "mptctl.evaluation.flip_report:FlipReport"
     {
         "--json": REPORT,
         "OLD NEW1 NEW2 ... --json": f"{REPORT}s",
-        "MODEL --json": "mptctl.evaluation.calibration.report:CalibrationReport",
+        "MODEL --json": "evaluation.calibration.report:CalibrationReport",
     },
 )
 def evaluate() -> None:
@@ -60,7 +60,7 @@ gate = command_group("Write a gate file to begin with (gate init).", init=init)
 @job(
     "evaluation.evaluate_request:HistoryRequest",
     "history:show_history",
-    "mptctl.evaluation.gate.history:History",
+    "evaluation.gate.history:History",
 )
 def history() -> None:
     """Show negative flips over past releases.

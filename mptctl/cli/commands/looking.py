@@ -6,7 +6,7 @@ from mptctl.cli.command import command_group
 from mptctl.cli.jobs import job
 
 
-@job("models.requests:RunsRequest", "runs:show_runs", "mptctl.models.run_list:RunList")
+@job("models.requests:RunsRequest", "runs:show_runs", "models.run_list:RunList")
 def runs() -> None:
     """List the runs below the run root.
 
@@ -27,7 +27,7 @@ def runs() -> None:
     """
 
 
-@job("studies.requests:CatalogRequest", "recipes:show_recipes", "mptctl.studies.catalog:Catalog")
+@job("studies.requests:CatalogRequest", "recipes:show_recipes", "studies.catalog:Catalog")
 def recipes() -> None:
     """List presets and studies, or show one of them.
 
@@ -41,7 +41,7 @@ def recipes() -> None:
     """
 
 
-@job("data.requests:PackSettings", "pack:pack_and_show", "mptctl.data.packing.records:PackReport")
+@job("data.requests:PackSettings", "pack:pack_and_show", "data.packing.records:PackReport")
 def pack() -> None:
     """Copy pictures into class folders or tar shards.
 
@@ -61,7 +61,7 @@ def pack() -> None:
     """
 
 
-@job("bench.requests:LoaderRequest", "bench:measure_loader", "mptctl.bench.loader:LoaderBench")
+@job("bench.requests:LoaderRequest", "bench:measure_loader", "bench.loader:LoaderBench")
 def loader() -> None:
     """Measure how fast pictures come: our loaders, a torch DataLoader, and what the model can take.
 
@@ -73,7 +73,7 @@ def loader() -> None:
     """
 
 
-@job("bench.requests:KernelRequest", "bench:measure_kernel", "mptctl.bench.kernel:KernelBench")
+@job("bench.requests:KernelRequest", "bench:measure_kernel", "bench.kernel:KernelBench")
 def kernel() -> None:
     """Measure the loss and its gradient on a GPU: eager PyTorch, torch.compile, and the fused kernel.
 
@@ -85,7 +85,7 @@ def kernel() -> None:
     """
 
 
-@job("bench.requests:StepRequest", "bench:measure_step", "mptctl.bench.step:StepBench")
+@job("bench.requests:StepRequest", "bench:measure_step", "bench.step:StepBench")
 def step() -> None:
     """Measure a training step on pictures that are already there, beside its floor and a published loop.
 

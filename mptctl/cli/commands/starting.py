@@ -8,7 +8,7 @@ from mptctl.cli.jobs import job
 @job(
     "studies.requests:QuickstartRequest",
     "quickstart:show_quickstart",
-    "mptctl.studies.quickstart:QuickstartResult",
+    "studies.quickstart:QuickstartResult",
 )
 def quickstart() -> None:
     """Show the whole story in two minutes, on embedded pictures.
@@ -24,7 +24,7 @@ def quickstart() -> None:
     """
 
 
-@job("files.request:RootRequest", "doctor:examine_machine", "mptctl.machine.doctor:DoctorReport")
+@job("files.request:RootRequest", "doctor:examine_machine", "machine.doctor:DoctorReport")
 def doctor() -> None:
     """Say what is installed, what works here, and what to do.
 

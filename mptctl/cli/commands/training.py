@@ -5,21 +5,21 @@ from __future__ import annotations
 from mptctl.cli.jobs import job
 
 RUN = {
-    "--json": "mptctl.training.observer:TrainSummary",
-    "--dry-run --json": "mptctl.training.dry_run:DryRun",
+    "--json": "training.observer:TrainSummary",
+    "--dry-run --json": "training.dry_run:DryRun",
 }
 ENSEMBLE = {
-    "--json": "mptctl.training.ensemble:EnsembleSummary",
-    "--dry-run --json": "mptctl.training.ensemble:EnsembleDryRun",
+    "--json": "training.ensemble:EnsembleSummary",
+    "--dry-run --json": "training.ensemble:EnsembleDryRun",
 }
 FEW_SHOT = {
-    "--json": "mptctl.inference.few_shot:FewShotReport",
-    "--json --analysis": "mptctl.inference.discriminability:DiscriminabilityReport",
+    "--json": "inference.few_shot:FewShotReport",
+    "--json --analysis": "inference.discriminability:DiscriminabilityReport",
 }
-TUNE = {"--json": "mptctl.tune.tune_report:TuneReport", "--dry-run --json": "mptctl.tune.dry_run:TuneDryRun"}
+TUNE = {"--json": "tune.tune_report:TuneReport", "--dry-run --json": "tune.dry_run:TuneDryRun"}
 
 
-@job("data.requests:SplitSettings", "split:split_pictures", "mptctl.data.split_summary:SplitSummary")
+@job("data.requests:SplitSettings", "split:split_pictures", "data.split_summary:SplitSummary")
 def split() -> None:
     """Divide a source into old and new classes and into parts.
 
@@ -177,7 +177,7 @@ def tune() -> None:
     """
 
 
-@job("release.requests:AdjustSettings", "adjust:adjust_and_show", "mptctl.release.adjust_report:AdjustReport")
+@job("release.requests:AdjustSettings", "adjust:adjust_and_show", "release.adjust_report:AdjustReport")
 def adjust() -> None:
     """Shift a trained update until it keeps a budget of flips.
 
@@ -196,7 +196,7 @@ def adjust() -> None:
     """
 
 
-@job("release.requests:ExportRequest", "export:export_and_show", "mptctl.release.exporting:ExportReport")
+@job("release.requests:ExportRequest", "export:export_and_show", "release.exporting:ExportReport")
 def export() -> None:
     """Write a model as ONNX or safetensors.
 
