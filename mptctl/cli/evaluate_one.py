@@ -29,7 +29,7 @@ def evaluate_one(asked: EvaluateRequest) -> None:
     """
     model, report = asked.old, asked.report
     held_out_name = model if asked.temperature == "fit" else asked.temperature
-    if held_out_name == model and is_predictions_file(Path(model).expanduser()):
+    if asked.temperature == "fit" and is_predictions_file(Path(model).expanduser()):
         raise UsageError(
             f"--temperature fit: {model} holds no validation part; name a predictions file of held-out "
             "samples with --temperature FILE"

@@ -57,7 +57,8 @@ class Job:
         given = {
             name: values[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"
         }
-        self.work(self.request(**given))
+        asked = self.request(**given)
+        self.work(asked)  # imported only now, since a record that is refused needs none of it
 
     def json_models(self) -> dict[str, type[BaseModel]]:
         """The models of the JSON that the command prints, by its flags."""

@@ -90,7 +90,7 @@ def test_a_run_is_measured_on_its_test_part_and_fitted_on_its_validation_part(
         ("gone.npz", 4, "no such file"),
         ("test.npz --temperature fit", 2, "--temperature FILE"),
         ("test.npz --temperature fitt", 5, "fitt: no such run or file"),
-        ("test.npz --temperature ./test.npz", 4, "holds the test samples"),
+        ("test.npz --temperature test.npz", 4, "holds the test samples"),
         ("test.npz --max-nfr 2", 2, "--max-nfr: is for a comparison"),
         ("test.npz --markdown -", 2, "--markdown: is for a comparison"),
         ("test.npz test.npz --temperature fit", 2, "--temperature: is for one model"),
