@@ -1,17 +1,16 @@
-"""The work of `mptctl gate init`: compare two models, and write a gate whose limits they just keep."""
+"""`mptctl gate init`: compare two models, and write a gate whose limits they just keep."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import typer
 
-from mptctl.cli.evaluate_flags import ComparedFlags
+from mptctl.cli.comparison import read_question
 from mptctl.cli.outputs import Outputs, files_read_for
-from mptctl.cli.runners.comparison import files_named_by, read_question
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
+from mptctl.evaluation.evaluate_request import GateInitRequest
 from mptctl.evaluation.gate.draft import draft_gate_file
 from mptctl.evaluation.gate.rules import today_in_utc
 from mptctl.evaluation.pairing.confusion import LIKELY_CAUSE
@@ -20,35 +19,27 @@ from mptctl.evaluation.reading.workspace import workspace
 from mptctl.files import writing
 from mptctl.inference.named_models import load_predictions
 from mptctl.inference.picture_sizes import make_size_reader
-from mptctl.names import Session
 from mptctl.report.media.progress_bars import showing_progress
 
 
-def write_gate_file(old: str, new: str, flags: ComparedFlags, out: Path, session: Session) -> None:
+def write_gate_file(asked: GateInitRequest) -> None:
     """Compare two models, write a gate file whose limits they just keep, and print its path.
-
-    Args:
-        old, new: models in any form that `evaluate` takes.
-        flags: the classes and slices.
-        out: the file to write; it must not exist, or be empty.
-        session: where runs are and where models compute.
 
     Raises:
         UsageError: the file exists, --metadata is given without --by, or both models are the same.
         DataError: the old model is never right, no better than chance, or has exchanged class names.
         MptctlError: as `load_predictions` and `compare`.
     """
-    if flags.metadata is not None and not flags.by:
+    old, new, out = asked.old, asked.new, asked.out
+    if asked.metadata is not None and not asked.by:
         raise UsageError("--metadata: is for --by; name a column of it, such as --by country")
     if out.is_file() and out.stat().st_size:
         raise UsageError(f"--out {out}: is there already; edit it, or name another file")
     outputs = Outputs()
-    if out is not None and out.is_file() and out.stat().st_size:
-        raise UsageError(f"--out {out}: is there; name another file, or delete it")
     outputs.add_file("--out", out)
-    outputs.check([*files_read_for([old, new], session.run_root), *files_named_by(flags)])
-    question = read_question(flags)
-    with showing_progress(session) as session, workspace():
+    outputs.check([*files_read_for([old, new], asked.run_root), *asked.files])
+    question = read_question(asked)
+    with showing_progress(asked.session) as session, workspace():
         found = load_predictions({"old": old, "new": new}, session, part="test", renamed=question.renamed)
         request = ComparisonRequest(
             old_classes=question.old_classes,

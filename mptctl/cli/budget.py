@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mptctl.errors import UsageError
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.limits import Limits
@@ -11,15 +9,6 @@ from mptctl.methods.rows import nfr_budget
 from mptctl.models.run_folder import RunDir
 from mptctl.release.adjust_report import SUFFIX, AdjustRequest
 from mptctl.training.request import RunRequest
-
-
-@dataclass(frozen=True)
-class BudgetOrK:
-    """The flags on the bias k of an MPT update: k itself, or a budget of flips, in percent, that sets k."""
-
-    k: float | None
-    max_nfr: float | None
-    confidence: float | None
 
 
 def budget_of_flags(

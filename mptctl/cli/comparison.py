@@ -1,4 +1,4 @@
-"""The classes and slices of a comparison, read from its flags and the files that they name."""
+"""The classes and slices of a comparison, read from the files that its settings name."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mptctl.cli.evaluate_flags import ComparedFlags
 from mptctl.data.further_columns import columns_path
+from mptctl.evaluation.evaluate_request import ComparedSettings
 from mptctl.evaluation.pairing.class_map import ClassMap, read_class_map
 from mptctl.evaluation.pairing.pairs import ALL, GivenClasses
 from mptctl.evaluation.reading.predictions import Predictions
-from mptctl.evaluation.slices.ranking import SliceRequest, slice_columns
+from mptctl.evaluation.slices.ranking import MIN_SLICE, SliceRequest, slice_columns
 from mptctl.files import read_names
 
 if TYPE_CHECKING:
@@ -54,30 +54,24 @@ class Question:
         return replace(self.slicing, files=[*self.slicing.files, *files])
 
 
-def files_named_by(flags: ComparedFlags) -> list[Path]:
-    """The files that the flags of a comparison name."""
-    named = (_old_classes_file(flags), flags.metadata, flags.class_map)
-    return [path for path in named if path is not None]
+def read_question(asked: ComparedSettings, min_slice: int = MIN_SLICE) -> Question:
+    """Read the classes and slices that are asked for, and the files in which they stand.
 
-
-def read_question(flags: ComparedFlags) -> Question:
-    """Read the classes and slices that flags name, and the files in which they stand.
+    Args:
+        asked: what is compared.
+        min_slice: smaller slices are counted, not ranked.
 
     Raises:
-        UsageError, DataError: a flag or a file that cannot be used.
+        UsageError, DataError: a setting or a file that cannot be used.
     """
-    old_file = _old_classes_file(flags)
-    old_classes: GivenClasses = None if flags.old_classes is None else ALL
+    file = asked.old_classes_file
+    old_classes: GivenClasses = None if asked.old_classes is None else ALL
     return Question(
-        old_classes=old_classes if old_file is None else read_names(old_file, "--old-classes"),
-        class_map=None if flags.class_map is None else read_class_map(flags.class_map),
+        old_classes=old_classes if file is None else read_names(file, "--old-classes"),
+        class_map=None if asked.class_map is None else read_class_map(asked.class_map),
         slicing=SliceRequest(
-            by=slice_columns(flags.by),
-            files=[] if flags.metadata is None else [flags.metadata],
+            by=slice_columns(asked.by),
+            files=[] if asked.metadata is None else [asked.metadata],
+            min_slice=min_slice,
         ),
     )
-
-
-def _old_classes_file(flags: ComparedFlags) -> Path | None:
-    """The file with old classes; None where --old-classes is not given, or is ``all``."""
-    return None if flags.old_classes in (None, ALL) else Path(str(flags.old_classes))
