@@ -32,7 +32,7 @@ pytestmark = pytest.mark.docs
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")))
 # Pages of which every rate must be held.
-WHOLE = ("README.md", "docs/choose.md", "docs/results.md")
+WHOLE = ("README.md", "docs/results.md")
 # Their commands draw samples anew for a dozen rows each, which takes minutes together.
 NIGHTLY = "docs/research/"
 KEPT = re.compile(r"<!-- kept: (.*?)-->\n\n?(.*?)(?:\n\n|\Z)", re.DOTALL)
