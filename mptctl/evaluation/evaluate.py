@@ -24,7 +24,7 @@ from mptctl.evaluation.macro_nfr import mean_over_classes
 from mptctl.evaluation.pairing.class_map import ClassMap
 from mptctl.evaluation.pairing.confusion import never_right_warnings
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
-from mptctl.evaluation.pairing.pairs import ALL, GivenClasses, choose_old_classes, never_predicted, pair
+from mptctl.evaluation.pairing.pairs import ALL, GivenClasses, choose_old_classes, pair
 from mptctl.evaluation.pairing.sanity import (
     comparison_warnings,
     idle_model_warnings,
@@ -113,23 +113,19 @@ def compare(
         models = class_map.apply(models)
         if old_classes is not None and old_classes != ALL:
             old_classes = class_map.rename_old_classes(old_classes)
-    chosen, remarks = choose_old_classes(models["old"], models["new"], old_classes, named_by)
-    silent = never_predicted(models["old"], old_classes)
-    request.rules.refuse_unknown_classes(silent)
-    refuse_unknown_classes(request.limits, silent)
-    answers = PairedAnswers(pair(models), chosen)
+    chosen = choose_old_classes(models["old"], models["new"], old_classes, named_by)
+    request.rules.refuse_unknown_classes(chosen.never_predicted)
+    refuse_unknown_classes(request.limits, chosen.never_predicted)
+    answers = PairedAnswers(pair(models), chosen.labels)
     if not answers.counts().total:
         raise DataError(
             f"{new.name}: none of its {len(new)} samples is of an old class; "
             f"test on pictures of the old classes, or correct {option('old-classes')}"
         )
     identical = request.identical or same_content(answers.pairing)
-    warnings += [*remarks, *_warnings(answers, identical)]
-    return _report(
-        answers,
-        replace(request, identical=identical, warnings=warnings),
-        silent,
-    )
+    warnings += [*chosen.warnings, *_warnings(answers, identical)]
+    request = replace(request, identical=identical, warnings=warnings)
+    return _report(answers, request, chosen.never_predicted)
 
 
 def _report(answers: PairedAnswers, request: ComparisonRequest, silent: list[str]) -> FlipReport:

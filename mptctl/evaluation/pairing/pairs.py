@@ -86,9 +86,25 @@ ALL: Literal["all"] = "all"
 GivenClasses = Sequence[str] | Literal["all"] | None
 
 
+@dataclass(frozen=True)
+class OldClasses:
+    """The choice of the old classes.
+
+    Attributes:
+        labels: the old classes.
+        never_predicted: labels that the old model never predicts, and so may not know, sorted; empty where
+            the old classes are given, or the old model names its classes.
+        warnings: on the choice.
+    """
+
+    labels: frozenset[str]
+    never_predicted: list[str]
+    warnings: list[str]
+
+
 def choose_old_classes(
     old: Predictions, new: Predictions, given: GivenClasses = None, named_by: str = ""
-) -> tuple[frozenset[str], list[str]]:
+) -> OldClasses:
     """Choose the old classes: the given ones, those that the old model names, or the labels that it predicts.
 
     Args:
@@ -97,8 +113,8 @@ def choose_old_classes(
         named_by: the flag or the key of a file that gives them, for messages; default: the flag.
 
     Returns:
-        The old classes, and warnings: on spellings, on an old model that names no classes or others than
-        those given, and on labels that the new model cannot predict.
+        The choice, with warnings on spellings, on an old model that names no classes or others than those
+        given, and on labels that the new model cannot predict.
 
     Raises:
         CheckpointError: the new model, a checkpoint of ours, cannot predict all old classes.
@@ -106,7 +122,7 @@ def choose_old_classes(
             are written differently or mostly unknown (`check_spelling`).
     """
     check_counted([new])
-    warnings = check_spelling([old, new])
+    warnings, silent = check_spelling([old, new]), list[str]()
     labels = set(old.table.labels)
     if given == ALL:
         chosen = frozenset(labels)
@@ -120,8 +136,8 @@ def choose_old_classes(
     elif old.classes is not None:
         chosen = frozenset(old.classes)
     else:
-        silent = never_predicted(old, given)
-        chosen = frozenset(labels) - frozenset(silent)
+        silent = sorted(labels - set(old.table.answers))
+        chosen = frozenset(labels - set(silent))
         others = f", and not {first(silent)}, which it never predicts" if silent else ""
         warnings.append(
             f"{old.name} does not say which classes it knows: the {len(chosen)} labels that it predicts "
@@ -149,7 +165,7 @@ def choose_old_classes(
                 f"{new.name} cannot predict {len(unpredictable)} classes of the test set: "
                 f"{first(unpredictable)}"
             )
-    return chosen, warnings
+    return OldClasses(chosen, silent, warnings)
 
 
 def _contradictions(
@@ -174,13 +190,3 @@ def _contradictions(
         f"{named_by}: {' and '.join(parts)} by the classes of {old.name}; so other samples are counted than "
         "OLD's own list would"
     ]
-
-
-def never_predicted(old: Predictions, given: GivenClasses = None) -> list[str]:
-    """Find the labels that the old model never predicts, and so may not know; sorted.
-
-    Empty where the old classes are given, or the old model names its classes.
-    """
-    if given is not None or old.classes is not None:
-        return []
-    return sorted(set(old.table.labels) - set(old.table.answers))

@@ -129,7 +129,7 @@ class SliceSource:
         found = {column: self._own.read(column, self._flag[column]) for column in derived}
         samples = self.answers.pairing.samples
         for file, names in of_files.items():
-            values = SideTable(file, names).values_of(samples.relation, samples.number_of_row)
+            values = SideTable(file, names).values_of(samples.relation, len(samples.truth))
             found |= {name: Column(*each) for name, each in zip(names, values, strict=True)}
         return found
 
