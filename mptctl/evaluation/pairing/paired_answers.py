@@ -21,7 +21,7 @@ IntArray = NDArray[np.int64]
 # Most pairs of classes that are counted in an array of all of them: 128 MB.
 FEW_PAIRS = 2**24
 # Rows of which classes are counted at one time.
-BLOCK = 2**23
+BLOCK = 2**22
 
 
 @dataclass(frozen=True)
