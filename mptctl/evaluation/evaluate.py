@@ -140,7 +140,14 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: list[str
     rates = flip_rates(counts, answers.changed())
     slices = _slice_source(answers, request, request.slicing.by)
     ranked, small = rank(slices, request.slicing, counts)
-    verdict = _judge(slices, request)
+    verdict = evaluate_gate(
+        slices,
+        request.rules,
+        request.limits,
+        request.today,
+        identical=request.identical,
+        unfinished=request.unfinished,
+    )
     pairs, more_pairs = flips_by_pair(answers)
     classes = flips_by_class(answers)
     return FlipReport(
@@ -178,18 +185,6 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: list[str
         never_predicted=silent,
         worst_flips=_listed_flips(answers, request, slices, verdict),
         warnings=list(request.warnings),
-    )
-
-
-def _judge(slices: SliceSource, request: ComparisonRequest) -> GateVerdict:
-    """Hold the samples against the request's limits and gate file."""
-    return evaluate_gate(
-        slices,
-        request.rules,
-        request.limits,
-        request.today,
-        identical=request.identical,
-        unfinished=request.unfinished,
     )
 
 

@@ -21,12 +21,15 @@ Codes = NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
-    """N samples of several models; sorted by id where a model has logits, else as the first model's file.
+class Pairing:
+    """N samples with the answers of all models; the order of samples in a file never matters.
 
-    Classes and answers are numbers: places in a vocabulary.
+    They are sorted by id where a model has logits, and else stand in the order of the first model's table.
+    Classes and answers are numbers: places in the vocabulary.
 
     Attributes:
+        models: the predictions by role, such as `old` and `new`.
+        vocabulary: every label and every answer, sorted.
         source: keeps `relation` in the workspace.
         relation: SQL: `id` and `number`, from 0, of each sample.
         truth: (N,) true classes.
@@ -34,11 +37,26 @@ class Samples:
         rows: by role of a model with logits, (N,) the row of each sample in its table.
     """
 
+    models: Mapping[str, Predictions]
+    vocabulary: tuple[str, ...]
     source: Table | Stored
     relation: str
     truth: Codes
     answers: Mapping[str, Codes]
     rows: Mapping[str, NDArray[np.int64]]
+
+    def __len__(self) -> int:
+        return len(self.truth)
+
+    def columns(self, role: str) -> NDArray[np.int64]:
+        """(V,) the column of each label of the vocabulary in a model's logits; -1 for an unknown label."""
+        column_of = {label: column for column, label in enumerate(self.models[role].classes or ())}
+        return np.array([column_of.get(label, -1) for label in self.vocabulary], dtype=np.int64)
+
+    def among(self, labels: Sequence[str] | frozenset[str]) -> NDArray[np.bool_]:
+        """(V,) True for each label of the vocabulary that is among `labels`."""
+        wanted = frozenset(labels)
+        return np.array([label in wanted for label in self.vocabulary], dtype=np.bool_)
 
     def by_id(self, numbers: NDArray[np.integer[Any]], limit: int | None = None) -> dict[str, int]:
         """The numbers of some samples by id, at most `limit` of them, in the order of the ids as text."""
@@ -57,18 +75,18 @@ class Samples:
         found = work.fetch(
             f"SELECT s.id::VARCHAR, s.number FROM {self.relation} AS s JOIN {view} AS v ON {condition}",
             "reading ids",
-            len(self.truth),
+            len(self),
         )
         work.drop_later(f"DROP VIEW IF EXISTS {view}")
         return dict(found)
 
 
-def join(models: Mapping[str, Predictions], vocabulary: Sequence[str]) -> Samples:
+def join(models: Mapping[str, Predictions], vocabulary: tuple[str, ...]) -> Pairing:
     """Join the tables of models, by role, by the ids of their samples.
 
     Args:
         models: by role; messages compare the other models with the first.
-        vocabulary: every label and answer.
+        vocabulary: every label and every answer, sorted.
 
     Raises:
         DataError: ids are repeated, missing or extra, or labels differ between models.
@@ -112,20 +130,20 @@ def join(models: Mapping[str, Predictions], vocabulary: Sequence[str]) -> Sample
             differs = own != labels
             if differs.any():
                 other_labels[role].append((numbers[differs], own[differs]))
-    samples = Samples(source, relations[base], truth, answers, rows)
+    pairing = Pairing(models, vocabulary, source, relations[base], truth, answers, rows)
     for role, differing in other_labels.items():
         if differing:
             numbers, labels = map(np.concatenate, zip(*differing, strict=True))
             label_of = dict(zip(numbers.tolist(), labels.tolist(), strict=True))
             shown_rows = [
                 f"{sample}: {vocabulary[truth[i]]} or {vocabulary[label_of[i]]}"
-                for sample, i in samples.by_id(numbers, NAMED).items()
+                for sample, i in pairing.by_id(numbers, NAMED).items()
             ]
             raise DataError(
                 f"{models[role].name}: {len(numbers)} labels differ from {models[base].name} "
                 f"({_list_first(len(numbers), shown_rows)}); use the same labels"
             )
-    return samples
+    return pairing
 
 
 def _join_one_to_one(

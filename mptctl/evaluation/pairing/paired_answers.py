@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.evaluation.pairing.confusion import Confusion, find_old_faults
-from mptctl.evaluation.pairing.join import Codes
-from mptctl.evaluation.pairing.pairs import Pairing
+from mptctl.evaluation.pairing.join import Codes, Pairing
 from mptctl.evaluation.pairing.scores import Scores, score
 from mptctl.evaluation.rates import Counts, negative_flips
 from mptctl.evaluation.reading.table import add_counts

@@ -6,57 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from mptctl.errors import CheckpointError, DataError, option
-from mptctl.evaluation.pairing.join import Codes, Samples, join
+from mptctl.evaluation.pairing.join import Pairing, join
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.reading.spelling import check_counted, check_spelling
-
-
-@dataclass(frozen=True)
-class Pairing:
-    """N samples with the answers of all models; the order of samples in a file never matters.
-
-    Attributes:
-        models: the predictions by role, such as `old` and `new`.
-        vocabulary: every label and every answer, sorted; arrays of classes hold places in it.
-        samples: the classes and answers of all samples.
-    """
-
-    models: Mapping[str, Predictions]
-    vocabulary: tuple[str, ...]
-    samples: Samples
-
-    @property
-    def rows(self) -> Mapping[str, NDArray[np.int64]]:
-        """By role of a model with logits, (N,) the row of each sample in its table."""
-        return self.samples.rows
-
-    @property
-    def truth(self) -> Codes:
-        """(N,) true classes."""
-        return self.samples.truth
-
-    @property
-    def answers(self) -> Mapping[str, Codes]:
-        """By role, (N,) the model's answers."""
-        return self.samples.answers
-
-    def columns(self, role: str) -> NDArray[np.int64]:
-        """(V,) the column of each label of the vocabulary in a model's logits; -1 for an unknown label."""
-        column_of = {label: column for column, label in enumerate(self.models[role].classes or ())}
-        return np.array([column_of.get(label, -1) for label in self.vocabulary], dtype=np.int64)
-
-    def __len__(self) -> int:
-        return len(self.truth)
-
-    def among(self, labels: Sequence[str] | frozenset[str]) -> NDArray[np.bool_]:
-        """(V,) True for each label of the vocabulary that is among `labels`."""
-        wanted = frozenset(labels)
-        return np.array([label in wanted for label in self.vocabulary], dtype=np.bool_)
 
 
 def pair(models: Mapping[str, Predictions]) -> Pairing:
@@ -75,10 +29,10 @@ def pair(models: Mapping[str, Predictions]) -> Pairing:
     for model in every:
         names.update(model.table.labels, model.table.answers, model.classes or ())
     vocabulary = tuple(sorted(names))
-    samples = join(models, vocabulary)
+    pairing = join(models, vocabulary)
     check_counted(every)
     check_spelling(every)
-    return Pairing(dict(models), vocabulary, samples)
+    return pairing
 
 
 # Word for all labels, in place of a list of old classes.
