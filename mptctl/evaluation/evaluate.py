@@ -24,7 +24,7 @@ from mptctl.evaluation.macro_nfr import mean_over_classes
 from mptctl.evaluation.pairing.class_map import ClassMap
 from mptctl.evaluation.pairing.confusion import never_right_warnings
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
-from mptctl.evaluation.pairing.pairs import ALL, GivenClasses, choose_old_classes, never_predicted, pair
+from mptctl.evaluation.pairing.pairs import ALL, GivenClasses, choose_old_classes, pair
 from mptctl.evaluation.pairing.sanity import (
     comparison_warnings,
     idle_model_warnings,
@@ -113,23 +113,19 @@ def compare(
         models = class_map.apply(models)
         if old_classes is not None and old_classes != ALL:
             old_classes = class_map.rename_old_classes(old_classes)
-    chosen, remarks = choose_old_classes(models["old"], models["new"], old_classes, named_by)
-    silent = never_predicted(models["old"], old_classes)
-    request.rules.refuse_unknown_classes(silent)
-    refuse_unknown_classes(request.limits, silent)
-    answers = PairedAnswers(pair(models), chosen)
+    chosen = choose_old_classes(models["old"], models["new"], old_classes, named_by)
+    request.rules.refuse_unknown_classes(chosen.never_predicted)
+    refuse_unknown_classes(request.limits, chosen.never_predicted)
+    answers = PairedAnswers(pair(models), chosen.labels)
     if not answers.counts().total:
         raise DataError(
             f"{new.name}: none of its {len(new)} samples is of an old class; "
             f"test on pictures of the old classes, or correct {option('old-classes')}"
         )
     identical = request.identical or same_content(answers.pairing)
-    warnings += [*remarks, *_warnings(answers, identical)]
-    return _report(
-        answers,
-        replace(request, identical=identical, warnings=warnings),
-        silent,
-    )
+    warnings += [*chosen.warnings, *_warnings(answers, identical)]
+    request = replace(request, identical=identical, warnings=warnings)
+    return _report(answers, request, chosen.never_predicted)
 
 
 def _report(answers: PairedAnswers, request: ComparisonRequest, silent: list[str]) -> FlipReport:
@@ -144,7 +140,14 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: list[str
     rates = flip_rates(counts, answers.changed())
     slices = _slice_source(answers, request, request.slicing.by)
     ranked, small = rank(slices, request.slicing, counts)
-    verdict = _judge(slices, request)
+    verdict = evaluate_gate(
+        slices,
+        request.rules,
+        request.limits,
+        request.today,
+        identical=request.identical,
+        unfinished=request.unfinished,
+    )
     pairs, more_pairs = flips_by_pair(answers)
     classes = flips_by_class(answers)
     return FlipReport(
@@ -182,18 +185,6 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: list[str
         never_predicted=silent,
         worst_flips=_listed_flips(answers, request, slices, verdict),
         warnings=list(request.warnings),
-    )
-
-
-def _judge(slices: SliceSource, request: ComparisonRequest) -> GateVerdict:
-    """Hold the samples against the request's limits and gate file."""
-    return evaluate_gate(
-        slices,
-        request.rules,
-        request.limits,
-        request.today,
-        identical=request.identical,
-        unfinished=request.unfinished,
     )
 
 

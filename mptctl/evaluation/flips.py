@@ -144,10 +144,10 @@ def worst_flips(answers: PairedAnswers, limit: int) -> list[FlippedSample]:
             if role in ("old", "new")
         }
         surest = np.argsort(-sum(confidence.values(), start=np.zeros(flips.size)), kind="stable")[:limit]
-        id_of = {number: name for name, number in pairing.samples.by_id(flips[surest]).items()}
+        id_of = {number: name for name, number in pairing.by_id(flips[surest]).items()}
         worst = [(int(i), id_of[int(flips[i])]) for i in surest]
     else:
-        first = pairing.samples.by_id(flips, limit)
+        first = pairing.by_id(flips, limit)
         worst = list(zip(np.searchsorted(flips, [*first.values()]).tolist(), first, strict=True))
     return [
         FlippedSample(

@@ -202,8 +202,8 @@ def _pair_with_old_classes(loaded: NamedModels, split: Split) -> tuple[PairedAns
     if "old" not in models:
         return PairedAnswers(pair(models), frozenset(split.classes.old)), list(loaded.warnings)
     known = None if models["old"].classes is not None else split.classes.old
-    old_classes, remarks = choose_old_classes(models["old"], models["new"], known)
-    return PairedAnswers(pair(models), old_classes), [*loaded.warnings, *remarks]
+    chosen = choose_old_classes(models["old"], models["new"], known)
+    return PairedAnswers(pair(models), chosen.labels), [*loaded.warnings, *chosen.warnings]
 
 
 def _refuse_no_comparison(loaded: NamedModels, answers: PairedAnswers) -> None:

@@ -1,6 +1,6 @@
 """Times `mptctl evaluate` on two generated predictions files, beside DuckDB's bare join of the same files.
 
-    python -m tests.load.time_evaluate --rows 10000000 --repeats 3
+    python -m tests.load.time_evaluate --rows 10000000 --repeats 3 [--integers]
 
 The files lie in the temporary folder (TMPDIR); 10 million rows take 0.2 GB, and as much again may be spilled.
 """
@@ -49,10 +49,11 @@ print(json.dumps(connection.execute(sys.argv[3]).fetchall()))"""
 
 
 class Run(NamedTuple):
-    """The output of a process, its wall-clock time, and the most memory that it held."""
+    """The output of a process, its wall-clock and processor time, and the most memory that it held."""
 
     output: str
     seconds: float
+    processor_seconds: float
     peak_gb: float
 
 
@@ -60,18 +61,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows of each file")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each way, in turns")
+    parser.add_argument("--integers", action="store_true", help="ids are integers; default: text")
     given = parser.parse_args()
-    for name, runs in time_evaluate(given.rows, given.repeats).items():
+    for name, runs in time_evaluate(given.rows, given.repeats, integers=given.integers).items():
         seconds = [run.seconds for run in runs]
+        processor = statistics.median(run.processor_seconds for run in runs)
         peak = max(run.peak_gb for run in runs)
         sys.stdout.write(
-            f"{name}: {statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f}), {peak:.2f} GB\n"
+            f"{name}: {statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f}), "
+            f"{processor:.2f} s of processors, {peak:.2f} GB\n"
         )
     return 0
 
 
-def time_evaluate(rows: int, repeats: int) -> dict[str, list[Run]]:
+def time_evaluate(rows: int, repeats: int, *, integers: bool = False) -> dict[str, list[Run]]:
     """The runs of `mptctl evaluate` and of the bare join, in turns, on two files of so many rows.
+
+    Args:
+        rows: of each file.
+        repeats: runs of each way.
+        integers: ids are integers, and not text.
 
     Raises:
         AssertionError: `evaluate` counted other flips than DuckDB's own SQL.
@@ -80,7 +89,9 @@ def time_evaluate(rows: int, repeats: int) -> dict[str, list[Run]]:
         folder = Path(scratch)
         paths = {side: str(folder / f"{side}.parquet") for side in _FILES}
         for side, path in paths.items():
-            run_in_duckdb(generating_sql(side, rows, path), folder)
+            run_in_duckdb(
+                generating_sql(side, rows, path, "k" if integers else "printf('test/%09d', k)"), folder
+            )
         command = [
             sys.executable,
             "-m",
@@ -103,18 +114,19 @@ def time_evaluate(rows: int, repeats: int) -> dict[str, list[Run]]:
     return runs
 
 
-def generating_sql(side: str, rows: int, path: str) -> str:
+def generating_sql(side: str, rows: int, path: str, sample: str) -> str:
     """Write the SQL that generates a predictions file.
 
     Args:
         side: old or new.
         rows: number of rows.
         path: of the Parquet file.
+        sample: SQL of the id of sample k.
     """
     order, prediction = _FILES[side]
     return f"""COPY (
     SELECT
-        printf('test/%09d', k) AS id,
+        {sample} AS id,
         {class_name(f"h % {CLASSES}")} AS label,
         {class_name(prediction)} AS pred
     FROM (
@@ -145,7 +157,10 @@ def run(command: list[str]) -> Run:
         if process.returncode:
             raise subprocess.CalledProcessError(process.returncode, command)
         output.seek(0)
-        return Run(output.read(), seconds, peak_gb=usage.ru_maxrss * 1024 / 1e9)  # Linux counts KiB
+        processor_seconds = usage.ru_utime + usage.ru_stime
+        return Run(
+            output.read(), seconds, processor_seconds, peak_gb=usage.ru_maxrss * 1024 / 1e9
+        )  # Linux: KiB
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -46,6 +46,21 @@ class Release(Model):
     )
 
 
+# Fields that a report and a release have in common.
+_SAME = {"n", "n_old", "counts", "nfr", "nfr_ci95", "rel_nfr", "lost"}
+# Fields of a report that make a release what it is. Of the gate these are what was agreed to, and not the
+# verdict: a waiver that expires makes no other release.
+_IDENTIFYING: Any = dict.fromkeys(("n", "counts", "per_class", "pairs"), True) | {
+    "old": {"errors"},
+    "new": {"errors"},
+    "gate": dict.fromkeys(Limits.model_fields, True)
+    | {
+        "limits": {"__all__": {"name", "limit"}},
+        "waivers": {"__all__": {"name", "owner", "reason", "expires", "max_flips"}},
+    },
+}
+
+
 class History(Model):
     """The releases of a history, as `mptctl history --json` prints them."""
 
@@ -62,35 +77,14 @@ def make_release(report: FlipReport, today: datetime.date, tag: str | None = Non
     """
     gate = report.gate
     verdict: Verdict = "passed" if gate.passed else "undecided" if gate.answer == "undecided" else "failed"
-    errors = {"errors"}
-    # Of the gate what was agreed to, and not the verdict: a waiver that expires makes no other release.
-    agreed = dict.fromkeys(Limits.model_fields, ...) | {
-        "limits": {"__all__": {"name", "limit"}},
-        "waivers": {"__all__": {"name", "owner", "reason", "expires", "max_flips"}},
-    }
-    identifying = {
-        "n": ...,
-        "counts": ...,
-        "per_class": ...,
-        "pairs": ...,
-        "gate": agreed,
-        "old": errors,
-        "new": errors,
-    }
     flips = sorted((flip.id, flip.answer) for flip in report.worst_flips)
-    content = report.model_dump_json(include=identifying) + repr((report.old.name, report.new.name, flips))
+    content = report.model_dump_json(include=_IDENTIFYING) + repr((report.old.name, report.new.name, flips))
     return Release(
+        **report.model_dump(include=_SAME),
         date=today,
         old=report.old.name,
         new=report.new.name,
         tag=tag,
-        n=report.n,
-        n_old=report.n_old,
-        counts=report.counts,
-        nfr=report.nfr,
-        nfr_ci95=report.nfr_ci95,
-        rel_nfr=report.rel_nfr,
-        lost=report.lost,
         er_old=report.old.er_old_classes,
         er_new=report.new.er_old_classes,
         er_all=report.new.er_all,
@@ -158,8 +152,7 @@ def append_release(path: Path, release: Release, *, named: bool = False) -> int 
             if other.fingerprint == release.fingerprint and (not named or other.tag == release.tag):
                 return place
         content = path.read_bytes() if path.exists() else b""
-        lacks_line_end = content != b"" and not content.endswith(b"\n")
+        end = b"" if not content or content.endswith(b"\n") else b"\n"
         with writing(path) as stream:
-            stream.write(content + (b"\n" if lacks_line_end else b""))
-            stream.write(release.model_dump_json().encode() + b"\n")
+            stream.write(content + end + release.model_dump_json().encode() + b"\n")
     return None

@@ -2,128 +2,185 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
-from mptctl.evaluation.reading.columns import NAMED, first
+from mptctl.evaluation.reading.columns import NAMED, first, integers
 from mptctl.evaluation.reading.predictions import Predictions
-from mptctl.evaluation.reading.table import Table
+from mptctl.evaluation.reading.table import Stored, Table
 from mptctl.evaluation.reading.workspace import current
 
-# Numbers of classes: int32 as joined, int64 where they were counted.
-Codes = NDArray[np.int32] | NDArray[np.int64]
+# Numbers of classes, in the narrowest type that holds them: of 100 million samples a byte takes 100 MB.
+Codes = NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
-    """N samples of several models; sorted by id where a model has logits, and otherwise in any order.
+class Pairing:
+    """N samples with the answers of all models; the order of samples in a file never matters.
 
-    Classes and answers are numbers: places in a vocabulary.
+    They are sorted by id where a model has logits, and else stand in the order of the first model's table.
+    Classes and answers are numbers: places in the vocabulary.
 
     Attributes:
-        base: the table of the first model, with the samples' ids.
-        relation: SQL of that table.
+        models: the predictions by role, such as `old` and `new`.
+        vocabulary: every label and every answer, sorted.
+        source: keeps `relation` in the workspace.
+        relation: SQL: `id` and `number`, from 0, of each sample.
         truth: (N,) true classes.
         answers: by role, (N,) the model's answers.
-        rows: by role, of the first model and of those with logits, (N,) the row of each sample in the table.
+        rows: by role of a model with logits, (N,) the row of each sample in its table.
     """
 
-    base: Table
+    models: Mapping[str, Predictions]
+    vocabulary: tuple[str, ...]
+    source: Table | Stored
     relation: str
     truth: Codes
     answers: Mapping[str, Codes]
     rows: Mapping[str, NDArray[np.int64]]
 
-    @cached_property
-    def number_of_row(self) -> NDArray[np.int64]:
-        """(N,) the number of the sample in each row of `base`."""
-        numbers = np.empty(len(self.truth), dtype=np.int64)
-        numbers[next(iter(self.rows.values()))] = np.arange(len(numbers))
-        return numbers
+    def __len__(self) -> int:
+        return len(self.truth)
+
+    def columns(self, role: str) -> NDArray[np.int64]:
+        """(V,) the column of each label of the vocabulary in a model's logits; -1 for an unknown label."""
+        column_of = {label: column for column, label in enumerate(self.models[role].classes or ())}
+        return np.array([column_of.get(label, -1) for label in self.vocabulary], dtype=np.int64)
+
+    def among(self, labels: Sequence[str] | frozenset[str]) -> NDArray[np.bool_]:
+        """(V,) True for each label of the vocabulary that is among `labels`."""
+        wanted = frozenset(labels)
+        return np.array([label in wanted for label in self.vocabulary], dtype=np.bool_)
 
     def by_id(self, numbers: NDArray[np.integer[Any]], limit: int | None = None) -> dict[str, int]:
         """The numbers of some samples by id, at most `limit` of them, in the order of the ids as text."""
+        end = "" if limit is None else f" LIMIT {limit}"
+        wanted = {"number": np.asarray(numbers, dtype=np.int64)}
+        return self._find(wanted, f"s.number = v.number ORDER BY 1{end}")
+
+    def find(self, ids: Sequence[str]) -> dict[str, int]:
+        """The numbers of the samples with some ids; an id that no sample has is left out."""
+        return self._find({"name": list(dict.fromkeys(ids))}, "s.id::VARCHAR = v.name")
+
+    def _find(self, wanted: Mapping[str, NDArray[np.int64] | list[str]], condition: str) -> dict[str, int]:
+        """The numbers, by id, of the samples `s` that a condition, in SQL, joins with a table `v`."""
         work = current()
-        rows = next(iter(self.rows.values()))[numbers]
-        view = work.register({"row": rows, "number": np.asarray(numbers, dtype=np.int64)})
+        view = work.register(wanted)
         found = work.fetch(
-            f"SELECT id::VARCHAR, number FROM {self.relation} JOIN {view} USING (row) "
-            f"ORDER BY 1{'' if limit is None else f' LIMIT {limit}'}",
+            f"SELECT s.id::VARCHAR, s.number FROM {self.relation} AS s JOIN {view} AS v ON {condition}",
             "reading ids",
-            len(self.truth),
+            len(self),
         )
         work.drop_later(f"DROP VIEW IF EXISTS {view}")
         return dict(found)
 
-    def find(self, ids: Sequence[str]) -> dict[str, int]:
-        """The numbers of the samples with some ids; an id that no sample has is left out."""
-        work = current()
-        view = work.register({"name": list(dict.fromkeys(ids))})
-        found = work.fetch(
-            f"SELECT name, row FROM {self.relation} AS s JOIN {view} AS v ON v.name = s.id::VARCHAR",
-            "reading ids",
-            len(self.truth),
-        )
-        work.drop_later(f"DROP VIEW IF EXISTS {view}")
-        return {name: int(self.number_of_row[row]) for name, row in found}
 
-
-def join(models: Mapping[str, Predictions], vocabulary: Sequence[str]) -> Samples:
+def join(models: Mapping[str, Predictions], vocabulary: tuple[str, ...]) -> Pairing:
     """Join the tables of models, by role, by the ids of their samples.
 
     Args:
         models: by role; messages compare the other models with the first.
-        vocabulary: every label and answer.
+        vocabulary: every label and every answer, sorted.
 
     Raises:
         DataError: ids are repeated, missing or extra, or labels differ between models.
         StorageError: more memory is needed than the workspace may take.
     """
-    work, (base, *others) = current(), models
+    base, *others = models
+    source: Table | Stored = models[base].table
     relations = _relations(models)
-    columns = [f"{role}.{column} AS {column}_{role}" for role in models for column in ("label", "pred")]
-    with_rows = [role for role, model in models.items() if role == base or model.logits is not None]
-    columns += [f"{role}.row AS row_{role}" for role in with_rows]
-    sides = "".join(f" FULL JOIN {relations[role]} AS {role} USING (id)" for role in others)
-    n = len(models[base])
-    # With one row more than the tables have it is known that ids are repeated, however often they are.
-    query = f"SELECT {', '.join(columns)}, id FROM {relations[base]} AS {base}{sides} LIMIT {n + 1}"
-    has_logits = any(model.logits is not None for model in models.values())
-    query = f"SELECT * EXCLUDE (id) FROM ({query}) {'ORDER BY id::VARCHAR' if has_logits else ''}"
-    found = work.arrays(query, "pairing", sum(len(model) for model in models.values()))
-    # As many rows as each table has, and none without a partner: the join is one to one.
-    is_whole = all(len(model) == len(found["label_" + role]) for role, model in models.items())
-    if not is_whole or any(np.ma.isMaskedArray(column) for column in found.values()):
-        raise _error_of_ids(models, relations)
+    scored = [role for role, model in models.items() if model.logits is not None]
+    if scored:
+        source = Stored()
+        # Sums of floats depend on the order of the samples, and results must not depend on that of the files.
+        current().fetch(
+            f"CREATE TABLE {source.name} AS SELECT row_number() OVER (ORDER BY id::VARCHAR) - 1 AS number, * "
+            f"FROM {relations[base]}"
+        )
+        relations[base] = source.name
+    else:
+        relations[base] = f"(SELECT row AS number, * FROM {relations[base]})"
+
+    n, kind = len(models[base]), np.min_scalar_type(-len(vocabulary))
     place = {label: i for i, label in enumerate(vocabulary)}
 
-    def numbered(codes: Codes, names: Sequence[str]) -> Codes:
-        return np.array([place.get(label, -1) for label in names], dtype=np.int32)[codes]
+    def numbers_of(names: Sequence[str]) -> Codes:
+        return np.array([place.get(label, -1) for label in names], dtype=kind)
 
-    # Of ten million samples each column takes 40 MB, so those that are not needed any more are freed.
-    truth, answers = numbered(found[f"label_{base}"], models[base].table.label_names), dict[str, Codes]()
-    rows = {role: found.pop(f"row_{role}") for role in with_rows}
-    samples = Samples(models[base].table, relations[base], truth, answers, rows)
-    for role, model in models.items():
-        labels = numbered(found.pop(f"label_{role}"), model.table.label_names)
-        answers[role] = numbered(found.pop(f"pred_{role}"), model.table.pred_names)
-        differing = np.flatnonzero(labels != truth)
-        if differing.size:
+    number_of_label = {role: numbers_of(model.table.label_names) for role, model in models.items()}
+    number_of_pred = {role: numbers_of(model.table.pred_names) for role, model in models.items()}
+    truth, answers = np.empty(n, dtype=kind), {role: np.empty(n, dtype=kind) for role in models}
+    rows = {role: np.empty(n, dtype=np.int64) for role in scored}
+    other_labels: dict[str, list[tuple[NDArray[Any], Codes]]] = {role: [] for role in others}
+    for batch in _join_one_to_one(models, relations, scored):
+        numbers = batch["number"]
+        truth[numbers] = labels = number_of_label[base][batch[f"label_{base}"]]
+        for role in models:
+            answers[role][numbers] = number_of_pred[role][batch[f"pred_{role}"]]
+        for role in scored:
+            rows[role][numbers] = batch[f"row_{role}"]
+        for role in others:
+            own = number_of_label[role][batch[f"label_{role}"]]
+            differs = own != labels
+            if differs.any():
+                other_labels[role].append((numbers[differs], own[differs]))
+    pairing = Pairing(models, vocabulary, source, relations[base], truth, answers, rows)
+    for role, differing in other_labels.items():
+        if differing:
+            numbers, labels = map(np.concatenate, zip(*differing, strict=True))
+            label_of = dict(zip(numbers.tolist(), labels.tolist(), strict=True))
             shown_rows = [
-                f"{sample}: {vocabulary[truth[i]]} or {vocabulary[labels[i]]}"
-                for sample, i in samples.by_id(differing, NAMED).items()
+                f"{sample}: {vocabulary[truth[i]]} or {vocabulary[label_of[i]]}"
+                for sample, i in pairing.by_id(numbers, NAMED).items()
             ]
             raise DataError(
-                f"{model.name}: {differing.size} labels differ from {models[base].name} "
-                f"({_list_first(differing.size, shown_rows)}); use the same labels"
+                f"{models[role].name}: {len(numbers)} labels differ from {models[base].name} "
+                f"({_list_first(len(numbers), shown_rows)}); use the same labels"
             )
-    return samples
+    return pairing
+
+
+def _join_one_to_one(
+    models: Mapping[str, Predictions], relations: Mapping[str, str], scored: Sequence[str]
+) -> Generator[dict[str, NDArray[Any]]]:
+    """Join tables of equally many rows by id.
+
+    Args:
+        models: by role.
+        relations: SQL of each model's table; the first has the samples' `number`.
+        scored: roles of the models whose rows are wanted.
+
+    Yields:
+        (n,) columns of some samples: `number`, and `label_`, `pred_` and, if wanted, `row_` of each role.
+
+    Raises:
+        DataError: ids are repeated, missing or extra.
+    """
+    base, *others = models
+    n, joined, is_whole = len(models[base]), 0, True
+    columns = [f"{role}.{column} AS {column}_{role}" for role in models for column in ("label", "pred")]
+    columns += [f"{role}.row AS row_{role}" for role in scored]
+    sides = "".join(f" FULL JOIN {relations[role]} AS {role} USING (id)" for role in others)
+    query = f"SELECT {base}.number, {', '.join(columns)} FROM {relations[base]} AS {base}{sides}"
+    if any(len(models[role]) != n for role in others):
+        raise _error_of_ids(models, relations)
+    with closing(current().batches(query, "pairing", n * len(models))) as batches:
+        for batch in batches:
+            joined += len(batch)
+            # Of tables of n rows, a full join has n rows only if it is one to one, and so no empty cells. It
+            # is not read any further: one id in very many rows would never end.
+            is_whole = joined <= n and not any(column.null_count for column in batch.columns)
+            if not is_whole:
+                break
+            yield dict(zip(batch.schema.names, map(integers, batch.columns), strict=True))
+    if not is_whole:
+        raise _error_of_ids(models, relations)
 
 
 def _relations(models: Mapping[str, Predictions]) -> dict[str, str]:

@@ -9,16 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.evaluation.pairing.confusion import Confusion, find_old_faults
-from mptctl.evaluation.pairing.join import Codes
-from mptctl.evaluation.pairing.pairs import Pairing
+from mptctl.evaluation.pairing.join import Codes, Pairing
 from mptctl.evaluation.pairing.scores import Scores, score
 from mptctl.evaluation.rates import Counts, negative_flips
+from mptctl.evaluation.reading.table import add_counts
 from mptctl.evaluation.verdict import OldFault
 
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 # Most pairs of classes that are counted in an array of all of them: 128 MB.
 FEW_PAIRS = 2**24
+# Rows of which classes are counted at one time.
+BLOCK = 2**22
 
 
 @dataclass(frozen=True)
@@ -116,8 +118,11 @@ class PairedAnswers:
             (size, 4) how many samples both get right, flip, are gained, and both get wrong.
         """
         old, new = (~self.right[role][self.of_old] for role in ("old", "new"))
-        cells = 4 * groups.astype(np.int64) + 2 * old + new
-        return np.bincount(cells, minlength=4 * size).reshape(size, 4)
+        counts = np.zeros(4 * size, dtype=np.int64)
+        for rows in _blocks(len(groups)):
+            cells = 4 * groups[rows].astype(np.int64) + 2 * old[rows] + new[rows]
+            counts = add_counts(counts, cells)
+        return counts.reshape(size, 4)
 
     @cached_property
     def by_class(self) -> IntArray:
@@ -158,14 +163,20 @@ def count_pairs(truth: Codes, answer: Codes, size: int) -> tuple[IntArray, IntAr
     Returns:
         The P pairs that occur, sorted, in two arrays, and (P,) how often each occurs.
     """
-    keys = truth.astype(np.int64) * size + answer
     if size**2 <= FEW_PAIRS:  # without sorting
-        counts = np.bincount(keys, minlength=0)
+        counts = np.zeros(0, dtype=np.int64)
+        for rows in _blocks(len(truth)):
+            counts = add_counts(counts, truth[rows].astype(np.int64) * size + answer[rows])
         found = np.flatnonzero(counts)
         n = counts[found]
     else:
-        found, n = np.unique(keys, return_counts=True)
+        found, n = np.unique(truth.astype(np.int64) * size + answer, return_counts=True)
     return found // size, found % size, n
+
+
+def _blocks(n: int) -> list[slice]:
+    """Divide n rows into slices of `BLOCK`: of a hundred million, eight bytes each would be 0.8 GB."""
+    return [slice(start, start + BLOCK) for start in range(0, n, BLOCK)]
 
 
 def flip_counts(old: BoolArray, new: BoolArray) -> Counts:

@@ -6,57 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from mptctl.errors import CheckpointError, DataError, option
-from mptctl.evaluation.pairing.join import Codes, Samples, join
+from mptctl.evaluation.pairing.join import Pairing, join
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.reading.spelling import check_counted, check_spelling
-
-
-@dataclass(frozen=True)
-class Pairing:
-    """N samples with the answers of all models; the order of samples in a file never matters.
-
-    Attributes:
-        models: the predictions by role, such as `old` and `new`.
-        vocabulary: every label and every answer, sorted; arrays of classes hold places in it.
-        samples: the classes and answers of all samples.
-    """
-
-    models: Mapping[str, Predictions]
-    vocabulary: tuple[str, ...]
-    samples: Samples
-
-    @property
-    def rows(self) -> Mapping[str, NDArray[np.int64]]:
-        """By role of a model with logits, (N,) the row of each sample in its table."""
-        return self.samples.rows
-
-    @property
-    def truth(self) -> Codes:
-        """(N,) true classes."""
-        return self.samples.truth
-
-    @property
-    def answers(self) -> Mapping[str, Codes]:
-        """By role, (N,) the model's answers."""
-        return self.samples.answers
-
-    def columns(self, role: str) -> NDArray[np.int64]:
-        """(V,) the column of each label of the vocabulary in a model's logits; -1 for an unknown label."""
-        column_of = {label: column for column, label in enumerate(self.models[role].classes or ())}
-        return np.array([column_of.get(label, -1) for label in self.vocabulary], dtype=np.int64)
-
-    def __len__(self) -> int:
-        return len(self.truth)
-
-    def among(self, labels: Sequence[str] | frozenset[str]) -> NDArray[np.bool_]:
-        """(V,) True for each label of the vocabulary that is among `labels`."""
-        wanted = frozenset(labels)
-        return np.array([label in wanted for label in self.vocabulary], dtype=np.bool_)
 
 
 def pair(models: Mapping[str, Predictions]) -> Pairing:
@@ -75,10 +29,10 @@ def pair(models: Mapping[str, Predictions]) -> Pairing:
     for model in every:
         names.update(model.table.labels, model.table.answers, model.classes or ())
     vocabulary = tuple(sorted(names))
-    samples = join(models, vocabulary)
+    pairing = join(models, vocabulary)
     check_counted(every)
     check_spelling(every)
-    return Pairing(dict(models), vocabulary, samples)
+    return pairing
 
 
 # Word for all labels, in place of a list of old classes.
@@ -86,9 +40,25 @@ ALL: Literal["all"] = "all"
 GivenClasses = Sequence[str] | Literal["all"] | None
 
 
+@dataclass(frozen=True)
+class OldClasses:
+    """The choice of the old classes.
+
+    Attributes:
+        labels: the old classes.
+        never_predicted: labels that the old model never predicts, and so may not know, sorted; empty where
+            the old classes are given, or the old model names its classes.
+        warnings: on the choice.
+    """
+
+    labels: frozenset[str]
+    never_predicted: list[str]
+    warnings: list[str]
+
+
 def choose_old_classes(
     old: Predictions, new: Predictions, given: GivenClasses = None, named_by: str = ""
-) -> tuple[frozenset[str], list[str]]:
+) -> OldClasses:
     """Choose the old classes: the given ones, those that the old model names, or the labels that it predicts.
 
     Args:
@@ -97,8 +67,8 @@ def choose_old_classes(
         named_by: the flag or the key of a file that gives them, for messages; default: the flag.
 
     Returns:
-        The old classes, and warnings: on spellings, on an old model that names no classes or others than
-        those given, and on labels that the new model cannot predict.
+        The choice, with warnings on spellings, on an old model that names no classes or others than those
+        given, and on labels that the new model cannot predict.
 
     Raises:
         CheckpointError: the new model, a checkpoint of ours, cannot predict all old classes.
@@ -106,7 +76,7 @@ def choose_old_classes(
             are written differently or mostly unknown (`check_spelling`).
     """
     check_counted([new])
-    warnings = check_spelling([old, new])
+    warnings, silent = check_spelling([old, new]), list[str]()
     labels = set(old.table.labels)
     if given == ALL:
         chosen = frozenset(labels)
@@ -120,8 +90,8 @@ def choose_old_classes(
     elif old.classes is not None:
         chosen = frozenset(old.classes)
     else:
-        silent = never_predicted(old, given)
-        chosen = frozenset(labels) - frozenset(silent)
+        silent = sorted(labels - set(old.table.answers))
+        chosen = frozenset(labels - set(silent))
         others = f", and not {first(silent)}, which it never predicts" if silent else ""
         warnings.append(
             f"{old.name} does not say which classes it knows: the {len(chosen)} labels that it predicts "
@@ -149,7 +119,7 @@ def choose_old_classes(
                 f"{new.name} cannot predict {len(unpredictable)} classes of the test set: "
                 f"{first(unpredictable)}"
             )
-    return chosen, warnings
+    return OldClasses(chosen, silent, warnings)
 
 
 def _contradictions(
@@ -174,13 +144,3 @@ def _contradictions(
         f"{named_by}: {' and '.join(parts)} by the classes of {old.name}; so other samples are counted than "
         "OLD's own list would"
     ]
-
-
-def never_predicted(old: Predictions, given: GivenClasses = None) -> list[str]:
-    """Find the labels that the old model never predicts, and so may not know; sorted.
-
-    Empty where the old classes are given, or the old model names its classes.
-    """
-    if given is not None or old.classes is not None:
-        return []
-    return sorted(set(old.table.labels) - set(old.table.answers))

@@ -8,8 +8,8 @@ import numpy as np
 
 from mptctl.errors import option
 from mptctl.evaluation.pairing.confusion import LIKELY_CAUSE
+from mptctl.evaluation.pairing.join import Pairing
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
-from mptctl.evaluation.pairing.pairs import Pairing
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.reading.predictions import Predictions, row_blocks
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.evaluation.pairing.pairs import Pairing
+from mptctl.evaluation.pairing.join import Pairing
 from mptctl.evaluation.reading.predictions import row_blocks
 
 FloatArray = NDArray[np.float64]

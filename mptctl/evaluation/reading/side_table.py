@@ -63,14 +63,12 @@ class SideTable:
                 f"({first([row[1] for row in repeated])}); keep one row each"
             )
 
-    def values_of(
-        self, samples: str, numbers: NDArray[np.int64]
-    ) -> list[tuple[NDArray[np.int32], tuple[str, ...]]]:
+    def values_of(self, samples: str, n: int) -> list[tuple[NDArray[np.int32], tuple[str, ...]]]:
         """Read each column for some samples.
 
         Args:
-            samples: SQL: a relation of `row`, from 0, and `id`.
-            numbers: (N,) the number of the sample in each row.
+            samples: SQL: a relation of `id` and `number`, from 0, of N samples.
+            n: N.
 
         Returns:
             For each column, (N,) numbers of values, in the order of the samples, and the values.
@@ -79,18 +77,18 @@ class SideTable:
             DataError: a sample has no row in this table.
         """
         joined = current().table(
-            f"SELECT row, {', '.join(self._cells)} FROM {samples} AS t "
+            f"SELECT number, {', '.join(self._cells)} FROM {samples} AS t "
             f"JOIN {self.relation} AS s ON s.id = t.id::VARCHAR",
             f"reading {self.path}",
-            len(numbers),
+            n,
         )
-        if len(joined) < len(numbers):
+        if len(joined) < n:
             self._refuse_lacking(samples)
-        place, found = numbers[integers(joined["row"].combine_chunks())], []
+        numbers, found = integers(joined["number"].combine_chunks()), []
         for cell in self._cells:
             coded = joined[cell].combine_chunks().dictionary_encode()
-            codes = np.empty(len(numbers), dtype=np.int32)
-            codes[place] = integers(coded.indices)
+            codes = np.empty(n, dtype=np.int32)
+            codes[numbers] = integers(coded.indices)
             found.append((codes, tuple(coded.dictionary.to_pylist())))
         return found
 

@@ -45,18 +45,6 @@ class Correction(NamedTuple):
     right: str
 
 
-class _Holders(NamedTuple):
-    """Where one name occurs.
-
-    Attributes:
-        lists: the indices of the class lists with this name.
-        labels: the indices of the models with this label.
-    """
-
-    lists: frozenset[int]
-    labels: frozenset[int]
-
-
 def check_spelling(models: Sequence[Predictions]) -> list[str]:
     """Refuse two spellings of one class, within a file and between files.
 
@@ -227,30 +215,20 @@ def _find_clashes(
     Yields:
         At most one pair for each later name.
     """
-    first_by_holders: dict[_Holders, str] = {}
-    first_by_look_and_lists: dict[str, dict[frozenset[int], str]] = {}
+    # By the look of names, and by None for all of them: the first name of each set of holders.
+    first_names: dict[str | None, dict[frozenset[int], str]] = {}
     for name in names:
-        holders = _Holders(
-            lists=frozenset(i for i, each in enumerate(lists) if name in each.names),
-            labels=frozenset(i for i, each in enumerate(labels) if name in each.names),
-        )
+        holders = frozenset(i for i, each in enumerate([*lists, *labels]) if name in each.names)
+        in_lists = frozenset(i for i in holders if i < len(lists))
+        clashing = []
         # Earlier names that look the same clash unless one class list holds both; other earlier names clash
         # unless one class list or the labels of one model hold both.
-        first_alike_by_lists = first_by_look_and_lists.setdefault(_without_point(_as_seen(name)), {})
-        clashing = [
-            earlier
-            for lists_of_earlier, earlier in first_alike_by_lists.items()
-            if lists_of_earlier.isdisjoint(holders.lists)
-        ]
-        clashing += [
-            earlier
-            for held_by, earlier in first_by_holders.items()
-            if held_by.lists.isdisjoint(holders.lists) and held_by.labels.isdisjoint(holders.labels)
-        ]
+        for look, held_by in ((_without_point(_as_seen(name)), in_lists), (None, holders)):
+            earlier = first_names.setdefault(look, {})
+            clashing += [other for others, other in earlier.items() if others.isdisjoint(held_by)]
+            earlier.setdefault(held_by, name)
         if clashing:
             yield clashing[0], name
-        first_alike_by_lists.setdefault(holders.lists, name)
-        first_by_holders.setdefault(holders, name)
 
 
 def _refuse_places(model: str, classes: frozenset[str], labels: frozenset[str]) -> None:

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from mptctl.evaluation.reading.columns import Vocabulary, number_array
 from mptctl.evaluation.reading.workspace import current
 
+# Rows that are written into the database at once: a statement costs as much as some 100,000 rows.
+AT_ONCE = 2**20
+
 
 class Stored:
     """A table of the current workspace, which is dropped when this object is freed.
@@ -64,15 +67,17 @@ class Table:
 
     def in_memory(self) -> Table:
         """The same table, which needs no workspace any more."""
+        return replace(self, content=self.arrow())
+
+    def arrow(self) -> pa.Table:
+        """The content, read into memory if it is not there."""
         if isinstance(self.content, Stored):
-            return replace(self, content=current().table(f"FROM {self.content.name}"))
-        return self
+            return current().table(f"FROM {self.content.name}")
+        return self.content
 
     def with_predictions(self, preds: NDArray[np.integer[Any]], names: tuple[str, ...]) -> Table:
         """The same table, in memory, with other predictions: (N,) numbers of some names."""
-        content = self.in_memory().content
-        assert isinstance(content, pa.Table)
-        changed = content.set_column(2, "pred", number_array(preds.astype(np.int32)))
+        changed = self.arrow().set_column(2, "pred", number_array(preds.astype(np.int32)))
         counts = np.bincount(preds, minlength=len(names))
         return replace(self, content=changed, pred_names=names, pred_counts=counts)
 
@@ -97,9 +102,7 @@ class Table:
 
     def column(self, name: Literal["id", "label", "pred"]) -> NDArray[np.str_]:
         """(N,) a column as text, in the order of the rows."""
-        content = self.in_memory().content
-        assert isinstance(content, pa.Table)
-        values = content.column(name)
+        values = self.arrow().column(name)
         if name == "id":
             return np.array(values.to_pylist(), dtype=np.str_)
         names = np.array(self.label_names if name == "label" else self.pred_names, dtype=np.str_)
@@ -131,24 +134,32 @@ class TableBuilder:
 
     def add(self, ids: pa.Array, labels: NDArray[np.int32], preds: NDArray[np.int32]) -> None:
         """Add n rows; labels and predictions are numbers of the vocabulary."""
-        self._label_counts = _add_counts(self._label_counts, labels)
-        self._pred_counts = _add_counts(self._pred_counts, preds)
+        self._label_counts = add_counts(self._label_counts, labels)
+        self._pred_counts = add_counts(self._pred_counts, preds)
         arrays = [ids, number_array(labels), number_array(preds)]
         batch = pa.Table.from_arrays(arrays, names=["id", "label", "pred"])
-        if self._stored is None:
-            self._batches.append(batch)
-        else:
-            current().append(self._stored.name, batch)
+        if self._batches and batch.schema != self._batches[0].schema:
+            self._store()
+        self._batches.append(batch)
+        if sum(map(len, self._batches)) >= AT_ONCE:
+            self._store()
+
+    def _store(self) -> None:
+        """Write the batches in memory into the database, if the table lies there."""
+        if self._stored is not None and self._batches:
+            current().append(self._stored.name, pa.concat_tables(self._batches))
+            self._batches = []
 
     def table(self) -> Table:
         """The table of all rows, at least one batch."""
+        self._store()
         names, size = tuple(self.vocabulary.names), len(self.vocabulary.names)
         counts = [np.pad(each, (0, size - len(each))) for each in (self._label_counts, self._pred_counts)]
         content = pa.concat_tables(self._batches) if self._stored is None else self._stored
         return Table(content, names, names, *counts)
 
 
-def _add_counts(counts: NDArray[np.int64], codes: NDArray[np.int32]) -> NDArray[np.int64]:
+def add_counts(counts: NDArray[np.int64], codes: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
     """Add how often each number occurs in `codes` to the counts so far."""
     added = np.bincount(codes, minlength=len(counts))
     added[: len(counts)] += counts

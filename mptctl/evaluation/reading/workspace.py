@@ -8,7 +8,7 @@ import re
 import resource
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cached_property
@@ -33,6 +33,8 @@ MOST = 2 * 10**9  # largest default of the memory limit, in bytes
 LEAST = 64 * 10**6  # bytes; with less DuckDB cannot join at all
 # Rows of a query that shows progress; a query of fewer rows ends before a bar could be read.
 WATCHED = 1_000_000
+# Rows of a result that are in memory at once.
+BATCH = 2**17
 UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 
 
@@ -128,10 +130,14 @@ class Workspace:
         with self._storage_errors(), self._watched(what, rows):
             return self._tidied_connection().sql(query).to_arrow_table()
 
-    def arrays(self, query: str, what: str = "", rows: int = 0) -> dict[str, Any]:
-        """Execute a query, as `fetch` does, and return the columns of its result as numpy arrays."""
-        with self._storage_errors(), self._watched(what, rows):
-            return dict(self._tidied_connection().execute(query).fetchnumpy())
+    def batches(self, query: str, what: str = "", rows: int = 0) -> Generator[pa.RecordBatch]:
+        """Execute a query, as `fetch` does, and yield its result in batches; close it before the next query."""
+        with (
+            self._storage_errors(),
+            self._watched(what, rows),
+            self._tidied_connection().sql(query).to_arrow_reader(BATCH) as reader,
+        ):
+            yield from reader
 
     def _tidied_connection(self) -> duckdb.DuckDBPyConnection:
         """Execute the statements of `drop_later`, and return the connection."""
@@ -156,7 +162,7 @@ class Workspace:
 
         try:
             yield
-        except (duckdb.OutOfMemoryException, MemoryError) as error:
+        except (duckdb.OutOfMemoryException, MemoryError, OSError) as error:  # in a stream all are OSError
             raise StorageError(
                 f"pairing needs more than the {shown_size(self.memory_limit)} of --memory-limit and the disk "
                 f"at {tempfile.gettempdir()} have room for ({first_line(error)[:200]}); raise "

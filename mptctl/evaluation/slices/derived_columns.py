@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mptctl.errors import DataError
 from mptctl.evaluation.flips import CONFIDENCE_EDGES
-from mptctl.evaluation.pairing.join import Codes, Samples
+from mptctl.evaluation.pairing.join import Codes, Pairing
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 
 # Always there, and there if the old model has logits.
@@ -89,7 +89,7 @@ class DerivedColumns:
         if column == CONFIDENCE:
             return self._confidence_bands(flag)
         if column == SIZE and self.pictures is not None:
-            return _size_bands(pairing.samples, self.pictures())
+            return _size_bands(pairing, self.pictures())
         raise KeyError(column)
 
     def _confidence_bands(self, flag: str) -> Column:
@@ -107,12 +107,12 @@ class DerivedColumns:
         return Column(np.clip(place, 0, len(names) - 1).astype(np.int32), names)
 
 
-def _size_bands(samples: Samples, pictures: PictureSizes) -> Column:
+def _size_bands(pairing: Pairing, pictures: PictureSizes) -> Column:
     """Each sample's band of its picture's shorter side, from a power of two to below the next."""
     powers = np.floor(np.log2(np.maximum(pictures.sides, 1))).astype(np.int32)
-    number = samples.find(pictures.ids.tolist())
+    number = pairing.find(pictures.ids.tolist())
     numbers = np.array([number.get(name, -1) for name in pictures.ids.tolist()])
-    power_of = np.zeros(len(samples.truth), dtype=np.int32)
+    power_of = np.zeros(len(pairing), dtype=np.int32)
     power_of[numbers[numbers >= 0]] = powers[numbers >= 0]
     names = tuple(
         f"{2**power} to {2 ** (power + 1) - 1} px" for power in range(int(powers.max(initial=0)) + 1)

@@ -127,9 +127,9 @@ class SliceSource:
             else:
                 of_files.setdefault(files[0], []).append(column)
         found = {column: self._own.read(column, self._flag[column]) for column in derived}
-        samples = self.answers.pairing.samples
+        pairing = self.answers.pairing
         for file, names in of_files.items():
-            values = SideTable(file, names).values_of(samples.relation, samples.number_of_row)
+            values = SideTable(file, names).values_of(pairing.relation, len(pairing))
             found |= {name: Column(*each) for name, each in zip(names, values, strict=True)}
         return found
 
@@ -184,7 +184,7 @@ class SliceSource:
     @cached_property
     def _flips(self) -> tuple[NDArray[np.int64], NDArray[np.object_]]:
         """(F,) the numbers of the negative flips, and (F,) their ids."""
-        ids = self.answers.pairing.samples.by_id(np.flatnonzero(self.answers.flipped))
+        ids = self.answers.pairing.by_id(np.flatnonzero(self.answers.flipped))
         return np.array([*ids.values()], dtype=np.int64), np.array([*ids], dtype=object)
 
     def flips_in(self, every: Sequence[Mapping[str, str]]) -> list[frozenset[str]]:
@@ -234,5 +234,5 @@ class SliceSource:
                 bool(answers.right["new"][i]),
                 {key: column.values[column.codes[i]] for key, column in self._columns.items()},
             )
-            for name, i in (answers.pairing.samples.find(ids) if ids else {}).items()
+            for name, i in (answers.pairing.find(ids) if ids else {}).items()
         }

@@ -106,7 +106,8 @@ def _draw_margins(report: FlipReport) -> Figure | None:
 
 def _draw_reliability(report: FlipReport) -> Figure | None:
     """Reliability diagrams of both models; None where the report has neither."""
-    panels = _panels(report)
+    models = ((report.old, "old model", OLD), (report.new, "new model", NEW))
+    panels = [Panel(title, model.reliability, colour) for model, title, colour in models if model.reliability]
     return draw_reliability(panels) if panels else None
 
 
@@ -152,16 +153,6 @@ def _draw_shift(report: FlipReport) -> Figure | None:
     axes.set(xlabel="error on all classes, %", ylabel="NFR, %", ylim=(0, top))
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, ncols=2)
     return figure
-
-
-def _panels(report: FlipReport) -> list[Panel]:
-    """Panels of the old and the new model; a model without confidences has none."""
-    models = ((report.old, "old model", OLD), (report.new, "new model", NEW))
-    return [
-        Panel(title, model.reliability, colour)
-        for model, title, colour in models
-        if model.reliability is not None
-    ]
 
 
 PLOTS = (

@@ -135,6 +135,15 @@ def test_integers_of_any_type_match_in_all_forms(tmp_path: Path, ids: list[int],
     assert [flip.id for flip in report.worst_flips] == [str(ids[0])]
 
 
+def test_parts_of_which_one_has_ids_beyond_63_bits_in_their_type(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new.parquet"
+    old.mkdir()
+    for part, kind, ids in (("a", np.int64, [1, 2]), ("b", np.uint64, [3])):
+        write(old / f"{part}.parquet", id=np.array(ids, kind), label=["a"] * len(ids), pred=["a"] * len(ids))
+    write(new, id=[3, 2, 1], label=["a"] * 3, pred=["b", "a", "a"])
+    assert [flip.id for flip in compare(*map(read_predictions, (old, new))).worst_flips] == ["3"]
+
+
 @pytest.mark.parametrize("ids", [[1, 2], ["1", "2"]])
 def test_integers_of_a_csv_with_logits_match_integers_and_text(tmp_path: Path, ids: list[Any]) -> None:
     scores = {"logits": [[1.0, 0.0], [0.0, 1.0]], "classes": ["a", "b"]}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mptctl.errors import DataError
-from mptctl.evaluation.pairing.pairs import choose_old_classes, pair
+from mptctl.evaluation.pairing.pairs import OldClasses, choose_old_classes, pair
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 
 
@@ -19,7 +19,7 @@ def test_samples_are_matched_in_any_order() -> None:
     one = build_predictions("one", np.array(["x", "y"]), np.array(["a", "b"]), np.array(["b", "c"]))
     two = build_predictions("two", np.array(["y", "x"]), np.array(["b", "a"]), np.array(["b", "a"]))
     pairing = pair({"old": one, "new": two})
-    assert pairing.samples.find(["x", "y", "z"]) == {"x": 0, "y": 1}
+    assert pairing.find(["x", "y", "z"]) == {"x": 0, "y": 1}
     assert pairing.vocabulary == ("a", "b", "c")
     assert pairing.truth.tolist() == [0, 1]
     assert {role: found.tolist() for role, found in pairing.answers.items()} == {"old": [1, 2], "new": [0, 1]}
@@ -152,7 +152,7 @@ class TestSpelling:
         few = ["hound" if i < 10 else truth for i, truth in enumerate(labels)]
         old, new = answers("old", labels, labels, ("cat", "dog")), answers("new", labels, few)
         assert pair({"old": old, "new": new}).answers["new"].size == 20
-        _, warnings = choose_old_classes(old, new)
+        warnings = choose_old_classes(old, new).warnings
         assert len(warnings) == 1
         assert "new: 10 of 20 predictions" in warnings[0]
         assert "hound" in warnings[0]
@@ -162,7 +162,7 @@ class TestSpelling:
         old = answers("old", labels, ["emu"] * 4)
         new = answers("new", labels, ["cat"] * 4, ("cat", "emu"))
         pair({"old": old, "new": new})
-        assert len(choose_old_classes(old, new)[1]) == 1  # that all labels count as old
+        assert len(choose_old_classes(old, new).warnings) == 1  # that all labels count as old
 
     @pytest.mark.parametrize("new_classes", [None, ("c0", "c1", "c2")])
     @pytest.mark.parametrize("origin", ["file", "checkpoint"])
@@ -226,7 +226,7 @@ class TestLogitsWithoutClasses:
 
     def test_labels_that_the_old_model_lacks_and_the_new_one_has_are_new_classes(self) -> None:
         old, new = self.logits("old", [0, 1, 2, 3], 2), self.logits("new", [0, 1, 2, 3], 4)
-        assert choose_old_classes(old, new) == (frozenset("01"), [])
+        assert choose_old_classes(old, new) == OldClasses(frozenset("01"), [], [])
         pair({"old": old, "new": new})
 
     def test_labels_that_the_new_model_lacks(self) -> None:
@@ -245,4 +245,4 @@ class TestLogitsWithoutClasses:
     def test_where_classes_are_given_it_is_a_warning(self) -> None:
         old, new = self.logits("old", [0, 1, 2, 3], 2, True), self.logits("new", [0, 1, 2, 3], 3, True)
         pair({"old": old, "new": new})
-        assert "cannot predict 1 classes" in choose_old_classes(old, new)[1][0]
+        assert "cannot predict 1 classes" in choose_old_classes(old, new).warnings[0]

@@ -57,6 +57,9 @@ def test_memory_that_runs_out_is_said_with_what_to_do(folder: Path) -> None:
             StorageError, match=r"more than the 64 MB of --memory-limit .*; raise --memory-limit"
         ) as caught:
             work.fetch(SPILLING.format(5_000_000))
+        # Also after a first batch.
+        with pytest.raises(StorageError, match=r"of --memory-limit .*; raise --memory-limit"):
+            list(work.batches(f"SELECT 1 UNION ALL {SPILLING.format(5_000_000)}"))
     assert caught.value.exit_code == 7
     assert list(folder.iterdir()) == []
 
