@@ -170,13 +170,6 @@ def test_row_37_a_link_to_a_file_beside_it_is_followed(mptctl: CommandLine, file
     assert Path("page-2.html").read_text().startswith("<!")
 
 
-def test_folders_that_are_not_there_are_made(mptctl: CommandLine, files: Path) -> None:
-    done = mptctl("evaluate", "old.npz", "new.npz", "--report", "a/b/page.html", "--figures", "c/d")
-    assert done.returncode == 0, done.stderr
-    assert Path("a/b/page.html").is_file()
-    assert Path("c/d/margins.svg").is_file()
-
-
 @pytest.fixture
 def strict_umask() -> Iterator[None]:
     before = os.umask(0o077)

@@ -264,19 +264,6 @@ def test_a_warning_speaks_python() -> None:
     ]
 
 
-@pytest.mark.parametrize("library", ["jax.numpy", "polars"])
-def test_arrays_of_libraries_that_may_be_there(library: str) -> None:
-    module = pytest.importorskip(library, reason=f"{library} is not installed (make test-integrations)")
-    content = large()
-    given = {
-        key: module.asarray(value) if library == "jax.numpy" else module.from_numpy(value)
-        for key, value in content.items()
-    }
-    if library == "polars":
-        given["labels"] = given["labels"].to_series()  # a column, and frames of logits
-    assert _counts(given) == _counts(content)
-
-
 def test_the_runs_of_a_folder(tmp_path: Path) -> None:
     recipe = load_recipe("digits", [])
     model = build_model(recipe.model, 2, recipe.data.image_size)

@@ -153,7 +153,3 @@ def test_a_draw_is_a_function_of_seed_epoch_row_and_step() -> None:
         drawn(step, epoch=3, seed=1).operations[0],
     ):
         assert abs((other.kinds == one[0].kinds).mean() - 1 / 14) < 0.02
-
-
-def test_without_steps_nothing_is_drawn() -> None:
-    assert EpochPlan(0, DataRecipe()).transforms(0, ROWS) is None

@@ -142,14 +142,6 @@ def check_evaluation(split: Split, loader_of: MakeLoader, kind: str, size: int, 
     assert difference.mean() < 0.4
 
 
-def test_real_photographs_are_cut_at_the_same_places(real_split: Split, loader_of: MakeLoader) -> None:
-    setting = {"image_size": 90, **CROP}
-    images, _, index = one_epoch(loader_of(real_split, "threaded", **setting))
-    other, _, other_index = one_epoch(loader_of(real_split, "dali", **setting))
-    assert other_index == index
-    assert (other - images).abs()[..., 1:-1, 1:-1].max() <= 1.001
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_samples_are_the_same_bytes_for_other_batch_sizes_threads_and_depths(
     split: Split, loader_of: MakeLoader, kind: str
