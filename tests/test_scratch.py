@@ -41,7 +41,6 @@ def a_process_with_a_folder(temporary: Path) -> tuple[subprocess.Popen[str], Pat
         text=True,
         env=environment(TMPDIR=str(temporary)),
     )
-    assert process.stdout is not None
     return process, Path(process.stdout.readline().strip())
 
 

@@ -66,7 +66,6 @@ def test_pixels_are_compared_where_all_is_decoded(own_folder: Path) -> None:
     twins = manifest.ids(np.flatnonzero(found >= 0)).tolist()
     assert twins == [str(path.relative_to(own_folder)) for path in (first, copy)]
     said = describe_identical(found, manifest, manifest.parts, "decode")
-    assert said is not None
     assert (said.sets, said.across_parts, said.across_labels, said.compared) == (1, 1, 1, "decoded pixels")
 
 

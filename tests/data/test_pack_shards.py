@@ -24,7 +24,6 @@ def members_of(out: Path) -> dict[str, bytes]:
         with tarfile.open(path) as tar:
             for member in tar:
                 stream = tar.extractfile(member)
-                assert stream is not None
                 found[member.name] = stream.read()
     return found
 

@@ -63,9 +63,7 @@ def test_each_result_is_written_at_once_and_an_error_ends_one_thing_alone(tmp_pa
     assert numbers["rows"] == [{"us": 2.0}]
     assert numbers["checked_on"]["versions"]["torch"]
     suite = ElementTree.parse(tmp_path / "check.xml").getroot().find("testsuite")
-    assert suite is not None
     failure = suite.find("testcase[@name='two']/failure")
-    assert failure is not None
     assert failure.get("message") == "ZeroDivisionError: division by zero"
     assert found.end(rehearse=True) == 1
 

@@ -186,7 +186,6 @@ def held_against(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
 
 def points(value: float | None, column: str) -> str:
     """A difference in points, with its sign."""
-    assert value is not None
     return f"{100 * value:+.{1 if column == 'rel_nfr' else 2}f}"
 
 
@@ -207,7 +206,6 @@ def test_differences_stand_in_every_form(held_against: Comparison) -> None:
     titles = ("NFR", "Rel-NFR", "error, old", "error, all")
     shown = ((row, column, title) for row in rows for column, title in zip(COLUMNS, titles, strict=True))
     for (row, column, title), line in zip(shown, table, strict=True):
-        assert row.differences is not None
         apart = row.differences[column]
         mean, interval = (
             points(apart.mean, column),
@@ -243,7 +241,6 @@ def test_one_seed_has_the_interval_of_another_test_draw_and_two_have_both_differ
 def test_every_row_with_fewer_flips_with_more_and_within_noise_is_named(held_against: Comparison) -> None:
     rows = {row.name: row for row in held_against.rows}
     fewer, noise = rows["mpt-kl"], rows[ODD]
-    assert fewer.differences is not None
     turned = fewer.differences["nfr"].model_copy(update={"low": 0.5, "high": 1.5})
     more = fewer.model_copy(update={"differences": fewer.differences | {"nfr": turned}})
     copies = [

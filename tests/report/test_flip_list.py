@@ -22,7 +22,6 @@ def test_every_column_is_that_of_the_report() -> None:
         assert found["names"][found["label"][i]] == flip.label
         assert found["names"][found["answer"][i]] == flip.answer
         assert (found["answer"][i] in found["fresh"]) == flip.new_class
-        assert flip.old_confidence is not None
         assert f"{found['old'][i]}" == f"{100 * flip.old_confidence:.0f}"
 
 

@@ -199,7 +199,6 @@ def train_call(epochs: Sequence[ValidationSamples]) -> Call:
             control = plan_bias_control(recipe, part[0].n_old, len(epochs), has_old_model=True)
         except UsageError:
             return None
-        assert control is not None
         path, errors = BiasPath(left=(1.0,) * len(epochs)), []
         for epoch in part:
             wrong, flips = epoch.counts(OF_K * control.next_k(path))
@@ -251,7 +250,6 @@ def tune_call(epochs: int, own: float, new: int) -> Call:
 
 def _adjusted_breaks(model: ValidationSamples, rows: NDArray[np.int64], budget: Budget) -> bool | None:
     """Adjust a model on rows of the pool; whether it then exceeds the budget on the pool, None if none meets it."""
-    assert budget.max_nfr is not None
     try:
         choice = choose_bias(model.rows(rows), budget)
     except GateFailed:

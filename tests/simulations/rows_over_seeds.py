@@ -55,7 +55,6 @@ def covered(seeds: int, sampling: float, retraining: float, tables: int = DIFFER
         values = sampling * rng.normal() + retraining * seeds**0.5 * rng.normal(size=seeds)
         draws = values[:, None] + sampling * rng.normal(size=DRAWS)
         ends = interval_of_mean(values.tolist(), draws)
-        assert ends is not None
         count += ends[0] <= 0 <= ends[1]
     return count / tables
 
