@@ -265,7 +265,7 @@ def _pool_flips(model: ValidationSamples) -> PoolFlips:
 
 def print_line(line: str) -> None:
     """Print a line at once, also into a pipe."""
-    print(line, flush=True)  # noqa: T201
+    print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -71,10 +71,10 @@ def main() -> int:
         list(updates.values()), base, given.redraws, given.resamples, redraw_choices=False
     )
     width = max(map(len, updates))
-    print(f"{'row':<{width}}  {'covered':<15}  {'biases fixed':<15}  equal rows told apart")  # noqa: T201
+    print(f"{'row':<{width}}  {'covered':<15}  {'biases fixed':<15}  equal rows told apart")
     for i, (name, update) in enumerate(updates.items()):
         apart = count_told_apart(update, base, given.redraws, given.resamples)
-        print(f"{name:<{width}}  {covered[i]}  {fixed[i]}  {apart}", flush=True)  # noqa: T201
+        print(f"{name:<{width}}  {covered[i]}  {fixed[i]}  {apart}", flush=True)
     return 0
 
 

@@ -107,7 +107,7 @@ def marks_of(
 
 def print_line(line: str) -> None:
     """Print a line at once, also into a pipe."""
-    print(line, flush=True)  # noqa: T201
+    print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -234,7 +234,7 @@ def flip_table(row: Cells) -> Counts:
 
 def print_line(line: str) -> None:
     """Print a line at once, also into a pipe."""
-    print(line, flush=True)  # noqa: T201
+    print(line, flush=True)
 
 
 if __name__ == "__main__":
