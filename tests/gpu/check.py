@@ -91,7 +91,7 @@ def bench(part: str, name: str, limit: int, rehearsal: tuple[str, ...] | None, *
 TINY_STEP = ("step", "--recipe", "digits", "--classes", "4", "--steps", "1", "--repeats", "1")
 TINY_LOADER = ("loader", "--repeats", "1", "--seconds", "0.1", "--rows", "threaded,dali-cpu")
 IMAGENET = ("step", "--recipe", "imagenet", "--classes", "1000")
-TIME_KERNEL, TIME_THREADS = ("-m", "tests.gpu.time_kernel"), ("-m", "tests.gpu.time_loader", "threads")
+TIME_THREADS = ("-m", "tests.gpu.time_loader", "threads")
 KERNEL, TRAINING, DALI = (f"tests/gpu/test_{name}.py" for name in ("kernel", "training", "dali_mixed"))
 CUBIN = "tests/kernels/test_cubin.py"
 # Both row kernels, a graph, a step that may not wait, DALI beside Pillow.
@@ -104,7 +104,7 @@ TASKS = (
     # Its kernels take 1.5 s each to compile: a core each. 16 cores beside an H200 took 125 s.
     pytest_task("kernel", "test_kernel", 300, (), KERNEL, processes=max(2, len(os.sched_getaffinity(0)) - 2)),
     pytest_task("kernel", "sm_90", 120, PROGRAM, CUBIN, "-k", "nothing_spills", "-m", "not nightly"),
-    Task("kernel", "gpu-kernel", (*TIME_KERNEL, "--repeats", "7"), 240, (), True),
+    bench("kernel", "gpu-kernel", 240, None, "kernel", "--repeats", "7"),
     pytest_task("training", "test_training", 300, PROGRAM, TRAINING),
     pytest_task("graph", "test_graph", 90, PROGRAM, "tests/gpu/test_graph.py"),
     # About 110 s: 24 settings of 2 s and what starts them, then the three fastest twice more.
@@ -116,7 +116,7 @@ TASKS = (
     bench("loader", "gpu-loader", 150, TINY_LOADER, "loader", "--repeats", "2", "--seconds", "2"),
     bench("step", "gpu-step", 120, TINY_STEP, "step", "--recipe", "cifar100"),
     bench("step", "gpu-step-imagenet", 150, None, *IMAGENET),
-    Task("full", "gpu-kernel-full", TIME_KERNEL, 400, (), True),
+    bench("full", "gpu-kernel-full", 400, None, "kernel"),
     bench("full", "gpu-step-full", 300, None, "step", "--recipe", "cifar100", "--precision", "fp32,bf16"),
     bench("full", "gpu-step-imagenet-full", 400, None, *IMAGENET, "--precision", "fp32,bf16"),
 )  # fmt: skip

@@ -25,7 +25,6 @@ from mptctl.machine.device import keep_freed_memory
 from mptctl.machine.facts import usable_cores
 from mptctl.recipe import load_recipe
 from tests.gpu.card import DEVICE, REHEARSED
-from tests.gpu.time_kernel import tell
 
 # As many as an epoch of the largest batch needs for a hundred batches.
 PICTURES = 256 if REHEARSED else 40_000
@@ -81,6 +80,12 @@ def threads(split: Split, folder: Path, scratch: Path, seconds: float) -> None:
     with patch.object(pictures, "resize_picture", resize_by_torchvision):
         tell(one(f"threaded, {most} threads, resized by torchvision", split, scratch, seconds, most))
     tell(several(folder, seconds))
+
+
+def tell(row: dict[str, object]) -> None:
+    """A line of JSON for programs, and the same for who looks on."""
+    print(json.dumps(row), flush=True)
+    print(row, file=sys.stderr, flush=True)
 
 
 def one(name: str, split: Split, scratch: Path, seconds: float, count: int) -> dict[str, object]:

@@ -42,7 +42,6 @@ def test_error_is_at_most_that_of_the_eager_expression(
 
     out = case.run(loss, k=1.5, distance=distance, lam=lam)
 
-    assert logits.grad is not None
     assert out.grad.dtype == dtype
     assert out.grad.shape == (n, c)
     floor = TOLERANCE[dtype]

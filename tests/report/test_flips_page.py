@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from html.parser import HTMLParser
 
 import numpy as np
@@ -12,12 +11,7 @@ from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.reading.predictions import build_predictions
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.figures.flips import PLOTS, draw_figures
-from tests.report.examples import HOSTILE, example
-
-
-@cache
-def example_page() -> str:
-    return render_html(example())
+from tests.report.examples import HOSTILE, example, example_page
 
 
 class Page(HTMLParser):
@@ -75,8 +69,7 @@ def test_every_figure_is_there_and_no_id_twice() -> None:
 
 
 def test_names_stay_text() -> None:
-    report = example(HOSTILE)
-    text = render_html(report)
+    text = example_page(HOSTILE)
     assert "<script>alert" not in text
     assert "<SCRIPT" not in text
     page = Page(text)
