@@ -110,30 +110,6 @@ def test_values_of_set_are_read_as_those_of_a_file(
     assert by_set == from_file(key, text, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("fast", r"optim.lr: .*number.*got 'fast'"),
-        ("yes", "must be a valid number, got 'yes'"),
-        ("2024-99-99", "must be a valid number, got '2024-99-99'"),
-        ("[unclosed", "expected"),
-        ("!!python/object/apply:os.system ['true']", "a tag, such as !!int, is not allowed"),
-        pytest.param("[" * 5_000, "recursion", id="brackets"),
-        ("[&a [1], *a]", "aliases are not allowed"),
-        ("1" * 300_000, "larger than 256 kB"),
-        ("{x: 1}", r"optim.lr: .*number.*got \{'x': '1'\}"),
-    ],
-)
-def test_values_of_set_are_refused_as_those_of_a_file(text: str, message: str, tmp_path: Path) -> None:
-    for read in (
-        lambda: load_recipe("digits", [f"optim.lr={text}"]),
-        lambda: from_file("optim.lr", text, tmp_path),
-    ):
-        with pytest.raises(UsageError, match=message) as caught:
-            read()
-        assert "\n" not in str(caught.value)
-
-
 def test_groups_are_merged_key_by_key_and_lists_are_replaced() -> None:
     plain = load_recipe("digits")
     recipe = load_recipe(
