@@ -53,27 +53,6 @@ def test_what_is_half_written_is_its_owners_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_link_is_followed_in_its_folder_and_not_out_of_it(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "v2.html").write_text("old")
-    (tmp_path / "out.html").write_text("precious")
-    (tmp_path / "in" / "page.html").symlink_to("v2.html")
-    with writing(tmp_path / "in" / "page.html") as stream:
-        stream.write(b"new")
-    assert (tmp_path / "in" / "page.html").is_symlink()
-    assert (tmp_path / "in" / "v2.html").read_text() == "new"
-    (tmp_path / "in" / "away").symlink_to("../out.html")
-    (tmp_path / "in" / "dangling").symlink_to("nothing")
-    (tmp_path / "in" / "loop").symlink_to("loop")
-    for name in ("away", "dangling", "loop"):
-        with (
-            pytest.raises(UsageError, match=f"{name}: is a link to .* the same folder"),
-            writing(tmp_path / "in" / name),
-        ):
-            pass
-    assert (tmp_path / "out.html").read_text() == "precious"
-
-
 def test_only_partial_files_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".best.pt.0a1b2c3d.part").write_text("x")
     (tmp_path / ".folder.part").mkdir()
