@@ -214,7 +214,16 @@ def test_row_87_split_counts_them_in_one_sentence_or_says_nothing(
 ) -> None:
     (root,) = as_folder(tmp_path, phone_pictures(), mptctl)
     for place, rotated in ((root, 34), (folder, 0)):
-        words = ("split", place, "--run-root", tmp_path / str(rotated), "--val-fraction", 0)
+        words = (
+            "split",
+            place,
+            "--run-root",
+            tmp_path / str(rotated),
+            "--val-fraction",
+            0,
+            "--old-fraction",
+            1,
+        )
         done = mptctl(*words)
         assert done.returncode == 0, done.stderr
         sentence = "34 pictures have an EXIF rotation, which is ignored unless data.exif=apply"
