@@ -140,7 +140,7 @@ test-integrations: .venv/.integrations
 test-browser: .venv/.browser
 	$(BIN)/pytest -rs tests/report/test_browser.py
 
-# What only a card can show (docs/gpu.md), in parts: GPU_CHECK='--parts quick,kernel'. Where there is no environment of
+# What only a card can show (CONTRIBUTING.md), in parts: GPU_CHECK='--parts quick,kernel'. Where there is no environment of
 # `make test`, the system's Python runs it, and what it lacks is named.
 gpu-check:
 	$(firstword $(wildcard $(BIN)/python) $(PYTHON)) tests/gpu/check.py --out $(or $(OUT),results) $(GPU_CHECK)

@@ -60,8 +60,6 @@ OnDuplicates = Literal["keep", "quarantine"]
 PackForm = Literal["folder", "shards"]
 # How `tune` combines values.
 Search = Literal["grid", "random", "optuna"]
-# Key by which a table of classes is sorted.
-SortKey = Literal["flips", "nfr", "error", "name"]
 # Callback that shows progress: (what is under way, how much is done, how much there is).
 Progress = Callable[[str, int, int], None]
 # Most flips that a tracker gets; the most confident ones come first.

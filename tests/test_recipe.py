@@ -52,7 +52,7 @@ def test_the_papers_settings() -> None:
 def test_the_net_of_the_feature_pictures_is_a_preset_of_its_own() -> None:
     plain, flat = load_recipe("cifar10"), load_recipe("cifar10-embedding")
     assert differences(plain, flat) == [("model.embedding_dim", None, 2)]
-    # As the protocol in docs/research/features.md has it, from when the plain preset had the embedding.
+    # As the protocol in docs/research/retraining.md has it, from when the plain preset had the embedding.
     assert load_recipe("cifar10", ["model.embedding_dim=null"]) == plain
     cifar100 = load_recipe("cifar100")
     assert {key for key, *_ in differences(plain, cifar100)} == {"data.mean", "data.std"}

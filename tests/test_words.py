@@ -33,9 +33,7 @@ UNUSED = (
 )
 IN_PROGRAM = (*UNUSED, r"(right|wrong|lost) answers?\b", r"answers of teachers")  # predictions
 # Pages for those who work on the program, and records of experiments, whose protocols stay word for word.
-FOR_AUTHORS = {
-    "reliability.md", "kernel.md", "experiments.md", "convergence.md", "results.md", "reference.md",
-}  # fmt: skip
+FOR_AUTHORS = {"results.md", "reference.md"}
 PAGES = ["../README.md", *sorted({page.name for page in (ROOT / "docs").glob("*.md")} - FOR_AUTHORS)]
 
 

@@ -30,6 +30,11 @@ from mpt_kernels.triton_parts import (
 )
 from mpt_kernels.triton_sums import store_sums
 
+# Tried on an H200 at 4,096 x 1,000 in float32, in place of 18.8 microseconds: fewer registers, so that 14 or
+# 16 warps fit (20.0 and more); two warps a row (21.2 and more); programs that stay, and load the next row by
+# asynchronous copies while they compute one (21.8, where 21.0 was the time without). A warp does 700 to 800
+# instructions for a row whatever its number of classes; loads and stores alone run at a copy's speed.
+
 
 @triton.jit(do_not_specialize=["n_rows"])
 def narrow_rows(

@@ -8,6 +8,10 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from mpt_kernels.triton_parts import load_inverse_normalizer
 
+# Tried on an H200 in place of the second launch: programs that count themselves in, so that the last one adds
+# up. Arrivals at one counter wait for each other, about 7 ns each: 28.9 microseconds at 4,096 x 1,000 in
+# float32, where a second launch took 21.5 and one that is made ready early 21.0.
+
 
 @triton.jit
 def store_sums(sums_ptr, ce, fd_old, fd_ref, z_right, old_right, ref_right, counted):

@@ -20,7 +20,7 @@ from mpt_kernels import mpt_loss
 from mpt_kernels.types import LossSettings
 from mptctl.bench.graph_clock import GraphClock
 
-# The sizes for which docs/kernel.md makes claims.
+# The sizes for which docs/speed.md makes claims.
 ROWS = (128, 4096)
 CLASSES = (100, 1000, 21_841)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}

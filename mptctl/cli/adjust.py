@@ -1,82 +1,68 @@
-"""`mptctl adjust`: shift a trained update until it keeps a budget of flips, or fit its temperature."""
+"""`mptctl adjust`; a training with a budget of flips ends with the same adjustment."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from mptctl.cli import options as opt
-from mptctl.cli.json_models import prints
+from mptctl.cli.budget import budget_of_flags
+from mptctl.cli.messages import warn
+from mptctl.cli.outputs import Outputs, files_read_for
+from mptctl.cli.show import show
+from mptctl.errors import UsageError
+from mptctl.models.run_folder import find_checkpoint
 from mptctl.names import Session
+from mptctl.release.adjust_report import AdjustRequest
+from mptctl.release.requests import AdjustSettings
+from mptctl.report.documents.adjust import describe_adjustment
+from mptctl.report.media.progress_bars import showing_progress
+
+if TYPE_CHECKING:
+    from mptctl.release.adjusting import Adjusted
+
+FIGURE = "adjust.svg"
 
 
-@prints({"--json": "mptctl.release.adjust_report:AdjustReport"})
-def adjust(
-    new: Annotated[str, typer.Argument(metavar="NEW", help="The update: run name, run folder or .pt file.")],
-    old: Annotated[
-        str | None,
-        typer.Option(
-            "--old",
-            metavar="OLD",
-            help="Old model: run name, run folder or .pt file; not needed for --temperature alone.",
-        ),
-    ] = None,
-    max_nfr: Annotated[
-        float | None,
-        opt.max_nfr("Largest NFR: the shift of least error that keeps it, at --confidence, is chosen."),
-    ] = None,
-    max_er_increase: Annotated[
-        float | None,
-        typer.Option(
-            "--max-er-increase",
-            metavar="PTS",
-            help="Largest increase of error on all classes, in points: the shift of least NFR that keeps it "
-            "is chosen.",
-        ),
-    ] = None,
-    confidence: Annotated[float | None, opt.confidence()] = None,
-    temperature: Annotated[
-        bool, typer.Option("--temperature", help="Fit a temperature, which changes calibration alone.")
-    ] = False,
-    name: Annotated[
-        str | None,
-        typer.Option("--name", metavar="RUN", help="Run folder below the run root. (default: NEW-adjusted)"),
-    ] = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(
-            "--figure",
-            metavar="FILE",
-            help="NFR against error as .svg or .png. (default: adjust.svg in the run folder)",
-        ),
-    ] = None,
-    run_root: opt.RunRoot = Path("runs"),
-    data_root: opt.MovedData = None,
-    overwrite: opt.Overwrite = False,
-    device: opt.ModelDevice = "auto",
-    as_json: opt.Json = False,
-) -> None:
-    """Shift a trained update until it keeps a budget of flips.
+def adjust_and_show(asked: AdjustSettings) -> None:
+    """Adjust a run, draw the shifts it was chosen from, and print the chosen one.
 
-    The shift is a constant, subtracted from the logits of all new classes; the model is written as a new
-    run. The shift is chosen on the validation part; the test part is
-    not read. Exits with 3, and writes nothing, where no shift keeps the budget, and names the least NFR
-    that a shift reaches.
-
-    Examples:
-
-        mptctl adjust mpt-kl --old old --max-nfr 2
-
-        mptctl adjust no-treatment --old old --max-er-increase 0.5
-
-        mptctl adjust mpt-kl --temperature
+    Raises:
+        UsageError: a figure without a budget, or one that would destroy what is read.
+        MptctlError: as `mptctl.release.adjusting.adjust`.
     """
-    from mptctl.cli.runners.adjust import adjust_and_show
-    from mptctl.cli.runners.budget import budget_of_flags
-    from mptctl.release.adjust_report import AdjustRequest
+    budget = budget_of_flags(asked.max_nfr, asked.max_er_increase, asked.confidence)
+    request = AdjustRequest(asked.new, asked.old, budget, asked.temperature, asked.name, asked.overwrite)
+    figure = asked.figure
+    outputs = Outputs()
+    outputs.add_figure("--figure", figure)
+    if figure is not None and budget is None:
+        raise UsageError("--figure: shows flips against error; give --max-nfr or --max-er-increase, too")
+    outputs.check(files_read_for(request.names.values(), asked.run_root))
+    # A missing model is reported before torch is imported, which takes seconds.
+    for run in request.names.values():
+        find_checkpoint(run, asked.run_root)
+    adjusted = adjust_and_draw(request, asked.session, figure)
+    lines = [*describe_adjustment(adjusted.report), adjusted.report.best]
+    show(adjusted.report, lambda _: typer.echo("\n".join(lines)), as_json=asked.as_json)
 
-    budget = budget_of_flags(max_nfr, max_er_increase, confidence)
-    request = AdjustRequest(new, old, budget, temperature, name, overwrite)
-    adjust_and_show(request, Session(run_root, device, data_root=data_root), figure, as_json)
+
+def adjust_and_draw(request: AdjustRequest, session: Session, figure: Path | None = None) -> Adjusted:
+    """Adjust a run, and print its warnings and the path of the figure; see `adjust_and_show`.
+
+    Where only a temperature is fitted there is no figure.
+    """
+    from mptctl.release.adjusting import adjust
+
+    with showing_progress(session) as session:
+        adjusted = adjust(request, session)
+    if adjusted.choice is not None:
+        from mptctl.report.figures.adjust import draw_adjustment
+        from mptctl.report.media.svg import save_figure
+
+        path = figure or adjusted.folder.path / FIGURE
+        save_figure(draw_adjustment(adjusted.report, adjusted.choice), path)
+        typer.echo(f"wrote {path}", err=True)
+    warn(adjusted.report.warnings)
+    return adjusted

@@ -7,36 +7,16 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.models import CommandInfo, TyperInfo
 
 from mptctl import __version__
-from mptctl.cli import bench, figure, gate
-from mptctl.cli.adjust import adjust
 from mptctl.cli.command import Command, CommandGroup, CommandWithTorch
-from mptctl.cli.compare import compare
-from mptctl.cli.doctor import doctor
-from mptctl.cli.evaluate import evaluate
-from mptctl.cli.export import export
-from mptctl.cli.fewshot import fewshot
-from mptctl.cli.history import history
-from mptctl.cli.import_ import import_
+from mptctl.cli.commands import comparing, gating, looking, starting, training
+from mptctl.cli.jobs import Job
 from mptctl.cli.messages import resume_command
-from mptctl.cli.pack import pack
-from mptctl.cli.predict import predict
-from mptctl.cli.quickstart import quickstart
-from mptctl.cli.recipes import recipes
-from mptctl.cli.runs import runs
-from mptctl.cli.split import split
-from mptctl.cli.study import study
-from mptctl.cli.train_baseline import train_baseline
-from mptctl.cli.train_ensemble import train_ensemble
-from mptctl.cli.train_mpt import train_mpt
-from mptctl.cli.train_old import train_old
-from mptctl.cli.train_ref import train_ref
-from mptctl.cli.tune import tune
 from mptctl.errors import MptctlError, Stopped, StorageError, visible
 
 
@@ -85,24 +65,34 @@ def _handle_program_flags(
 
 
 # The commands by purpose, in the order in which help lists them.
-COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
-    "Start": {"quickstart": quickstart, "doctor": doctor},
-    "Gate a release": {"evaluate": evaluate, "gate": gate.app, "history": history, "predict": predict},
-    "Train an update": {
-        "split": split,
-        "import": import_,
-        "train-old": train_old,
-        "train-ref": train_ref,
-        "train-mpt": train_mpt,
-        "train-baseline": train_baseline,
-        "train-ensemble": train_ensemble,
-        "tune": tune,
-        "adjust": adjust,
-        "export": export,
-        "fewshot": fewshot,
+COMMANDS: dict[str, dict[str, Job | typer.Typer]] = {
+    "Start": {"quickstart": starting.quickstart, "doctor": starting.doctor},
+    "Gate a release": {
+        "evaluate": gating.evaluate,
+        "gate": gating.gate,
+        "history": gating.history,
+        "predict": gating.predict,
     },
-    "Compare": {"study": study, "compare": compare, "figure": figure.app},
-    "Look and measure": {"runs": runs, "recipes": recipes, "pack": pack, "bench": bench.app},
+    "Train an update": {
+        "split": training.split,
+        "import": training.import_,
+        "train-old": training.train_old,
+        "train-ref": training.train_ref,
+        "train-mpt": training.train_mpt,
+        "train-baseline": training.train_baseline,
+        "train-ensemble": training.train_ensemble,
+        "tune": training.tune,
+        "adjust": training.adjust,
+        "export": training.export,
+        "fewshot": training.fewshot,
+    },
+    "Compare": {"study": comparing.study, "compare": comparing.compare, "figure": comparing.figure},
+    "Look and measure": {
+        "runs": looking.runs,
+        "recipes": looking.recipes,
+        "pack": looking.pack,
+        "bench": looking.bench,
+    },
 }
 # Commands that do nothing without torch; others work without, or say for which part they need it.
 NEED_TORCH = {
@@ -137,7 +127,7 @@ def _join_help_lines(group: typer.Typer) -> None:
         )
 
 
-for group in (app, bench.app, figure.app, gate.app):
+for group in (app, gating.gate, comparing.figure, looking.bench):
     _join_help_lines(group)
     for registered in group.registered_commands:
         registered.cls = CommandWithTorch if registered.name in NEED_TORCH else Command
@@ -182,26 +172,48 @@ def _run_command() -> int | None:
         KeyboardInterrupt: Ctrl-C, of which typer makes the exit code 130.
         Exception: whatever the command raises.
     """
-    code: int | None = _smallest_program(sys.argv[1:2])(standalone_mode=False)
+    code: int | None = _smallest_program(sys.argv[1:])(standalone_mode=False)
     if code == 130:
         raise KeyboardInterrupt
     return code
 
 
-def _smallest_program(first_word: list[str]) -> typer.Typer:
-    """Return a program with only the command or group of that name; all of `app` where there is none.
+def _smallest_program(words: list[str]) -> typer.Typer:
+    """Return a program with only the command or group that is named; else one whose commands have no options.
 
-    Typer builds every command of a program, which takes time.
+    Typer builds every command of a program, and imports the records that its options are made from.
     """
+    if "_MPTCTL_COMPLETE" in os.environ:  # the shell asks for completions, and names no command in `words`
+        return app
+    name = next((word for word in words if not word.startswith("-")), "")
     program = copy.copy(app)
-    program.registered_commands = [each for each in app.registered_commands if each.name in first_word]
-    program.registered_groups = [each for each in app.registered_groups if each.name in first_word]
-    return program if program.registered_commands or program.registered_groups else app
+    program.registered_commands = [each for each in app.registered_commands if each.name == name]
+    program.registered_groups = [each for each in app.registered_groups if each.name == name]
+    if not program.registered_commands and not program.registered_groups:
+        program.registered_commands = [_without_options(each) for each in app.registered_commands]
+        program.registered_groups = [_without_commands(each) for each in app.registered_groups]
+    return program
+
+
+def _without_options(command: CommandInfo) -> CommandInfo:
+    """A copy of a command that only help can show."""
+    shown = copy.copy(command)
+    shown.callback = lambda: None
+    return shown
+
+
+def _without_commands(group: TyperInfo) -> TyperInfo:
+    """A copy of a group that only help can show."""
+    shown = copy.copy(group)
+    instance: Any = copy.copy(group.typer_instance)
+    instance.registered_commands = []
+    shown.typer_instance = instance
+    return shown
 
 
 def _can_resume(words: list[str]) -> bool:
     """Tells whether the command of a command line has the flag ``--resume``."""
-    program: Any = typer.main.get_command(app)
+    program: Any = typer.main.get_command(_smallest_program(words))
     command = next((program.commands[word] for word in words if word in program.commands), None)
     return command is not None and any("--resume" in flag.opts for flag in command.params)
 

@@ -1,95 +1,79 @@
-"""`mptctl bench`: speed on this machine beside the alternatives and, where there is one, the lower bound."""
+"""`mptctl bench loader`, `kernel` and `step`: measure, then print a table or JSON."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Literal
+from functools import partial
+from typing import get_args
 
 import typer
 
-from mptctl.cli import options as opt
-from mptctl.cli.command import command_group
-from mptctl.cli.json_models import prints
+from mptctl.bench.requests import KernelRequest, LoaderRequest, StepRequest
+from mptctl.cli.bench_tables import parse_names, print_kernel, print_loader, print_step
+from mptctl.cli.show import show
 from mptctl.errors import UsageError
+from mptctl.recipe import load_recipe
 
-app = command_group("Measure speed on this machine.")
-
-
-@app.command("loader")
-@prints({"--json": "mptctl.bench.loader:LoaderBench"})
-def loader(
-    data_root: Annotated[
-        Path | None,
-        typer.Option(
-            "--data-root",
-            metavar="DIR",
-            help="Folder with train/CLASS/*, or a tar file of one. (default: generated JPEGs)",
-        ),
-    ] = None,
-    recipe: Annotated[
-        str,
-        typer.Option("--recipe", metavar="NAME_OR_FILE", help="Picture size, augmentation, batch, model."),
-    ] = "imagenet",
-    overrides: opt.Overrides = None,
-    rows: Annotated[
-        str | None, typer.Option("--rows", metavar="NAMES", help="Only these rows, with commas between.")
-    ] = None,
-    repeats: Annotated[
-        int, typer.Option("--repeats", metavar="N", min=1, help="Runs of each row; rows take turns.")
-    ] = 5,
-    seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0.1, help="Length of a run.")] = 5.0,
-    device: opt.Device = None,
-    sweep: Annotated[
-        bool,
-        typer.Option("--sweep", help="Find the fastest settings of DALI here, and print the recipe's lines."),
-    ] = False,
-    as_json: opt.Json = False,
-) -> None:
-    """Measure how fast pictures come: our loaders, a torch DataLoader, and what the model can take.
-
-    Examples:
-
-        mptctl bench loader --data-root ~/imagenet --sweep
-
-        mptctl bench loader --recipe cifar10 --rows resident,dataloader-torchcodec
-    """
-    from mptctl.cli.runners.bench import measure_loader
-
-    measure_loader(data_root, recipe, overrides, rows, repeats, seconds, device, sweep=sweep, as_json=as_json)
+# Modules with torch, which takes seconds to import, are imported after the checks.
 
 
-@app.command("kernel")
-@prints({"--json": "mptctl.bench.kernel:KernelBench"})
-def kernel(
-    rows: Annotated[
-        str | None, typer.Option("--rows", metavar="N,N", help="Batch sizes. (default: 128,4096)")
-    ] = None,
-    classes: Annotated[
-        str | None,
-        typer.Option("--classes", metavar="N,N", help="Numbers of classes. (default: 100,1000,21841)"),
-    ] = None,
-    dtypes: Annotated[
-        str | None, typer.Option("--dtypes", metavar="NAMES", help="Types. (default: float32,bfloat16)")
-    ] = None,
-    repeats: Annotated[
-        int, typer.Option("--repeats", metavar="N", min=1, help="Timed runs of each row.")
-    ] = 25,
-    device: opt.Device = None,
-    as_json: opt.Json = False,
-) -> None:
-    """Measure the loss and its gradient on a GPU: eager PyTorch, torch.compile, and the fused kernel.
+def measure_loader(asked: LoaderRequest) -> None:
+    """Measure how fast pictures come, and print the result."""
+    from mptctl.bench.loader import bench_loader
+    from mptctl.bench.runners import ROWS
+    from mptctl.machine.device import choose_device
 
-    Examples:
+    recipe = load_recipe(asked.recipe, asked.overrides)
+    result = bench_loader(
+        recipe,
+        data_root=asked.data_root,
+        rows=parse_names("--rows", asked.rows, ROWS),
+        repeats=asked.repeats,
+        seconds=asked.seconds,
+        device=choose_device(asked.device or recipe.runtime.device),
+        sweep=asked.sweep,
+        say=partial(typer.echo, err=True),
+    )
+    show(result, print_loader, as_json=asked.as_json)
 
-        mptctl bench kernel
 
-        mptctl bench kernel --rows 4096 --classes 1000 --json
-    """
-    row_counts, class_counts = _parse_numbers("--rows", rows), _parse_numbers("--classes", classes)
-    # After the numbers, because it takes seconds to import.
-    from mptctl.cli.runners.bench import measure_kernel
+def measure_kernel(asked: KernelRequest) -> None:
+    """Measure the loss and its gradient, and print the result."""
+    rows = _parse_numbers("--rows", asked.rows)
+    classes = _parse_numbers("--classes", asked.classes)
+    from mptctl.bench.kernel import bench_kernel
+    from mptctl.bench.loss_timing import CLASSES, DTYPES, ROWS
+    from mptctl.machine.device import choose_device
 
-    measure_kernel(row_counts, class_counts, dtypes, repeats, device, as_json=as_json)
+    result = bench_kernel(
+        choose_device(asked.device or "auto"),
+        rows=rows or ROWS,
+        classes=classes or CLASSES,
+        dtypes=parse_names("--dtypes", asked.dtypes, DTYPES),
+        repeats=asked.repeats,
+        say=partial(typer.echo, err=True),
+    )
+    show(result, print_kernel, as_json=asked.as_json)
+
+
+def measure_step(asked: StepRequest) -> None:
+    """Measure a training step of mpt-kl, and print the result."""
+    from mptctl.bench.step import bench_step
+    from mptctl.bench.ways_to_train import STEP_ROWS
+    from mptctl.machine.device import Precision, choose_device
+
+    recipe = load_recipe(asked.recipe, ["method.name=mpt-kl", *asked.overrides])
+    known = get_args(Precision)
+    result = bench_step(
+        recipe,
+        num_classes=asked.classes,
+        steps=asked.steps,
+        repeats=asked.repeats,
+        device=choose_device(asked.device or recipe.runtime.device),
+        rows=parse_names("--rows", asked.rows, STEP_ROWS),
+        precisions=None if asked.precision is None else parse_names("--precision", asked.precision, known),
+        clock=asked.clock,
+    )
+    show(result, print_step, as_json=asked.as_json)
 
 
 def _parse_numbers(flag: str, text: str | None) -> tuple[int, ...]:
@@ -105,51 +89,3 @@ def _parse_numbers(flag: str, text: str | None) -> tuple[int, ...]:
                 f"{flag}: {word!r} is not a number of at least 2; give numbers with commas between"
             )
     return tuple(map(int, words))
-
-
-@app.command("step")
-@prints({"--json": "mptctl.bench.step:StepBench"})
-def step(
-    recipe: Annotated[
-        str, typer.Option("--recipe", metavar="NAME_OR_FILE", help="Model, picture size, batch, threads.")
-    ] = "cifar100",
-    overrides: opt.Overrides = None,
-    classes: Annotated[
-        int, typer.Option("--classes", metavar="N", min=2, help="Number of classes; half of them are old.")
-    ] = 100,
-    rows: Annotated[
-        str | None, typer.Option("--rows", metavar="NAMES", help="Only these rows, with commas between.")
-    ] = None,
-    precision: Annotated[
-        str | None,
-        typer.Option(
-            "--precision",
-            metavar="NAMES",
-            help="fp32, bf16 or both, with a comma, of student and teachers. (default: the recipe's)",
-        ),
-    ] = None,
-    steps: Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Steps of a run.")] = 10,
-    repeats: Annotated[
-        int, typer.Option("--repeats", metavar="N", min=1, help="Runs of each row; rows take turns.")
-    ] = 5,
-    clock: Annotated[
-        Literal["wall", "cpu"],
-        typer.Option("--clock", help="wall; or cpu, where other jobs share the processor."),
-    ] = "wall",
-    device: opt.Device = None,
-    as_json: opt.Json = False,
-) -> None:
-    """Measure a training step on pictures that are already there, beside its floor and a published loop.
-
-    Rows are student, floor (student and its teachers' forward passes), published, ours, ours-cached
-    and, on a GPU, floor-graph and ours-graph (floor and ours as one CUDA graph).
-
-    Examples:
-
-        mptctl bench step --precision fp32,bf16
-
-        mptctl bench step --recipe imagenet --classes 1000 --rows floor,ours
-    """
-    from mptctl.cli.runners.bench import measure_step
-
-    measure_step(recipe, overrides, classes, rows, precision, steps, repeats, clock, device, as_json=as_json)

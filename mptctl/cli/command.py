@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from typing import Any
 
 import typer
@@ -27,9 +28,11 @@ class CommandGroup(TyperGroup):
         return _hide_flag_types(super().get_params(ctx))
 
 
-def command_group(help_text: str) -> typer.Typer:
-    """Make a group of commands that prints its help where none of them is named."""
+def command_group(help_text: str, **commands: Callable[..., None]) -> typer.Typer:
+    """Make a group of these commands, by their names, that prints its help where none of them is named."""
     group = typer.Typer(cls=CommandGroup, help=help_text)
+    for name, command in commands.items():
+        group.command(name)(command)
 
     @group.callback(invoke_without_command=True)
     def print_help_without_command(context: typer.Context) -> None:

@@ -1,102 +1,62 @@
-"""`mptctl compare`: the table of updates over seeds, which marks differences that are only noise."""
+"""`mptctl compare`: compare the runs, write the files that flags name, print the table."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated, Literal
 
 import typer
 
-from mptctl.cli import options as opt
-from mptctl.cli.json_models import prints
-from mptctl.names import Session
+from mptctl.cli.outputs import PAGE, Outputs
+from mptctl.cli.show import show
+from mptctl.report.documents.comparison_files import write_comparison
+from mptctl.report.media.progress_bars import showing_progress
+from mptctl.studies.compare import compare_runs
+from mptctl.studies.requests import CompareRequest
+from mptctl.studies.run_folders import named_folder, runs_below
 
 
-def _output_option(flag: str, content: str, suffix: str = "") -> typer.models.OptionInfo:
-    """An option that names a file to write; help says its content and the ending of its name."""
-    option: typer.models.OptionInfo = typer.Option(
-        flag, metavar=f"FILE{suffix}", help=f"Write {content}.", rich_help_panel="More output"
-    )
-    return option
+def compare_and_show(asked: CompareRequest) -> None:
+    """Compare runs, write the files that are asked for and print the table.
 
-
-@prints({"--json": "mptctl.studies.comparison:Comparison"})
-def compare(
-    studies_or_runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="STUDY_OR_RUNS...",
-            help="A study's name or folder, a run root, or runs by name or folder.",
-            show_default=False,
-        ),
-    ],
-    old: Annotated[
-        str | None,
-        typer.Option(
-            "--old",
-            metavar="RUN",
-            help="Old model of all updates: a folder, or a name beside each run. (default: what each run "
-            "records)",
-        ),
-    ] = None,
-    part: Annotated[
-        Literal["test", "val"],
-        typer.Option("--part", help="Part whose samples are counted; val for choosing a method."),
-    ] = "test",
-    equal_error: Annotated[
-        str | None,
-        typer.Option(
-            "--equal-error",
-            metavar="ROW",
-            help="Shift updates, by the validation part, to the validation error of ROW. (default: the plain "
-            "update alone, to the MPT row of the lowest validation NFR)",
-        ),
-    ] = None,
-    shift: Annotated[
-        Literal["all", "plain"],
-        typer.Option(
-            "--shift", help="With --equal-error: all updates, or the plain one alone, in a row of its own."
-        ),
-    ] = "all",
-    against: Annotated[
-        str | None,
-        typer.Option(
-            "--against", metavar="ROW", help="Show the difference of each row to ROW, with intervals."
-        ),
-    ] = None,
-    as_json: opt.Json = False,
-    csv: Annotated[Path | None, _output_option("--csv", "one line a row as CSV, in full precision")] = None,
-    latex: Annotated[Path | None, _output_option("--latex", "a LaTeX table for booktabs")] = None,
-    markdown: Annotated[Path | None, _output_option("--markdown", "a Markdown table")] = None,
-    report: Annotated[Path | None, _output_option("--report", "one HTML page", ".html")] = None,
-    run_root: opt.RunRoot = Path("runs"),
-    data_root: opt.MovedData = None,
-    device: opt.ModelDevice = "auto",
-) -> None:
-    """Compare updates over seeds: flips, errors, cost.
-
-    Prints one row for each method, and which differences are more than noise of samples and retraining.
-    Predictions are kept beside each checkpoint, so the same table is printed again at once, also when only
-    predictions, recipes and metrics are left.
-
-    Examples:
-
-        mptctl compare runs/cifar100-r18 --latex table.tex --report table.html
-
-        mptctl compare no-treatment mpt-kl mpt-lm --json
-
-        mptctl compare runs/cifar100-r18 --equal-error mpt-kl --against mpt-kl
+    Raises:
+        UsageError: a file cannot be written, or would destroy what is read.
+        MptctlError: as `compare_runs`.
     """
-    from mptctl.cli.runners.compare import ComparedFiles, compare_and_show
-
-    compare_and_show(
-        studies_or_runs,
-        Session(run_root, device, data_root=data_root),
-        ComparedFiles(csv, latex, markdown, report),
-        old=None if old is None else Path(old).expanduser(),
-        part=part,
-        equal_error=equal_error,
-        shift=shift,
-        against=against,
-        as_json=as_json,
+    folders = [named_folder(name, asked.run_root) for name in asked.studies_or_runs]
+    outputs = Outputs()
+    outputs.add_file("--csv", asked.csv)
+    outputs.add_file("--latex", asked.latex)
+    outputs.add_file("--markdown", asked.markdown)
+    outputs.add_file("--report", asked.report, PAGE)
+    outputs.check([file for folder in folders for file in _files_of_runs(folder)])
+    with showing_progress(asked.session) as session:
+        comparison = compare_runs(
+            folders,
+            session,
+            old=None if asked.old is None else Path(asked.old).expanduser(),
+            part=asked.part,
+            equal_error=asked.equal_error,
+            shift=asked.shift,
+            against=asked.against,
+        )
+    written = write_comparison(
+        comparison,
+        csv=asked.csv,
+        latex=asked.latex,
+        markdown=asked.markdown,
+        page=asked.report,
+        argv=sys.argv,
     )
+    for path in written:
+        typer.echo(f"wrote {path}", err=True)
+    show(comparison, "comparison:comparison_document", as_json=asked.as_json)
+
+
+def _files_of_runs(folder: Path) -> list[Path]:
+    """The files in the run folders below a folder, and the files beside each of them."""
+    files = []
+    for run in runs_below(folder):
+        files += [path for path in run.iterdir() if path.is_file()]
+        files += [path for path in run.parent.iterdir() if path.is_file()]
+    return files

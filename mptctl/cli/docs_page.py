@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from mptctl import errors
-from mptctl.cli.json_models import json_models
+from mptctl.cli.jobs import Job
 from mptctl.data.split_file import SplitFile
 from mptctl.models.checkpoint import CheckpointMeta
 from mptctl.models.metrics_log import MetricsLine
@@ -95,7 +95,7 @@ def _usage(flag: TyperArgument | TyperOption, context: typer.Context) -> str:
     """A flag or an argument as it is typed, such as ``--seed N`` or ``NEW``."""
     kind = flag.display_type(context)
     kind_words = {"<int>": "N", "<float>": "NUMBER"}
-    value = flag.metavar or kind_words.get(kind, kind.strip("<>").replace("|", "\\|"))
+    value = (flag.metavar or kind_words.get(kind, kind.strip("<>"))).replace("|", "\\|")
     if isinstance(flag, TyperArgument):
         return value
     names = "/".join([", ".join(flag.opts), *flag.secondary_opts])
@@ -175,8 +175,8 @@ def documented_models(app: typer.Typer) -> dict[type[BaseModel], list[str]]:
         TuneReport: ["`tune/trials.json`"],
     }
     for name, command in shown_commands(app):
-        models = json_models(command.callback) if command.callback else {}
-        for flags, model in models.items():
+        job: Job = command.callback.__wrapped__  # type: ignore[union-attr]  # typer wraps what it calls
+        for flags, model in job.json_models().items():
             written_by.setdefault(model, []).append(f"`{name} {flags}`")
     return written_by
 

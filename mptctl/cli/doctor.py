@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from mptctl.cli import options as opt
-from mptctl.cli.json_models import prints
 from mptctl.cli.show import show
+from mptctl.files.request import RootRequest
+from mptctl.machine.doctor import DoctorReport, conclude, examine
 
 
-@prints({"--json": "mptctl.machine.doctor:DoctorReport"})
-def doctor(run_root: opt.RunRoot = Path("runs"), as_json: opt.Json = False) -> None:
-    """Say what is installed, what works here, and what to do.
-
-    Examples:
-
-        mptctl doctor
-
-        mptctl doctor --json
-    """
-    from mptctl.machine.doctor import DoctorReport, conclude, examine
-
-    checks = examine(run_root)
+def examine_machine(asked: RootRequest) -> None:
+    """Check this machine, and print what was found and what to do."""
+    checks = examine(asked.run_root)
     report = DoctorReport(checks=checks, conclusion=conclude(checks))
-    show(report, "lists:doctor_document", as_json=as_json)
+    show(report, "lists:doctor_document", as_json=asked.as_json)

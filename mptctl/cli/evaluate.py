@@ -1,98 +1,367 @@
-"""`mptctl evaluate`: measure what a replacement breaks, and gate its release."""
+"""`mptctl evaluate`: compare a model with its replacements, and gate their release."""
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Annotated
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
 
 import typer
 
-from mptctl.cli.evaluate_flags import AloneFlags, EvaluateFlags, OutputFlags
-from mptctl.cli.flag_records import with_flags
-from mptctl.cli.json_models import prints
-from mptctl.errors import UsageError
-from mptctl.evaluation.reading.readers import SUFFIXES
+from mptctl.cli.comparison import Question, read_question
+from mptctl.cli.evaluate_one import evaluate_one
+from mptctl.cli.outputs import PAGE, Outputs, files_read_for
+from mptctl.cli.show import show, show_document
+from mptctl.cli.streams import outputs_are_one, write_commands
+from mptctl.errors import GateFailed, MptctlError, Stopped, StorageError, UsageError, encodable, some
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
+from mptctl.evaluation.evaluate_request import AloneSettings, EvaluateRequest, OutputSettings
+from mptctl.evaluation.flip_report import FlipReport, FlipReports
+from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
+from mptctl.evaluation.gate.history import append_release, make_release, read_history
+from mptctl.evaluation.gate.rules import today_in_utc
+from mptctl.evaluation.limits import LIMITS, Limits, small_limits
+from mptctl.evaluation.reading.workspace import parse_size, workspace
+from mptctl.evaluation.slices.ranking import SliceRequest
+from mptctl.inference.named_models import NamedModels, load_updates
+from mptctl.inference.picture_sizes import make_size_reader
+from mptctl.machine.facts import git_commit
+from mptctl.machine.signals import StopRequest, interruptible
+from mptctl.names import LOGGED_FLIPS
+from mptctl.report.documents.class_names import with_class_names
+from mptctl.report.documents.flip_list import MOST_FLIPS
+from mptctl.report.documents.flips_files import PREDICTIONS, FlipFiles
+from mptctl.report.media.progress_bars import showing_progress
+from mptctl.report.media.provenance import digests_of_models, provenance
+from mptctl.report.trackers.tracker import require_trackers
 
-MODEL = f"run name, run folder, .pt or .onnx, or predictions ({SUFFIXES}: file, pattern, or folder of parts)"
-# Parameters that go with one model alone, with one new model, and with any number of models.
-ALONE = {field.name for field in fields(AloneFlags)}
-OF_ONE_UPDATE = {field.name for field in fields(OutputFlags)}
+# Exit codes of data, models, numbers and storage that cannot be used.
+NOT_COMPARED = range(4, 8)
+
+
+# Settings that go with any number of models.
 ALWAYS = {"old", "news", "run_root", "data_root", "as_json", "report", "device", "full"}
 
 
-@prints(
-    {
-        "--json": "mptctl.evaluation.flip_report:FlipReport",
-        "OLD NEW1 NEW2 ... --json": "mptctl.evaluation.flip_report:FlipReports",
-        "MODEL --json": "mptctl.evaluation.calibration.report:CalibrationReport",
-    }
-)
-@with_flags
-def evaluate(
-    context: typer.Context,
-    old: Annotated[str, typer.Argument(metavar="OLD", help=f"The model in production: {MODEL}.")],
-    news: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="NEW...",
-            help="Its replacement, in the same forms; or several. Without NEW, OLD is measured alone.",
-            show_default=False,
-        ),
-    ] = None,
-    *,
-    flags: EvaluateFlags,
-) -> None:
-    """Show what a replacement breaks, and gate its release.
+@dataclass(frozen=True)
+class Comparing:
+    """A comparison that was asked for; all files that are named are read, but for the models.
 
-    Prints the flip table over test samples of the old classes; with several NEW, one row and one verdict
-    for each. With one model alone: accuracy, calibration errors, likelihood and Brier score over test
-    samples of the classes that it knows.
-
-    Exits with 3 where a limit is exceeded, where the rate that it limits is not defined, or where
-    --confidence leaves it undecided (unless --undecided pass); with any limit also where OLD and NEW are
-    the same model, where one of them comes from an unfinished run, where OLD is right by no more than
-    chance, or where its class names are exchanged.
-    Where OLD does not say which classes it knows, the labels that it predicts count as old.
-
-    Examples:
-
-        mptctl evaluate old mpt-kl --max-nfr 2 --report flips.html
-
-        mptctl evaluate old.npz new.csv --max-nfr 2 --confidence 0.95 --json
-
-        mptctl evaluate old.npz new.csv --by country --metadata meta.csv
-
-        mptctl evaluate old no-treatment mpt-kl mpt-lm --max-nfr 2
-
-        mptctl evaluate mpt-kl --temperature fit --report calibration.html
+    Attributes:
+        asked: the settings.
+        question: classes and slices.
+        limits: of the settings.
+        gate_file: limits and waivers of --gate; None without it.
+        files: to write.
+        today: the day in UTC.
     """
-    _refuse_flags(context, len(news or ()))
-    if news:
-        from mptctl.cli.runners.evaluate import evaluate_updates
 
-        evaluate_updates(old, news, flags)
-    else:
-        from mptctl.cli.runners.evaluate_one import evaluate_one
+    asked: EvaluateRequest
+    question: Question
+    limits: Limits
+    gate_file: GateFile | None
+    files: FlipFiles
+    today: date
 
-        evaluate_one(old, flags)
+    @property
+    def most_flips(self) -> int:
+        """The largest number of flipped samples that one of the outputs lists, or the history digests."""
+        if self.files.flips is not None or self.files.history is not None:
+            return sys.maxsize
+        logged = LOGGED_FLIPS if self.asked.log else 0
+        on_page = MOST_FLIPS if self.files.page is not None else 0
+        return max(ComparisonRequest.worst, logged, on_page)
 
 
-def _refuse_flags(context: typer.Context, replacements: int) -> None:
-    """Refuse a flag on the command line that does not go with the number of replacements that are given.
+def evaluate(asked: EvaluateRequest) -> None:
+    """Measure one model, or compare the model in production with each of its replacements.
+
+    Writes and prints the comparisons.
 
     Raises:
-        UsageError: there is such a flag; the message names it.
+        GateFailed: a gate did not pass; raised last, once all is written and printed.
+        Stopped: a signal came.
+        MptctlError: a setting, a file or a model cannot be used.
+        typer.Exit: in place of GateFailed, where the verdict has just been printed on the same screen.
     """
-    for param in context.command.params:
-        name = param.name or ""
-        source = context.get_parameter_source(name)
-        if source is None or source.name != "COMMANDLINE":
-            continue
-        if not replacements and name not in ALONE | ALWAYS:
-            raise UsageError(f"{param.opts[0]}: is for a comparison; name NEW, the replacement, as well")
-        if replacements and name in ALONE:
-            raise UsageError(f"{param.opts[0]}: is for one model alone; name OLD or NEW alone")
-        if replacements > 1 and name in OF_ONE_UPDATE:
+    _refuse_misplaced(asked)
+    if not asked.news:
+        evaluate_one(asked)
+        return
+    roles = {"old": asked.old, "baseline": asked.baseline}
+    given = {role: name for role, name in roles.items() if name is not None}
+    request = _read_request(asked, [*given.values(), *asked.news])
+    memory = None if asked.memory_limit is None else parse_size(asked.memory_limit, "--memory-limit")
+    # The progress of pairing rows is shown in a terminal only: in a log its lines would be of no use.
+    is_watched = sys.stderr is not None and sys.stderr.isatty()
+    stop = StopRequest()
+    reports: dict[str, FlipReport] = {}
+    try:
+        with (
+            _errors_written_to(request.files),
+            interruptible(stop),
+            showing_progress(asked.session) as session,
+            workspace(memory, session.progress if is_watched else None),
+        ):
+            updates = load_updates(given, asked.news, session, part="test", renamed=request.question.renamed)
+            with_pictures = [loaded for loaded in updates if loaded.split is not None]
+            first = with_pictures[0] if with_pictures else updates[0]
+            pictures = make_size_reader(first, session.progress)
+            for new, loaded in zip(asked.news, updates, strict=True):
+                slicing = request.question.slicing_for(loaded.models, loaded.split)
+                reports[new] = _compare_and_write(request, new, loaded, replace(slicing, pictures=pictures))
+    except KeyboardInterrupt as error:
+        raise Stopped("stopped", stop.signum or signal.SIGINT) from error
+    if len(reports) > 1:
+        _show_and_gate_all(reports, asked.as_json)
+        return
+    [report] = reports.values()
+    if asked.github:
+        from mptctl.report.documents.ci import render_github
+
+        # On standard error, since standard output may be JSON; the runner of a workflow reads both.
+        write_commands(render_github(report))
+    show(report, lambda report: _print_comparison(report, asked), as_json=asked.as_json)
+    with _without_repeated_verdict(on_screen=not (asked.as_json or asked.markdown == "-")):
+        report.gate.require_passed()
+
+
+def _refuse_misplaced(asked: EvaluateRequest) -> None:
+    """Refuse a setting that was given and does not go with the number of replacements.
+
+    Raises:
+        UsageError: there is such a setting; the message names its flag.
+    """
+    alone, of_one_update = AloneSettings.model_fields, OutputSettings.model_fields
+    for name in filter(asked.model_fields_set.__contains__, EvaluateRequest.model_fields):
+        flag = asked.flag_names(name)[0]
+        if not asked.news and name not in ALWAYS and name not in alone:
+            raise UsageError(f"{flag}: is for a comparison; name NEW, the replacement, as well")
+        if asked.news and name in alone:
+            raise UsageError(f"{flag}: is for one model alone; name OLD or NEW alone")
+        if len(asked.news) > 1 and name in of_one_update:
             raise UsageError(
-                f"{param.opts[0]}: is for one NEW, and {replacements} are given; evaluate one at a time"
+                f"{flag}: is for one NEW, and {len(asked.news)} are given; evaluate one at a time"
             )
+
+
+def _read_request(asked: EvaluateRequest, models: list[str]) -> Comparing:
+    """Check the settings and read the files that they name, before any model is read.
+
+    Args:
+        asked: the settings.
+        models: every model that will be read.
+
+    Raises:
+        UsageError, DataError: a setting, an output or a file cannot be used.
+    """
+    require_trackers(asked.log)
+    if asked.tag is not None and asked.append_history is None:
+        raise UsageError(f"--tag {asked.tag}: names a release in --append-history FILE.jsonl; give both")
+    files = FlipFiles(
+        page=asked.report,
+        figures=asked.figures,
+        markdown=None if asked.markdown in (None, "-") else Path(str(asked.markdown)),
+        predictions=asked.save_predictions,
+        junit=asked.junit,
+        flips=asked.flips,
+        history=asked.append_history,
+    )
+    _check_outputs(asked, files, models)
+    limits = Limits(
+        **{kind.key: _fraction(getattr(asked, kind.key)) for kind in LIMITS},
+        confidence=asked.confidence,
+        undecided=asked.undecided,
+        allow_identical=asked.allow_identical,
+        allow_unfinished=asked.allow_unfinished,
+    )
+    gate_file = None if asked.gate_file is None else read_gate_file(asked.gate_file)
+    if gate_file is not None:
+        gate_file.refuse_loosening(
+            {
+                "--old-classes": (asked.old_classes is not None, "old_classes: [cat, dog]"),
+                "--allow-identical": (limits.allow_identical, "allow: [identical]"),
+                "--allow-unfinished": (limits.allow_unfinished, "allow: [unfinished]"),
+            }
+        )
+    request = Comparing(
+        asked, read_question(asked, asked.min_slice), limits, gate_file, files, today_in_utc()
+    )
+    if gate_file is None:
+        _refuse_flags_without_use(request)
+    return request
+
+
+def _check_outputs(asked: EvaluateRequest, files: FlipFiles, models: list[str]) -> None:
+    """Refuse outputs that would destroy an input or one another, and a history file that is damaged."""
+    if asked.as_json and asked.markdown == "-":
+        raise UsageError("--json and --markdown -: both print to standard output; give --markdown a file")
+    outputs = Outputs()
+    outputs.add_file("--report", files.page, PAGE)
+    if files.figures is not None:
+        # Imported only here, because matplotlib takes long.
+        from mptctl.report.figures.flips import figure_files
+
+        outputs.add_folder("--figures", files.figures, figure_files())
+    outputs.add_file("--markdown", files.markdown)
+    outputs.add_file("--junit", files.junit)
+    outputs.add_file("--flips", files.flips, (".csv",))
+    outputs.add_file("--append-history", files.history)
+    outputs.add_folder("--save-predictions", files.predictions, PREDICTIONS)
+    inputs = [*files_read_for(models, asked.run_root), *asked.files]
+    outputs.check(inputs if asked.gate_file is None else [*inputs, asked.gate_file])
+    if files.history is not None and files.history.exists():
+        read_history(files.history)  # raises an error where it is damaged
+
+
+def _fraction(percent: float | None) -> float | None:
+    return None if percent is None else percent / 100
+
+
+def _refuse_flags_without_use(request: Comparing) -> None:
+    """Refuse --confidence and --metadata where nothing uses them; only without a gate file.
+
+    Raises:
+        UsageError: one of them is given without use.
+    """
+    limits, by = request.limits, request.question.slicing.by
+    if limits.confidence is not None and not limits.given():
+        raise UsageError(
+            f"--confidence {limits.confidence:g}: says how sure a limit must be; give one, such as --max-nfr "
+            "2"
+        )
+    if request.asked.metadata is not None and not by:
+        raise UsageError("--metadata: is for --by or --gate; name a column of it, such as --by country")
+
+
+def _compare_and_write(
+    request: Comparing, new: str, loaded: NamedModels, slicing: SliceRequest
+) -> FlipReport:
+    """Compare with one replacement, log to trackers, write all files, and print their paths.
+
+    Args:
+        request: the comparison.
+        new: name of the replacement, for the trackers.
+        loaded: predictions of old and new model, and of those of further roles.
+        slicing: the slices.
+
+    Returns:
+        The report, with as many flipped samples as are shown.
+    """
+    asked = request.asked
+    report = compare(
+        loaded.models["old"],
+        loaded.models["new"],
+        ComparisonRequest(
+            old_classes=request.question.old_classes,
+            limits=request.limits,
+            class_map=request.question.class_map,
+            slicing=slicing,
+            gate_file=request.gate_file,
+            today=request.today,
+            worst=request.most_flips,
+            identical=loaded.identical,
+            unfinished=loaded.unfinished,
+            warnings=[*loaded.warnings, *small_limits(request.limits)],
+        ),
+        baseline=loaded.models.get("baseline"),
+    )
+    if loaded.split is not None:
+        report = report.model_copy(update={"class_labels": loaded.split.file.class_labels or {}})
+    if asked.log:
+        from mptctl.report.trackers.logged_comparison import log_comparison
+
+        logged = report.model_copy(update={"worst_flips": report.worst_flips[:LOGGED_FLIPS]})
+        log_comparison(logged, asked.log, new, asked.run_root)
+    shown = report.model_copy(update={"worst_flips": report.worst_flips[: ComparisonRequest.worst]})
+    files = request.files
+    sources = None
+    if files.page is not None:
+        sources = provenance(sys.argv, digests_of_models(loaded), request.today)
+    written = files.write(shown, loaded.models, asked.data_root, loaded.split, report.worst_flips, sources)
+    for path in written:
+        typer.echo(f"wrote {path}", err=True)
+    if files.figures is not None and not any(path.parent == files.figures for path in written):
+        typer.echo("wrote no figures: they show logits, and predictions alone were given", err=True)
+    if files.history is not None:
+        release = make_release(report, request.today, _release_tag(asked.tag))
+        place = append_release(files.history, release, named=asked.tag is not None)
+        added = "added to" if place is None else f"not added, since it is release {place} already:"
+        typer.echo(f"{added} {files.history}", err=True)
+    return shown
+
+
+def _release_tag(given: str | None) -> str | None:
+    """The name of the release: the given one, or the git commit of this folder; None without either."""
+    if given is not None:
+        return encodable(given)
+    try:
+        return git_commit(Path.cwd())
+    except OSError:
+        return None
+
+
+def _print_comparison(report: FlipReport, asked: EvaluateRequest) -> None:
+    """Print a comparison for a person: Markdown with ``--markdown -``, else tables for the terminal."""
+    if asked.markdown == "-":
+        from mptctl.report.documents.flips_markdown import render_markdown
+
+        typer.echo(render_markdown(with_class_names(report)), nl=False)
+    else:
+        document = "flips_document" if asked.full else "screen_document"
+        show_document(with_class_names(report), f"flips:{document}")
+
+
+def _show_and_gate_all(reports: Mapping[str, FlipReport], as_json: bool) -> None:
+    """Print the comparisons of several replacements, by their names, with one old model.
+
+    Raises:
+        GateFailed: a gate did not pass; the message names each such replacement with its reasons.
+        typer.Exit: in its place, where the verdicts have just been printed on the same screen.
+    """
+    named = {name: with_class_names(report) for name, report in reports.items()}
+    show(
+        FlipReports(reports=list(reports.values())),
+        lambda _: show_document(named, "updates:updates_document"),
+        as_json=as_json,
+    )
+    failed = []
+    for name, report in reports.items():
+        try:
+            report.gate.require_passed()
+        except GateFailed as error:
+            failed.append(f"{name}: {error}")
+    with _without_repeated_verdict(on_screen=not as_json):
+        if failed:
+            raise GateFailed(some(failed, len(failed), "; "))
+
+
+@contextmanager
+def _errors_written_to(files: FlipFiles) -> Iterator[None]:
+    """Write an error that prevents the comparison to the Markdown and JUnit files too, and raise it again."""
+    try:
+        yield
+    except MptctlError as error:
+        if error.exit_code in NOT_COMPARED:
+            with suppress(StorageError):  # the first error is the one to report
+                files.write_error(str(error))
+        raise
+
+
+@contextmanager
+def _without_repeated_verdict(*, on_screen: bool) -> Iterator[None]:
+    """Turn GateFailed into an exit without message where the line above on the screen is the verdict.
+
+    Args:
+        on_screen: the verdict has just been printed to standard output, for a person.
+    """
+    try:
+        yield
+    except GateFailed as error:
+        if on_screen and outputs_are_one():
+            raise typer.Exit(error.exit_code) from error
+        raise

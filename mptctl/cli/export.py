@@ -1,56 +1,57 @@
-"""`mptctl export`: a model for other programs, written only if it predicts as the checkpoint does."""
+"""`mptctl export`: write the file, and print how it differs from the checkpoint."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from mptctl.cli import options as opt
-from mptctl.cli.json_models import prints
-from mptctl.names import ExportFormat, Session
+from mptctl.cli.outputs import Outputs, files_read_for
+from mptctl.cli.show import show
+from mptctl.models.export_meta import sidecar_path
+from mptctl.models.run_folder import find_checkpoint
+from mptctl.names import Session
+from mptctl.release.requests import ExportRequest
+from mptctl.report.media.progress_bars import showing_progress
+
+if TYPE_CHECKING:
+    from mptctl.release.exporting import ExportReport
 
 
-@prints({"--json": "mptctl.release.exporting:ExportReport"})
-def export(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The model: run name, run folder or .pt file.")],
-    format_: Annotated[ExportFormat, typer.Option("--format", help="ONNX, or weights alone.")],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE", help="Where it goes. (default: beside the run's best.pt)"),
-    ] = None,
-    with_preprocessing: Annotated[
-        bool,
-        typer.Option(
-            "--with-preprocessing",
-            help="ONNX: it takes decoded pictures, (B, S, S, 3) uint8, and normalises them.",
-        ),
-    ] = False,
-    tolerance: Annotated[
-        float, typer.Option("--tolerance", metavar="X", help="Largest difference of two logits.")
-    ] = 1e-3,
-    run_root: opt.RunRoot = Path("runs"),
-    data_root: opt.MovedData = None,
-    as_json: opt.Json = False,
-) -> None:
-    """Write a model as ONNX or safetensors.
+def export_and_show(asked: ExportRequest) -> None:
+    """Export a model and print how its predictions differ from the checkpoint's.
 
-    The file is compared with the checkpoint on validation pictures before it is written: where a logit
-    differs by more than --tolerance, nothing is written and the exit code is 3. Class names, preprocessing
-    and the split's fingerprint stand in the file, and in FILE.json beside it.
-
-    Examples:
-
-        mptctl export mpt-kl --format onnx
-
-        mptctl export mpt-kl --format onnx --out mpt-kl.onnx
+    Raises:
+        UsageError: settings that contradict each other, or an output that would destroy something.
+        MptctlError: as `mptctl.release.exporting.export`.
     """
-    from mptctl.models.run_folder import find_checkpoint
+    # A missing model is reported before torch is imported, which takes seconds.
+    file = asked.file(find_checkpoint(asked.run, asked.run_root))
+    from mptctl.release.exporting import export, refuse_contradictions
 
-    checkpoint = find_checkpoint(run, run_root)  # said before torch is imported, which takes seconds
-    from mptctl.cli.runners.export import export_and_show
-    from mptctl.release.exporting import ExportRequest
+    refuse_contradictions(asked)
+    outputs = Outputs()
+    outputs.add_file("--out", file)
+    outputs.add_file("--out", sidecar_path(file))
+    outputs.check(files_read_for([asked.run], asked.run_root))
+    with showing_progress(Session(asked.run_root, data_root=asked.data_root)) as session:
+        report = export(asked, session)
+    show(
+        report, lambda report: typer.echo("\n".join([*_describe(report), report.file])), as_json=asked.as_json
+    )
 
-    request = ExportRequest(run, format_, out, with_preprocessing, tolerance)
-    export_and_show(request, checkpoint, Session(run_root, data_root=data_root), as_json=as_json)
+
+def _describe(report: ExportReport) -> list[str]:
+    """Lines for a person: how the exported model differs from the checkpoint, and the size of the file."""
+    lines = [
+        f"{report.pictures:,} validation pictures: logits differ by up to "
+        f"{report.max_difference:.3g} (tolerance {report.tolerance:g}), {report.answers_differ:,} "
+        "predictions differ",
+    ]
+    if report.answers_differ:
+        lines.append(
+            f"{report.negative_flips:,} of {report.right_before:,} right predictions turned wrong, "
+            f"{report.positive_flips:,} wrong ones right; before a release: mptctl evaluate {report.run} "
+            f"{report.file} --max-nfr PCT"
+        )
+    return [*lines, f"{report.bytes / 1e6:.2f} MB, described by {report.described}"]

@@ -1,106 +1,71 @@
-"""`mptctl fewshot`: test a model's features on new classes."""
+"""`mptctl fewshot`: measure episodes, or compare features of several runs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from mptctl.cli import options as opt
-from mptctl.cli.flag_records import with_flags
-from mptctl.cli.json_models import prints
+from mptctl.cli.messages import warn
+from mptctl.cli.outputs import Outputs, files_read_for
+from mptctl.cli.show import show
 from mptctl.errors import UsageError
-from mptctl.names import Session
+from mptctl.files import read_names
+from mptctl.inference.own_models import load_named_checkpoints
+from mptctl.inference.requests import FewShotRequest
+from mptctl.report.media.progress_bars import showing_progress
 
 FIGURE = "discriminability.png"
 
-
-@dataclass(frozen=True)
-class EpisodeFlags:
-    """The episodes that accuracy is measured on."""
-
-    way: Annotated[int, typer.Option("--way", metavar="N", help="Classes of an episode.")] = 5
-    shot: Annotated[
-        int, typer.Option("--shot", metavar="N", help="Pictures of each class that are shown.")
-    ] = 1
-    query: Annotated[
-        int, typer.Option("--query", metavar="N", help="Pictures of each class that are asked.")
-    ] = 16
-    episodes: Annotated[int, typer.Option("--episodes", metavar="N", help="How many.")] = 600
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the episodes.")] = 0
+# Modules with torch, which takes seconds to import, are imported after the checks, so that a missing model is
+# reported at once.
 
 
-@prints(
-    {
-        "--json": "mptctl.inference.few_shot:FewShotReport",
-        "--json --analysis": "mptctl.inference.discriminability:DiscriminabilityReport",
-    }
-)
-@with_flags
-def fewshot(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN", help="Run name, run folder or .pt file; several with --analysis alone."
-        ),
-    ],
-    *,
-    episode_flags: EpisodeFlags,
-    classes: Annotated[
-        Path | None,
-        typer.Option(
-            "--classes",
-            metavar="FILE",
-            help="Draw from these novel classes, one a line. (default: all of the split that RUN does not "
-            "know)",
-        ),
-    ] = None,
-    analysis: Annotated[
-        bool,
-        typer.Option(
-            "--analysis",
-            help="Accuracy, and ratio of the variance between classes to that within them, base and novel, "
-            "by the runs' margins.",
-        ),
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help=f"Figure of --analysis, .png or .svg. (default: {FIGURE} below the run root)",
-        ),
-    ] = None,
-    run_root: opt.RunRoot = Path("runs"),
-    data_root: opt.MovedData = None,
-    device: opt.ModelDevice = "auto",
-    as_json: opt.Json = False,
-) -> None:
-    """Measure few-shot accuracy on classes unknown to a run.
+def test_features(asked: FewShotRequest) -> None:
+    """Measure few-shot accuracy of a run; or with --analysis also the variance of features, of several runs.
 
-    Prints the mean accuracy over episodes with its 95 % interval, for a head fitted to each episode, the
-    nearest centroid, and logistic regression; pictures are of the test part.
-
-    With --analysis, runs trained with different margins are compared; their figure is written to --out.
-
-    Examples:
-
-        mptctl fewshot old --way 5 --shot 5
-
-        mptctl fewshot m-0.3 m0 m0.3 --analysis --out margins.png
+    Raises:
+        UsageError: settings that do not go together, or a figure that would destroy something.
+        MptctlError: a model or its split cannot be used.
     """
-    if classes is not None and analysis:
+    if asked.classes is not None and asked.analysis:
         raise UsageError("--classes: is for episodes; leave it out with --analysis")
-    if not analysis and out is not None:
+    if not asked.analysis and asked.out is not None:
         raise UsageError("--out: is the figure of --analysis; give that as well")
-    if not analysis and len(runs) > 1:
-        raise UsageError(f"{', '.join(runs)}: name one run, or give --analysis")
-    session = Session(run_root, device, data_root=data_root)
-    from mptctl.cli.runners.fewshot import analyse_features, measure_episodes
-
-    if analysis:
-        analyse_features(runs, session, out or run_root / FIGURE, vars(episode_flags), as_json=as_json)
+    if not asked.analysis and len(asked.runs) > 1:
+        raise UsageError(f"{', '.join(asked.runs)}: name one run, or give --analysis")
+    if asked.analysis:
+        _analyse_features(asked, asked.out or asked.run_root / FIGURE)
     else:
-        measure_episodes(runs[0], session, vars(episode_flags), classes, as_json=as_json)
+        _measure_episodes(asked, asked.runs[0])
+
+
+def _measure_episodes(asked: FewShotRequest, run: str) -> None:
+    """Measure few-shot accuracy of a run, and print it and its warnings."""
+    chosen = None if asked.classes is None else read_names(asked.classes, "--classes")
+    checkpoints, split = load_named_checkpoints([run], asked.session)
+    from mptctl.inference.few_shot import measure_few_shot
+
+    with showing_progress(asked.session) as session:
+        report = measure_few_shot(checkpoints[run], split, asked, session, classes=chosen)
+    warn(report.warnings)
+    show(report, "few_shot:few_shot_document", as_json=asked.as_json)
+
+
+def _analyse_features(asked: FewShotRequest, figure: Path) -> None:
+    """Measure few-shot accuracy and variance of features of the runs; draw them to a file and print them."""
+    outputs = Outputs()
+    outputs.add_figure("--out", figure)
+    outputs.check(files_read_for(asked.runs, asked.run_root))
+    checkpoints, split = load_named_checkpoints(asked.runs, asked.session)
+    from mptctl.inference.discriminability import DiscriminabilityReport, measure_discriminability
+    from mptctl.report.figures.few_shot import draw_discriminability
+    from mptctl.report.media.svg import save_figure
+
+    with showing_progress(asked.session) as session:
+        measured = measure_discriminability(checkpoints, split, asked, session)
+    save_figure(draw_discriminability(measured), figure)
+    report = DiscriminabilityReport(runs=measured, figure=str(figure))
+    show(report, "few_shot:discriminability_document", as_json=asked.as_json)
+    if not asked.as_json:
+        typer.echo(str(figure))

@@ -1,84 +1,75 @@
-"""`mptctl figure`: pictures of what models have learnt, and of what they see in training."""
+"""`mptctl figure`: draw what models have learnt, and what they see in training."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from mptctl.cli import options as opt
-from mptctl.cli.command import command_group
-from mptctl.names import Session
+from mptctl.cli.outputs import Outputs, files_read_for
+from mptctl.data.held_split import relocate
+from mptctl.data.requests import SheetRequest
+from mptctl.data.split import load_split
+from mptctl.inference.own_models import load_named_checkpoints
+from mptctl.inference.requests import EmbeddingRequest
+from mptctl.recipe import DEFAULT_PRESET, load_recipe
+from mptctl.recipe.picture_words import describe_training_pictures
+from mptctl.report.documents.class_names import class_name
+from mptctl.report.media.progress_bars import showing_progress
+from mptctl.report.media.svg import save_figure
 
-app = command_group("Draw what models have learnt, and what they train on.")
-
-
-@app.command("embedding")
-def embedding(
-    runs: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="Run names, run folders or .pt files; a panel each.")
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="FILE", help="A .png or .svg file. (default: embedding.png below the run root)"
-        ),
-    ] = None,
-    run_root: opt.RunRoot = Path("runs"),
-    data_root: opt.MovedData = None,
-    device: opt.Device = None,
-) -> None:
-    """Draw test pictures as models with a 2-dimensional embedding see them, over the regions of their
-    classes.
-
-    Old and new classes have different markers, and a line parts their regions. The models are trained with
-    model.embedding_dim=2.
-
-    Examples:
-
-        mptctl train-mpt --recipe cifar10-embedding
-
-        mptctl figure embedding old no-treatment mpt-kl --out embedding.svg
-    """
-    from mptctl.cli.runners.figure import draw_embedding
-
-    session = Session(run_root, device or "auto", data_root=data_root)
-    draw_embedding(runs, session, run_root / "embedding.png" if out is None else out)
+# Modules with torch, which takes seconds to import, are imported after the checks, so that a missing model or
+# split is reported at once.
 
 
-@app.command("augment")
-def augment(
-    recipe: opt.RecipeName = None,
-    overrides: opt.Overrides = None,
-    pictures: Annotated[
-        int, typer.Option("--pictures", metavar="N", min=2, max=200, help="Pictures on the sheet.")
-    ] = 32,
-    epoch: Annotated[
-        int, typer.Option("--epoch", metavar="N", min=0, help="Epoch whose first pictures are drawn, from 0.")
-    ] = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="FILE", help="A .png or .svg file. (default: augment.png below the run root)"
-        ),
-    ] = None,
-    run_root: opt.RunRoot = Path("runs"),
-    data_root: opt.MovedData = None,
-) -> None:
-    """Draw training pictures as the model sees them: cut, transformed and mixed as the recipe says.
+def draw_embedding(asked: EmbeddingRequest) -> None:
+    """Draw test pictures in the embedding of each run, a panel each, and print the figure's path."""
+    path = asked.out or asked.run_root / "embedding.png"
+    outputs = Outputs()
+    outputs.add_figure("--out", path)
+    outputs.check(files_read_for(asked.runs, asked.run_root))
+    checkpoints, split = load_named_checkpoints(asked.runs, asked.session)
+    from mptctl.inference.embedding import compute_embeddings
+    from mptctl.report.figures.embedding import draw_embeddings
 
-    They are the first ones of an epoch, bit by bit what a run with this recipe and seed is given; the colours
-    are those before normalisation.
+    with showing_progress(asked.session) as session:
+        embeddings = compute_embeddings(checkpoints, split, session)
+    # A panel has the name of the run's folder, unless two runs share that name.
+    titles = {name: Path(name).name for name in embeddings}
+    if len(set(titles.values())) < len(titles):
+        titles = {name: name for name in embeddings}
+    names_for_people = split.file.class_labels or {}
+    panels = {}
+    for name, embedding in embeddings.items():
+        class_names = tuple(class_name(names_for_people, label) for label in embedding.class_names)
+        panels[titles[name]] = replace(embedding, class_names=class_names)
+    save_figure(draw_embeddings(panels), path)
+    typer.echo(str(path))
 
-    Examples:
 
-        mptctl figure augment --recipe mine.yaml
+def draw_training_pictures(asked: SheetRequest) -> None:
+    """Draw a sheet of training pictures with their labels; print how they were made, and the figure's path."""
+    path = asked.out or asked.run_root / "augment.png"
+    outputs = Outputs()
+    outputs.add_figure("--out", path)
+    outputs.check([])
+    split = relocate(load_split(asked.run_root), asked.data_root)
+    base = DEFAULT_PRESET[split.file.source]
+    chosen = load_recipe(asked.recipe or base, asked.overrides, base=base)
+    from mptctl.data.sheet import make_training_sheet
+    from mptctl.report.figures.augment import draw_sheet
 
-        mptctl figure augment --set data.mixup=0.2 --epoch 1
-    """
-    from mptctl.cli.runners.figure import draw_training_pictures
-
-    session = Session(run_root, data_root=data_root)
-    path = run_root / "augment.png" if out is None else out
-    draw_training_pictures(recipe, overrides, session, pictures, epoch, path)
+    sheet = make_training_sheet(split, chosen, asked.pictures, asked.epoch)
+    names_for_people = split.file.class_labels or {}
+    captions = []
+    for weights in sheet.labels:
+        # A mixed picture has several labels, each with its weight.
+        lines = [
+            class_name(names_for_people, label) + (f" {weight:.2f}" if len(weights) > 1 else "")
+            for label, weight in weights.items()
+        ]
+        captions.append("\n".join(lines))
+    save_figure(draw_sheet(sheet.pictures, captions), path)
+    typer.echo(describe_training_pictures(chosen.data), err=True)
+    typer.echo(str(path))

@@ -1,37 +1,38 @@
-"""`mptctl history`: show the releases in a file that `evaluate --append-history` wrote."""
+"""`mptctl history`: read the releases, draw and print them."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
-from mptctl.cli import options as opt
-from mptctl.cli.json_models import prints
+from mptctl.cli.outputs import Outputs
+from mptctl.cli.show import show, show_document
+from mptctl.errors import DataError
+from mptctl.evaluation.evaluate_request import HistoryRequest
+from mptctl.evaluation.gate.history import History, read_history
 
 
-@prints({"--json": "mptctl.evaluation.gate.history:History"})
-def history(
-    file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="What evaluate --append-history wrote.")],
-    as_json: opt.Json = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="FILE", help="Draw NFR with its intervals over releases, a .png or .svg file."
-        ),
-    ] = None,
-) -> None:
-    """Show negative flips over past releases.
+def show_history(asked: HistoryRequest) -> None:
+    """Print the releases of a history file, and draw them where a figure is asked for.
 
-    Reads the file that `mptctl evaluate --append-history` writes: a line of blocks, a table, and a figure.
-
-    Examples:
-
-        mptctl evaluate old.npz new.npz --append-history releases.jsonl
-
-        mptctl history releases.jsonl --out releases.png
+    Raises:
+        DataError: the file holds no release, or is damaged.
+        UsageError: the figure cannot be written.
     """
-    from mptctl.cli.runners.history import show_history
+    file, figure = asked.file, asked.out
+    outputs = Outputs()
+    outputs.add_figure("--out", figure)
+    outputs.check([file])
+    releases = read_history(file)
+    if not releases:
+        raise DataError(f"{file}: holds no release; evaluate --append-history adds one")
+    if figure is not None:
+        from mptctl.report.figures.history import draw_history
+        from mptctl.report.media.svg import save_figure
 
-    show_history(file, out, as_json=as_json)
+        save_figure(draw_history(releases), figure)
+        typer.echo(f"wrote {figure}", err=True)
+    show(
+        History(releases=releases),
+        lambda _: show_document(releases, "history:history_document"),
+        as_json=asked.as_json,
+    )

@@ -1,93 +1,116 @@
-"""`mptctl import`: make a run folder of a model that was trained elsewhere."""
+"""`mptctl import`: measure a model that was trained elsewhere, and write it as a run."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from mptctl.cli import options as opt
-from mptctl.names import Channels
+from mptctl.data.held_split import hold_manifest
+from mptctl.data.split import load_split
+from mptctl.data.split_file import SPLIT_NAME
+from mptctl.errors import UsageError
+from mptctl.models.ownership import refuse_own_inputs, run_folder
+from mptctl.models.requests import ImportRequest
+from mptctl.names import Session
+from mptctl.recipe import DEFAULT_PRESET, Recipe, load_recipe
+from mptctl.report.media.progress_bars import showing_progress
+
+if TYPE_CHECKING:
+    from mptctl.models.published import HubModel
 
 
-def import_(
-    weights: Annotated[
-        Path,
-        typer.Argument(
-            metavar="WEIGHTS",
-            help="File with a state dict (.pt, .safetensors), an ONNX model, or a folder with "
-            "model.safetensors and the config.json of timm.",
-        ),
-    ],
-    arch: Annotated[
-        str | None,
-        typer.Option(
-            "--arch",
-            metavar="NAME",
-            help="Architecture, by torchvision's name or as timm:NAME. (default: what config.json says)",
-        ),
-    ] = None,
-    class_names: Annotated[
-        Path | None,
-        typer.Option(
-            "--class-names",
-            metavar="FILE",
-            help="Class names, one a line, in the order of the logits. (default: what the model says)",
-        ),
-    ] = None,
-    channels: Annotated[
-        Channels,
-        typer.Option("--channels", help="Order in which the model takes the channels of a picture."),
-    ] = "rgb",
-    size: Annotated[
-        int | None,
-        typer.Option(
-            "--size",
-            metavar="PX",
-            min=1,
-            help="Side of the pictures that the model sees; nothing is cut off. (default: the recipe's)",
-        ),
-    ] = None,
-    name: Annotated[
-        str, typer.Option("--name", metavar="RUN", help="Run folder below the run root.")
-    ] = "old",
-    run_root: opt.RunRoot = Path("runs"),
-    recipe: opt.RecipeName = None,
-    overrides: opt.Overrides = None,
-    overwrite: opt.Overwrite = False,
-) -> None:
-    """Bring in a model that was trained elsewhere.
+def import_model(asked: ImportRequest) -> None:
+    """Write a run of a model that was trained elsewhere; print its path, notes, and its validation error.
 
-    Writes a run folder that serves as old model or as reference. Head and stem are those of the weights;
-    pictures are prepared as the recipe's data group says (--set changes it). Where there is a split, prints
-    the error on its validation part; a warning follows if another common way to prepare pictures has a
-    clearly lower error, or if the error is at chance level. Without a split, --recipe is needed. An ONNX
-    model can be evaluated and can teach, but is never trained.
+    The run keeps a copy of the run root's split and its manifest. Without a split no error is measured.
 
-    Examples:
-
-        mptctl import production.pt --arch resnet18 --class-names classes.txt
-
-        mptctl import small.pt --arch resnet18 --class-names classes.txt --size 32
-
-        mptctl import other.pt --arch resnet50 --class-names all.txt --name ref
-
-        mptctl import ~/models/resnet18.a1_in1k --class-names classes.txt
-
-        mptctl import production.onnx --class-names classes.txt
+    Raises:
+        UsageError: neither a split nor --recipe says how pictures are seen, or neither settings nor the model
+            say which network it is or what its classes are.
+        MptctlError: weights, classes or pictures that cannot be read, or do not go together.
     """
-    from mptctl.cli.runners.import_ import import_model
+    run_root = asked.run_root
+    split = load_split(run_root) if (run_root / SPLIT_NAME).exists() else None
+    if split is None and asked.recipe is None:
+        raise UsageError(
+            f"no {SPLIT_NAME} in {run_root}: nothing says how the model sees pictures; name a recipe with "
+            "--recipe, or run mptctl split SOURCE first"
+        )
+    # Imported after the check, because torch takes seconds.
+    from mptctl.inference.imported import validate_imported
+    from mptctl.models.importing import prepare_import, write_import
 
-    import_model(
-        weights,
-        run_root,
-        arch=arch,
-        class_names=class_names,
-        channels=channels,
-        size=size,
-        name=name,
-        recipe=recipe,
-        overrides=overrides or [],
-        overwrite=overwrite,
+    folder = run_folder(run_root, asked.name)
+    refuse_own_inputs(folder, () if asked.class_names is None else (asked.class_names,))
+    described = _describe(asked.weights, asked.arch)
+    preset = asked.recipe or (DEFAULT_PRESET[split.file.source] if split else "")
+
+    def print_line(text: str) -> None:
+        typer.echo(f"{asked.name}: {text}", err=True)
+
+    checkpoint = prepare_import(
+        described.weights,
+        class_names=_class_names(described, asked.class_names, asked.weights),
+        recipe=_recipe_of(described, preset, asked.size, asked.overrides),
+        folder=folder,
+        classes=split.classes.names if split else None,
+        num_old=split.classes.num_old if split else 0,
+        channels=asked.channels,
+        overwrite=asked.overwrite,
+        log=print_line,
     )
+    # Measured before anything is written, so that a model that cannot be measured leaves no run.
+    with showing_progress(Session(run_root, checkpoint.meta.recipe.runtime.device)) as session:
+        look = validate_imported(checkpoint, asked.channels, split, session)
+    split_json = split.file.model_dump_json(indent=2) if split else None
+    path = write_import(checkpoint, split_json, overwrite=asked.overwrite, log=print_line)
+    if split is not None:
+        hold_manifest(split, folder)
+    for line in [*described.notes, *look.lines, *look.warnings]:
+        print_line(line)
+    typer.echo(str(path))
+
+
+def _describe(weights: Path, arch: str | None) -> HubModel:
+    """Find out the network, the classes and the preprocessing of some weights; ``arch`` is its name if given.
+
+    Raises:
+        UsageError: neither the weights nor ``arch`` say which network they are of.
+    """
+    from mptctl.models.published import find_described
+
+    described = find_described(weights.expanduser(), arch)
+    if described is None:
+        raise UsageError(
+            f"{weights}: nothing says which network these weights are of; name it with --arch, such as "
+            "--arch resnet18"
+        )
+    return described
+
+
+def _class_names(model: HubModel, file: Path | None, weights: Path) -> Sequence[str]:
+    """Return the names in the file, if one is given, else those in the model.
+
+    Raises:
+        UsageError: no file is given, and the model has no names.
+    """
+    from mptctl.models.importing import read_class_names
+
+    names = model.class_names if file is None else read_class_names(file)
+    if names is None:
+        raise UsageError(f"{weights}: does not name its classes; give --class-names FILE, one a line")
+    return names
+
+
+def _recipe_of(model: HubModel, preset: str, size: int | None, overrides: list[str]) -> Recipe:
+    """Return the preset with the model's preprocessing, then the size, the overrides, and what is fixed.
+
+    Fixed are the model's network, no pretrained weights, and the method no-treatment.
+    """
+    if size is not None:
+        overrides = [f"data.image_size={size}", "data.eval_resize=null", *overrides]
+    fixed = {"model.arch": model.arch, "model.pretrained": None, "method.name": "no-treatment"}
+    return load_recipe(preset, overrides, fixed, described=model.data)

@@ -2,48 +2,51 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
-from mptctl.cli import options as opt
-from mptctl.names import OnBad, Session, Verify
+from mptctl.cli.messages import warn
+from mptctl.cli.outputs import Outputs, files_read_for
+from mptctl.data.derived_splits import find_place_kind
+from mptctl.data.listing.patterns import root_folder_of
+from mptctl.data.packing.records import warn_of_incomplete_copy
+from mptctl.data.picture_kinds import count_passed_over
+from mptctl.evaluation.reading.answers import answers_writer
+from mptctl.inference.requests import PredictRequest
+from mptctl.models.run_folder import find_checkpoint
+from mptctl.names import Session
+from mptctl.report.media.progress_bars import progress_bars
 
 
-def predict(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The model: run name, run folder or .pt file.")],
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIR",
-            help="Folder of pictures, at any depth; ids are paths below it. Or a table of paths, or tar "
-            "shards ('DIR/*.tar').",
-        ),
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="FILE", help="Where predictions go: .npz, .csv or .parquet.")
-    ],
-    run_root: opt.RunRoot = Path("runs"),
-    verify: Annotated[
-        Verify, typer.Option("--verify", help="Look at each file's header and ends, or decode it all.")
-    ] = "header",
-    on_bad: Annotated[
-        OnBad, typer.Option("--on-bad", help="Refuse bad files, or leave them out and name them.")
-    ] = "fail",
-    device: opt.ModelDevice = "auto",
-) -> None:
-    """Write a model's predictions for pictures without labels.
+def predict_folder(asked: PredictRequest) -> None:
+    """Write a model's predictions for pictures; print how many, which files were left out, and the path.
 
-    Writes id, pred and confidence; .npz and .parquet also hold logits and classes. With a column `label`
-    added, evaluate reads the file.
-
-    Examples:
-
-        mptctl predict mpt-kl ~/incoming --out answers.csv
-
-        mptctl predict mpt-kl ~/incoming --out answers.parquet --on-bad quarantine
+    Raises:
+        UsageError: the predictions file has no known ending, or would destroy what is read.
+        CheckpointError: there is no such model.
+        DataError: there is no such folder, or a file in it is bad.
     """
-    from mptctl.cli.runners.predict import predict_folder
+    run, folder, out = asked.run, asked.folder, asked.out
+    outputs = Outputs()
+    answers_writer(out)
+    outputs.add_file("--out", out)
+    outputs.check(files_read_for([run], asked.run_root))
+    # Missing inputs are reported before torch is imported, which takes seconds.
+    find_checkpoint(run, asked.run_root)
+    kind = find_place_kind(folder.expanduser())
+    warn(warn_of_incomplete_copy(root_folder_of(str(folder.expanduser())), "then predict again"))
+    from mptctl.inference.loaded import load_run
 
-    predict_folder(run, folder, out, Session(run_root, device), verify=verify, on_bad=on_bad)
+    model = load_run(run, Session(asked.run_root, asked.device))
+    if model.unfinished is not None:
+        warn([model.unfinished])
+    with progress_bars() as progress:
+        predictions = model.predict_folder(
+            folder, on_bad=asked.on_bad, verify=asked.verify, progress=progress
+        )
+    for line in predictions.left_out:
+        typer.echo(f"left out: {line}", err=True)
+    if kind == "imagefolder":
+        for line in count_passed_over(folder.expanduser()).lines():
+            typer.echo(line, err=True)
+    typer.echo(f"{len(predictions):,} pictures predicted, {len(predictions.left_out):,} left out", err=True)
+    typer.echo(str(predictions.save(out)))

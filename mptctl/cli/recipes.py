@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
 import typer
 
-from mptctl.cli import options as opt
-from mptctl.cli.json_models import prints
 from mptctl.cli.show import show, show_document
+from mptctl.report.documents.lists import catalog_yaml
+from mptctl.studies.catalog import Catalog, catalog, find_in_catalog
+from mptctl.studies.requests import CatalogRequest
 
-if TYPE_CHECKING:
-    from mptctl.studies.catalog import Catalog
 
-
-@prints({"--json": "mptctl.studies.catalog:Catalog"})
-def recipes(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Show all keys of this one.", show_default=False)
-    ] = None,
-    as_json: opt.Json = False,
-) -> None:
-    """List presets and studies, or show one of them.
-
-    Presets are taken by `--recipe`, studies by `mptctl study`.
-
-    Examples:
-
-        mptctl recipes
-
-        mptctl recipes cifar100
-    """
-    from mptctl.studies.catalog import Catalog, catalog, find_in_catalog
-
-    entries = catalog() if name is None else find_in_catalog(name)
-    show(Catalog(recipes=entries), _print_list if name is None else _print_yaml, as_json=as_json)
+def show_recipes(asked: CatalogRequest) -> None:
+    """List presets and studies, or show one of them."""
+    entries = catalog() if asked.name is None else find_in_catalog(asked.name)
+    view = _print_list if asked.name is None else _print_yaml
+    show(Catalog(recipes=entries), view, as_json=asked.as_json)
 
 
 def _print_list(content: Catalog) -> None:
@@ -44,6 +24,4 @@ def _print_list(content: Catalog) -> None:
 
 def _print_yaml(content: Catalog) -> None:
     """Print all keys of a preset or a study as YAML."""
-    from mptctl.report.documents.lists import catalog_yaml
-
     typer.echo(catalog_yaml(content.recipes), nl=False)

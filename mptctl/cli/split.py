@@ -1,32 +1,146 @@
-"""`mptctl split`: divide pictures into old and new classes, and into training, validation and test part."""
+"""`mptctl split`: make the split that settings describe, and show its summary."""
 
 from __future__ import annotations
 
-from mptctl.cli.flag_records import with_flags
-from mptctl.cli.json_models import prints
-from mptctl.cli.split_flags import SplitFlags
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import typer
+
+from mptctl.cli.messages import warn
+from mptctl.cli.options import columns_by_role
+from mptctl.cli.outputs import PAGE, Outputs
+from mptctl.cli.show import show
+from mptctl.data.class_labels import choose_class_labels, label_classes, read_class_labels
+from mptctl.data.listing.image_folder import find_part_folders
+from mptctl.data.listing.listing import BadPictures
+from mptctl.data.listing.table import ROLES
+from mptctl.data.packing.records import warn_of_incomplete_copy
+from mptctl.data.picture_kinds import find_passed_over
+from mptctl.data.places import Place, find_place
+from mptctl.data.requests import DivisionSettings, SplitSettings
+from mptctl.data.split import Split, load_split, make_split
+from mptctl.data.split_file import SPLIT_NAME
+from mptctl.data.split_summary import SplitSummary, list_identical, summarise
+from mptctl.errors import UsageError, visible
+from mptctl.files import read_names, writing
+from mptctl.models.lock import list_held_folders
+from mptctl.report.media.progress_bars import progress_bars
 
 
-@prints({"--json": "mptctl.data.split_summary:SplitSummary"})
-@with_flags
-def split(*, flags: SplitFlags) -> None:
-    """Divide a source into old and new classes and into parts.
+def split_pictures(asked: SplitSettings) -> None:
+    """Make or load the split of a source, write its page if it is asked for, and print a summary and notes.
 
-    Holds a validation part out of training, finds files that cannot be used, and writes `split.json` into
-    the run root, where later commands find it.
-
-    Examples:
-
-        mptctl split characters
-
-        mptctl split cifar100 --data-root ~/data
-
-        mptctl split ~/imagenet --on-bad quarantine
-
-        mptctl split photos.csv --column label=class_name --test-fraction 0.2
-
-        mptctl split 'shards/{000..127}.tar'
+    Raises:
+        UsageError: flags that cannot be used, or a run is being written that --overwrite would disturb.
+        MptctlError: as `find_place`, `make_split` and `read_class_labels`.
     """
-    from mptctl.cli.runners.split import split_pictures
+    run_root = asked.run_root
+    written_now = list_held_folders(run_root) if asked.overwrite else []
+    if written_now:
+        raise UsageError(
+            f"--overwrite: {written_now[0]} is being written, and its split may not be replaced meanwhile; "
+            "wait for it, or use another --run-root"
+        )
+    _check_outputs(asked)
+    columns = columns_by_role(asked.column, ROLES)
+    place = find_place(asked.source, asked.data_root, asked.kind)
+    _refuse_unused_flags(asked, place)
+    if place.description and not asked.as_json:
+        typer.echo(f"{asked.source}: {place.description}", err=True)
+    if place.root is not None:
+        warn(warn_of_incomplete_copy(place.root, "then split with --overwrite"))
+    is_kept = (run_root / SPLIT_NAME).exists() and not asked.overwrite
+    old_root = None
+    if is_kept and asked.data_root is not None:
+        old_root = load_split(run_root).file.request.data_root
+    # Read first: a file that is refused leaves no split behind.
+    names = {} if asked.class_labels is None else read_class_labels(asked.class_labels)
+    split = _make_or_load(asked, place, columns)
+    if old_root is not None and old_root != split.file.request.data_root:
+        typer.echo(
+            f"{run_root / SPLIT_NAME}: its pictures are in {split.manifest.root} from now on", err=True
+        )
+    notes: list[str] = []
+    if asked.class_labels is not None:
+        labels, notes = choose_class_labels(names, split.classes.names, asked.class_labels)
+        split = label_classes(split, labels)
+    summary = summarise(split, kept=is_kept)
+    summary = summary.model_copy(update={"notes": [*summary.notes, *notes]})
+    _print_lines(f"kept out: {problem}" for problem in summary.quarantined)
+    _print_lines(list_identical(summary.duplicates))
+    if place.source == "imagefolder" and split.manifest.root is not None:
+        _print_lines(find_passed_over(split.manifest.root, find_part_folders(split.manifest.root)).lines())
+    if asked.report is not None:
+        _write_page(asked.report, split, summary)
+    show(summary, "split:split_document", as_json=asked.as_json)
 
-    split_pictures(flags)
+
+def _check_outputs(asked: SplitSettings) -> None:
+    """Refuse a page that would destroy an input, before anything is computed."""
+    outputs = Outputs()
+    outputs.add_file("--report", asked.report, PAGE)
+    inputs = (asked.old_classes, asked.class_labels, asked.metadata)
+    outputs.check([each for each in inputs if each is not None])
+
+
+def _refuse_unused_flags(asked: SplitSettings, place: Place) -> None:
+    """Refuse flags that another flag or the kind of the source would leave without effect.
+
+    Raises:
+        UsageError: there is such a flag; the message names it.
+    """
+    if asked.old_classes is not None and asked.old_fraction is not None:
+        raise UsageError("--old-fraction: --old-classes names the old classes; leave one of the two out")
+    if asked.old_classes is not None and asked.order == "random":
+        raise UsageError("--order random: --old-classes names the old classes; leave one of the two out")
+    if asked.column and place.source != "table":
+        raise UsageError(f"--column: {asked.source} is no table of pictures; leave this flag out")
+    if asked.label_key is not None and place.source != "webdataset":
+        raise UsageError(f"--label-key: {asked.source} has no tar shards; leave this flag out")
+
+
+def _make_or_load(asked: SplitSettings, place: Place, columns: dict[str, str]) -> Split:
+    """Make the split of a place, or load the one that is there; print bad pictures before the error on them.
+
+    Raises:
+        BadPictures: some pictures cannot be used.
+        MptctlError: as `make_split`.
+    """
+    old_names = None if asked.old_classes is None else read_names(asked.old_classes, "--old-classes")
+    try:
+        with progress_bars() as progress:
+            return make_split(
+                place.source,
+                run_root=asked.run_root,
+                data_root=place.root,
+                place=place.place,
+                columns=columns,
+                old_fraction=0.5 if asked.old_fraction is None else asked.old_fraction,
+                old_names=old_names,
+                seed=asked.seed,
+                metadata=asked.metadata,
+                overwrite=asked.overwrite,
+                download=asked.download,
+                progress=progress,
+                **asked.model_dump(include=DivisionSettings.model_fields.keys() - {"source", "kind"}),
+            )
+    except BadPictures as error:
+        _print_lines(error.problems)
+        raise
+
+
+def _write_page(path: Path, split: Split, summary: SplitSummary) -> None:
+    """Write the HTML page of a split, with pictures of its classes, and print the page's path."""
+    from mptctl.report.documents.split_page import split_page
+
+    with writing(path) as stream:
+        stream.write(split_page(split, summary, sys.argv).encode())
+    typer.echo(f"wrote {path}", err=True)
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    """Print lines on standard error, with control characters in names made visible."""
+    for line in lines:
+        typer.echo(visible(line), err=True)

@@ -1,78 +1,69 @@
-"""`mptctl study`: train the runs that a table of methods and seeds still lacks."""
+"""`mptctl study`: read a study, train its missing runs, print the table and write the page."""
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import typer
+from rich.console import Console
 
-from mptctl.cli import options as opt
-from mptctl.cli.json_models import prints
+from mptctl.cli.outputs import PAGE, Outputs
+from mptctl.cli.show import show
+from mptctl.errors import UsageError
+from mptctl.report.media.progress_bars import print_plain_line, throttled_log
+from mptctl.studies.requests import StudySettings
+from mptctl.studies.study_file import checked_seeds, load_study
 
 
-@prints(
-    {
-        "--json": "mptctl.studies.study_report:StudyReport",
-        "--dry-run --json": "mptctl.studies.study_dry_run:StudyDryRun",
-    }
-)
-def study(
-    name: Annotated[
-        str, typer.Argument(metavar="STUDY", help="A study by name, or a YAML file of one's own.")
-    ],
-    seeds: Annotated[
-        str | None,
-        typer.Option("--seeds", metavar="LIST", help="Seeds, such as 1,2,3. (default: the study's)"),
-    ] = None,
-    run_root: Annotated[
-        Path | None,
-        typer.Option("--run-root", metavar="DIR", help="Runs lie in DIR/SEED/RUN. (default: runs/STUDY)"),
-    ] = None,
-    data_root: opt.DataRoot = None,
-    parallel: Annotated[
-        int | None,
-        typer.Option(
-            "--parallel",
-            metavar="N",
-            min=1,
-            help="Most runs at once; they share the cores. (default: one a GPU, or one a core where there is "
-            "none)",
-        ),
-    ] = None,
-    ray_address: opt.RayAddress = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE.html", help="Write one HTML page.")
-    ] = None,
-    dry_run: opt.DryRun = False,
-    as_json: opt.Json = False,
-) -> None:
-    """Train what a table of methods and seeds still lacks.
+def train_study(asked: StudySettings) -> None:
+    """Train the missing runs of a study, write its page and print its table; or print what would be done.
 
-    Finished runs are kept and interrupted ones continued, so the same command goes on after any
-    interruption. A run that fails is named, runs that do not depend on it go on, and the exit code is 1.
-    Prints the table at the end.
-
-    Examples:
-
-        mptctl study demo --seeds 1,2
-
-        mptctl study cifar100-r18 --data-root ~/data --dry-run
-
-        mptctl study cifar100-r18 --data-root ~/data --report cifar100.html
+    Raises:
+        UsageError: there is no such study, or it is not valid; seeds that are no numbers; a page that would
+            destroy something.
+        MptctlError: a run failed, which is raised last; or as `mptctl.studies.study.run_study`.
     """
-    from mptctl.cli.runners.study import read_study_and_seeds, train_study
-
-    content, chosen_seeds = read_study_and_seeds(name, seeds, report, as_json=as_json)
-    # After the checks, because it takes seconds to import.
-    from mptctl.studies.study import StudyRequest
+    outputs = Outputs()
+    outputs.add_file("--report", asked.report, PAGE)
+    outputs.check([Path(asked.name).expanduser()])
+    study = load_study(asked.name)
+    seeds = study.file.seeds if asked.seeds is None else _parse_seeds(asked.seeds)
+    # Imported after the checks, because torch takes seconds.
+    from mptctl.report.documents.study import save_study_page, watch_study
+    from mptctl.studies.study import StudyRequest, refuse_if_failed, run_study
+    from mptctl.studies.study_dry_run import dry_run
 
     request = StudyRequest(
-        study=content,
-        seeds=tuple(chosen_seeds),
-        run_root=Path("runs") / content.name if run_root is None else run_root,
-        data_root=data_root,
-        ray_address=ray_address,
-        parallel=parallel,
+        study=study,
+        seeds=tuple(seeds),
+        run_root=asked.run_root or Path("runs") / study.name,
+        data_root=asked.data_root,
+        ray_address=asked.ray_address,
+        parallel=asked.parallel,
     )
-    train_study(request, report, dry_run=dry_run, as_json=as_json)
+    if asked.dry_run:
+        show(dry_run(request), "study:plan_document", as_json=asked.as_json)
+        if not asked.as_json:
+            typer.echo("nothing was written")
+        return
+    console = Console(stderr=True)
+    print_line = partial(print_plain_line, console)
+    with watch_study(console) as on_update:
+        report = run_study(request, on_update, print_line, throttled_log(print_line))
+    if asked.report is not None:
+        save_study_page(report, asked.report, sys.argv)
+        typer.echo(f"wrote {asked.report}", err=True)
+    show(report, "study:study_document", as_json=asked.as_json)
+    refuse_if_failed(report)
+
+
+def _parse_seeds(text: str) -> list[int]:
+    """The seeds that a flag lists with commas between; UsageError where one is no number, or not allowed."""
+    try:
+        return checked_seeds([int(word) for word in text.split(",")])
+    except ValueError as error:
+        reason = str(error).removeprefix("seeds: ")
+        advice = "write them as 1,2,3" if reason.startswith("invalid") else reason
+        raise UsageError(f"--seeds {text}: {advice}") from error

@@ -1,39 +1,153 @@
-"""`mptctl tune`: search k and further settings on held-out samples."""
+"""`mptctl tune`: build a search from settings, run it, and write and print its result."""
 
 from __future__ import annotations
 
-from mptctl.cli.flag_records import with_flags
-from mptctl.cli.json_models import prints
-from mptctl.cli.training_flags import TrainingFlags
-from mptctl.cli.tune_flags import TuneFlags
+import sys
+from functools import partial
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from mptctl.cli.budget import budget_of_flags, refuse_without_budget
+from mptctl.cli.dry_run_lines import describe_dry_run
+from mptctl.cli.messages import next_command
+from mptctl.cli.outputs import Outputs, files_read_for
+from mptctl.cli.show import show
+from mptctl.cli.train import Inputs, read_inputs
+from mptctl.errors import UsageError
+from mptctl.evaluation.bias.choice import Budget
+from mptctl.files.kept_names import SEARCH_FILES
+from mptctl.methods.rows import chosen_mpt_method
+from mptctl.models.ownership import run_folder
+from mptctl.models.run_folder import find_checkpoint, find_references
+from mptctl.recipe import Recipe
+from mptctl.report.documents.tune import save_tune_figure, watch_search
+from mptctl.report.media.progress_bars import print_plain_line, throttled_log
+from mptctl.report.media.provenance import provenance
+from mptctl.tune.request import TuneRequest
+from mptctl.tune.space import DEFAULT_K, Axis, parse_axis
+from mptctl.tune.tune_settings import AxisSettings, TuneSettings
+
+# Percentage points of error above the reference's that the choice may have, where no flag sets a limit.
+MAX_ER_INCREASE = 0.5
 
 
-@prints(
-    {"--json": "mptctl.tune.tune_report:TuneReport", "--dry-run --json": "mptctl.tune.dry_run:TuneDryRun"}
-)
-@with_flags
-def tune(*, tuning: TuneFlags, flags: TrainingFlags) -> None:
-    """Search k on held-out samples; write the chosen recipe.
+def tune_k(asked: TuneSettings) -> None:
+    """Search k and further settings, write the chosen recipe and print the table of trials.
 
-    Chooses the lowest NFR among the trials whose validation error is at most the reference's plus
-    --max-er-increase; with --max-nfr the lowest error among the trials shown to keep that budget of flips.
-    The test set is not read. Writes `tune/best.yaml`, `tune/trials.json`, `tune/tune.png`, `tune/tune.html`,
-    and a run folder for each trial below `tune/trials`.
+    With --print-recipe or --dry-run, print the recipe or the plan instead.
 
-    Exits with 3, and writes no recipe, where no trial keeps the limit.
-
-    Examples:
-
-        mptctl tune
-
-        mptctl tune --k 0,1,2,4 --distance kl,lm --max-er-increase 1
-
-        mptctl tune --max-nfr 2
-
-        mptctl tune --search optuna --trials 30 --k 0:8 --lr 0.01:0.2 --asha
-
-        mptctl train-mpt --recipe runs/tune/best.yaml
+    Raises:
+        GateFailed: no trial keeps the limit.
+        MptctlError: settings, a split, a recipe or teachers that cannot be used; or as a search.
     """
-    from mptctl.cli.runners.tune import tune_k
+    if asked.trials is not None and asked.search == "grid":
+        raise UsageError("--trials: a grid has as many trials as its values; give --search random or optuna")
+    axes, budget = _parse_axes(asked), _choose_budget(asked)
+    refs = asked.refs or ["ref"]
+    inputs = read_inputs(asked, teachers=[asked.old, *refs])
+    folder = run_folder(asked.run_root, asked.name or "tune")
+    _check_outputs(asked, [asked.old, *refs])
+    keys = {
+        "method.name": chosen_mpt_method(inputs.recipe.method),
+        "runtime.cache_teachers": asked.cache_teachers,
+    }
+    recipe = inputs.with_keys(keys)
+    if asked.print_recipe:
+        typer.echo(recipe.to_yaml(), nl=False)
+        return
+    request = TuneRequest(
+        recipe=recipe,
+        split=inputs.split,
+        folder=folder,
+        old=find_checkpoint(asked.old, asked.run_root),
+        refs=find_references(refs, asked.run_root),
+        axes=axes,
+        search=asked.search,
+        trials=asked.trials or 8,
+        asha=asked.asha,
+        budget=budget,
+        ray_address=asked.ray_address,
+        cpus_per_trial=asked.cpus_per_trial,
+        gpus_per_trial=_gpus_per_trial(recipe) if asked.gpus_per_trial is None else asked.gpus_per_trial,
+        max_concurrent=asked.max_concurrent,
+        resume=asked.resume,
+        overwrite=asked.overwrite,
+        data_root=asked.data_root,
+    )
+    if asked.dry_run:
+        _print_dry_run(inputs, request)
+        return
+    _search_and_print(request, asked.as_json)
 
-    tune_k(flags, tuning)
+
+def _parse_axes(asked: TuneSettings) -> tuple[Axis, ...]:
+    """The axes that are named, and k in any case; the distance, which begins names of trials, is first."""
+    names = dict.fromkeys(["distance", *AxisSettings.model_fields])
+    given = {"k": DEFAULT_K[asked.search]} | asked.model_dump(include=set(names), exclude_none=True)
+    return tuple(parse_axis(name, given[name], asked.search) for name in names if name in given)
+
+
+def _choose_budget(asked: TuneSettings) -> Budget:
+    """The limit that the chosen trial has to keep: the given one, else `MAX_ER_INCREASE`."""
+    refuse_without_budget(asked.max_nfr, asked.confidence)
+    given = budget_of_flags(asked.max_nfr, asked.max_er_increase, asked.confidence)
+    return Budget(max_er_increase=MAX_ER_INCREASE / 100) if given is None else given
+
+
+def _check_outputs(asked: TuneSettings, models: list[str]) -> None:
+    """Refuse files of the search that would overwrite an input or go through a link, before any computing."""
+    outputs = Outputs()
+    outputs.add_folder("tune", asked.run_root / (asked.name or "tune"), SEARCH_FILES, is_ours=True)
+    inputs = files_read_for(models, asked.run_root)
+    outputs.check([*inputs, Path(asked.recipe).expanduser()] if asked.recipe else inputs)
+
+
+def _gpus_per_trial(recipe: Recipe) -> float:
+    """The GPUs of a trial without --gpus-per-trial: one where the recipe computes on a GPU, else none."""
+    from mptctl.machine.device import choose_device
+
+    return 1.0 if choose_device(recipe.runtime.device).type == "cuda" else 0.0
+
+
+def _search_and_print(request: TuneRequest, as_json: bool) -> None:
+    """Search; write the figure and the page; print the table, the paths written and the next command.
+
+    Raises:
+        GateFailed: no trial keeps the limit.
+    """
+    from mptctl.tune.sweep import refuse_if_none, sweep
+
+    console = Console(stderr=True)
+    print_line = partial(print_plain_line, console)
+    with watch_search(console) as on_update:
+        report = sweep(request, on_update, print_line, throttled_log(print_line))
+    digests = {"split": report.split_fingerprint, **report.teachers}
+    written = save_tune_figure(report, request.folder, provenance(sys.argv, digests))
+    show(report, "tune:tune_document", as_json=as_json)
+    if report.best_recipe is not None:
+        written.insert(0, Path(report.best_recipe))
+    for path in written:
+        typer.echo(f"wrote {path}", err=True)
+    refuse_if_none(report)
+    if report.best_recipe is not None and not as_json:
+        words = ["train-mpt", "--recipe", report.best_recipe]
+        typer.echo(next_command(words, request.split.run_root), err=True)
+
+
+def _print_dry_run(inputs: Inputs, request: TuneRequest) -> None:
+    """Print the trials of a search and the plan of the first one, as lines or JSON; nothing is written."""
+    from mptctl.tune.dry_run import dry_run
+
+    plan = dry_run(request)
+    plan = plan.model_copy(update={"first": inputs.with_recipe_name(plan.first)})
+    names = ", chosen as they go" if plan.names is None else f": {', '.join(plan.names)}"
+    lines = [
+        f"{plan.trials} trials{names}",
+        f"each of them takes {plan.cpus_per_trial} CPU and {plan.gpus_per_trial:g} GPU, for "
+        f"{request.recipe.optim.epochs} epochs; the first of them:",
+        *describe_dry_run(plan.first),
+        "nothing was written",
+    ]
+    show(plan, lambda _: typer.echo("\n".join(lines)), as_json=inputs.asked.as_json)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -15,13 +14,13 @@ from mptctl.data.split import Split
 from mptctl.errors import DataError
 from mptctl.files import Model
 from mptctl.inference.few_shot import (
-    EpisodeRequest,
     Score,
     list_novel_classes,
     measure_episodes,
     summarise_accuracies,
 )
 from mptctl.inference.predict import compute_features
+from mptctl.inference.requests import EpisodeRequest
 from mptctl.models.checkpoint import Checkpoint, load_model
 from mptctl.models.heads import find_classifier
 from mptctl.names import HeadName, Progress, Session
@@ -141,7 +140,7 @@ def _measure_novel_accuracy(
         if len(rows) < request.way or min(map(len, rows)) < shot + request.query:
             continue
         accuracies = measure_episodes(
-            features, rows, replace(request, shot=shot), cosine=cosine, progress=progress
+            features, rows, request.model_copy(update={"shot": shot}), cosine=cosine, progress=progress
         )
         scores[shot] = summarise_accuracies(accuracies["head"])
     return scores

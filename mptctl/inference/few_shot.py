@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -25,23 +24,13 @@ from mptctl.inference.episodes import (
     support_labels,
 )
 from mptctl.inference.predict import compute_features
+from mptctl.inference.requests import EpisodeRequest
 from mptctl.models.checkpoint import Checkpoint
 from mptctl.models.finished import describe_unfinished
 from mptctl.names import Progress, Session, tell_nobody
 
 # Numbers of features in memory at once; 256 MB as float64.
 MAX_NUMBERS = 2**25
-
-
-@dataclass(frozen=True)
-class EpisodeRequest:
-    """The episodes to measure: `way` classes, and `shot` support pictures and `query` queries of each."""
-
-    way: int = 5
-    shot: int = 1
-    query: int = 16
-    episodes: int = 600
-    seed: int = 0
 
 
 class Score(Model):

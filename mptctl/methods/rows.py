@@ -62,6 +62,16 @@ def mpt_method(distance: Distance, with_ref: bool = True) -> MethodName:
     return next(name for name, row in ROWS.items() if row == wanted)
 
 
+def chosen_mpt_method(
+    recipe: MethodRecipe, distance: Distance | None = None, with_ref: bool = True
+) -> MethodName:
+    """The name of the MPT method of a given distance, else of the recipe's, else of KL divergence.
+
+    So a recipe that `tune` wrote needs no flag.
+    """
+    return mpt_method(distance or distance_of(recipe.name) or "kl", with_ref)
+
+
 def start_epoch(recipe: MethodRecipe) -> int:
     """The first epoch, counted from 0, in which the method is on."""
     return recipe.elodi_start_epoch if ROWS[recipe.name].starts_late else 0

@@ -23,10 +23,7 @@ from mptctl.models.programs import PROGRAMS
 from mptctl.names import ExportFormat, Session
 from mptctl.release.export_formats import WRITERS, ToWrite
 from mptctl.release.new_run import refuse_unfit
-
-# Largest difference of two logits, without --tolerance. Programs that add the same float32 numbers in another
-# order differ by far less, a wrong normalisation or a layer in training mode by far more.
-TOLERANCE = 1e-3
+from mptctl.release.requests import ExportRequest
 
 
 class ExportReport(Model):
@@ -45,31 +42,6 @@ class ExportReport(Model):
     right_after: int = Field(description="pictures that the export answers right")
     negative_flips: int = Field(description="right before, wrong after")
     positive_flips: int = Field(description="wrong before, right after")
-
-
-@dataclass(frozen=True)
-class ExportRequest:
-    """The run to export, and how.
-
-    Attributes:
-        run: its name, its folder or a checkpoint of it.
-        format: of the file.
-        out: path of the file; None: beside the checkpoint.
-        with_preprocessing: the graph takes uint8 pictures (B, S, S, 3) and normalises them itself.
-        tolerance: largest difference of two logits.
-    """
-
-    run: str
-    format: ExportFormat
-    out: Path | None = None
-    with_preprocessing: bool = False
-    tolerance: float = TOLERANCE
-
-    def file(self, checkpoint: Path) -> Path:
-        """The path of the exported file, for the path of a checkpoint."""
-        if self.out is not None:
-            return self.out.expanduser()
-        return checkpoint.with_suffix(f".{self.format}")
 
 
 def refuse_contradictions(request: ExportRequest) -> None:

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 # Seconds between two looks at the runs.
 LOOK_EVERY = 0.5
+
+# Seconds after the death of a worker's process in which the signal that stops the study as well may arrive.
+# A run that went on in another process before the signal came would be trained against the user's will.
+SIGNAL_FOLLOWS_WITHIN = 0.5
 # The kind of a run root for its lock; the runs in it are checked one by one.
 RUN_ROOT = FolderKind("study")
 
@@ -250,6 +254,7 @@ def _drive(
             return
         for run, outcome in pool.finished(LOOK_EVERY):
             if isinstance(outcome, str):
+                time.sleep(SIGNAL_FOLLOWS_WITHIN)
                 board.restart(run, outcome, MAX_RESTARTS)
             elif outcome.status == "done":
                 board.mark_done(run)

@@ -10,41 +10,23 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from mptctl.data.places import NAMES, Place, find_place
+from mptctl.data.requests import DivisionSettings
 from mptctl.files import read_names
 from mptctl.files.explained import nearest
 from mptctl.files.model import Typed
-from mptctl.names import ColumnRole, OnBad, OnDuplicates, Order, PlaceKind, Verify
+from mptctl.names import ColumnRole
 
 
-class StudySplit(Typed):
+class StudySplit(DivisionSettings, Typed):
     """The data of a study and their division, as flags of ``mptctl split``; each seed makes its own split."""
 
-    source: str = Field(description="a source by name, or a place of pictures")
-    kind: PlaceKind | None = Field(None, description="of the place, where it is not recognised")
     data_root: str | None = Field(None, description="folder of the data; --data-root overrides it")
     column: dict[ColumnRole, str] = Field({}, description="columns of a table by their roles")
-    label_key: str | None = Field(None, description="key of the label in the .json of shards, or .txt")
     old_fraction: float = Field(0.5, gt=0, le=1, description="part of the classes that is old")
     old_classes: str | None = Field(None, description="file of the old classes by name, one a line")
-    test_fraction: float | None = Field(
-        None, gt=0, lt=1, description="part of each class to hold out as the test part, where there is none"
-    )
-    val_fraction: float | None = Field(
-        None,
-        ge=0,
-        lt=1,
-        description="part of each class's training pictures to hold out; default: as mptctl split",
-    )
-    group: str | None = Field(None, description="column whose groups lie in one part each")
+    test_fraction: float | None = Field(None, gt=0, lt=1)
+    val_fraction: float | None = Field(None, ge=0, lt=1)
     metadata: str | None = Field(None, description="file that has this column, where the source has not")
-    order: Order = Field("given", description="take the first classes as old, or random ones")
-    verify: Verify = Field("header", description="look at each file's header and ends, or decode it all")
-    on_bad: OnBad = Field("fail", description="refuse bad files, or keep them out of every part")
-    on_duplicates: OnDuplicates = Field(
-        "keep",
-        description="keep identical pictures, or keep out training copies of those across parts or labels, "
-        "and validation copies of test pictures",
-    )
 
     @field_validator("source")
     @classmethod

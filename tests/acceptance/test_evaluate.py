@@ -48,7 +48,7 @@ COMPARISONS = [
     Case("evaluate old.npz renamed.npz --class-map hound.yaml --json"),
     Case("evaluate old.npz new.npz new.csv --json"),
     Case("evaluate new.npz --json"),
-    Case("evaluate new.npz --temperature fit --validation validation.npz --json"),
+    Case("evaluate new.npz --temperature validation.npz --json"),
     Case("evaluate old mpt-kl --json"),
     Case("evaluate runs/old runs/no-treatment runs/mpt-kl --by class --json"),
     Case("evaluate mpt-kl --temperature fit --json"),

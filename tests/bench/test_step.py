@@ -14,7 +14,7 @@ from mptctl.bench import ways_to_train as ways_module
 from mptctl.bench.published_loop import PublishedLoop, published_loss
 from mptctl.bench.step import Seconds, StepBench, _time, bench_step, step_ratios
 from mptctl.bench.ways_to_train import GRAPH_ROWS, STEP_ROWS, ways_to_train
-from mptctl.cli.runners.bench_tables import print_step
+from mptctl.cli.bench_tables import print_step
 from mptctl.data.loading.part import Batch
 from mptctl.errors import UsageError
 from mptctl.methods.table import build_method

@@ -298,7 +298,7 @@ def test_a_fault_that_nobody_foresaw_is_one_line_too(
     def fail(root: Path, folders: list[Path]) -> None:
         raise ZeroDivisionError("a\nb")
 
-    monkeypatch.setattr("mptctl.cli.runners.train.find_split", fail)
+    monkeypatch.setattr("mptctl.cli.train.find_split", fail)
     monkeypatch.setattr(sys, "argv", ["mptctl", "train-old", "--run-root", str(tmp_path), "--seed", "7"])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -324,7 +324,7 @@ def test_memory_that_runs_out_is_7_with_advice(
     def fail(root: Path, folders: list[Path]) -> None:
         raise error
 
-    monkeypatch.setattr("mptctl.cli.runners.train.find_split", fail)
+    monkeypatch.setattr("mptctl.cli.train.find_split", fail)
     done = mptctl("train-old", "--run-root", tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (7, 1)
     assert "not enough memory" in done.stderr

@@ -117,7 +117,6 @@ def test_old_classes_that_the_new_file_lacks_are_named(call: Call) -> None:
         ("old.npz", "new.npz", "--confidence", "1e-9"),
         ("old.npz", "new.npz", "--confidence", "nan"),
         ("old.npz", "new.npz", "--old-classes", "nowhere.txt"),
-        ("old.npz", "new.npz", "--sort", "size"),
         ("old.npz", "new.npz", "--json", "--markdown", "-"),
         ("old.npz", "--max-nfr", "2"),  # a gate without NEW
     ],
@@ -286,11 +285,3 @@ def test_baseline(call: Call) -> None:
 def test_help_names_every_format_that_can_be_read(call: Call) -> None:
     said = " ".join(call("--help").out.replace("│", " ").split())
     assert ", ".join(FORMS) in said
-
-
-def test_rows_and_order_of_the_classes(call: Call) -> None:
-    assert "(1 of 2; --rows 0 shows all)" in call("old.npz", "new.npz", "--rows", "1").out
-    by_name = call("old.npz", "new.npz", "--sort", "name", "--rows", "0").out
-    by_rate = call("old.npz", "new.npz", "--sort", "nfr", "--rows", "0").out
-    assert by_name.index("\n0  ") < by_name.index("\n1  ")
-    assert by_rate.index("\n1  ") < by_rate.index("\n0  ")  # 1 of 2 against 1 of 4

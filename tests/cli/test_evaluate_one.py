@@ -37,12 +37,10 @@ def test_json_is_one_object_of_the_promised_keys(mptctl: CommandLine) -> None:
 
 
 def test_the_table_fits_80_columns_and_shows_before_and_after(mptctl: CommandLine) -> None:
-    done = mptctl("evaluate", "test.npz", "--temperature", "fit", "--validation", "val.npz")
+    done = mptctl("evaluate", "test.npz", "--temperature", "val.npz")
     assert (done.returncode, done.stderr) == (0, "")
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
-    page = json.loads(
-        mptctl("evaluate", "test.npz", "--temperature", "fit", "--validation", "val.npz", "--json").stdout
-    )
+    page = json.loads(mptctl("evaluate", "test.npz", "--temperature", "val.npz", "--json").stdout)
     (row,) = [line for line in done.stdout.splitlines() if line.startswith("ECE")]
     assert f"{100 * page['ece']:.2f} %" in row
     assert f"{100 * page['scaled']['ece']:.2f} %" in row
@@ -54,9 +52,7 @@ def test_the_table_fits_80_columns_and_shows_before_and_after(mptctl: CommandLin
 
 
 def test_the_page_has_the_diagram_with_its_counts(mptctl: CommandLine) -> None:
-    done = mptctl(
-        "evaluate", "test.npz", "--temperature", "fit", "--validation", "val.npz", "--report", "page.html"
-    )
+    done = mptctl("evaluate", "test.npz", "--temperature", "val.npz", "--report", "page.html")
     assert (done.returncode, done.stderr) == (0, "wrote page.html\n")
     page = Path("page.html").read_text()
     found = json.loads(mptctl("evaluate", "test.npz", "--json").stdout)
@@ -92,16 +88,14 @@ def test_a_run_is_measured_on_its_test_part_and_fitted_on_its_validation_part(
     [
         ("answers.npz", 4, "write `logits`"),
         ("gone.npz", 4, "no such file"),
-        ("test.npz --temperature fit", 2, "--validation FILE"),
-        ("test.npz --temperature fitt", 2, "fit"),
-        ("test.npz --validation val.npz", 2, "--temperature fit"),
-        ("test.npz --temperature fit --validation test.npz", 4, "holds the test samples"),
+        ("test.npz --temperature fit", 2, "--temperature FILE"),
+        ("test.npz --temperature fitt", 5, "fitt: no such run or file"),
+        ("test.npz --temperature test.npz", 4, "holds the test samples"),
         ("test.npz --max-nfr 2", 2, "--max-nfr: is for a comparison"),
         ("test.npz --markdown -", 2, "--markdown: is for a comparison"),
         ("test.npz test.npz --temperature fit", 2, "--temperature: is for one model"),
-        ("test.npz test.npz --validation val.npz", 2, "--validation: is for one model"),
         ("test.npz --report test.npz", 2, "is read by this call"),
-        ("test.npz --temperature fit --validation val.npz --report val.npz", 2, "is read by this call"),
+        ("test.npz --temperature val.npz --report val.npz", 2, "is read by this call"),
     ],
 )
 def test_what_is_refused(words: str, code: int, message: str, mptctl: CommandLine) -> None:
@@ -112,7 +106,7 @@ def test_what_is_refused(words: str, code: int, message: str, mptctl: CommandLin
 
 def test_a_fit_that_fails_is_said_and_exits_0(mptctl: CommandLine) -> None:
     np.savez("one.npz", id=["val/1", "val/2"], label=[0, 0], logits=np.eye(3)[:2], classes=np.arange(3))
-    done = mptctl("evaluate", "test.npz", "--temperature", "fit", "--validation", "one.npz")
+    done = mptctl("evaluate", "test.npz", "--temperature", "one.npz")
     assert done.returncode == 0
     assert "no temperature: all validation samples are of one class" in " ".join(done.stdout.split())
     assert "as it is" not in done.stdout

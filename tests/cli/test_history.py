@@ -80,7 +80,7 @@ def test_other_flips_of_the_same_counts_and_other_tags_are_added(evaluate, mptct
     one, other = "added to releases.jsonl\n", "not added, since it is release {} already: releases.jsonl\n"
     for words, said in (
         ((), one),
-        (("--gallery", "3"), other.format(2)),
+        ((), other.format(2)),
         (("--tag", "a"), one),
         (("--tag", "b"), one),
         (("--tag", "a"), other.format(3)),

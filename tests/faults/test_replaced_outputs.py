@@ -62,7 +62,7 @@ TABLE = (
 # Flags of files and folders that do not write into a file that a user names: they read, or write folders of ours.
 OTHERS = {
     "--class-labels", "--class-map", "--class-names", "--classes", "--data-root", "--gate", "--log",
-    "--metadata", "--old-classes", "--recipe", "--run-root", "--validation",
+    "--metadata", "--old-classes", "--recipe", "--run-root", "--temperature",
 }  # fmt: skip
 
 

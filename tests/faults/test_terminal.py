@@ -155,7 +155,7 @@ def test_row_29_names_cannot_forge_a_verdict(tmp_path: Path, mptctl: CommandLine
     pair = write_pair(tmp_path, FORGED)
     outputs = {kind: tmp_path / name for kind, name in (("--report", "r.html"), ("--markdown", "r.md"))}
     flags = [word for option, path in outputs.items() for word in (option, path)]
-    done = mptctl("evaluate", *pair, "--max-nfr", "1", "--rows", "0", *flags)
+    done = mptctl("evaluate", *pair, "--max-nfr", "1", "--full", *flags)
     assert done.returncode == 3
     assert "\x1b" not in done.stdout
     assert not any(line.strip() == "Gate passed" for line in done.stdout.splitlines())

@@ -46,7 +46,7 @@ def test_the_first_episodes_are_the_same_however_many_there_are() -> None:
     features = torch.rand(80, 6, generator=torch.Generator().manual_seed(1))
     request = EpisodeRequest(way=3, shot=2, query=4, episodes=5)
     few = measure_episodes(features, ROWS, request, cosine=False)
-    more = measure_episodes(features, ROWS, EpisodeRequest(3, 2, 4, 9), cosine=False)
+    more = measure_episodes(features, ROWS, EpisodeRequest(way=3, shot=2, query=4, episodes=9), cosine=False)
     for name in ("head", "centroid", "logistic"):
         assert (more[name][:5] == few[name]).all()
         assert more[name].shape == (9,)

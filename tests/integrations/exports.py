@@ -39,7 +39,7 @@ def trained_run(root: Path) -> Path:
 def exported(root: Path, format_: str, out: Path, **keys: object) -> ExportReport:
     """Export the new run."""
     need(format_)
-    return export(ExportRequest("new", format_, out, **keys), Session(root))  # type: ignore[arg-type]
+    return export(ExportRequest(run="new", format=format_, out=out, **keys), Session(root))  # type: ignore[arg-type]
 
 
 _MADE: dict[str, Path] = {}

@@ -201,4 +201,4 @@ def test_a_program_cannot_be_exported_again(exports_root: Path, tmp_path: Path) 
     from mptctl.release.exporting import ExportRequest, export
 
     with pytest.raises(UsageError, match="is a program already"):
-        export(ExportRequest(str(root / "new" / "best.onnx"), "safetensors"), Session(root))
+        export(ExportRequest(run=str(root / "new" / "best.onnx"), format="safetensors"), Session(root))

@@ -12,13 +12,12 @@ from torch import Tensor
 
 from mpt_kernels.reference import lm_distance
 from mpt_kernels.types import LossSettings
-from mptctl.cli.runners.train import MptVariant
 from mptctl.errors import UsageError
 from mptctl.methods import build_method
 from mptctl.methods.autograd import AutogradMethod
 from mptctl.methods.criteria import CRITERIA
 from mptctl.methods.fused import FusedMethod
-from mptctl.methods.rows import distance_of, mpt_method, refuse_if_never_on
+from mptctl.methods.rows import chosen_mpt_method, distance_of, mpt_method, refuse_if_never_on
 from mptctl.methods.table import topk_lm_distance
 from mptctl.names import METHOD_NAMES, MethodName, Role
 from mptctl.recipe import MethodRecipe, Recipe, load_recipe
@@ -315,8 +314,8 @@ def test_by_autograd_a_method_has_the_gradient_of_the_fused_one() -> None:
 def test_a_recipe_with_a_distance_needs_no_flag_for_it(tmp_path: Path) -> None:
     (tmp_path / "best.yaml").write_text("method:\n  name: mpt-lm\n")
     tuned = load_recipe(str(tmp_path / "best.yaml"))
-    assert MptVariant(None).method(tuned) == "mpt-lm"
-    assert MptVariant("kl").method(tuned) == "mpt-kl"
-    for recipe in (load_recipe("digits"), Recipe(), None):
-        assert MptVariant(None).method(recipe) == "mpt-kl"
-    assert MptVariant("lm", with_ref=False).method() == "mpt-lm-noref"
+    assert chosen_mpt_method(tuned.method) == "mpt-lm"
+    assert chosen_mpt_method(tuned.method, "kl") == "mpt-kl"
+    for recipe in (load_recipe("digits"), Recipe()):
+        assert chosen_mpt_method(recipe.method) == "mpt-kl"
+    assert mpt_method("lm", with_ref=False) == "mpt-lm-noref"

@@ -55,11 +55,6 @@ def test_a_tracker_that_fails_is_one_warning(answers: Path, mptctl: CommandLine)
     assert "NFR" in out.stdout
 
 
-def test_the_gallery_is_as_large_with_a_tracker(answers: Path, mptctl: CommandLine) -> None:
-    words = ("evaluate", "old.npz", "new.npz", "--json", "--gallery", "0")
-    assert mptctl(*words, "--log", "tensorboard").stdout == mptctl(*words).stdout
-
-
 def test_lines_as_numbers() -> None:
     line = MetricsLine(event="step", epoch=1, step=3, lr=0.5, terms={"ce": 1.0}, seconds_left=9.0)
     assert line_values(line) == {"epoch": 1, "lr": 0.5, "terms/ce": 1.0}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from mptctl.cli.split_flags import SplitFlags
+from mptctl.data.requests import SplitSettings
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.names import Session
@@ -271,7 +270,7 @@ def test_a_study_takes_a_table_with_old_classes_by_file_and_groups(tmp_path: Pat
 
 
 def test_a_study_says_of_its_data_what_split_says_of_them() -> None:
-    flags = {field.name for field in fields(SplitFlags)}
+    flags = set(SplitSettings.model_fields)
     # A study decides these itself, or shows nothing of them.
     flags -= {"seed", "class_labels", "download", "report", "run_root", "overwrite", "as_json"}
     assert flags == set(StudySplit.model_fields)

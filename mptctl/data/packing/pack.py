@@ -52,7 +52,7 @@ from mptctl.machine.facts import usable_cores
 from mptctl.names import Progress, tell_nobody
 
 # Pillow's documentation promises hardly any gain above quality 95, but larger files. Colour of half the size,
-# as cameras write it, is decoded in three quarters of the time of full colour; docs/speed.md has both.
+# as cameras write it, is decoded in three quarters of the time of full colour (0.63 and 0.86 ms a picture).
 QUALITY, CHROMA = 95, "4:2:0"
 # First bytes of WebP: beside JPEG the only format here that is mostly lossy (RFC 9649, section 2.4).
 START_OF_WEBP = b"RIFF"

@@ -92,7 +92,7 @@ def counts_table(report: FlipReport) -> Table[tuple[str, Cell, Cell]]:
     )
 
 
-def slices_table(report: FlipReport, end: int | None) -> Table[SliceRow]:
+def slices_table(report: FlipReport, end: int) -> Table[SliceRow]:
     """The flips of each slice of the test set, lowest q first, of which the first `end`."""
     return Table(
         report.slices[:end],
@@ -112,7 +112,7 @@ def slices_table(report: FlipReport, end: int | None) -> Table[SliceRow]:
     )
 
 
-def classes_table(rows: Sequence[ClassRow], end: int | None) -> Table[ClassRow]:
+def classes_table(rows: Sequence[ClassRow], end: int) -> Table[ClassRow]:
     """The flips of each old class, worst first, of which the first `end`; and where most of them went to."""
     return Table(
         rows[:end],
@@ -131,7 +131,7 @@ def classes_table(rows: Sequence[ClassRow], end: int | None) -> Table[ClassRow]:
     )  # fmt: skip
 
 
-def pairs_table(report: FlipReport, end: int | None) -> Table[PairRow]:
+def pairs_table(report: FlipReport, end: int) -> Table[PairRow]:
     """The flips from each class to each wrong prediction; the title counts the pairs left out."""
     more = report.more_pairs
     unlisted = f"; {more.pairs:,} further pairs, {more.flips:,} flips, are not listed" if more.pairs else ""
@@ -149,7 +149,7 @@ def pairs_table(report: FlipReport, end: int | None) -> Table[PairRow]:
     )
 
 
-def takers_table(report: FlipReport, end: int | None) -> Table[WrongAnswerRow]:
+def takers_table(report: FlipReport, end: int) -> Table[WrongAnswerRow]:
     """The flips that each wrong prediction took from all classes, most first, of which the first `end`."""
     return Table(
         report.takers[:end],

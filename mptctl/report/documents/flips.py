@@ -6,7 +6,6 @@ from typing import Any
 
 from mptctl.evaluation.flip_report import FlipReport, ModelSummary
 from mptctl.files.explained import shown
-from mptctl.names import SortKey
 from mptctl.report.documents.flip_tables import (
     classes_table,
     counts_table,
@@ -20,7 +19,6 @@ from mptctl.report.documents.flip_tables import (
 from mptctl.report.documents.wording import (
     sentences_beside_line,
     some_of_all,
-    sort_classes,
     verdict,
     verdict_line,
 )
@@ -39,20 +37,18 @@ FOOTER = (
 )
 
 
-def flips_document(report: FlipReport, sort: SortKey = "flips", rows: int | None = None) -> Document:
+def flips_document(report: FlipReport, rows: int = FULL_ROWS) -> Document:
     """The document of a comparison with all its tables.
 
     Args:
         report: the comparison.
-        sort: column by which the classes are sorted.
-        rows: most rows of each list; 0: all; None: `FULL_ROWS`.
+        rows: most rows of each list.
     """
-    end = FULL_ROWS if rows is None else rows or None  # of a list; None takes all its rows
     head = verdict(report)
-    classes = [row for row in sort_classes(report.per_class, sort) if row.negative_flips]
-    tables: list[Table[Any]] = [slices_table(report, end)] if _has_slices(report) else []
+    classes = [row for row in report.per_class if row.negative_flips]
+    tables: list[Table[Any]] = [slices_table(report, rows)] if _has_slices(report) else []
     if classes:
-        tables += [classes_table(classes, end), pairs_table(report, end), takers_table(report, end)]
+        tables += [classes_table(classes, rows), pairs_table(report, rows), takers_table(report, rows)]
     return Document(
         [
             Note(_models(report), media=ON_SCREEN),

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from mptctl.errors import some
-from mptctl.evaluation.flip_report import ClassRow, FlipReport, SweepCurve
+from mptctl.evaluation.flip_report import FlipReport, SweepCurve
 from mptctl.evaluation.pairing.sanity import IDENTICAL
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.statistics import SIGNIFICANT
 from mptctl.evaluation.verdict import GateCheck, WaiverRow
 from mptctl.files.explained import shown
-from mptctl.names import SortKey
 from mptctl.report.media.document import State
 from mptctl.report.media.numbers import format_interval, of_count, p_value, percent, points
 
@@ -209,20 +208,6 @@ def first_or_all(items: Sequence[T], most: int) -> Sequence[T]:
 def some_of_all(texts: Sequence[str], most: int) -> str:
     """List texts with semicolons, beyond `most` how many more there are, but never that there is one more."""
     return some(texts, len(first_or_all(texts, most)), "; ")
-
-
-def sort_classes(rows: list[ClassRow], key: SortKey) -> list[ClassRow]:
-    """Classes sorted by name, or worst first by NFR or by the rise of error; for ``flips`` as they are.
-
-    The rows of a report are sorted by flips already.
-    """
-    if key == "name":
-        return sorted(rows, key=lambda row: row.label)
-    if key == "nfr":
-        return sorted(rows, key=lambda row: (-(row.nfr.value or 0), -row.negative_flips, row.label))
-    if key == "error":
-        return sorted(rows, key=lambda row: (-(row.er_new - row.er_old), -row.negative_flips, row.label))
-    return rows
 
 
 def verdict_line(report: FlipReport) -> str:

@@ -43,11 +43,7 @@ def print_document(document: Document, console: Console | None = None) -> None:
 
 def _print_table(table: Table[Any], console: Console) -> None:
     """Print the title, the sentence, the rows and the legend of a table, each where there is one."""
-    shown = (
-        f" ({len(table.rows)} of {table.total:,}; --rows 0 shows all)"
-        if table.total > len(table.rows)
-        else ""
-    )
+    shown = f" ({len(table.rows)} of {table.total:,})" if table.total > len(table.rows) else ""
     for text, style in ((table.title and table.title + shown, "bold"), (table.sentence, "")):
         if text:
             console.print(printable_text(text, style), highlight=False)

@@ -1,0 +1,63 @@
+"""`mptctl gate init`: compare two models, and write a gate whose limits they just keep."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import typer
+
+from mptctl.cli.comparison import read_question
+from mptctl.cli.outputs import Outputs, files_read_for
+from mptctl.errors import DataError, UsageError
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
+from mptctl.evaluation.evaluate_request import GateInitRequest
+from mptctl.evaluation.gate.draft import draft_gate_file
+from mptctl.evaluation.gate.rules import today_in_utc
+from mptctl.evaluation.pairing.confusion import LIKELY_CAUSE
+from mptctl.evaluation.pairing.sanity import IDENTICAL, never_right_sentence
+from mptctl.evaluation.reading.workspace import workspace
+from mptctl.files import writing
+from mptctl.inference.named_models import load_predictions
+from mptctl.inference.picture_sizes import make_size_reader
+from mptctl.report.media.progress_bars import showing_progress
+
+
+def write_gate_file(asked: GateInitRequest) -> None:
+    """Compare two models, write a gate file whose limits they just keep, and print its path.
+
+    Raises:
+        UsageError: the file exists, --metadata is given without --by, or both models are the same.
+        DataError: the old model is never right, no better than chance, or has exchanged class names.
+        MptctlError: as `load_predictions` and `compare`.
+    """
+    old, new, out = asked.old, asked.new, asked.out
+    if asked.metadata is not None and not asked.by:
+        raise UsageError("--metadata: is for --by; name a column of it, such as --by country")
+    if out.is_file() and out.stat().st_size:
+        raise UsageError(f"--out {out}: is there already; edit it, or name another file")
+    outputs = Outputs()
+    outputs.add_file("--out", out)
+    outputs.check([*files_read_for([old, new], asked.run_root), *asked.files])
+    question = read_question(asked)
+    with showing_progress(asked.session) as session, workspace():
+        found = load_predictions({"old": old, "new": new}, session, part="test", renamed=question.renamed)
+        request = ComparisonRequest(
+            old_classes=question.old_classes,
+            class_map=question.class_map,
+            slicing=replace(
+                question.slicing_for(found.models, found.split),
+                pictures=make_size_reader(found, session.progress),
+            ),
+            identical=found.identical,
+            unfinished=found.unfinished,
+        )
+        report = compare(found.models["old"], found.models["new"], request)
+    if report.identical:
+        raise UsageError(f"{new}: {IDENTICAL}, and its limits would be nobody's; name the replacement as NEW")
+    if not report.counts.old_right:
+        raise DataError(f"{old}: {never_right_sentence(report.counts)}; {LIKELY_CAUSE}")
+    for fault in report.old_faults:
+        raise DataError(f"{old}: {fault.message}")
+    with writing(out) as stream:
+        stream.write(draft_gate_file(report, today_in_utc(), question.old_classes).encode())
+    typer.echo(f"wrote {out}", err=True)

@@ -1,0 +1,99 @@
+"""Commands made of a record and a function: the record's fields are the options, the function does the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import Parameter, Signature, cleandoc, get_annotations
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from mptctl.files.request import Flag, Request
+
+
+class Job:
+    """A command, which typer calls. Record and function are imported when its options, or it, are needed.
+
+    Attributes:
+        prints: for each set of flags that prints JSON, such as ``--dry-run --json``, the model of the JSON as
+            ``module:Model`` below `mptctl`.
+    """
+
+    def __init__(
+        self, described: Callable[[], None], request: str, work: str, prints: dict[str, str]
+    ) -> None:
+        self.__name__ = described.__name__
+        self.__doc__ = cleandoc(described.__doc__ or "")
+        self.__annotations__: dict[str, Any] = {}
+        self.prints = prints
+        self._request, self._work = request, work
+
+    @property
+    def request(self) -> type[Request]:
+        """The record whose fields are the options."""
+        return resolve_name(f"mptctl.{self._request}")  # type: ignore[no-any-return]  # a test reads them all
+
+    @property
+    def work(self) -> Callable[[Request], None]:
+        """The function that takes the record."""
+        return resolve_name(f"mptctl.cli.{self._work}")  # type: ignore[no-any-return]  # a test reads them all
+
+    @property
+    def __signature__(self) -> Signature:
+        """The parameters that typer makes options of: a record's own fields before those of its bases."""
+        context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        fields = self.request.model_fields
+        names = dict.fromkeys(name for kind in self.request.__mro__ for name in get_annotations(kind))
+        shown = [name for name in names if name in fields]
+        return Signature([context, *(_parameter(self.request, name) for name in shown)])
+
+    def __call__(self, context: typer.Context, **values: Any) -> None:
+        """Do the work with the record of what was given on the command line."""
+        sources = {name: context.get_parameter_source(name) for name in values}
+        given = {
+            name: values[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"
+        }
+        asked = self.request(**given)
+        self.work(asked)  # imported only now, since a record that is refused needs none of it
+
+    def json_models(self) -> dict[str, type[BaseModel]]:
+        """The models of the JSON that the command prints, by its flags."""
+        return {flags: resolve_name(f"mptctl.{model}") for flags, model in self.prints.items()}
+
+
+def job(
+    request: str, work: str, prints: dict[str, str] | str | None = None
+) -> Callable[[Callable[[], None]], Job]:
+    """Return a decorator that makes a command of a function that holds its help alone.
+
+    Args:
+        request: the record, as ``module:Record`` below `mptctl`.
+        work: the function, as ``module:function`` below `mptctl.cli`.
+        prints: the models of the JSON that it prints, as `Job` has them; text: that of ``--json``.
+    """
+    models = {"--json": prints} if isinstance(prints, str) else prints or {}
+    return lambda described: Job(described, request, work, models)
+
+
+def _parameter(request: type[Request], name: str) -> Parameter:
+    """The parameter with typer's option, or argument, for a field of a record."""
+    field = request.model_fields[name]
+    flag: Flag = field.metadata[0]
+    shown: dict[str, Any] = {
+        "metavar": flag.metavar,
+        "help": " ".join((flag.text or field.description or "").split()),
+        "min": flag.low,
+        "max": flag.high,
+        "rich_help_panel": flag.panel,
+    }
+    # An empty list is no value that help should show.
+    default: Any = ... if field.is_required() else None if field.default == [] else field.default
+    if flag.positional:
+        option = typer.Argument(default, **shown)
+    else:
+        option = typer.Option(default, *request.flag_names(name), **shown)
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=option, annotation=field.annotation)

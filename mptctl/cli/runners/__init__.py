@@ -1,1 +1,0 @@
-"""The work of the verbs that do more than parse, call and show."""

@@ -1,0 +1,66 @@
+"""The settings of commands that compute with a model: `predict`, `fewshot` and `figure embedding`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from mptctl.files.request import Flag, Json, ModelDevice, ModelRequest, Request, RunRoot, argument
+from mptctl.names import OnBad, Verify
+
+
+class PredictRequest(Request):
+    """The model, the pictures, and the file of predictions."""
+
+    run: Annotated[str, argument("RUN")]
+    """The model: run name, run folder or .pt file."""
+    folder: Annotated[Path, argument("DIR")]
+    """Folder of pictures, at any depth; ids are paths below it. Or a table of paths, or tar shards
+    ('DIR/*.tar')."""
+    out: Annotated[Path, Flag("FILE")]
+    """Where predictions go: .npz, .csv or .parquet."""
+    run_root: RunRoot = Path("runs")
+    verify: Annotated[Verify, Flag()] = "header"
+    """Look at each file's header and ends, or decode it all."""
+    on_bad: Annotated[OnBad, Flag()] = "fail"
+    """Refuse bad files, or leave them out and name them."""
+    device: ModelDevice = "auto"
+
+
+class EpisodeRequest(Request):
+    """The episodes that few-shot accuracy is measured on."""
+
+    way: Annotated[int, Flag("N")] = 5
+    """Classes of an episode."""
+    shot: Annotated[int, Flag("N")] = 1
+    """Pictures of each class that are shown."""
+    query: Annotated[int, Flag("N")] = 16
+    """Pictures of each class that are asked."""
+    episodes: Annotated[int, Flag("N")] = 600
+    """How many."""
+    seed: Annotated[int, Flag("N")] = 0
+    """Seed of the episodes."""
+
+
+class FewShotRequest(EpisodeRequest, ModelRequest):
+    """The models whose features are tested, and on what."""
+
+    runs: Annotated[list[str], argument("RUN")]
+    """Run name, run folder or .pt file; several with --analysis alone."""
+    classes: Annotated[Path | None, Flag("FILE")] = None
+    """Draw from these novel classes, one a line. (default: all of the split that RUN does not know)"""
+    analysis: Annotated[bool, Flag()] = False
+    """Accuracy, and ratio of the variance between classes to that within them, base and novel, by the runs'
+    margins."""
+    out: Annotated[Path | None, Flag("FILE")] = None
+    """Figure of --analysis, .png or .svg. (default: discriminability.png below the run root)"""
+    as_json: Json = False
+
+
+class EmbeddingRequest(ModelRequest):
+    """The models whose embedding is drawn."""
+
+    runs: Annotated[list[str], argument("RUN...")]
+    """Run names, run folders or .pt files; a panel each."""
+    out: Annotated[Path | None, Flag("FILE")] = None
+    """A .png or .svg file. (default: embedding.png below the run root)"""

@@ -1,0 +1,61 @@
+"""The settings of `mptctl tune`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from mptctl.files.request import WHERE, Confidence, Flag, Old, RayAddress, Refs, Request
+from mptctl.names import Search
+from mptctl.training.train_request import TrainSettings
+
+SPACE, CHOICE = "What is searched", "What is chosen"
+
+
+def axis(text: str) -> Flag:
+    """The flag that takes the values or the range of one recipe key; ``text`` says which."""
+    return Flag("VALUES", f"{text}: values as 0,1,4, or a range as 0:8 (random, optuna).", panel=SPACE)
+
+
+class AxisSettings(Request):
+    """The values that are searched."""
+
+    k: Annotated[str | None, Flag("VALUES", panel=SPACE)] = None
+    """Bias k, added to the new classes' logits in training: values, or a range as 0:8 (random, optuna).
+    (default: 0,0.5,1,1.5,2,4,8, or 0:8)"""
+    distance: Annotated[str | None, Flag("VALUES", panel=SPACE)] = None
+    """Distance to the teachers: kl (KL divergence), lm (logit matching), or kl,lm. (default: the recipe's, or
+    kl)"""
+    lam: Annotated[str | None, axis("Weight of each distillation")] = None
+    alpha: Annotated[str | None, axis("Focal weight of every sample")] = None
+    beta: Annotated[str | None, axis("Focal weight added where the teacher is right")] = None
+    tau: Annotated[str | None, axis("Temperature of the KL distance")] = None
+    lr: Annotated[str | None, axis("Learning rate")] = None
+
+
+class TuneSettings(AxisSettings, TrainSettings):
+    """A search, the choice of its result, and where it runs."""
+
+    search: Annotated[Search, Flag(panel=SPACE)] = "grid"
+    """How values are combined."""
+    trials: Annotated[int | None, Flag("N", low=1, panel=SPACE)] = None
+    """Trials of a random or optuna search. (default: 8)"""
+    asha: Annotated[bool, Flag(panel=SPACE)] = False
+    """Stop poor trials early, by their validation NFR."""
+    max_er_increase: Annotated[float | None, Flag("POINTS", low=-100, high=100, panel=CHOICE)] = None
+    """Largest increase of validation error above the reference's, in points. (default: 0.5)"""
+    max_nfr: Annotated[float | None, Flag("PCT", panel=CHOICE)] = None
+    """Largest NFR, in place of --max-er-increase: of the trials shown to keep it, the lowest error."""
+    confidence: Confidence = None
+    ray_address: RayAddress = None
+    gpus_per_trial: Annotated[float | None, Flag("N", low=0, panel=WHERE)] = None
+    """May be a fraction, which shares a GPU. (default: 1 on a GPU, else 0)"""
+    cpus_per_trial: Annotated[int, Flag("N", low=1, panel=WHERE)] = 1
+    """Threads of a trial."""
+    max_concurrent: Annotated[int | None, Flag("N", low=1, panel=WHERE)] = None
+    """Most trials at once. (default: as many as fit)"""
+    cache_teachers: Annotated[bool, Flag(names="--cache-teachers/--no-cache-teachers", panel=WHERE)] = True
+    """Compute teacher logits once and share them between trials."""
+    old: Old = "old"
+    refs: Refs = Field([])
