@@ -85,12 +85,13 @@ mutants: .venv/.installed
 
 # Damages inputs of the command line at random, and kills its work at random moments. By hand and, with fewer cases that
 # are others each day, in a nightly job.
-FUZZ ?= --cases 30000 --pictures 10000
+# Cases, pictures and seed.
+FUZZ ?= 30000 10000 0
 fuzz: .venv/.installed
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz $(FUZZ)
+	MPTCTL_FUZZ='$(FUZZ)' $(BIN)/$(PYTEST_ALL) -m '' tests/fuzz
 
 soak: .venv/.installed
-	$(BIN)/python -m tests.soak --kills 50
+	MPTCTL_KILLS=50 $(BIN)/pytest -m '' tests/soak
 
 # Much at once, of the sizes that are promised: runs, files, flips, commands. Prints what they cost.
 load: .venv/.installed
@@ -113,7 +114,7 @@ test-latest: .venv-latest
 	.venv-latest/bin/mypy && .venv-latest/bin/$(PYTEST_ALL); ended=$$?; rm -rf .venv-latest; exit $$ended
 
 # Goes on after what fails, and says at the end what ran, in what time, and what failed.
-nightly: export FUZZ := --cases 10000 --pictures 3000 --seed $(shell date +%Y%m%d)
+nightly: export FUZZ := 10000 3000 $(shell date +%Y%m%d)
 nightly:
 	.ci/each test-slow mutants fuzz soak load test-integrations test-lowest test-latest rehearse
 

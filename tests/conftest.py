@@ -26,9 +26,8 @@ from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CPU, CommandLine, Done, Log, MakeLoader, Train, make_folder
 from tests.crashed_workers import pytest_configure as pytest_configure
+from tests.crashed_workers import pytest_terminal_summary as pytest_terminal_summary
 from tests.crashed_workers import pytest_testnodedown as pytest_testnodedown
-from tests.crashed_workers import report_crashed_workers
-from tests.skip_reasons import report_skips
 
 # Else each of the many processes that tests start would compile the program anew, and the tests too.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -81,12 +80,6 @@ def pytest_collection_finish() -> None:
     settings(max_examples=1, database=None)(given(none())(lambda _: None))()
     gc.freeze()
     gc.enable()
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Ends the log with what crashed, and with what was skipped and why."""
-    report_crashed_workers(terminalreporter, config)
-    report_skips(terminalreporter)
 
 
 @pytest.fixture(autouse=True)

@@ -48,7 +48,7 @@ def pytest_testnodedown(node: WorkerController, error: object) -> None:
         node.config.stash[_ENDED][node.gateway.id] = ended
 
 
-def report_crashed_workers(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Show it at the end of the log, without the frames of what runs the tests."""
     for worker, ended in config.stash.get(_ENDED, {}).items():
         terminalreporter.section(f"worker {worker} ended with {ended}")

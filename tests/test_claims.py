@@ -153,7 +153,6 @@ def _value(sum_: str) -> float:
                 return OPERATORS[type(kind)](of(left), of(right))
             case ast.Call(func=ast.Name(id="low" | "high" as end), args=[count, total]):
                 ends = rate(int(of(count)), int(of(total))).ci95
-                assert ends is not None
                 return 100 * ends[end == "high"]
         raise ValueError(f"not a sum of numbers: {sum_}")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from mptctl.errors import StorageError, UsageError
 from mptctl.files import (
     FilesTogether,
     Model,
-    output_file,
     read_names,
     remove_partial_files,
     replacing,
@@ -53,59 +51,6 @@ def test_what_is_half_written_is_its_owners_alone(tmp_path: Path) -> None:
         assert stat.S_IMODE(partial.stat().st_mode) == 0o600
         assert partial.name.startswith(".file.")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_a_fifo_is_written_into_and_stays_one(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    found: list[bytes] = []
-    reader = threading.Thread(target=lambda: found.append((tmp_path / "pipe").read_bytes()))
-    reader.start()
-    with writing(tmp_path / "pipe") as stream:
-        stream.write(b"a page")
-    reader.join(timeout=30)
-    assert found == [b"a page"]
-    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
-
-
-def test_a_device_is_written_into(tmp_path: Path) -> None:
-    ours, theirs = os.openpty()
-    with writing(Path(os.ttyname(theirs))) as stream:
-        stream.write(b"a page\n")
-    assert os.read(ours, 100) == b"a page\r\n"
-    os.close(ours)
-    os.close(theirs)
-
-
-def test_a_link_is_followed_in_its_folder_and_not_out_of_it(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "v2.html").write_text("old")
-    (tmp_path / "out.html").write_text("precious")
-    (tmp_path / "in" / "page.html").symlink_to("v2.html")
-    with writing(tmp_path / "in" / "page.html") as stream:
-        stream.write(b"new")
-    assert (tmp_path / "in" / "page.html").is_symlink()
-    assert (tmp_path / "in" / "v2.html").read_text() == "new"
-    (tmp_path / "in" / "away").symlink_to("../out.html")
-    (tmp_path / "in" / "dangling").symlink_to("nothing")
-    (tmp_path / "in" / "loop").symlink_to("loop")
-    for name in ("away", "dangling", "loop"):
-        with (
-            pytest.raises(UsageError, match=f"{name}: is a link to .* the same folder"),
-            writing(tmp_path / "in" / name),
-        ):
-            pass
-    assert (tmp_path / "out.html").read_text() == "precious"
-
-
-def test_a_folder_is_no_output(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is a folder"):
-        output_file(tmp_path)
-
-
-def test_an_output_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(StorageError, match="cannot be written"), writing(tmp_path / "file" / "page.html"):
-        pass
 
 
 def test_only_partial_files_are_removed(tmp_path: Path) -> None:

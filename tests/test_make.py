@@ -1,4 +1,4 @@
-"""What the make targets say of themselves: which tests were skipped, and how each of several targets ended."""
+"""What the make targets say of themselves: how each of several targets ended."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 
 from tests.common import ROOT
-from tests.skip_reasons import summarize_skips
 
 MAKEFILE = """
 sound:
@@ -16,20 +15,6 @@ broken:
 after:
 \t@echo after ran
 """
-
-
-def test_skips_are_one_line_by_reason() -> None:
-    reasons = [
-        "no CUDA device",
-        "timm is not installed (make test-integrations)",
-        "no CUDA device",
-        "mkdocs, griffe not installed (make site)",
-        "jax is not installed (make test-integrations)",
-        "no CUDA device",
-    ]
-    assert summarize_skips(reasons) == (
-        "6 skipped: 3 no CUDA device; 2 not installed (make test-integrations); 1 not installed (make site)"
-    )
 
 
 def test_a_target_that_fails_does_not_stop_those_after_it_and_is_told_at_the_end(tmp_path: Path) -> None:

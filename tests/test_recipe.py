@@ -77,12 +77,6 @@ def test_overrides_win_over_the_preset_and_the_verb_wins_over_both() -> None:
     assert recipe.method.k == 7
 
 
-def test_one_e_minus_three_is_a_number(tmp_path: Path) -> None:
-    file = tmp_path / "r.yaml"
-    file.write_text("optim:\n  lr: 1e-3\n")
-    assert load_recipe(str(file)).optim.lr == 0.001
-
-
 def from_file(key: str, text: str, folder: Path) -> Recipe:
     group, _, name = key.partition(".")
     file = folder / "r.yaml"
@@ -114,30 +108,6 @@ def test_values_of_set_are_read_as_those_of_a_file(
     found = getattr(getattr(by_set, group), name)
     assert (found, type(found)) == (value, type(value))
     assert by_set == from_file(key, text, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("fast", r"optim.lr: .*number.*got 'fast'"),
-        ("yes", "must be a valid number, got 'yes'"),
-        ("2024-99-99", "must be a valid number, got '2024-99-99'"),
-        ("[unclosed", "expected"),
-        ("!!python/object/apply:os.system ['true']", "a tag, such as !!int, is not allowed"),
-        pytest.param("[" * 100_000, "recursion", id="brackets"),
-        ("[&a [1], *a]", "aliases are not allowed"),
-        ("1" * 300_000, "larger than 256 kB"),
-        ("{x: 1}", r"optim.lr: .*number.*got \{'x': '1'\}"),
-    ],
-)
-def test_values_of_set_are_refused_as_those_of_a_file(text: str, message: str, tmp_path: Path) -> None:
-    for read in (
-        lambda: load_recipe("digits", [f"optim.lr={text}"]),
-        lambda: from_file("optim.lr", text, tmp_path),
-    ):
-        with pytest.raises(UsageError, match=message) as caught:
-            read()
-        assert "\n" not in str(caught.value)
 
 
 def test_groups_are_merged_key_by_key_and_lists_are_replaced() -> None:
@@ -175,19 +145,11 @@ def test_a_recipe_is_changed_without_being_read_again() -> None:
         ("optim:\n  learning_rate: 0.1\n", "unknown key optim.learning_rate"),
         ("optim:\n  momentun: 0.1\n", "did you mean optim.momentum"),
         ("optin:\n  lr: 0.1\n", "did you mean optim"),
-        ("optim:\n  lr: fast\n", r"optim.lr: .*number.*got 'fast'"),
         ("optim:\n  lr: -1\n", r"optim.lr: .*greater than 0, got -1"),
-        ("optim:\n  lr: .nan\n", "optim.lr"),
         ("method:\n  name: mtp-kl\n", "did you mean mpt-kl"),
-        ("data: !!python/object/apply:os.system ['true']\n", "a tag, such as !!int, is not allowed"),
-        ("- a\n- b\n", "must be a mapping"),
-        ("optim:\n  lr: yes\n", r"optim.lr: .*must be a valid number, got 'yes'"),
-        ("optim:\n  lr: 2024-99-99\n", "must be a valid number, got '2024-99-99'"),
-        pytest.param("a: " + "[" * 100_000, "recursion", id="brackets"),
         ("data:\n  std: [0, 1, 1]\n", r"data.std: must be above 0"),
         ("data:\n  scale: [1, 0.1]\n", r"data.scale: .*smaller first"),
         ("data:\n  scale: [0.1, 2]\n", r"data.scale: .*at most 1"),
-        ("a: [unclosed\n", "expected"),
         ("optim:\n  batch_size: 4\n  accumulate: 4\n", "fewer than 2"),
         (
             "optim:\n  schedule: step\n  milestones: [60, 40]\n",
@@ -209,23 +171,6 @@ def test_wrong_recipes_are_refused_by_name(text: str, message: str, tmp_path: Pa
     assert "\n" not in str(caught.value)
 
 
-def test_an_anchor_bomb_is_refused_before_it_is_expanded(tmp_path: Path) -> None:
-    levels = ["a: &a [x, x, x, x, x, x, x, x, x]"]
-    levels += [f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join(['*' + chr(97 + i)] * 9)}]" for i in range(9)]
-    file = tmp_path / "bomb.yaml"
-    file.write_text("\n".join(levels))
-    with pytest.raises(UsageError, match="aliases are not allowed"):
-        load_recipe(str(file))
-
-
-@pytest.mark.parametrize("text", ["#" * 300_000, "# " + "\u00e4" * 150_000])
-def test_a_file_of_megabytes_is_no_recipe(text: str, tmp_path: Path) -> None:
-    file = tmp_path / "r.yaml"
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match="larger than"):
-        load_recipe(str(file))
-
-
 @pytest.mark.parametrize("content", [b"PK\x03\x04\x00\x00\x08", b"optim: {lr: \xe4}", b"name: \xff\xfe"])
 def test_a_file_that_is_no_text_is_called_so(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "best.pt"
@@ -240,17 +185,6 @@ def test_a_file_that_is_no_text_is_called_so(content: bytes, tmp_path: Path) -> 
 def test_an_unknown_preset_names_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean cifar100"):
         load_recipe("cifar-100")
-
-
-@pytest.mark.parametrize("override", ["optim.lr", "=3", "optim.lrr=1"])
-def test_wrong_overrides_are_refused(override: str) -> None:
-    with pytest.raises(UsageError):
-        load_recipe("digits", [override])
-
-
-def test_differences_name_the_field() -> None:
-    one, other = load_recipe("digits"), load_recipe("digits", ["optim.lr=0.5"])
-    assert differences(one, other) == [("optim.lr", one.optim.lr, 0.5)]
 
 
 def test_every_key_says_what_it_is() -> None:
@@ -288,12 +222,6 @@ def test_lists_of_the_command_line_need_no_brackets(override: str, value: object
     recipe = load_recipe("digits", ["optim.schedule=step", override])
     group, _, key = override.partition("=")[0].partition(".")
     assert getattr(getattr(recipe, group), key) == value
-
-
-def test_a_list_of_another_length_says_what_is_wanted() -> None:
-    with pytest.raises(UsageError, match=r"data\.mean") as caught:
-        load_recipe("digits", ["data.mean=0.5,0.5"])
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from mptctl.errors import StorageError
-from mptctl.evaluation.reading.workspace import workspace
 from mptctl.files.scratch import MARK, Mark, remove_leftovers, scratch_folder
 from tests.common import environment
 
@@ -42,7 +41,6 @@ def a_process_with_a_folder(temporary: Path) -> tuple[subprocess.Popen[str], Pat
         text=True,
         env=environment(TMPDIR=str(temporary)),
     )
-    assert process.stdout is not None
     return process, Path(process.stdout.readline().strip())
 
 
@@ -56,17 +54,6 @@ def test_a_killed_program_leaves_a_folder_that_the_next_one_removes_but_not_befo
     assert (folder / "tables" / "spilled").exists()
     with scratch_folder() as mine:
         assert [path.name for path in temporary.iterdir()] == [mine.name]
-
-
-def test_a_comparison_removes_what_a_killed_one_left(temporary: Path) -> None:
-    process, folder = a_process_with_a_folder(temporary)
-    with process:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    with workspace() as work:
-        assert work.fetch("SELECT 1") == [(1,)]
-        assert not folder.exists()
-    assert list(temporary.iterdir()) == []
 
 
 def test_the_folder_goes_with_all_that_is_in_it_but_not_what_a_link_leads_to(

@@ -11,19 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from mptctl.data import characters
 from mptctl.data.characters import CLASS_NAMES, FONTS, SQUARE, draw_characters, load_characters
 from mptctl.data.embedded import read
 from mptctl.data.embedded.read import read_glyphs
-from mptctl.data.loading.choose import make_loader
-from mptctl.data.loading.part import LoadPlan
 from mptctl.data.manifest import content_digest
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import DataError
-from mptctl.recipe import load_recipe
 from tools.draw_glyphs import draw
 
 # Draws as `few` does, in another process.
@@ -159,17 +155,3 @@ def test_glyphs_that_cannot_be_read_are_named(
 @pytest.mark.skipif(version("matplotlib") != "3.11.2", reason="another version may draw other glyphs")
 def test_the_glyphs_that_come_with_the_package_are_those_that_the_tool_draws() -> None:
     np.testing.assert_array_equal(draw(), read_glyphs(len(FONTS), len(CLASS_NAMES), SQUARE))
-
-
-def test_a_model_sees_the_pictures_through_the_resident_loader(split: Split) -> None:
-    data = load_recipe("characters", ["data.augment=none"]).data
-    loader = make_loader(
-        LoadPlan(split, data, part="train", batch_size=31, seed=0, train=True, device=torch.device("cpu"))
-    )
-    assert loader.reason.startswith("resident")
-    batch = next(iter(loader.epoch(0)))
-    index = batch.index.numpy()
-    seen = ((batch.images.permute(0, 2, 3, 1) * 0.5 + 0.5) * 255).round().to(torch.uint8).numpy()
-    np.testing.assert_array_equal(seen, split.array[index])
-    names = [split.classes.names[label] for label in batch.labels.tolist()]
-    assert names == [CLASS_NAMES[i % 62] for i in index]

@@ -145,16 +145,3 @@ def test_the_command_says_how_near_it_came(folder: Path, tmp_path: Path, mptctl:
     table.write_text(f"id,patient\n{ids[0]},a\n", encoding="utf-8")
     refused = mptctl(*words, "--run-root", tmp_path / "two", "--metadata", table)
     assert (refused.returncode, "lacks 55 of 56 pictures" in refused.stderr) == (4, True)
-
-
-def test_groups_in_training_and_test_are_refused_before_anything_is_written(
-    folder: Path, tmp_path: Path, mptctl: CommandLine
-) -> None:
-    write_groups(tmp_path / "groups.csv", folder, lambda number: f"p{number % 20}")
-    words = ("split", "imagefolder", "--data-root", folder, "--run-root", tmp_path / "runs")
-    done = mptctl(*words, "--group", "patient", "--metadata", tmp_path / "groups.csv")
-    assert (done.returncode, done.stderr.count("\n")) == (4, 1)
-    assert (
-        "--group patient: 16 groups lie in several parts of the source (p0 in train and test" in done.stderr
-    )
-    assert not (tmp_path / "runs" / "split.json").exists()

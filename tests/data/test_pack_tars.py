@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import tarfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,10 @@ from tests.data.test_pack import pack_folder, whole
 from tests.data.test_pack_tables import pack
 
 
-def write_tar(path: Path, members: dict[str, bytes]) -> None:
+def write_tar(path: Path, members: Mapping[str, bytes] | Sequence[tuple[str, bytes]]) -> None:
+    """A tar file of these names and contents; of pairs, a name may come twice."""
     with tarfile.open(path, "w") as tar:
-        for name, content in members.items():
+        for name, content in members.items() if isinstance(members, Mapping) else members:
             info = tarfile.TarInfo(name)
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
@@ -73,7 +75,6 @@ def test_what_else_a_json_says_is_kept(folder: Path, tmp_path: Path, to: PackFor
         found = [tuple(row[name] or None for name in ("camera", "iso", "size")) for row in rows]
     else:
         further = list_shards(str(tmp_path / "out"), tmp_path / "out", None).further()
-        assert further is not None
         found = [tuple(row[name] for name in ("camera", "iso", "size")) for row in further.to_pylist()]
     assert found == expected
 

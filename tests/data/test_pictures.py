@@ -45,13 +45,6 @@ def test_what_cannot_be_decoded_is_named_in_one_line() -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("resize", "size"), [(40, 32), (50, 50), (64, 64), (33, 32)])
-def test_resizing_and_cropping_are_torchvisions(resize: int, size: int) -> None:
-    picture = torch.from_numpy(np.array(PICTURE))
-    expected = v2.Compose([v2.Resize(resize), v2.CenterCrop(size)])(picture.permute(2, 0, 1))
-    assert torch.equal(resize_and_crop(picture, resize, size), expected.permute(1, 2, 0))
-
-
 @pytest.mark.parametrize("flip", [False, True])
 def test_a_window_over_the_edge_sees_zeros_there(flip: bool) -> None:
     picture = torch.from_numpy(np.array(PICTURE))[:32, :32]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import random
-import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import DataError, UsageError
 from mptctl.names import OnBad, PlaceKind
 from tests.common import KINDS, CommandLine, MakeLoader, make_folder
+from tests.data.test_pack_tars import write_tar
 
 
 @pytest.fixture
@@ -59,12 +58,10 @@ def write_shards(
 ) -> Path:
     """A shard of samples: a key, and contents by suffix."""
     folder.mkdir(exist_ok=True)
-    with tarfile.open(folder / name, "w") as tar:
-        for key, parts in samples:
-            for suffix, content in parts.items():
-                member = tarfile.TarInfo(f"{key}{suffix}")
-                member.size = len(content)
-                tar.addfile(member, io.BytesIO(content))
+    write_tar(
+        folder / name,
+        [(f"{key}{suffix}", content) for key, parts in samples for suffix, content in parts.items()],
+    )
     return folder
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import pickle
 import shutil
 import subprocess
@@ -189,22 +188,10 @@ def test_files_that_are_not_pictures_by_name_are_left_alone(own_folder: Path) ->
     assert len(read_source("imagefolder", own_folder).manifest) == 56
 
 
-@pytest.mark.parametrize(
-    "case", ["missing", "empty", "a file", "no val", "empty val", "strange class", "empty class"]
-)
-def test_a_folder_of_another_layout_is_refused_with_what_was_expected(
-    tmp_path: Path, own_folder: Path, case: str
-) -> None:
+@pytest.mark.parametrize("case", ["no val", "empty val", "strange class", "empty class"])
+def test_a_folder_of_another_layout_is_refused_with_what_was_expected(own_folder: Path, case: str) -> None:
     root = own_folder
-    if case == "missing":
-        root = tmp_path / "nowhere"
-    elif case == "empty":
-        root = tmp_path / "empty"
-        root.mkdir()
-    elif case == "a file":
-        root = tmp_path / "file"
-        root.write_text("x")
-    elif case == "no val":
+    if case == "no val":
         shutil.rmtree(root / "val")
     elif case == "empty val":
         for file in (root / "val").glob("*/*"):
@@ -219,14 +206,3 @@ def test_a_folder_of_another_layout_is_refused_with_what_was_expected(
     assert str(root) in str(caught.value)
     wanted = {"strange class": "unknown", "empty class": "class1"}.get(case, "train/ and val/")
     assert wanted in str(caught.value)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_folder_that_may_not_be_read_is_named(own_folder: Path) -> None:
-    locked = own_folder / "train" / "class2"
-    locked.chmod(0)
-    try:
-        with pytest.raises(DataError, match=r"class2.*permissions"):
-            read_source("imagefolder", own_folder)
-    finally:
-        locked.chmod(0o755)

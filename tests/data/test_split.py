@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from mptctl.data.listing.listing import BadPictures
 from mptctl.data.split import Split, load_split, make_split
-from mptctl.errors import StorageError, UsageError
+from mptctl.errors import UsageError
 from tests.common import CommandLine
 
 
@@ -117,18 +116,6 @@ def test_a_split_that_another_command_made_meanwhile_stays(
         path.unlink()
     same = make_split("imagefolder", run_root=tmp_path, data_root=folder, seed=1, progress=other_command)
     assert same.fingerprint == load_split(tmp_path).fingerprint
-
-
-def test_a_folder_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(StorageError, match="cannot be written"):
-        make_split("digits", run_root=tmp_path / "file" / "runs")
-
-
-def test_pictures_are_read_as_they_are_stored(split: Split, folder: Path) -> None:
-    index = int(split.indices("test")[3])
-    stored = np.asarray(Image.open(folder / str(split.ids(np.array([index]))[0])).convert("RGB"))
-    np.testing.assert_array_equal(split.picture(index), stored)
 
 
 def test_bad_files_are_all_named_and_kept_out_on_request(tmp_path: Path, own_folder: Path) -> None:

@@ -21,15 +21,6 @@ def test_counts_of_old_and_new_classes_add_up(tmp_path: Path, folder: Path) -> N
     assert found.fingerprint == split.fingerprint
 
 
-def test_what_is_kept_out_is_listed_and_counted_in_no_part(tmp_path: Path, own_folder: Path) -> None:
-    (own_folder / "val" / "class3" / "001.jpg").write_bytes(b"")
-    split = make_split("imagefolder", run_root=tmp_path, data_root=own_folder, on_bad="quarantine")
-    found = summarise(split, kept=True)
-    assert len(found.quarantined) == 1
-    assert "class3/001.jpg" in found.quarantined[0]
-    assert found.parts["test"].all == 15
-
-
 def test_a_validation_part_that_rounds_to_nothing_is_said_with_what_would_hold_out_one(
     tmp_path: Path, folder: Path
 ) -> None:

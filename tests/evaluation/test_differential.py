@@ -61,5 +61,5 @@ def test_the_same_counts_as_ten_lines_or_a_refusal(cases: range, tmp_path: Path)
         else:
             assert found == counts, f"case {case}: {found} where {counts} is right; {message}"
             agreed += 1
-    print(f"{agreed} sound pairs agreed, {refused.total()} unsound ones were refused: {dict(refused)}")  # noqa: T201
+    print(f"{agreed} sound pairs agreed, {refused.total()} unsound ones were refused: {dict(refused)}")
     assert refused.keys() == KINDS.keys()

@@ -63,7 +63,7 @@ def test_the_interval_holds_the_true_rate(kind: str, n: int, rate: float) -> Non
             (inside.sum(), (inside**2).sum()), (outside.sum(), (outside**2).sum()), float(weights.max())
         )
         held += low <= true <= high
-    print(f"{kind}, {n:,} samples that flip at {rate:.0%}: {held} of {draws}")  # noqa: T201
+    print(f"{kind}, {n:,} samples that flip at {rate:.0%}: {held} of {draws}")
     assert held / draws >= 0.95 - 2 * np.sqrt(0.05 * 0.95 / draws)
 
 

@@ -58,7 +58,6 @@ def test_each_says_first_what_is_shared_and_names_only_commands_that_there_are(n
 
     text = (FOLDER / name).read_text()
     top = re.match(r"(#.*\n)+", text)
-    assert top is not None
     assert "# Shared" in top[0]
     assert "# Not shared" in top[0]
     ours = commands("mptctl", name)

@@ -49,11 +49,9 @@ class Run:
         )
 
     def says(self) -> str:
-        assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
     def go(self) -> None:
-        assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
 

@@ -16,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from mptctl.data.loading.base import Loader
 from mptctl.data.manifest import NONSTANDARD
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.inference.loaded import Transform
@@ -91,38 +92,29 @@ def names_of(split: Split, rows: NDArray[np.int64]) -> list[str]:
     return [name.rpartition("/")[2] for name in split.ids(rows).tolist()]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("place", [as_folder, as_shards, as_table, as_parquet])
-@pytest.mark.parametrize("exif", ["apply", "ignore"])
-def test_row_87_every_loader_turns_pictures_from_every_source_as_pillow_does(
-    tmp_path: Path, mptctl: CommandLine, loader_of: MakeLoader, place: Place, kind: str, exif: str
-) -> None:
-    pictures = phone_pictures()
-    split = split_of(tmp_path, place(tmp_path, pictures, mptctl), mptctl)
-    read = upright if exif == "apply" else stored
-    loader = loader_of(split, kind, part="test", train=False, batch_size=5, exif=exif)
+def assert_read(loader: Loader, split: Split, expected: Callable[[str], NDArray[np.uint8]]) -> None:
+    """A pass of the test part gives, for each picture, the centre of what is expected of its name."""
     seen = 0
     for batch in loader.epoch(0):
         images = levels(loader, batch.images).permute(0, 2, 3, 1).numpy()
         for image, name in zip(images, names_of(split, batch.index.numpy()), strict=True):
-            expected = centre(read(pictures[name]))
-            assert abs(image - expected).max() < 0.01, name
+            assert abs(image - centre(expected(name))).max() < 0.01, name
             seen += 1
-    assert seen == len(pictures)
+    assert seen == len(split.indices("test"))
 
 
-def test_row_87_pictures_are_stored_as_they_are_unless_they_are_to_be_turned(
-    tmp_path: Path, mptctl: CommandLine, loader_of: MakeLoader
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("place", [as_folder, as_shards, as_table, as_parquet])
+def test_row_87_every_loader_turns_pictures_from_every_source_as_pillow_does(
+    tmp_path: Path, mptctl: CommandLine, loader_of: MakeLoader, place: Place, kind: str
 ) -> None:
+    """Stored as they are unless they are to be turned. All loaders keep what they decode in one folder, and none
+    takes pictures decoded in one way for the other."""
     pictures = phone_pictures()
-    split = split_of(tmp_path, as_folder(tmp_path, pictures, mptctl), mptctl)
-    loader = loader_of(split, "threaded", part="test", train=False)
-    (image,) = next(
-        iter(loader_of(split, "threaded", part="test", train=False, batch_size=1).epoch(0))
-    ).images
-    (name,) = names_of(split, split.indices("test")[:1])
-    found = levels(loader, image[None])[0].permute(1, 2, 0).numpy()
-    assert abs(found - centre(stored(pictures[name]))).max() < 0.01
+    split = split_of(tmp_path, place(tmp_path, pictures, mptctl), mptctl)
+    for setting, read in (({}, stored), ({"exif": "apply"}, upright), ({"exif": "ignore"}, stored)):
+        loader = loader_of(split, kind, part="test", train=False, batch_size=5, **setting)
+        assert_read(loader, split, lambda name, read=read: read(pictures[name]))  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -160,11 +152,8 @@ def test_row_87_pillow_alone_turns_them_too(
         monkeypatch.setattr(f"{place}.jpeg_decoder", lambda: JpegDecoder("Pillow", None))
     pictures = phone_pictures()
     split = split_of(tmp_path, as_folder(tmp_path, pictures, mptctl), mptctl)
-    loader = loader_of(split, kind, part="test", train=False, batch_size=30, exif="apply")
-    (batch,) = loader.epoch(0)
-    images = levels(loader, batch.images).permute(0, 2, 3, 1).numpy()
-    for image, name in zip(images, names_of(split, batch.index.numpy()), strict=True):
-        assert abs(image - centre(upright(pictures[name]))).max() < 0.01, name
+    loader = loader_of(split, kind, part="test", train=False, exif="apply")
+    assert_read(loader, split, lambda name: upright(pictures[name]))
 
 
 def with_segments(*segments: bytes) -> bytes:
@@ -209,50 +198,37 @@ def test_row_87_tags_that_decoders_disagree_on_are_read_as_pillow_does(
     pictures = {f"{name}.jpg": content for name, content in odd_tags().items()}
     root = write_folder(tmp_path / "data", pictures)
     split = make_split("imagefolder", run_root=tmp_path, data_root=root, val_fraction=0.0, old_fraction=1.0)
-    loader = loader_of(split, kind, part="test", train=False, batch_size=len(pictures), exif="apply")
-    (batch,) = loader.epoch(0)
-    images = levels(loader, batch.images).permute(0, 2, 3, 1).numpy()
-    for image, name in zip(images, names_of(split, batch.index.numpy()), strict=True):
+
+    def expected(name: str) -> NDArray[np.uint8]:
         try:
-            expected = upright(pictures[name])
+            return upright(pictures[name])
         except (SyntaxError, struct.error):
-            expected = stored(pictures[name])
-        assert abs(image - centre(expected)).max() < 0.01, name
+            return stored(pictures[name])
+
+    assert_read(loader_of(split, kind, part="test", train=False, exif="apply"), split, expected)
     assert (split.manifest.kinds == NONSTANDARD).any()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_row_87_decoded_pictures_of_one_way_are_not_taken_for_the_other(
-    tmp_path: Path, mptctl: CommandLine, loader_of: MakeLoader, kind: str
-) -> None:
-    """All loaders here keep what they decode in one folder."""
-    pictures = phone_pictures()
-    split = split_of(tmp_path, as_folder(tmp_path, pictures, mptctl), mptctl)
-    for exif, read in (("ignore", stored), ("apply", upright), ("ignore", stored)):
-        loader = loader_of(split, kind, part="test", train=False, batch_size=30, exif=exif)
-        (batch,) = loader.epoch(0)
-        images = levels(loader, batch.images).permute(0, 2, 3, 1).numpy()
-        for image, name in zip(images, names_of(split, batch.index.numpy()), strict=True):
-            assert abs(image - centre(read(pictures[name]))).max() < 0.01, (exif, name)
-
-
-def test_row_87_split_counts_them_in_one_sentence(tmp_path: Path, mptctl: CommandLine) -> None:
-    (root,) = as_folder(tmp_path, phone_pictures(), mptctl)
-    words = ("split", root, "--run-root", tmp_path / "runs", "--old-fraction", 1.0, "--val-fraction", 0)
-    done = mptctl(*words)
-    assert done.returncode == 0, done.stderr
-    sentence = "34 pictures have an EXIF rotation, which is ignored unless data.exif=apply"
-    assert " ".join(done.stdout.split()).count(sentence) == 1
-    assert json.loads(mptctl(*words, "--json").stdout)["rotated"] == 34
-
-
-def test_row_87_split_says_nothing_where_no_picture_is_turned(
+def test_row_87_split_counts_them_in_one_sentence_or_says_nothing(
     tmp_path: Path, folder: Path, mptctl: CommandLine
 ) -> None:
-    done = mptctl("split", folder, "--run-root", tmp_path / "runs", "--json")
-    found = json.loads(done.stdout)
-    assert found["rotated"] == 0
-    assert not any("EXIF" in note for note in found["notes"])
+    (root,) = as_folder(tmp_path, phone_pictures(), mptctl)
+    for place, rotated in ((root, 34), (folder, 0)):
+        words = (
+            "split",
+            place,
+            "--run-root",
+            tmp_path / str(rotated),
+            "--val-fraction",
+            0,
+            "--old-fraction",
+            1,
+        )
+        done = mptctl(*words)
+        assert done.returncode == 0, done.stderr
+        sentence = "34 pictures have an EXIF rotation, which is ignored unless data.exif=apply"
+        assert " ".join(done.stdout.split()).count(sentence) == done.stdout.count("EXIF") == (rotated > 0)
+        assert json.loads(mptctl(*words, "--json").stdout)["rotated"] == rotated
 
 
 @pytest.mark.parametrize("form", ["folder", "shards"])

@@ -16,8 +16,7 @@ import pytest
 import torch
 from pyarrow import parquet
 
-from mptctl.data.class_labels import read_class_labels
-from mptctl.errors import CheckpointError, DataError, UsageError
+from mptctl.errors import CheckpointError, UsageError
 from mptctl.evaluation.reading.spelling import normal_form
 from mptctl.evaluation.reading.workspace import Workspace
 from mptctl.files import read_bounded
@@ -69,11 +68,6 @@ def test_row_63_a_list_that_a_gate_file_names(tmp_path: Path, mptctl: CommandLin
     pair = good(tmp_path / "a.npz"), good(tmp_path / "b.npz", pred=["dog", *LABELS[1:]])
     done = mptctl("evaluate", *pair, "--gate", tmp_path / "gate.yaml")
     assert done.returncode == 4, done.stderr
-
-
-def test_row_63_names_for_people(endless: Path) -> None:
-    with pytest.raises(DataError, match="is no regular file"):
-        read_class_labels(endless)
 
 
 def test_row_63_no_more_is_read_than_is_allowed(tmp_path: Path) -> None:

@@ -53,14 +53,6 @@ def test_row_62_a_file_that_a_gate_file_names_is_not_printed(
     assert not any(SECRET in text for text in (done.stdout, done.stderr, *written))
 
 
-def test_row_62_an_unknown_id_of_the_gate_file_itself_is_named(mptctl: CommandLine, secrets: Path) -> None:
-    Path("keep").write_text("1\n2\n")
-    Path("gate.yaml").write_text("must_keep: {ids: [no-such-id], file: keep}\n")
-    done = mptctl("evaluate", "old.npz", "new.npz", "--gate", "gate.yaml")
-    assert done.returncode == 4
-    assert "1 ids are not in the test set (no-such-id)" in done.stderr
-
-
 # What a gate file or a study may be a link to, and what is said of it.
 FOREIGN = {
     PRIVATE_KEY: "must be a mapping of keys",

@@ -14,6 +14,7 @@ from mptctl.models.run_folder import RunDir
 from tests.cli.test_app import COMMANDS
 from tests.common import CommandLine
 from tests.faults.conftest import write_pair
+from tests.faults.test_outputs import contents
 
 GATED = "evaluate old.npz new.npz"
 
@@ -77,10 +78,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "pictures").mkdir()
     (tmp_path / "history.jsonl").touch()
     return tmp_path
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def words_of(written: Written, path: Path) -> list[str]:
@@ -164,29 +161,6 @@ def test_row_59_earlier_outputs_are_replaced(mptctl: CommandLine, files: Path) -
         assert mptctl("history", "out/releases.jsonl", "--out", "out/history.svg").returncode == 0
 
 
-def test_row_59_what_runs_wrote_is_replaced_by_the_same_command(mptctl: CommandLine, runs: Path) -> None:
-    out = runs.parent / "out"
-    root = ("--run-root", runs)
-    commands = (
-        ("compare", "new", "--old", runs / "old", "--csv", out / "t.csv", "--latex", out / "t.tex", *root),
-        (
-            "compare",
-            "new",
-            "--old",
-            runs / "old",
-            "--markdown",
-            out / "t.md",
-            "--report",
-            out / "t.html",
-            *root,
-        ),
-    )
-    for _ in range(2):
-        for command in commands:
-            done = mptctl(*command)
-            assert done.returncode == 0, done.stderr
-
-
 def test_row_59_another_programs_split_json_is_not_overwritten(mptctl: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "split.json").write_text('{"train": ["a", "b"], "test": ["c"]}')
     before = contents(tmp_path)
@@ -221,12 +195,3 @@ def test_row_72_the_split_of_a_run_that_trains_is_not_replaced(mptctl: CommandLi
         assert {path.name: path.read_bytes() for path in runs.glob("*") if path.is_file()} == before
     (runs / "lock").write_text("somebody's notes")  # no lock of ours holds nothing
     assert mptctl(*words).returncode == 0
-
-
-@pytest.mark.parametrize("form", ["onnx", "safetensors"])
-def test_row_59_an_export_is_replaced(mptctl: CommandLine, runs: Path, form: str) -> None:
-    pytest.importorskip(form)
-    words = ("export", "new", "--format", form, "--run-root", runs)
-    for _ in range(2):
-        done = mptctl(*words)
-        assert done.returncode == 0, done.stderr

@@ -160,13 +160,25 @@ def test_results_are_kept_small_and_are_enough_for_the_table(
     assert again == {row["name"]: row["flips"] for row in killed["report"]["comparison"]["rows"]}
 
 
+def two_under_way(folder: Path) -> tuple[Path, Forked]:
+    """The run root of a study, and its process, which trains `old` and `ref` at once, each past its first epoch."""
+    seed, process = folder / "runs" / "3", start(folder, "--parallel", "2", epochs=400)
+    wait_for(lambda: epochs(seed / "old") >= 1 and epochs(seed / "ref") >= 1, process)
+    return seed, process
+
+
+def assert_saved_where_the_log_ends(run: Path) -> None:
+    """Not one step was lost of a run that did not come to its end."""
+    saved = load_checkpoint(run / "last.pt").meta
+    assert saved.global_step == read_metrics(run / "metrics.jsonl")[-1].step
+    assert saved.epoch < 400
+
+
 @pytest.mark.slow
 def test_row_33_a_killed_worker_is_replaced_and_ctrl_c_saves_and_stops_all_runs(
     tmp_path: Path, mptctl: CommandLine
 ) -> None:
-    seed = tmp_path / "runs" / "3"
-    process = start(tmp_path, "--parallel", "2", epochs=400)
-    wait_for(lambda: epochs(seed / "old") >= 1 and epochs(seed / "ref") >= 1, process)
+    seed, process = two_under_way(tmp_path)
     other = mptctl("study", tmp_path / "small.yaml", "--run-root", tmp_path / "runs", "--seeds", "4")
     assert other.returncode == 2
     assert "another study is writing into it" in other.stderr
@@ -181,10 +193,7 @@ def test_row_33_a_killed_worker_is_replaced_and_ctrl_c_saves_and_stops_all_runs(
     assert rays_of(process) == []
     assert not list(seed.glob("*/lock"))
     for run in ("old", "ref"):
-        saved = load_checkpoint(seed / run / "last.pt").meta
-        # Not one step was lost: the log ends where the run was saved.
-        assert saved.global_step == read_metrics(seed / run / "metrics.jsonl")[-1].step
-        assert saved.epoch < 400
+        assert_saved_where_the_log_ends(seed / run)
 
 
 @pytest.mark.slow
@@ -192,9 +201,7 @@ def test_row_33_a_killed_worker_is_replaced_and_ctrl_c_saves_and_stops_all_runs(
 def test_row_33_a_worker_that_is_killed_as_ctrl_c_comes_does_not_train_anew(
     tmp_path: Path, first: str
 ) -> None:
-    seed = tmp_path / "runs" / "3"
-    process = start(tmp_path, "--parallel", "2", epochs=400)
-    wait_for(lambda: epochs(seed / "old") >= 1 and epochs(seed / "ref") >= 1, process)
+    seed, process = two_under_way(tmp_path)
     worker = int((seed / "old" / "lock").read_text())
     # Stopped, so that the study finds both, its worker's death and the signal, when it goes on.
     process.send_signal(signal.SIGSTOP)
@@ -212,6 +219,5 @@ def test_row_33_a_worker_that_is_killed_as_ctrl_c_comes_does_not_train_anew(
     assert "another one goes on" not in said
     assert (seed / "old" / "metrics.jsonl").read_bytes() == trained
     assert not (seed / "ref" / "lock").exists()
-    saved = load_checkpoint(seed / "ref" / "last.pt").meta
-    assert saved.global_step == read_metrics(seed / "ref" / "metrics.jsonl")[-1].step
+    assert_saved_where_the_log_ends(seed / "ref")
     assert rays_of(process) == []

@@ -181,7 +181,6 @@ def _difference(content: bytes, seen: dict[tuple[str, bool], Tensor | None]) -> 
         return "Pillow alone refuses it"
     for (kind, crop), image in seen.items():
         other = seen["threaded", True] if crop else whole
-        assert image is not None and other is not None
         inner = slice(1, -1) if crop else slice(None)
         far = (image - other)[inner, inner].abs().max().item()
         if far > LEVELS:

@@ -1,10 +1,10 @@
 """`make gpu-check`: what only a GPU can show, in parts that are told of at once, each within a limit of time.
 
 Prints the machine first, and what runs and what does not; then one of everything within half a minute, then the long
-parts. Whatever ends it, what was found lies in the folder of `--out`: check.json, check.xml (JUnit), check.log, and a
-file of numbers for each bench. Exit code 0 says that everything ran and passed. `--rehearse` tries all of it on a
-machine without a GPU, as far as that goes: the kernel in Triton's interpreter and compiled for sm_90, the step on an
-imagined device, the rest on the CPU; what needs the card is named, and is no failure.
+parts. Whatever ends it, what was found lies in the folder of `--out`: check.json, check.log with all that was printed,
+JUnit of each file of tests, and the numbers of each bench, line by line. Exit code 0 says that everything ran and
+passed. `--rehearse` tries all of it on a machine without a GPU, as far as that goes: the kernel in Triton's interpreter
+and compiled for sm_90, the rest on the CPU; what needs the card is named, and is no failure.
 """
 
 from __future__ import annotations
@@ -15,19 +15,16 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from threading import Timer
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "kernels")]
 
 from tests.gpu.machine import installed, machine  # noqa: E402
-from tests.gpu.record import Record  # noqa: E402
-from tests.gpu.results import PIPE, Result  # noqa: E402
 
 PARTS = ("quick", "kernel", "training", "graph", "loader", "step", "full")
 # What the program imports beside torch and numpy, wherever a part of it is used.
@@ -47,7 +44,7 @@ class Task:
         words: of its command, after the interpreter.
         limit: seconds after which it is killed.
         needs: modules without which it is not begun.
-        numbers: file that gets what it measures; None where it only passes or fails.
+        measures: whether its standard output is numbers, a line of JSON each, which go into a file of its name.
         rehearsal: its words without a GPU; None where nothing of it can be tried.
     """
 
@@ -56,89 +53,181 @@ class Task:
     words: tuple[str, ...]
     limit: int
     needs: tuple[str, ...] = ()
-    numbers: str | None = None
+    measures: bool = False
     rehearsal: tuple[str, ...] | None = None
 
 
-def tests(part: str, file: str, limit: int, needs: tuple[str, ...], processes: int) -> Task:
-    """A task that runs one file of tests; the options of pyproject.toml ask for plugins that may not be there."""
-    options = (
-        "-p",
-        "tests.gpu.results",
-        "-p",
-        "no:cacheprovider",
-        "-o",
-        "addopts=-q --import-mode=importlib",
-    )
+@dataclass(frozen=True)
+class Result:
+    """What came of a task: "passed", "failed" or "not run", which is not passed; and why."""
+
+    part: str
+    name: str
+    outcome: str
+    seconds: float
+    message: str
+
+
+def pytest_task(
+    part: str, name: str, limit: int, needs: tuple[str, ...], *which: str, processes: int = 1
+) -> Task:
+    """A task that gives pytest words; the options of pyproject.toml ask for plugins that may not be there."""
+    options = ("-p", "no:cacheprovider", "-o", "addopts=-v --import-mode=importlib", "-rs", "--tb=short")
     # Another torch than the one developed with may warn of other things.
-    words = ("-m", "pytest", f"tests/gpu/{file}", *options, "-W", "default", "--tb=short")
-    spread = ("-n", str(processes)) if processes > 1 else ()
+    words = ("-m", "pytest", *which, *options, "-W", "default")
     # Tests of the kernel bring their fixtures along: the conftest of all tests needs the whole program.
-    alone = () if needs else ("--noconftest",)
-    tried = words + alone + (("-n", "2") if processes > 1 else ())
-    return Task(part, file, words + spread + alone, limit, PYTEST + needs, None, tried)
+    words += () if needs else ("--noconftest",)
+    spread, tried = (("-n", str(processes)), ("-n", "2")) if processes > 1 else ((), ())
+    return Task(part, name, words + spread, limit, PYTEST + needs, rehearsal=words + tried)
 
 
-def bench(name: str, limit: int, rehearsal: tuple[str, ...] | None, *words: str, part: str) -> Task:
+def bench(part: str, name: str, limit: int, rehearsal: tuple[str, ...] | None, *words: str) -> Task:
     """A task that runs `mptctl bench` and keeps the JSON that it prints."""
     command = ("-m", "mptctl", "bench")
     tried = None if rehearsal is None else (*command, *rehearsal, "--device", "cpu", "--json")
-    return Task(part, name, (*command, *words, "--json"), limit, PROGRAM, f"{name}.json", tried)
-
-
-def times(name: str, limit: int, *words: str, needs: tuple[str, ...]) -> Task:
-    """A task that times loaders by tests.gpu.time_loader, which tells of each row at once."""
-    command = ("-m", "tests.gpu.time_loader", *words)
-    tried = (*command, "--seconds", "0.1", "--repeats", "1")
-    return Task("loader", name, command, limit, needs, f"{name}.json", tried)
+    return Task(part, name, (*command, *words, "--json"), limit, PROGRAM, True, tried)
 
 
 TINY_STEP = ("step", "--recipe", "digits", "--classes", "4", "--steps", "1", "--repeats", "1")
 TINY_LOADER = ("loader", "--repeats", "1", "--seconds", "0.1", "--rows", "threaded,dali-cpu")
 IMAGENET = ("step", "--recipe", "imagenet", "--classes", "1000")
-TASKS = (
-    Task("quick", "quick", ("-m", "tests.gpu.quick"), 120, (), None, ("-m", "tests.gpu.quick")),
-    # Its kernels take 1.5 s each to compile: a core each. 16 cores beside an H200 took 125 s.
-    tests("kernel", "test_kernel.py", 300, (), max(2, len(os.sched_getaffinity(0)) - 2)),
-    Task(
-        "kernel", "gpu-kernel", ("-m", "tests.gpu.time_kernel", "--repeats", "7"), 240, (), "gpu-kernel.json"
-    ),
-    tests("training", "test_training.py", 300, PROGRAM, 1),
-    tests("graph", "test_graph.py", 90, PROGRAM, 1),
-    # About 110 s: 24 settings of 2 s and what starts them, then the three fastest twice more.
-    times("gpu-loader-sweep", 150, "sweep", "--seconds", "2", needs=(*PROGRAM, "nvidia.dali")),
-    times("gpu-loader-threads", 60, "threads", "--seconds", "1", needs=PROGRAM),
-    tests("loader", "test_dali_mixed.py", 200, (*PROGRAM, "nvidia.dali"), 1),
-    bench("gpu-loader", 150, TINY_LOADER, "loader", "--repeats", "2", "--seconds", "2", part="loader"),
-    bench("gpu-step", 120, TINY_STEP, "step", "--recipe", "cifar100", part="step"),
-    bench("gpu-step-imagenet", 150, None, *IMAGENET, part="step"),
-    Task("full", "gpu-kernel-full", ("-m", "tests.gpu.time_kernel"), 400, (), "gpu-kernel.json"),
-    bench(
-        "gpu-step-full", 300, None, "step", "--recipe", "cifar100", "--precision", "fp32,bf16", part="full"
-    ),
-    bench("gpu-step-imagenet-full", 400, None, *IMAGENET, "--precision", "fp32,bf16", part="full"),
+TIME_THREADS = ("-m", "tests.gpu.time_loader", "threads")
+KERNEL, TRAINING, DALI = (f"tests/gpu/test_{name}.py" for name in ("kernel", "training", "dali_mixed"))
+CUBIN = "tests/kernels/test_cubin.py"
+# Both row kernels, a graph, a step that may not wait, DALI beside Pillow.
+ONE_OF_EACH = (
+    "(fill_the_device and 128) or (fill_the_device and 257) or captured_graph or (never_waits and mpt-kl) or \
+gpu_sees_the_pictures"
 )
+TASKS = (
+    pytest_task("quick", "quick", 120, (*PROGRAM, "nvidia.dali"), KERNEL, TRAINING, DALI, "-k", ONE_OF_EACH),
+    # Its kernels take 1.5 s each to compile: a core each. 16 cores beside an H200 took 125 s.
+    pytest_task("kernel", "test_kernel", 300, (), KERNEL, processes=max(2, len(os.sched_getaffinity(0)) - 2)),
+    pytest_task("kernel", "sm_90", 120, PROGRAM, CUBIN, "-k", "nothing_spills", "-m", "not nightly"),
+    bench("kernel", "gpu-kernel", 240, None, "kernel", "--repeats", "7"),
+    pytest_task("training", "test_training", 300, PROGRAM, TRAINING),
+    pytest_task("graph", "test_graph", 90, PROGRAM, "tests/gpu/test_graph.py"),
+    # About 110 s: 24 settings of 2 s and what starts them, then the three fastest twice more.
+    bench("loader", "gpu-loader-sweep", 150, (*TINY_LOADER[:-1], "threaded", "--sweep"),
+          "loader", "--sweep", "--rows", "threaded", "--seconds", "2", "--repeats", "3"),
+    Task("loader", "gpu-loader-threads", (*TIME_THREADS, "--seconds", "1"), 60, PROGRAM, True,
+         (*TIME_THREADS, "--seconds", "0.1")),
+    pytest_task("loader", "test_dali_mixed", 200, (*PROGRAM, "nvidia.dali"), DALI),
+    bench("loader", "gpu-loader", 150, TINY_LOADER, "loader", "--repeats", "2", "--seconds", "2"),
+    bench("step", "gpu-step", 120, TINY_STEP, "step", "--recipe", "cifar100"),
+    bench("step", "gpu-step-imagenet", 150, None, *IMAGENET),
+    bench("full", "gpu-kernel-full", 400, None, "kernel"),
+    bench("full", "gpu-step-full", 300, None, "step", "--recipe", "cifar100", "--precision", "fp32,bf16"),
+    bench("full", "gpu-step-imagenet-full", 400, None, *IMAGENET, "--precision", "fp32,bf16"),
+)  # fmt: skip
+
+
+class Check:
+    """One run of the check: its machine, its log, and what came of each task so far."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.about, self.results = machine(given.rehearse), list[Result]()
+        self._given, self._end = given, time.monotonic() + given.seconds
+        given.out.mkdir(parents=True, exist_ok=True)
+        (given.out / "check.log").write_text("", encoding="utf-8")
+
+    def say(self, line: str) -> None:
+        """A line for the reader and for the log, at once."""
+        print(line, flush=True)
+        with (self._given.out / "check.log").open("a", encoding="utf-8") as log:
+            print(line, file=log)
+
+    def why_not(self, task: Task) -> str:
+        """Why a task does not run here; nothing where it does."""
+        if self._given.rehearse and task.rehearsal is None:
+            return "needs the card"
+        if not self._given.rehearse and self.about["gpu"] is None:
+            return "no CUDA device here"
+        missing = [module for module in task.needs if not installed(module)]
+        return f"{', '.join(missing)} missing" if missing else ""
+
+    def do(self, task: Task) -> None:
+        """Run a task, or say why not, and write down what came of it."""
+        reason, began, left = self.why_not(task), time.monotonic(), self._end - time.monotonic()
+        if not reason and left < 5:
+            reason = f"none of the {self._given.seconds} seconds is left"
+        outcome, message = ("not run", reason) if reason else self._run(task, left)
+        self.results.append(Result(task.part, task.name, outcome, time.monotonic() - began, message))
+        found = {"checked_on": self.about, "tasks": [asdict(result) for result in self.results]}
+        partial = self._given.out / ".check.json.part"
+        partial.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        os.replace(partial, self._given.out / "check.json")
+        self.say(f"{outcome.upper()} {task.part}: {task.name} ({self.results[-1].seconds:.0f} s) {message}")
+
+    def _run(self, task: Task, left: float) -> tuple[str, str]:
+        """The outcome of a task, and why: it prints into the log, its numbers go into a file, and it ends in time."""
+        rehearse, pictures = self._given.rehearse, self._given.pictures
+        limit = min(task.limit * (SLOWER if rehearse else 1), left)
+        words = (task.rehearsal if rehearse else task.words) or ()
+        junit = self._given.out.resolve() / f"{task.name}.xml"
+        if "pytest" in words:
+            junit.unlink(missing_ok=True)
+            words += ("--junitxml", str(junit))
+        elif pictures is not None and task.part == "loader":
+            words += ("--data-root", str(pictures))
+        variables = {"PYTHONPATH": _path(), "PYTHONUNBUFFERED": "1", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+        variables |= {"MPTCTL_REHEARSE": "1"} if rehearse else {}
+        variables |= {"TRITON_INTERPRET": "1"} if rehearse and task.name == "test_kernel" else {}
+        numbers = self._given.out / f"{task.name}.jsonl" if task.measures else Path(os.devnull)
+        with numbers.open("w", encoding="utf-8") as kept:
+            print(json.dumps({"checked_on": self.about}), file=kept, flush=True)
+            out, err = (kept, subprocess.PIPE) if task.measures else (subprocess.PIPE, subprocess.STDOUT)
+            with subprocess.Popen(
+                [sys.executable, *words], cwd=ROOT, env=os.environ | variables, stdout=out, stderr=err, text=True,
+                errors="replace", start_new_session=True,
+            ) as process:  # fmt: skip
+                timer = Timer(limit, _kill, [process])
+                timer.start()
+                try:
+                    for line in process.stderr or process.stdout or ():
+                        self.say(f"    {line.rstrip()}")
+                    code = process.wait()
+                finally:
+                    late = not timer.is_alive()
+                    timer.cancel()
+                    _kill(process)
+        if late:
+            return "failed", f"killed after {limit:.0f} s, its limit"
+        return (
+            ("failed", f"exit code {code}")
+            if code
+            else _tested(junit)
+            if "pytest" in words
+            else ("passed", "")
+        )
+
+    def end(self) -> int:
+        """The exit code: 0 only where everything ran and passed, or was rehearsed."""
+        for outcome in ("failed", "not run"):
+            for result in self.results:
+                if result.outcome == outcome:
+                    self.say(f"{outcome.upper()} {result.part}: {result.name}: {result.message}")
+        outcomes = {result.outcome for result in self.results}
+        if "failed" in outcomes:
+            return 1
+        if "not run" in outcomes and not self._given.rehearse:
+            self.say("NOT PROVEN: what did not run is not passed")
+            return 3
+        self.say("REHEARSED: nothing failed but what needs the card" if self._given.rehearse else "PASSED")
+        return 0
 
 
 def main(words: list[str] | None = None) -> int:
-    given = _arguments(words)
-    record = Record(given.out, machine(given.rehearse), given.seconds)
-    tasks = [task for task in TASKS if task.part in given.parts]
-    record.say_machine()
-    reasons = {task.name: why_not(task, record.has_gpu, given.rehearse) for task in tasks}
-    for task in tasks:
-        reason = reasons[task.name]
-        record.say(f"{task.part}: {task.name}: {'NOT RUN, ' + reason if reason else 'RUN'}")
+    check = Check(given := _arguments(words))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    check.say(json.dumps(check.about, indent=1))
+    tasks = [task for task in TASKS if task.part in given.parts]
     for task in tasks:
-        reason = reasons[task.name]
-        if not reason and record.left < 5:
-            reason = f"none of the {given.seconds} seconds is left"
-        if reason:
-            record.add(task.part, Result(task.name, "not run", 0.0, reason))
-        else:
-            run(task, record, given.rehearse, given.pictures)
-    return record.end(given.rehearse)
+        reason = check.why_not(task)
+        check.say(f"{task.part}: {task.name}: {'NOT RUN, ' + reason if reason else 'RUN'}")
+    for task in tasks:
+        check.do(task)
+    return check.end()
 
 
 def _arguments(words: list[str] | None) -> argparse.Namespace:
@@ -146,12 +235,10 @@ def _arguments(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=ROOT / "results", help="folder of what is found")
     parser.add_argument("--parts", default=",".join(PARTS), help=f"some of {','.join(PARTS)}, with commas")
     parser.add_argument(
-        "--seconds", type=int, default=570, help="within which all of it ends; a rehearsal takes longer"
+        "--seconds", type=int, default=570, help="within which it ends; a rehearsal takes longer"
     )
     parser.add_argument(
-        "--pictures",
-        type=Path,
-        help="folder with train/CLASS/*, or a tar of one, for loaders; else generated",
+        "--pictures", type=Path, help="train/CLASS/*, or a tar of it, for loaders; else generated"
     )
     parser.add_argument("--rehearse", action="store_true", help="without a GPU: try all that needs none")
     given = parser.parse_args(words)
@@ -163,89 +250,19 @@ def _arguments(words: list[str] | None) -> argparse.Namespace:
     return given
 
 
-def why_not(task: Task, has_gpu: bool, rehearse: bool) -> str:
-    """Why a task does not run here; nothing where it does."""
-    if rehearse and task.rehearsal is None:
-        return "needs the card"
-    if not rehearse and not has_gpu:
-        return "no CUDA device here"
-    missing = [module for module in task.needs if not installed(module)]
-    return f"{', '.join(missing)} missing" if missing else ""
+def _tested(junit: Path) -> tuple[str, str]:
+    """The outcome of tests that did not fail: one that was skipped did not run."""
+    suite = ElementTree.parse(junit).getroot().find("testsuite")
+    count, skipped = (
+        int((suite.attrib if suite is not None else {}).get(key, 0)) for key in ("tests", "skipped")
+    )
+    outcome = "passed" if count and not skipped else "not run"
+    return outcome, f"{count - skipped} passed" + (
+        f", {skipped} not run, for the reasons above" if skipped else ""
+    )
 
 
-def run(task: Task, record: Record, rehearse: bool, pictures: Path | None = None) -> None:
-    """Run a task within its limit and what is left, and record what it tells, line by line."""
-    limit = min(task.limit * (SLOWER if rehearse else 1), record.left)
-    words = task.rehearsal if rehearse and task.rehearsal is not None else task.words
-    if pictures is not None and ("loader" in words or "tests.gpu.time_loader" in words):
-        words += ("--data-root", str(pictures))
-    reading, writing = os.pipe()
-    environment = os.environ | {"PYTHONPATH": _path(), "PYTHONUNBUFFERED": "1", PIPE: str(writing)}
-    if rehearse:
-        environment["MPTCTL_REHEARSE"] = "1"
-        if task.part in ("quick", "kernel"):
-            environment["TRITON_INTERPRET"] = "1"
-    record.say(f"--- {task.part}: {task.name}, at most {limit:.0f} s")
-    begin = time.monotonic()
-    with subprocess.Popen(
-        [sys.executable, *words],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        pass_fds=[writing],
-        start_new_session=True,
-    ) as process:
-        os.close(writing)
-        printed: list[str] = []
-        told = 0
-
-        def take(line: str) -> None:
-            nonlocal told
-            told += 1
-            record.add(task.part, Result(**json.loads(line)), task.numbers)
-
-        keep = printed.append if task.words[1] == "mptctl" else record.log
-        readers = [
-            _reading(process.stdout, keep),
-            _reading(process.stderr, record.log),
-            _reading(os.fdopen(reading, "rb"), take),
-        ]
-        message = ""
-        try:
-            code = process.wait(timeout=limit)
-            message = f"exit code {code}" if code else ""
-        except subprocess.TimeoutExpired:
-            message = f"killed after {limit:.0f} s, its limit"
-        finally:
-            _kill(process)
-            for reader in readers:
-                reader.join(timeout=5)
-    seconds = time.monotonic() - begin
-    if task.words[1] == "mptctl" and not message:
-        found = json.loads("".join(printed))
-        record.numbers(str(task.numbers), found)
-        for row in found["rows"]:
-            record.say(f"{task.name}: {row['name']}: {row['images_per_s']:,.0f} images/s")
-    if not message and not told and task.words[1] != "mptctl":
-        message = "ended without a result"
-    record.add(task.part, Result(task.name, "failed" if message else "passed", seconds, message))
-
-
-def _reading(stream: IO[bytes] | None, take: Callable[[str], None]) -> threading.Thread:
-    """A thread that takes the lines of a stream until it ends."""
-
-    def read() -> None:
-        with stream or open(os.devnull, "rb") as lines:
-            for line in lines:
-                take(line.decode(errors="replace"))
-
-    thread = threading.Thread(target=read, daemon=True)
-    thread.start()
-    return thread
-
-
-def _kill(process: subprocess.Popen[Any]) -> None:
+def _kill(process: subprocess.Popen[str]) -> None:
     """End a process and those that it has started."""
     try:
         os.killpg(process.pid, signal.SIGKILL)

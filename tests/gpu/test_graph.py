@@ -5,8 +5,6 @@ With algorithms that repeat themselves, so that no bit may differ. In a rehearsa
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,9 +21,10 @@ from mptctl.training.graphed import CudaRecorder, GraphedStep
 from mptctl.training.step import train_step
 from mptctl.training.torch_settings import torch_settings
 from mptctl.training.train import train
-from tests.common import Log, assert_same_run, digits_with_teachers, short_recipe
+from tests.common import Log, assert_same_run, short_recipe
 from tests.gpu.card import DEVICE, REHEARSED, needs_card, skip_without_card
-from tests.gpu.test_training import SAME_BITS, _train_until_killed, request_of
+from tests.gpu.test_training import SAME_BITS, kill_and_resume, request_of
+from tests.gpu.test_training import taught as taught
 from tests.graphed_steps import STEPS, TakeStep, make_batches, make_student, revive, take_steps, unequal
 from tests.tape import TapeRecorder
 
@@ -117,17 +116,10 @@ def test_a_step_that_is_not_finite_stops_all_weights(case: str) -> None:
         take_steps(student, recipe, batches, range(9, STEPS), step)
         assert all(torch.equal(p, q) for p, q in zip(student.model.parameters(), before, strict=True))
     eager, replayed = (student.guard.failed() for student in students)
-    assert replayed is not None
     assert (replayed.step, str(replayed)) == (9, str(eager))
     for student in students:
         student.guard.restore()
     assert unequal(*students) == []
-
-
-@pytest.fixture(scope="module")
-def taught(tmp_path_factory: pytest.TempPathFactory) -> Split:
-    """Embedded digits with an old model and a reference, of an epoch each on the CPU."""
-    return digits_with_teachers(tmp_path_factory.mktemp("taught") / "runs", val_fraction=0.1, epochs=1)
 
 
 @needs_card
@@ -138,15 +130,7 @@ def test_a_killed_run_resumes_with_the_bits_of_a_run_without_a_graph(taught: Spl
     train(request_of(taught, tmp_path / "eager", eager), Log())
     train(request_of(taught, tmp_path / "whole", recipe), Log())
     assert_same_run(RunDir(tmp_path / "whole"), RunDir(tmp_path / "eager"))
-    # A process of its own, and no fork: CUDA does not survive one.
-    killed = multiprocessing.get_context("spawn").Process(
-        target=_train_until_killed, args=(request_of(taught, tmp_path / "killed", recipe),)
-    )
-    killed.start()
-    killed.join()
-    assert killed.exitcode == -signal.SIGKILL
-    resumed = train(request_of(taught, tmp_path / "killed", recipe, resume=True), Log())
-    assert resumed.trained == 24 - 15
+    kill_and_resume(taught, tmp_path / "killed", recipe)
     assert_same_run(RunDir(tmp_path / "killed"), RunDir(tmp_path / "eager"))
 
 

@@ -1,21 +1,21 @@
-"""The rows of `mptctl bench loader --sweep`, and the threaded loader by threads, each told of when measured."""
+"""The threaded loader by threads and by processes, each row printed as JSON when measured."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 
 from mptctl.bench.runners import our_stream
 from mptctl.bench.sources import find_pictures, repeat_pictures
-from mptctl.bench.sweep import SweepRow, sweep_dali
 from mptctl.data import pictures
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.sources import read_source
@@ -25,7 +25,6 @@ from mptctl.machine.device import keep_freed_memory
 from mptctl.machine.facts import usable_cores
 from mptctl.recipe import load_recipe
 from tests.gpu.card import DEVICE, REHEARSED
-from tests.gpu.results import Outcome, Result, attempt, tell
 
 # As many as an epoch of the largest batch needs for a hundred batches.
 PICTURES = 256 if REHEARSED else 40_000
@@ -52,63 +51,44 @@ class Cost:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("sweep", "threads", "one"))
+    parser.add_argument("what", choices=("threads", "one"))
     parser.add_argument(
         "--data-root", type=Path, help="folder of pictures, or a tar file; default: generated"
     )
     parser.add_argument("--seconds", type=float, default=2.0, help="length of a run")
-    parser.add_argument("--repeats", type=int, default=3, help="runs of the fastest settings")
     parser.add_argument("--threads", type=int, default=4, help="of one: threads of the loader")
     given = parser.parse_args()
     with scratch_folder() as scratch:
-        folder = find_pictures(given.data_root, scratch / "data", say)
+        folder = find_pictures(given.data_root, scratch / "data", lambda line: print(line, file=sys.stderr))
         manifest = read_source("imagefolder", folder, needs_test=False).manifest
         split = repeat_pictures(manifest, PICTURES, scratch)
-        if given.what == "sweep":
-            attempt("sweep", partial(sweep, split, scratch, given.seconds, given.repeats))
-        elif given.what == "threads":
-            threads(split, folder, scratch, given.seconds)
+        if given.what == "one":
+            tell(one("one", split, scratch, given.seconds, given.threads))
         else:
-            result = one("one", split, scratch, given.seconds, given.threads)
-            sys.stdout.write(f"{result.data['images_per_s']}\n")
+            threads(split, folder, scratch, given.seconds)
     return 0
-
-
-def say(line: str) -> None:
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
-
-
-def sweep(split: Split, scratch: Path, seconds: float, repeats: int) -> str:
-    """All of `mptctl bench loader --sweep`; each row is told of at once."""
-    recipe = load_recipe("imagenet", [f"optim.batch_size={BATCH}"])
-    found = sweep_dali(recipe, split, DEVICE, scratch, repeats, seconds, say, tell_row)
-    if not found.settings:
-        raise RuntimeError(found.verdict)
-    if found.decoder is not None:
-        tell(Result("decoder", "passed", 0.0, found.decoder.describe(), found.decoder.model_dump()))
-    return found.verdict
-
-
-def tell_row(row: SweepRow) -> None:
-    outcome: Outcome = "passed" if row.problem is None else "failed"
-    tell(Result("sweep row", outcome, 0.0, row.describe(), row.model_dump()))
 
 
 def threads(split: Split, folder: Path, scratch: Path, seconds: float) -> None:
     """The threaded loader by threads, as it is, with freed memory kept, as it was before; then by processes."""
     for count in THREADS:
-        name = f"threaded, {count} threads"
-        attempt(name, partial(one, name, split, scratch, seconds, count))
+        tell(one(f"threaded, {count} threads", split, scratch, seconds, count))
     most = THREADS[-1]
-    for way, words in ((kept, "freed memory kept"), (by_torchvision, "resized by torchvision")):
-        name = f"threaded, {most} threads, {words}"
-        attempt(name, partial(way, name, split, scratch, seconds, most))
-    name = f"threaded, {PROCESSES} processes"
-    attempt(name, partial(several, name, folder, seconds))
+    with keep_freed_memory():
+        tell(one(f"threaded, {most} threads, freed memory kept", split, scratch, seconds, most))
+    # By torchvision's function, which takes the interpreter's lock twice as often.
+    with patch.object(pictures, "resize_picture", resize_by_torchvision):
+        tell(one(f"threaded, {most} threads, resized by torchvision", split, scratch, seconds, most))
+    tell(several(folder, seconds))
 
 
-def one(name: str, split: Split, scratch: Path, seconds: float, count: int) -> Result:
+def tell(row: dict[str, object]) -> None:
+    """A line of JSON for programs, and the same for who looks on."""
+    print(json.dumps(row), flush=True)
+    print(row, file=sys.stderr, flush=True)
+
+
+def one(name: str, split: Split, scratch: Path, seconds: float, count: int) -> dict[str, object]:
     """Images/s of the threaded loader with so many threads, and what a picture costs."""
     data = load_recipe("imagenet", ["data.loader=threaded", f"data.threads={count}"]).data
     stream = our_stream(LoadPlan(split, data, "train", BATCH, 0, True, DEVICE), scratch)()
@@ -119,30 +99,14 @@ def one(name: str, split: Split, scratch: Path, seconds: float, count: int) -> R
         images += len(next(stream))
     elapsed, after = time.perf_counter() - begin, Cost.now()
     stream.close()  # type: ignore[attr-defined]
-    found = {
+    return {
+        "name": name,
         "threads": count,
         "images_per_s": round(images / elapsed, 1),
         "user_ms": round(1e3 * (after.user - before.user) / images, 3),
         "system_ms": round(1e3 * (after.system - before.system) / images, 3),
         "faults": round((after.faults - before.faults) / images, 1),
     }
-    said = ", ".join(f"{key} {value}" for key, value in found.items())
-    return Result(name, "passed", elapsed, said, {"name": name} | found)
-
-
-def kept(name: str, split: Split, scratch: Path, seconds: float, count: int) -> Result:
-    """The same, where glibc keeps freed memory in the process."""
-    with keep_freed_memory():
-        return one(name, split, scratch, seconds, count)
-
-
-def by_torchvision(name: str, split: Split, scratch: Path, seconds: float, count: int) -> Result:
-    """The same, resized by torchvision's function, which takes the interpreter's lock twice as often."""
-    ours, pictures.resize_picture = pictures.resize_picture, resize_by_torchvision
-    try:
-        return one(name, split, scratch, seconds, count)
-    finally:
-        pictures.resize_picture = ours
 
 
 def resize_by_torchvision(
@@ -160,16 +124,15 @@ def resize_by_torchvision(
     return image.squeeze(0).permute(1, 2, 0)
 
 
-def several(name: str, folder: Path, seconds: float) -> Result:
+def several(folder: Path, seconds: float) -> dict[str, object]:
     """Images/s of processes together, whose threads share the cores: each has a lock of its own."""
     each = max(1, usable_cores() // PROCESSES)
     words = [sys.executable, "-m", "tests.gpu.time_loader", "one", "--data-root", str(folder)]
     words += ["--seconds", str(3 * seconds), "--threads", str(each)]  # they do not begin at the same moment
-    begin = time.monotonic()
     processes = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(PROCESSES)]
-    rates = [float(process.communicate()[0]) for process in processes]
-    found = {"name": name, "processes": PROCESSES, "threads": each, "images_per_s": round(sum(rates), 1)}
-    return Result(name, "passed", time.monotonic() - begin, f"{sum(rates):,.0f} images/s", found)
+    rates = [json.loads(process.communicate()[0])["images_per_s"] for process in processes]
+    name = f"threaded, {PROCESSES} processes"
+    return {"name": name, "processes": PROCESSES, "threads": each, "images_per_s": round(sum(rates), 1)}
 
 
 if __name__ == "__main__":

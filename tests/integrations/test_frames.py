@@ -119,12 +119,6 @@ def test_a_column_of_mixed_values_is_refused_only_where_slices_are_made_of_it() 
     assert compared(mixed, by="country", metadata=mixed[["name", "mixed"]]).slices
 
 
-def test_columns_may_have_numbers_for_names() -> None:
-    frame = pd.DataFrame([["cat", "cat", "dog"], ["dog", "dog", "dog"]])
-    report = mptctl.evaluate(frame, label=0, old=1, new=2, old_classes=["cat", "dog"])
-    assert report.result.counts.negative_flips == 1
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [

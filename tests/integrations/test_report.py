@@ -42,7 +42,6 @@ def test_it_shows_itself_in_a_notebook_as_the_page_does() -> None:
     report = evaluate_arrays(**large())
     shown = report._repr_html_()
     found = re.fullmatch(r'<iframe sandbox="allow-scripts" [^>]*srcdoc="([^"]*)"></iframe>', shown)
-    assert found is not None
     page = html.unescape(found.group(1))
     assert page == render_html(report.result)
     assert "negative flips" in page

@@ -15,8 +15,6 @@ FILE = Path(__file__).parent.parent.parent / "examples" / "timm_loop.py"
 @pytest.fixture(scope="module")
 def example() -> ModuleType:
     spec = importlib.util.spec_from_file_location("timm_loop", FILE)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -42,7 +42,6 @@ def test_error_is_at_most_that_of_the_eager_expression(
 
     out = case.run(loss, k=1.5, distance=distance, lam=lam)
 
-    assert logits.grad is not None
     assert out.grad.dtype == dtype
     assert out.grad.shape == (n, c)
     floor = TOLERANCE[dtype]
@@ -69,8 +68,6 @@ def test_twenty_two_thousand_classes(loss: Loss, device: str, distance: str) -> 
 
 def test_teachers_may_differ_in_type(loss: Loss, device: str) -> None:
     case = random_case(5, 40, 24, device=device)
-    assert case.old_logits is not None
-    assert case.ref_logits is not None
     mixed = case._replace(old_logits=case.old_logits.bfloat16(), ref_logits=case.ref_logits.half())
     truth = mixed.to(torch.float64).run(mpt_loss, backend="reference")
 
@@ -95,7 +92,6 @@ def test_logits_of_ten_thousand(loss: Loss, device: str, distance: str) -> None:
 
 def test_a_large_common_offset_costs_no_more_than_it_costs_eagerly(loss: Loss, device: str) -> None:
     case = random_case(3, 30, 13, device=device)
-    assert case.ref_logits is not None
     case = case._replace(logits=(case.logits + 1e4), ref_logits=(case.ref_logits - 1e4))
     truth = case.to(torch.float64).run(mpt_loss, backend="reference")
     eager = eager_loss(case, 0.0, "kl", 1.0)

@@ -28,7 +28,7 @@ def test_the_gate_installs_light_and_works(tmp_path: Path, capsys: pytest.Captur
     files = [path for path in place.rglob("*") if path.is_file() and not path.is_symlink()]
     size = sum(path.stat().st_size for path in files if "pip" not in path.parts)
     with capsys.disabled():
-        print(f"\nthe gate's own environment: {size / 1e6:.0f} MB")  # noqa: T201
+        print(f"\nthe gate's own environment: {size / 1e6:.0f} MB")
     assert size <= MOST
 
     subprocess.run([python, "-m", "pip", "install", "--quiet", "pytest"], check=True)

@@ -37,7 +37,7 @@ def tell(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
 
     def show(line: str) -> None:
         with capsys.disabled():
-            print(f"\n{line}")  # noqa: T201
+            print(f"\n{line}")
 
     return show
 

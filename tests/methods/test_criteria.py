@@ -121,44 +121,33 @@ def test_two_rows_by_hand(name: str, parameters: dict[str, Any], expected: list[
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_second_formula_agrees(name: str) -> None:
-    logits, target = batch()
-    assert (
-        np.abs(odd(name)(logits, target).numpy() - by_numpy(name, *map(np.asarray, (logits, target)))).max()
-        < 1e-12
-    )
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_dense_logits_and_ignored_rows_agree_with_the_second_formula(name: str) -> None:
+def test_a_second_formula_agrees_on_rows_and_on_dense_logits_with_ignored_places(name: str) -> None:
+    """What an ignored place holds does not matter, and no logits are changed."""
     logits, target = batch(2 * 3 * 4)
+    expected = by_numpy(name, logits.numpy().copy(), target.numpy())
+    before = logits.clone()
+    assert np.abs(odd(name)(logits, target).numpy() - expected).max() < 1e-12
+    assert torch.equal(logits, before)
     dense = logits.reshape(2, 3, 4, 7).permute(0, 3, 1, 2)  # not contiguous, as of a channels-last net
     mask = target.reshape(2, 3, 4).clone()
     mask[0, 1], mask[1, 2, 3] = 255, 255
-    dense = dense.clone()
-    dense[0, :, 1, 2] = torch.nan  # whatever an ignored place holds
-    before = dense.clone()
+    dense[0, :, 1, 2] = torch.nan
+    before = logits.clone()
     got = odd(name, ignore_index=255)(dense, mask)
     assert got.shape == (2, 3, 4)
-    expected = by_numpy(name, logits.numpy(), target.numpy()).reshape(2, 3, 4)
+    expected = expected.reshape(2, 3, 4)
     expected[mask.numpy() == 255] = 0
     assert np.abs(got.numpy() - expected).max() < 1e-12
-    assert torch.equal(dense.nan_to_num(9), before.nan_to_num(9))
+    assert torch.equal(logits.nan_to_num(9), before.nan_to_num(9))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_gradient_is_that_of_the_values(name: str) -> None:
-    logits, target = batch(6, 5)
-    target[2] = -100
-    assert torch.autograd.gradcheck(lambda z: odd(name)(z, target), logits.requires_grad_())
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_gradient_of_dense_logits_is_that_of_the_values(name: str) -> None:
     logits, target = batch(2 * 2 * 3, 4, seed=8)
+    target[1] = -100
     dense, mask = logits.reshape(2, 4, 2, 3), target.reshape(2, 2, 3)
-    mask[0, 0, 1] = -100
-    assert torch.autograd.gradcheck(lambda z: odd(name)(z, mask), dense.requires_grad_())
+    for z, y in ((logits.clone(), target), (dense, mask)):
+        assert torch.autograd.gradcheck(lambda z, y=y: odd(name)(z, y), z.requires_grad_())
 
 
 @pytest.mark.parametrize(
@@ -193,7 +182,6 @@ def test_logits_whose_exponential_overflows(name: str, dtype: torch.dtype) -> No
     losses = odd(name)(logits, torch.tensor([0, 0, 1]))
     assert losses.isfinite().all()
     losses.sum().backward()
-    assert logits.grad is not None
     assert logits.grad.isfinite().all()
     assert logits.grad.dtype == dtype
     assert losses.dtype == (dtype if dtype == torch.float64 else torch.float32)
@@ -205,7 +193,6 @@ def test_focal_loss_of_a_certain_right_answer_has_no_infinite_derivative(gamma: 
     loss = build_criterion("fl", gamma=gamma)(logits, torch.tensor([0]))
     loss.sum().backward()
     assert loss.item() == 0
-    assert logits.grad is not None
     assert not logits.grad.any()
 
 
@@ -216,16 +203,7 @@ def test_where_everything_is_ignored_it_is_0_and_no_nan(name: str, shape: tuple[
     losses = odd(name)(logits, torch.full(shape[:1] + shape[2:], -100))
     assert not losses.any()
     losses.sum().backward()
-    assert logits.grad is not None
     assert not logits.grad.any()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_logits_are_never_changed_in_place(name: str) -> None:
-    logits, target = batch()
-    before = logits.clone()
-    odd(name)(logits, target)
-    assert torch.equal(logits, before)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -287,7 +265,6 @@ def test_it_is_the_base_term_of_every_method_and_distillation_stays(method: str,
     leaf = logits.clone().requires_grad_()
     other(leaf, target, old, ref)["loss"].backward()
     terms, grad = other.value_and_grad(logits, target, old, ref)
-    assert leaf.grad is not None
     torch.testing.assert_close(grad, leaf.grad, atol=1e-12, rtol=0)
     assert not grad[4].any()
     assert (terms["correct"], terms["loss"]) == (
@@ -308,17 +285,10 @@ def test_a_method_that_starts_late_has_the_criterion_before_too(method: str) -> 
 
 
 @pytest.mark.parametrize("method", METHOD_NAMES)
-def test_with_cross_entropy_a_method_is_the_same_object_kind_and_the_same_bits(method: str) -> None:
+def test_with_cross_entropy_a_method_is_the_same(method: str) -> None:
     """The fused loss keeps serving it."""
-    logits, target, old, ref = inputs()
-    plain = build_method(method, num_old=4, elodi_start_epoch=0)
-    named = build_method(method, num_old=4, elodi_start_epoch=0, criterion={"name": "ce"})
-    assert type(named) is type(plain)
-    (terms, grad), (its_terms, its_grad) = (
-        m.value_and_grad(logits, target, old, ref) for m in (plain, named)
-    )
-    assert torch.equal(grad, its_grad)
-    assert all(torch.equal(terms[key], its_terms[key]) for key in terms)
+    plain, named = (build_method(method, num_old=4, **more) for more in ({}, {"criterion": {"name": "ce"}}))
+    assert repr(named) == repr(plain)
 
 
 def test_each_setting_belongs_to_the_criterion_that_reads_it() -> None:

@@ -43,7 +43,6 @@ def test_loss_and_gradient_are_those_of_the_published_code(
     terms, grad = method.value_and_grad(logits, target, old_logits=old, ref_logits=ref)
     want_loss, want_grad = torch.tensor(golden[f"loss/{name}"]), torch.from_numpy(golden[f"grad/{name}"])
     scale = float(want_grad.abs().max())
-    assert leaf.grad is not None
     for got_loss, got_grad in ((loss.detach(), leaf.grad), (terms["loss"], grad)):
         torch.testing.assert_close(got_loss.double(), want_loss, atol=atol, rtol=rtol)
         # A gradient's relative error is against its largest entry: single ones are differences near zero.
@@ -87,7 +86,6 @@ def test_elodi_topk_counted_by_hand() -> None:
     assert (terms["correct"], terms["correct_old"], terms["correct_ref"]) == (0, 1, 1)
     leaf = logits.clone().requires_grad_()
     method(leaf, target, old_logits=old, ref_logits=ref)["loss"].backward()
-    assert leaf.grad is not None
     torch.testing.assert_close(grad, leaf.grad)
 
 
@@ -259,16 +257,10 @@ def test_naive_weight_is_what_is_added_where_the_old_model_is_right() -> None:
 @pytest.mark.parametrize("name", ["elodi", "elodi-topk"])
 def test_elodis_weights_are_those_of_the_recipe(name: str) -> None:
     logits, target, old, ref = hand_made()
-    given, double = (
-        build_method(name, num_old=2, elodi_old=factor * 0.5, elodi_ref=factor * 0.25)(
-            logits, target, old, ref
-        )
-        for factor in (1, 2)
-    )
+    given = build_method(name, num_old=2, elodi_old=0.5, elodi_ref=0.25)(logits, target, old, ref)
     plain = build_method(name, num_old=2)(logits, target, old, ref)
     assert given["fd_old"].item() == pytest.approx(plain["fd_old"].item() * 0.5 / 0.6)
     assert given["fd_ref"].item() == pytest.approx(plain["fd_ref"].item() * 0.25 / 0.4)
-    assert double["fd_old"].item() == pytest.approx(2 * given["fd_old"].item())
     without = build_method(name, num_old=2, elodi_old=0.0)(logits, target, old, ref)
     assert "fd_old" not in without
 

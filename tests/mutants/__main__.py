@@ -26,8 +26,8 @@ def main() -> int:
         began = time.monotonic()
         result = run_with(mutant)
         lived += result != "died"
-        print(f"{result:<8} {time.monotonic() - began:4.0f} s  {mutant.name}", flush=True)  # noqa: T201
-    print(f"{len(chosen)} mutants, {len(chosen) - lived} died")  # noqa: T201
+        print(f"{result:<8} {time.monotonic() - began:4.0f} s  {mutant.name}", flush=True)
+    print(f"{len(chosen)} mutants, {len(chosen) - lived} died")
     return 1 if lived or not chosen else 0
 
 

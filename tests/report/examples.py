@@ -11,6 +11,7 @@ from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import FlipReport, SliceRow
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.predictions import build_predictions
+from mptctl.report.documents.flips_page import render_html
 
 HOSTILE = "<script>alert('x')</script>|`$\\frac$`@all"
 
@@ -38,6 +39,12 @@ def example(first_class: str = "ant", with_logits: bool = True, many: int = 0) -
         build_predictions(f"new {first_class}", ids, labels, logits=logits[1], classes=classes),
         ComparisonRequest(limits=Limits(max_nfr=0.01)),
     )
+
+
+@cache
+def example_page(first_class: str = "ant") -> str:
+    """The page of that comparison, whose figures take seconds."""
+    return render_html(example(first_class))
 
 
 def with_everything(first_class: str = "ant") -> FlipReport:

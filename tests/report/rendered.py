@@ -42,20 +42,12 @@ def comparison_page(comparison: Comparison, provenance: Provenance | None = None
     return render_document(comparison_document(comparison), provenance)
 
 
-def print_study(report: StudyReport, console: Console) -> None:
-    print_document(study_document(report), console)
-
-
 def study_page(report: StudyReport, provenance: Provenance | None = None) -> str:
     return render_document(study_document(report), provenance)
 
 
 def print_plan(plan: StudyDryRun, console: Console) -> None:
     print_document(plan_document(plan), console)
-
-
-def print_calibration(report: CalibrationReport, console: Console, *, full: bool = False) -> None:
-    print_document(calibration_document(report, full), console)
 
 
 def calibration_page(report: CalibrationReport, provenance: Provenance | None = None) -> str:

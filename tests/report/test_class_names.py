@@ -33,10 +33,6 @@ def test_a_name_stands_beside_its_id_in_terminal_markdown_and_page_and_ids_stay_
     assert report.model_dump()["class_labels"] == LABELS
 
 
-def test_without_names_nothing_changes() -> None:
-    assert with_class_names(example()) is example()
-
-
 def test_the_python_object_shows_the_names_that_its_files_have(tmp_path: Path) -> None:
     report = Report(example().model_copy(update={"class_labels": LABELS}))
     path = tmp_path / "flips.md"

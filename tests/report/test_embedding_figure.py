@@ -40,7 +40,6 @@ def test_one_panel_a_run_with_its_error() -> None:
 def test_panels_fill_their_rows(panels: int, rows: int, columns: int) -> None:
     figure = draw_embeddings({str(i): made() for i in range(panels)})
     grid = figure.axes[0].get_gridspec()
-    assert grid is not None
     assert (grid.nrows, grid.ncols) == (rows, columns)
 
 

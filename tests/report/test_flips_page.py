@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import re
-from functools import cache
 from html.parser import HTMLParser
 
 import numpy as np
-from rich.console import Console
 
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.reading.predictions import build_predictions
-from mptctl.report.documents.flips_markdown import render_markdown
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.figures.flips import PLOTS, draw_figures
-from tests.report.examples import HOSTILE, example
-from tests.report.rendered import print_screen
-
-
-@cache
-def example_page() -> str:
-    return render_html(example())
+from tests.report.examples import HOSTILE, example, example_page
 
 
 class Page(HTMLParser):
@@ -63,25 +53,7 @@ def test_it_needs_nothing_but_itself() -> None:
     assert "@import" not in text
     assert all(url.startswith("#") for url in re.findall(r"url\(([^)]*)\)", text))
     policy = next(a["content"] for t, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
-    assert policy is not None
     assert "default-src 'none'" in policy
-
-
-def test_verdict_counts_flipped_samples_tables_and_figures_stand_in_this_order() -> None:
-    report = example()
-    page = Page(render_html(report))
-    parts = (
-        "Failed: NFR 23.69 % > limit 1 %",
-        "Flips among",
-        "flipped samples",
-        "Rates",
-        "Old classes, worst",
-        "Logit margins before",
-    )
-    places = [page.text.index(part) for part in parts]
-    assert places == sorted(places)
-    assert f"{report.counts.negative_flips}" in page.text
-    assert f"{100 * report.nfr:.2f} %" in page.text
 
 
 def test_every_figure_is_there_and_no_id_twice() -> None:
@@ -97,8 +69,7 @@ def test_every_figure_is_there_and_no_id_twice() -> None:
 
 
 def test_names_stay_text() -> None:
-    report = example(HOSTILE)
-    text = render_html(report)
+    text = example_page(HOSTILE)
     assert "<script>alert" not in text
     assert "<SCRIPT" not in text
     page = Page(text)
@@ -121,19 +92,6 @@ def test_without_flips_there_is_still_a_page() -> None:
     assert page.text.index("OLD and NEW are the same model") < page.text.index("NFR 0.00 %")
 
 
-def test_lost_right_answers_stand_beside_the_other_rates() -> None:
-    report = example()
-    right = report.counts.both_right + report.counts.negative_flips
-    page = Page(render_html(report))
-    console = Console(width=80, file=io.StringIO())
-    print_screen(report, console)
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
-    for text in (page.text, render_markdown(report), shown):
-        assert "flips / right before" in text
-        assert f"{report.counts.negative_flips} / {right}" in text
-        assert f"{100 * report.counts.negative_flips / right:.2f} %" in text
-
-
 def test_the_gallery_shows_pictures_and_both_answers() -> None:
     report = example()
     asked: list[str] = []
@@ -148,5 +106,4 @@ def test_the_gallery_shows_pictures_and_both_answers() -> None:
     assert len(pictures) == len(asked) - 1
     worst = report.worst_flips[0]
     assert worst.id in page.text
-    assert worst.old_confidence is not None
     assert f"{100 * worst.old_confidence:.0f} %" in page.text

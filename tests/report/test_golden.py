@@ -49,8 +49,6 @@ from tests.studies.made_runs import made_seed
 ODD = "a_b 50% & <i>x</i> [red]#1[/red] $k$ {y} ~^|"
 METHODS = {"no-treatment": 4.0, "mpt-kl": 2.0, "pct-kl": 2.0}
 
-Show = Callable[[Console], None]
-
 
 @cache
 def comparison() -> Comparison:

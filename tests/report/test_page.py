@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from jinja2 import UndefinedError
 
-from mptctl.report.documents.flips_page import render_html
 from mptctl.report.media import page
 from mptctl.report.media.document import Document
 from mptctl.report.media.page import render_document
-from tests.report.examples import HOSTILE, example
+from tests.report.examples import HOSTILE, example_page
 
 TEMPLATES = Path(page.__file__).parent / "templates"
 
@@ -36,10 +35,9 @@ def test_a_part_that_is_not_given_is_an_error() -> None:
 
 
 def test_only_the_script_of_the_page_itself_may_run() -> None:
-    text = render_html(example(HOSTILE))
+    text = example_page(HOSTILE)
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
     (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
-    assert policy is not None
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in policy.group(1)
     assert "script-src 'unsafe-inline'" not in policy.group(1)

@@ -6,11 +6,10 @@ import numpy as np
 
 from mptctl.evaluation.calibration.bins import calibrate
 from mptctl.evaluation.flip_report import Bin
-from mptctl.report.documents.flips_page import render_html
 from mptctl.report.figures.flips import draw_figures
 from mptctl.report.figures.reliability import Panel, draw_reliability
 from mptctl.report.media.svg import NEW, style
-from tests.report.examples import example
+from tests.report.examples import example, example_page
 
 
 def bins() -> list[Bin]:
@@ -44,7 +43,7 @@ def test_two_models_have_two_panels_on_the_page() -> None:
     assert report.old.reliability is not None and report.new.reliability is not None
     shown = [[text.get_text() for text in axes.texts] for axes in figure.axes[2:]]
     assert shown == [[str(b.n) for b in m.reliability or [] if b.n] for m in (report.old, report.new)]
-    page = render_html(report)
+    page = example_page()
     part = page[page.index('<figure id="reliability"') :]
     part = part[: part.index("</figure>")]
     assert "old model" in part and "new model" in part

@@ -46,7 +46,6 @@ def test_classes_are_counted_in_each_part_and_the_largest_stands_first(tmp_path:
     assert rows == [["11", "1", "1"], ["6", "1", "1"], ["2", "0", "1"]]
     assert summary.imbalance == 5.5
     sizes = summary.sizes
-    assert sizes is not None
     assert (sizes.smallest, sizes.largest) == ((30, 20), (41, 22))
     said = [part.text for part in split_document(summary).parts if isinstance(part, Note)]
     assert "a class has 2 to 11 training pictures, the largest 5.5 times the smallest" in said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from rich.console import Console
 
 from mptctl.data.split import make_split
 from mptctl.errors import DataError
@@ -20,15 +18,7 @@ from mptctl.report.media import training_progress as progress
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import short_recipe
-
-
-def console(terminal: bool) -> Console:
-    return Console(file=io.StringIO(), force_terminal=terminal, width=80)
-
-
-def text_of(shown: Console) -> str:
-    assert isinstance(shown.file, io.StringIO)
-    return shown.file.getvalue()
+from tests.report.test_progress_bars import console, text_of
 
 
 @pytest.fixture

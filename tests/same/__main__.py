@@ -30,7 +30,7 @@ def main() -> int:
         from tests.same.differences import differences
 
         found = list(differences(given.one, given.other))
-        print("\n".join(found) or "no difference")  # noqa: T201
+        print("\n".join(found) or "no difference")
         return 1 if found else 0
     write(given.folder)
     return 0
@@ -69,7 +69,7 @@ def write(folder: Path) -> None:
             name = chapter.__name__.removeprefix("write_")
             text = json.dumps(commands.cleaned(chapter(commands)), indent=1, sort_keys=True, default=str)
             (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-            print(f"{name:<12} {time.monotonic() - began:4.0f} s", file=sys.stderr, flush=True)  # noqa: T201
+            print(f"{name:<12} {time.monotonic() - began:4.0f} s", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -81,14 +81,14 @@ def main() -> int:
     if given.power:
         print_power()
         return 0
-    print_line("command    new classes  own part  budget, %  written  broken  of calls, % (standard error)")
+    print("command    new classes  own part  budget, %  written  broken  of calls, % (standard error)")
     for new, own in product(NEW_CLASSES, given.own):
         for name, call in make_calls(given.epochs, own, new).items():
             for budget in BUDGETS:
                 counted = count_calls(call, budget, given.samples, given.draws)
                 share = counted.broken / counted.draws
                 error = np.sqrt(share * (1 - share) / counted.draws)
-                print_line(
+                print(
                     f"{name:<9}  {new:>11}  {own:>8.2f}  {100 * budget:>9.0f}  {counted.written:>7,}  "
                     f"{counted.broken:>6,}  {100 * share:>9.2f} ({100 * error:.2f})"
                 )
@@ -100,14 +100,14 @@ def print_power() -> None:
 
     The ways divide the confidence over epochs, or test the budget on a part of the samples alone.
     """
-    print_line(
+    print(
         "of old classes  budget, %  not counted, %  of 10 epochs  of 30  of 100  on one half  on two thirds"
     )
     for n, budget in ((300, 0.08), (1000, 0.04), (2500, 0.02), (5000, 0.02)):
         divided = [largest_met(Budget(max_nfr=budget, epochs=epochs), n) for epochs in (1, 10, 30, 100)]
         tested = [largest_met(Budget(max_nfr=budget), part) for part in (n // 2, 2 * n // 3)]
         percents = "  ".join(f"{100 * nfr:.2f}" for nfr in (*divided, *tested))
-        print_line(f"{n:>14,}  {100 * budget:>9g}  {percents}")
+        print(f"{n:>14,}  {100 * budget:>9g}  {percents}")
 
 
 def largest_met(budget: Budget, n: int, share: float = 0.8) -> float:
@@ -199,7 +199,6 @@ def train_call(epochs: Sequence[ValidationSamples]) -> Call:
             control = plan_bias_control(recipe, part[0].n_old, len(epochs), has_old_model=True)
         except UsageError:
             return None
-        assert control is not None
         path, errors = BiasPath(left=(1.0,) * len(epochs)), []
         for epoch in part:
             wrong, flips = epoch.counts(OF_K * control.next_k(path))
@@ -251,7 +250,6 @@ def tune_call(epochs: int, own: float, new: int) -> Call:
 
 def _adjusted_breaks(model: ValidationSamples, rows: NDArray[np.int64], budget: Budget) -> bool | None:
     """Adjust a model on rows of the pool; whether it then exceeds the budget on the pool, None if none meets it."""
-    assert budget.max_nfr is not None
     try:
         choice = choose_bias(model.rows(rows), budget)
     except GateFailed:
@@ -263,11 +261,6 @@ def _adjusted_breaks(model: ValidationSamples, rows: NDArray[np.int64], budget: 
 def _pool_flips(model: ValidationSamples) -> PoolFlips:
     wrong = model.answers.at(0.0)
     return PoolFlips(wrong, wrong & model.to_keep)
-
-
-def print_line(line: str) -> None:
-    """Print a line at once, also into a pipe."""
-    print(line, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ def main() -> int:
     first, second = (draw_characters(seed) for seed in POOL_SEEDS)
     pictures, labels = np.concatenate([first[0], second[0]]), np.concatenate([first[1], second[1]])
     unshifted = np.zeros(len(CLASS_NAMES))
-    print(HEAD)  # noqa: T201
+    print(HEAD)
     for seed in given.seeds:
         pools = _predict_pool(given.runs / str(seed), {given.plain, *given.updates}, pictures, labels)
         plain_nfr = _rates(pools[given.plain], unshifted).nfr
@@ -75,7 +75,7 @@ def main() -> int:
             for part in given.parts:
                 budget = Budget(max_nfr=part * plain_nfr, confidence=given.confidence)
                 found = measure_coverage(pools[name], budget, PER_CLASS, given.draws)
-                print(  # noqa: T201
+                print(
                     f"{seed:>4}  {name:<16}  {100 * part * plain_nfr:>7.2f}  {found.kept:>5,} of {found.met:<5,}"
                     f"  {found.draws:>8,}  {100 * found.nfr:>10.2f}  {100 * found.error:>7.2f}"
                     f"  {100 * as_it_is.nfr:>15.2f}  {100 * as_it_is.error:>7.2f}",

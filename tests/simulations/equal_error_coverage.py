@@ -71,10 +71,10 @@ def main() -> int:
         list(updates.values()), base, given.redraws, given.resamples, redraw_choices=False
     )
     width = max(map(len, updates))
-    print(f"{'row':<{width}}  {'covered':<15}  {'biases fixed':<15}  equal rows told apart")  # noqa: T201
+    print(f"{'row':<{width}}  {'covered':<15}  {'biases fixed':<15}  equal rows told apart")
     for i, (name, update) in enumerate(updates.items()):
         apart = count_told_apart(update, base, given.redraws, given.resamples)
-        print(f"{name:<{width}}  {covered[i]}  {fixed[i]}  {apart}", flush=True)  # noqa: T201
+        print(f"{name:<{width}}  {covered[i]}  {fixed[i]}  {apart}", flush=True)
     return 0
 
 
@@ -160,8 +160,6 @@ def _swap_predictions(
 
     Both biases are chosen for the validation error of the second one.
     """
-    assert update.choice is not None
-    assert base.choice is not None
     first_test, second_test = _swap_at_random(update.answers, base.answers, rng)
     first_val, second_val = _swap_at_random(update.choice.answers, base.choice.answers, rng)
     rival_wrong = second_val.at(0.0)
@@ -191,7 +189,6 @@ def _swap_at_random(
 
 def _choose_bias(update: CountedUpdate) -> CountedUpdate:
     """The update with the bias that its validation samples choose, each counted once."""
-    assert update.choice is not None
     each_once = np.ones((1, len(update.choice.answers)))
     return replace(update, bias=float(update.choice.choose(each_once)[0]))
 
@@ -202,7 +199,6 @@ def _take(answers: WrongByBias, rows: Rows) -> WrongByBias:
 
 def _draw_interval_weights(update: CountedUpdate, resamples: int) -> dict[tuple[Part, int], Weights]:
     """Draw the weights of samples for intervals, by part and its size; `compare` too has one set for all."""
-    assert update.choice is not None
     rng = np.random.default_rng(0)
     sizes: list[tuple[Part, int]] = [("val", len(update.choice.answers)), (update.part, len(update.answers))]
     return {(part, n): draw_weights(rng, resamples, n) for part, n in sizes}

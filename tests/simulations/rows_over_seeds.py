@@ -22,21 +22,19 @@ SAMPLES, ERROR = 1000, 0.05
 
 def main() -> int:
     """Print how often intervals cover by seeds and noise, then how often one of several equal rows looks worse."""
-    print_line("a difference over seeds: the 95 % interval covers the true one, % (standard error 0.5)")
-    print_line("noise of retraining in the mean, where that of sampling is 1 (the last: 1 to 0)")
-    print_line("seeds     0     0.5       1       2    only")
+    print("a difference over seeds: the 95 % interval covers the true one, % (standard error 0.5)")
+    print("noise of retraining in the mean, where that of sampling is 1 (the last: 1 to 0)")
+    print("seeds     0     0.5       1       2    only")
     for seeds in (3, 5, 10, 20):
         shares = [covered(seeds, *noises) for noises in ((1, 0), (1, 0.5), (1, 1), (1, 2), (0, 1))]
-        print_line(f"{seeds:>5}  {'  '.join(f'{100 * share:6.1f}' for share in shares)}")
-    print_line(
-        "\nequal rows: at least one is told apart from the best, % of tables (standard error at 5 %: 1.1)"
-    )
-    print_line("noise of retraining, where the score of a sample has 1: none; 0.1; 0.1 and 0.3 by turns")
-    print_line(" rows  seeds    none     0.1     0.1, 0.3")
+        print(f"{seeds:>5}  {'  '.join(f'{100 * share:6.1f}' for share in shares)}")
+    print("\nequal rows: at least one is told apart from the best, % of tables (standard error at 5 %: 1.1)")
+    print("noise of retraining, where the score of a sample has 1: none; 0.1; 0.1 and 0.3 by turns")
+    print(" rows  seeds    none     0.1     0.1, 0.3")
     for rows, seeds in ((8, 1), (12, 1), (8, 2), (8, 3), (12, 3)):
         settings = ((0.0, 1.0), (0.1, 1.0), (0.1, 3.0)) if seeds > 1 else ((0.0, 1.0),)
         shares = [told_apart(rows, seeds, *setting) for setting in settings]
-        print_line(f"{rows:>5}  {seeds:>5}  {'  '.join(f'{100 * share:6.1f}' for share in shares)}")
+        print(f"{rows:>5}  {seeds:>5}  {'  '.join(f'{100 * share:6.1f}' for share in shares)}")
     return 0
 
 
@@ -55,7 +53,6 @@ def covered(seeds: int, sampling: float, retraining: float, tables: int = DIFFER
         values = sampling * rng.normal() + retraining * seeds**0.5 * rng.normal(size=seeds)
         draws = values[:, None] + sampling * rng.normal(size=DRAWS)
         ends = interval_of_mean(values.tolist(), draws)
-        assert ends is not None
         count += ends[0] <= 0 <= ends[1]
     return count / tables
 
@@ -104,11 +101,6 @@ def marks_of(
     ]
     best = int(observed.mean(axis=1).argmin())
     return [bool(apart) for apart in rows_apart(table, best)]
-
-
-def print_line(line: str) -> None:
-    """Print a line at once, also into a pipe."""
-    print(line, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

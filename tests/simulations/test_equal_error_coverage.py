@@ -54,5 +54,4 @@ def test_two_equal_updates_are_hardly_ever_told_apart(two: tuple[CountedUpdate, 
 
 
 def _at_its_choice(update: CountedUpdate) -> CountedUpdate:
-    assert update.choice is not None
     return replace(update, bias=float(update.choice.choose(np.ones((1, N_VAL)))[0]))

@@ -61,26 +61,26 @@ TABLES: tuple[Cells, ...] = ((880, 20, 50, 50), (440, 6, 34, 20), (2180, 62, 160
 
 def main() -> int:
     """Print wrong verdicts of counts, of Rel-NFR and of the error increase, and how often more samples decide."""
-    print_line("counts, by enumeration: largest part of test sets that")
-    print_line("     n  pass wrongly  fail wrongly, %")
+    print("counts, by enumeration: largest part of test sets that")
+    print("     n  pass wrongly  fail wrongly, %")
     for n in COUNTED:
         passed, failed = (100 * worst for worst in errors_of_counts(n))
-        print_line(f"{n:>6,}  {passed:>12.2f}  {failed:>12.2f}")
-    print_line(
+        print(f"{n:>6,}  {passed:>12.2f}  {failed:>12.2f}")
+    print(
         "\nRel-NFR, by enumeration of all flip tables; beyond 100 by simulation (standard error at 2.5 %: 0.11)"
     )
-    print_line("     n  pass wrongly  fail wrongly, %")
+    print("     n  pass wrongly  fail wrongly, %")
     for n in (*ENUMERATED, *SIMULATED):
         passed, failed = errors_by_enumeration(n) if n in ENUMERATED else errors_by_simulation(n)
-        print_line(f"{n:>6,}  {100 * passed:>12.2f}  {100 * failed:>12.2f}")
-    print_line(
+        print(f"{n:>6,}  {100 * passed:>12.2f}  {100 * failed:>12.2f}")
+    print(
         "\nerror increase, by enumeration of all negative and positive flips; half of the samples are wrong in both"
     )
-    print_line("     n  pass wrongly  fail wrongly, %")
+    print("     n  pass wrongly  fail wrongly, %")
     for n in INCREASED:
         passed, failed = (100 * worst for worst in errors_of_increase(n))
-        print_line(f"{n:>6,}  {passed:>12.2f}  {failed:>12.2f}")
-    print_line("\nso many more samples as are named decide, % of 2,000 draws (standard error 0.9)")
+        print(f"{n:>6,}  {passed:>12.2f}  {failed:>12.2f}")
+    print("\nso many more samples as are named decide, % of 2,000 draws (standard error 0.9)")
     for table, kind, times in product(TABLES, LIMITS, (0.7, 1.4)):
         counts = flip_table(table)
         value = kind.value(counts, counts.negative_flips) or 0.0
@@ -89,7 +89,7 @@ def main() -> int:
         if more is None or decided_at_once(table, kind.key, limit):
             continue
         share = deciding_share(table, kind.key, limit, more, 2000)
-        print_line(
+        print(
             f"{table!s:<22}  {kind.name:<15}  limit {100 * limit:>6.2f}  {more:>9,} more  {100 * share:>6.1f}"
         )
     return 0
@@ -230,11 +230,6 @@ def flip_table(row: Cells) -> Counts:
     """The flip table of four counts; they are not checked, for speed."""
     names = ("both_right", "negative_flips", "positive_flips", "both_wrong")
     return Counts.model_construct(**dict(zip(names, row, strict=True)))
-
-
-def print_line(line: str) -> None:
-    """Print a line at once, also into a pipe."""
-    print(line, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

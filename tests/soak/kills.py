@@ -8,7 +8,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,29 +21,14 @@ from tests.tune.conftest import Process, rays_of
 GONE = 30
 
 
-@dataclass(frozen=True)
-class Soaked:
-    """What became of a job.
-
-    Attributes:
-        kills: that hit it while it ran.
-        same: whether it ended as it does without them.
-    """
-
-    kills: int
-    same: bool
-
-
 def whole_process(*words: str, cwd: Path) -> subprocess.Popen[str]:
     """Start a command line with its imports, as a user does."""
     pipe = subprocess.PIPE
     return subprocess.Popen(command(*words), stdout=pipe, stderr=pipe, text=True, cwd=cwd, env=environment())
 
 
-def soak(
-    job: Job, kills: int, folder: Path, rng: random.Random, start: Callable[..., Process] = whole_process
-) -> Soaked:
-    """Do a job once undisturbed and once with kills, and hold the results against each other.
+def soak(job: Job, kills: int, folder: Path, rng: random.Random, start: Callable[..., Process]) -> None:
+    """Do a job once undisturbed and once with so many kills; fails where it ends otherwise.
 
     The moments are spread over the time that the undisturbed one took, so that they hit imports, reading, training,
     and the writing of every file. A start that ends before its kill is held against the undisturbed one too, and the
@@ -58,7 +42,7 @@ def soak(
     wanted = _finish(job, work, start)
     lasts = time.monotonic() - began
     _begin_anew(prepared, work)
-    hits, same = 0, True
+    hits = 0
     for _ in range(4 * kills):
         if hits == kills:
             break
@@ -70,9 +54,10 @@ def soak(
             hits += 1
             continue
         assert process.returncode == 0, f"{job.name}: {process.returncode}: {said}"
-        same &= job.result(work, printed) == wanted
+        assert job.result(work, printed) == wanted, f"{job.name} after {hits} kills"
         _begin_anew(prepared, work)
-    return Soaked(hits, same and _finish(job, work, start) == wanted)
+    assert hits == kills
+    assert _finish(job, work, start) == wanted, f"{job.name} after {hits} kills"
 
 
 def _begin_anew(prepared: Path, work: Path) -> None:

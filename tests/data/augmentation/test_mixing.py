@@ -29,10 +29,6 @@ def area(pairs: Pairs) -> np.ndarray:
     return (boxes[:, 1] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 2])
 
 
-def test_without_the_keys_no_pair_is_drawn() -> None:
-    assert EpochPlan(0, DataRecipe()).pairs(0, 0, 8) is None
-
-
 @pytest.mark.parametrize("alpha", [0.2, 1.0, 5.0])
 def test_lambda_is_of_the_beta_distribution(alpha: float) -> None:
     pairs = pairs_of(10_000, mixup=alpha)

@@ -79,7 +79,6 @@ def test_pictures_that_share_an_operation_are_done_together_as_each_by_itself() 
     given = pictures(60, 24)
     data = DataRecipe.model_validate({"image_size": 24, "transforms": ["trivial-augment", "rand-augment"]})
     drawn = EpochPlan(0, data).transforms(0, np.arange(60))
-    assert drawn is not None
     together = given.permute(0, 3, 1, 2).contiguous()
     for operations in drawn.operations:
         operate_in_groups(together, operations)

@@ -93,17 +93,6 @@ def test_a_recipe_can_name_every_kind_and_no_other() -> None:
     assert {"auto", *(kind.recipe_name for kind in LOADERS)} == set(get_args(LoaderName))
 
 
-def test_every_kind_of_loader_says_what_it_is() -> None:
-    names = [kind.name for kind in LOADERS]
-    assert len(set(names)) == len(names)
-    for kind in LOADERS:
-        assert kind.advice
-        assert kind.devices <= {"cpu", "cuda"}
-        # Its name in the recipe stands for one kind on each device.
-        same = [other for other in LOADERS if other.recipe_name == kind.recipe_name and other is not kind]
-        assert all(not (other.devices & kind.devices) for other in same)
-
-
 def test_the_last_kind_serves_every_plan(split: Split, tmp_path: Path) -> None:
     digits = make_split("digits", run_root=tmp_path)
     for plan in (plan_of(split, "auto", **CROP), plan_of(digits, "auto", **CROP), plan_of(digits, "auto")):

@@ -1,4 +1,4 @@
-"""Mixed and repeated pictures: the same from every loader, whatever batch, workers and place of resume."""
+"""Mixed and repeated pictures: which batches hold them, the same from every loader, and what is refused."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import sys
 
 import pytest
 import torch
-from torch import Tensor
 
-from mptctl.data.loading.base import Loader
 from mptctl.data.loading.mixed import IGNORED, mix_labels, mix_pictures
 from mptctl.data.plan import EpochPlan
 from mptctl.data.split import Split, make_split
 from mptctl.errors import UsageError
 from tests.common import KINDS, MakeLoader, smooth_picture
+from tests.data.loading.test_same_bytes import seen
 
 BOTH = {"mixup": 1.0, "cutmix": 1.0, "mix_probability": 0.8, "image_size": 8, "padding": 1}
 ALL = {**BOTH, "sampling": "balanced"}
@@ -36,22 +35,13 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Split:
     )
 
 
-def seen(loader: Loader, epoch: int = 1, start: int = 0) -> tuple[Tensor, ...]:
-    """Pictures, both labels and the weights of a pass."""
-    batches = list(loader.epoch(epoch, start))
-    mixing = [batch.mixing for batch in batches if batch.mixing is not None]
-    assert len(mixing) == len(batches)
-    columns = ([b.images for b in batches], [b.labels for b in batches], [m.others for m in mixing])
-    return (*map(torch.cat, columns), torch.cat([m.weight for m in mixing]))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_is_the_plain_one_mixed_in_pairs(uneven: Split, loader_of: MakeLoader, kind: str) -> None:
     plain = {"image_size": 8, "padding": 1}
     apart = torch.cat([b.images for b in loader_of(uneven, kind, **plain).epoch(1)])
     labels = torch.cat([b.labels for b in loader_of(uneven, kind, **plain).epoch(1)])
-    images, own, others, weight = seen(loader_of(uneven, kind, **BOTH))
     loader = loader_of(uneven, kind, **BOTH)
+    images, own, _, others, weight = seen(loader.epoch(1))
     pairs = EpochPlan(3, loader.plan.data).pairs(1, 0, 40)
     assert pairs is not None
     assert torch.equal(images.permute(0, 2, 3, 1), mix_pictures(apart.permute(0, 2, 3, 1), pairs))
@@ -62,36 +52,6 @@ def test_a_batch_is_the_plain_one_mixed_in_pairs(uneven: Split, loader_of: MakeL
     assert {float(w) for w in weight[others == IGNORED]} == {1.0}
     assert (weight < 1).any()
     assert images.is_contiguous(memory_format=torch.channels_last)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_other_batch_sizes_threads_and_places_of_resume_see_the_same(
-    uneven: Split, loader_of: MakeLoader, kind: str
-) -> None:
-    whole = seen(loader_of(uneven, kind, batch_size=8, **ALL))
-    for change in ({"batch_size": 2}, {"batch_size": 20, "threads": 1, "prefetch": 1}, {"threads": 5}):
-        for mine, theirs in zip(whole, seen(loader_of(uneven, kind, **ALL | change)), strict=True):
-            assert torch.equal(mine, theirs)
-    for start in (2, 4):
-        rest = seen(loader_of(uneven, kind, batch_size=8, **ALL), start=start)
-        assert all(torch.equal(one[8 * start :], other) for one, other in zip(whole, rest, strict=True))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_workers_see_what_one_sees(uneven: Split, loader_of: MakeLoader, kind: str) -> None:
-    for workers, batch_size in ((2, 8), (3, 12)):
-        one = [*loader_of(uneven, kind, batch_size=batch_size, **ALL).epoch(2)]
-        shares = [
-            [*loader_of(uneven, kind, batch_size=batch_size, rank=rank, world_size=workers, **ALL).epoch(2)]
-            for rank in range(workers)
-        ]
-        for step, whole in enumerate(one):
-            parts = [share[step] for share in shares]
-            assert whole.mixing is not None
-            assert torch.equal(torch.cat([part.images for part in parts]), whole.images)
-            assert torch.equal(torch.cat([part.labels for part in parts]), whole.labels)
-            for column, values in enumerate(whole.mixing):
-                assert torch.equal(torch.cat([part.mixing[column] for part in parts if part.mixing]), values)
 
 
 def test_all_loaders_bring_the_same_rows_and_copies_see_other_views(

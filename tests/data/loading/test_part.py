@@ -35,14 +35,6 @@ def test_batches_follow_the_order_and_leave_a_short_one_out_in_training_only(spl
         assert (job.transforms, job.pairs) == (None, None)
 
 
-def test_the_workers_of_a_batch_say_where_each_of_their_slices_begins(split: Split) -> None:
-    for rank in (0, 1, 2):
-        plan = plan_of(split, rank=rank, world_size=3)
-        for job in plan.jobs(1):
-            there = slice(job.position, job.position + len(job.index))
-            assert plan.order(1)[there].tolist() == job.index.tolist()
-
-
 @pytest.mark.parametrize(
     ("setting", "padding"), [({}, 4), ({"padding": 2}, 2), ({"augment": "none"}, 0), ({"train": False}, 0)]
 )

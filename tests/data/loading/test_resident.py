@@ -7,20 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
-from mptctl.data.loading.base import Loader
 from mptctl.data.split import Split, make_split
 from mptctl.machine import jpeg_decoder
-from tests.common import MakeLoader, levels
-
-
-def one_epoch(loader: Loader, epoch: int = 1, start: int = 0) -> tuple[Tensor, list[int], list[int]]:
-    """Grey levels, labels and indices of a pass."""
-    batches = list(loader.epoch(epoch, start))
-    images = torch.cat([levels(loader, batch.images) for batch in batches])
-    labels = torch.cat([batch.labels for batch in batches])
-    return images, labels.tolist(), torch.cat([batch.index for batch in batches]).tolist()
+from tests.common import MakeLoader
+from tests.data.loading.test_loaders import one_epoch
 
 
 def test_decoded_pictures_are_kept_and_used_again(

@@ -126,7 +126,7 @@ def test_a_planted_slice_is_found_and_nothing_else() -> None:
         worse = [row.by["s"] for row in rank_slices(*made(rng.binomial(500, rates), 500)) if row.worse]
         found += "0" in worse
         false_share += sum(name != "0" for name in worse) / max(1, len(worse))
-    print(f"{draws} draws: found {found}, false {false_share / draws:.3f}, nothing there {none_planted}")  # noqa: T201
+    print(f"{draws} draws: found {found}, false {false_share / draws:.3f}, nothing there {none_planted}")
     assert found >= 0.95 * draws
     assert false_share / draws <= 0.07
     assert none_planted / draws <= 0.125  # 7 % and two standard errors of 40 draws
