@@ -276,7 +276,7 @@ def _compare_and_write(
         from mptctl.report.trackers.logged_comparison import log_comparison
 
         logged = report.model_copy(update={"worst_flips": report.worst_flips[:LOGGED_FLIPS]})
-        log_comparison(logged, asked.log, new, asked.run_root)
+        log_comparison(logged, require_trackers(asked.log), new, asked.run_root)
     shown = report.model_copy(update={"worst_flips": report.worst_flips[: ComparisonRequest.worst]})
     files = request.files
     sources = None

@@ -9,7 +9,7 @@ import typer
 
 from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.data.held_split import relocate
-from mptctl.data.requests import SheetRequest
+from mptctl.data.listing.requests import SheetRequest
 from mptctl.data.split import load_split
 from mptctl.inference.own_models import load_named_checkpoints
 from mptctl.inference.requests import EmbeddingRequest
@@ -49,7 +49,7 @@ def draw_embedding(asked: EmbeddingRequest) -> None:
 
 
 def draw_training_pictures(asked: SheetRequest) -> None:
-    """Draw a sheet of training pictures with their labels; print how they were made, and the figure's path."""
+    """Draw a sheet of training pictures with labels; print how they were made, and the figure's path."""
     path = asked.out or asked.run_root / "augment.png"
     outputs = Outputs()
     outputs.add_figure("--out", path)

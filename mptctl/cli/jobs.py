@@ -1,4 +1,4 @@
-"""Commands made of a record and a function: the record's fields are the options, the function does the work."""
+"""Commands made of a record, whose fields are the options, and a function, which does the work."""
 
 from __future__ import annotations
 
@@ -35,12 +35,14 @@ class Job:
     @property
     def request(self) -> type[Request]:
         """The record whose fields are the options."""
-        return resolve_name(f"mptctl.{self._request}")  # type: ignore[no-any-return]  # a test reads them all
+        found: type[Request] = resolve_name(f"mptctl.{self._request}")
+        return found
 
     @property
     def work(self) -> Callable[[Request], None]:
         """The function that takes the record."""
-        return resolve_name(f"mptctl.cli.{self._work}")  # type: ignore[no-any-return]  # a test reads them all
+        found: Callable[[Request], None] = resolve_name(f"mptctl.cli.{self._work}")
+        return found
 
     @property
     def __signature__(self) -> Signature:

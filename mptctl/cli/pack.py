@@ -11,11 +11,11 @@ from mptctl.cli.messages import next_command
 from mptctl.cli.options import columns_by_role
 from mptctl.cli.show import show
 from mptctl.data.listing.listing import BadPictures
+from mptctl.data.listing.requests import PackSettings
 from mptctl.data.packing.columns import ROLES
 from mptctl.data.packing.pack import AGAIN, QUALITY, pack_pictures
 from mptctl.data.packing.records import PackReport, PackRequest
 from mptctl.data.packing.remote import is_remote
-from mptctl.data.requests import PackSettings
 from mptctl.errors import Stopped, StorageError, visible
 from mptctl.report.media.progress_bars import progress_bars
 

@@ -15,11 +15,11 @@ from mptctl.cli.show import show
 from mptctl.data.class_labels import choose_class_labels, label_classes, read_class_labels
 from mptctl.data.listing.image_folder import find_part_folders
 from mptctl.data.listing.listing import BadPictures
+from mptctl.data.listing.requests import DivisionSettings, SplitSettings
 from mptctl.data.listing.table import ROLES
 from mptctl.data.packing.records import warn_of_incomplete_copy
 from mptctl.data.picture_kinds import find_passed_over
 from mptctl.data.places import Place, find_place
-from mptctl.data.requests import DivisionSettings, SplitSettings
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.data.split_file import SPLIT_NAME
 from mptctl.data.split_summary import SplitSummary, list_identical, summarise

@@ -37,8 +37,8 @@ class Flag:
 class Request(Model):
     """The settings of a job. Fields with a `Flag` are options of its command, described by their docstrings.
 
-    `model_fields_set` holds the names of those that were given. Where the work needs more than was typed, such
-    as what a file says, the record is called settings, and the request is made of it.
+    `model_fields_set` holds the names of those that were given. Where the work needs more than was typed,
+    such as what a file says, the record is called settings, and the request is made of it.
     """
 
     model_config = ConfigDict(use_attribute_docstrings=True)

@@ -49,8 +49,8 @@ class CompareRequest(ModelRequest):
     part: Annotated[Literal["test", "val"], Flag()] = "test"
     """Part whose samples are counted; val for choosing a method."""
     equal_error: Annotated[str | None, Flag("ROW")] = None
-    """Shift updates, by the validation part, to the validation error of ROW. (default: the plain update alone,
-    to the MPT row of the lowest validation NFR)"""
+    """Shift updates, by the validation part, to the validation error of ROW. (default: the plain update
+    alone, to the MPT row of the lowest validation NFR)"""
     shift: Annotated[Literal["all", "plain"], Flag()] = "all"
     """With --equal-error: all updates, or the plain one alone, in a row of its own."""
     against: Annotated[str | None, Flag("ROW")] = None

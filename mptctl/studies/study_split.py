@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
+from mptctl.data.listing.requests import DivisionSettings
 from mptctl.data.places import NAMES, Place, find_place
-from mptctl.data.requests import DivisionSettings
 from mptctl.files import read_names
 from mptctl.files.explained import nearest
 from mptctl.files.model import Typed

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mptctl.data.requests import SplitSettings
+from mptctl.data.listing.requests import SplitSettings
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.names import Session

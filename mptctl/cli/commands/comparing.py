@@ -63,7 +63,7 @@ def embedding() -> None:
     """
 
 
-@job("data.requests:SheetRequest", "figure:draw_training_pictures")
+@job("data.listing.requests:SheetRequest", "figure:draw_training_pictures")
 def augment() -> None:
     """Draw training pictures as the model sees them: cut, transformed and mixed as the recipe says.
 

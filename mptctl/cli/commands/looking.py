@@ -41,7 +41,7 @@ def recipes() -> None:
     """
 
 
-@job("data.requests:PackSettings", "pack:pack_and_show", "data.packing.records:PackReport")
+@job("data.listing.requests:PackSettings", "pack:pack_and_show", "data.packing.records:PackReport")
 def pack() -> None:
     """Copy pictures into class folders or tar shards.
 

@@ -19,7 +19,7 @@ FEW_SHOT = {
 TUNE = {"--json": "tune.tune_report:TuneReport", "--dry-run --json": "tune.dry_run:TuneDryRun"}
 
 
-@job("data.requests:SplitSettings", "split:split_pictures", "data.split_summary:SplitSummary")
+@job("data.listing.requests:SplitSettings", "split:split_pictures", "data.split_summary:SplitSummary")
 def split() -> None:
     """Divide a source into old and new classes and into parts.
 

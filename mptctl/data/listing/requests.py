@@ -25,9 +25,9 @@ class DivisionSettings(Request):
     """The source of the pictures, their division, and the checks of their files."""
 
     source: Annotated[str, argument("SOURCE")]
-    """characters and digits (embedded), cifar10, cifar100 (as torchvision keeps them), or a place: a folder of
-    class folders, in train/ and val/ or without parts (with test/ too, val/ is the validation part); a table of
-    paths and labels (.csv, .parquet); tar shards ('DIR/*.tar')."""
+    """characters and digits (embedded), cifar10, cifar100 (as torchvision keeps them), or a place: a folder
+    of class folders, in train/ and val/ or without parts (with test/ too, val/ is the validation part); a
+    table of paths and labels (.csv, .parquet); tar shards ('DIR/*.tar')."""
     order: Annotated[Order, Flag()] = "given"
     """Take the first classes as old, or random ones."""
     kind: Annotated[PlaceKind | None, Flag(names="--source")] = None
