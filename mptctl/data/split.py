@@ -32,12 +32,12 @@ from mptctl.data.split_file import (
     SPLIT_NAME,
     SplitFile,
     SplitRequest,
-    about_table,
     parse_split_file,
     read_split_file,
     read_table,
     refuse_foreign_split,
     remove_other_tables,
+    serialise_table,
     with_table,
 )
 from mptctl.errors import DataError, UsageError
@@ -287,7 +287,7 @@ def save_split(split: Split, *, replaces: bool = True) -> bool:
 
 def write_table(split: Split, folder: Path) -> None:
     """Write the table of a split into a folder; StorageError if that fails."""
-    write_atomically(folder / split.file.table, split.manifest.serialise(about_table(split.file)))
+    write_atomically(folder / split.file.table, serialise_table(split.file, split.manifest))
 
 
 def build_split(
