@@ -66,14 +66,14 @@ def find_identical(
         DataError: a file is gone or cannot be decoded.
     """
     rows = np.flatnonzero(manifest.parts != BAD)
-    shape = [manifest.heights, manifest.widths]
+    shape = (manifest.heights, manifest.widths)
     if array is not None:
         return _find_sets(rows, shape, lambda row: array[row].tobytes(), progress)
     if verify == "decode":
         from mptctl.data.pictures import decode_row  # which imports torch
 
         return _find_sets(rows, shape, lambda row: decode_row(manifest, row).numpy().tobytes(), progress)
-    columns = [manifest.sizes, *shape]
+    columns = (manifest.sizes, *shape)
     by_middle = _find_sets(rows, columns, lambda row: _read_middle(manifest, row), progress)
     return _find_sets(np.flatnonzero(by_middle >= 0), [by_middle], manifest.read, progress)
 
