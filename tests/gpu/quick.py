@@ -145,7 +145,7 @@ def step() -> str:
 SHAPES: dict[str, tuple[dict[str, object], bool]] = {
     "StoredCrops": ({"augment": "random-resized-crop"}, True),
     "CentreCrops": ({"eval_resize": 72}, False),
-    "CentreCropsWithEdges": ({}, False),
+    "CentreCrops with edges": ({}, False),
 }
 
 
@@ -171,11 +171,9 @@ def dali(settings: tuple[dict[str, object], bool]) -> str:
             plan = LoadPlan(split, data, part, batch_size=8, seed=3, train=train, device=where)
             loader = make_loader(plan)
             try:
-                return (
-                    next(iter(loader.epoch(0))).images.cpu(),
-                    loader.name,
-                    type(choose_geometry(plan)).__name__,
-                )
+                geometry = choose_geometry(plan)
+                shape = type(geometry).__name__ + (" with edges" if "canvas" in geometry.names else "")
+                return next(iter(loader.epoch(0))).images.cpu(), loader.name, shape
             finally:
                 loader.close()
 
