@@ -116,9 +116,9 @@ def check_stream(stream: IO[bytes], name: str, verify: Verify, size: int, mtime:
         width, height = image.size
         if width * height > MAX_PIXELS:
             raise DataError(f"{width} x {height} pixels, more than {MAX_PIXELS} in all")
+        if has_16_bits(image):
+            raise DataError("16 bits a channel or more; save it with 8")
         if image.format not in _ACCEPTED:
-            if has_16_bits(image):
-                raise DataError("16 bits a channel or more; save it with 8")
             image.load()  # finds a file that is cut off, since these formats have no end marker
             orientation = find_orientation(image, stream).value
             return CheckedFile(height, width, NONSTANDARD, orientation, size, mtime)
@@ -191,16 +191,9 @@ def has_16_bits(image: Image.Image) -> bool:
 
 
 def _find_kind(image: Image.Image) -> int:
-    """Return STANDARD if every decoder gives the pixels of Pillow's ``convert("RGB")``, else NONSTANDARD.
-
-    Raises:
-        DataError: the picture has 16 bits a channel.
-    """
+    """Return STANDARD if every decoder gives the pixels of Pillow's ``convert("RGB")``, else NONSTANDARD."""
     if image.format == "PNG":
-        raw_mode = str(image.tile[0][3])
-        if "16" in raw_mode:
-            raise DataError("16 bits a channel; save it with 8")
-        is_plain = image.mode in ("RGB", "L") and raw_mode == image.mode
+        is_plain = image.mode in ("RGB", "L") and image.tile[0][3] == image.mode
         is_animated = bool(getattr(image, "is_animated", False))
         return STANDARD if is_plain and not is_animated and "transparency" not in image.info else NONSTANDARD
     # A JPEG file may store red, green and blue as such: Adobe's marker or the names of the components say so.
