@@ -59,12 +59,6 @@ class Planned(NamedTuple):
             raise DataError("no readable header of a picture")
         return without_suffix(self.name) + suffix
 
-    def may_be(self, path: str) -> bool:
-        """Tell whether the picture may have got this final name."""
-        return path == self.name or (
-            not self.is_settled and without_suffix(path) == without_suffix(self.name)
-        )
-
 
 def make_plan(source: PackSource, to: PackForm, *, resizes: bool) -> list[Planned]:
     """Plan where each picture of a source goes.
