@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypedDict, cast
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -208,9 +208,8 @@ def check_listing(listing: Listing, *, verify: Verify, on_bad: OnBad, progress: 
         if not is_sharded:
             return check_path(os.path.join(listing.root, paths[row]), verify)
         size = int(sizes[row])
-        with open(listing.root / listing.shards[shards[row]].path, "rb", buffering=0) as file:
-            file_range = FileRange(file.fileno(), int(starts[row]), size)
-            return check_stream(cast(IO[bytes], file_range), paths[row], verify, size)
+        with open(listing.root / listing.shards[shards[row]].path, "rb") as file:
+            return check_stream(FileRange(file, int(starts[row]), size), paths[row], verify, size)
 
     checked = check_pictures(len(listing), look, verify=verify, progress=progress)
     missing = [row for row, problem in checked.problems.items() if _MISSING in problem]
