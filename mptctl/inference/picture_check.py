@@ -18,7 +18,8 @@ from mpt_kernels.correct import is_top1_correct
 from mptctl.data.exif import turn
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.pictures import Normalisation, channels_first, resize_and_crop
-from mptctl.evaluation.rates import Counts, Interval, Rate
+from mptctl.evaluation.pairing.paired_answers import flip_counts
+from mptctl.evaluation.rates import Interval, Rate
 from mptctl.evaluation.statistics import er_increase_interval, rate
 from mptctl.names import Channels, Progress, tell_nobody
 from mptctl.recipe import DataRecipe, differences
@@ -222,15 +223,7 @@ def _error_change(before: NDArray[np.bool_], after: NDArray[np.bool_], level: fl
         after: (n,) which predictions are right with the other, on the same pictures.
         level: interval level, such as 0.95.
     """
-    both, lost = np.count_nonzero(before & after), np.count_nonzero(before & ~after)
-    gained = np.count_nonzero(after & ~before)
-    table = Counts(
-        both_right=both,
-        negative_flips=lost,
-        positive_flips=gained,
-        both_wrong=len(before) - both - lost - gained,
-    )
-    return er_increase_interval(table, level)
+    return er_increase_interval(flip_counts(before, after), level)
 
 
 def _error(right: NDArray[np.bool_]) -> Rate:
