@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mptctl.errors import StorageError
-from mptctl.files.scratch import MARK, Mark, remove_leftovers, scratch_folder
+from mptctl.files.scratch import MARK, mark_of, remove_leftovers, scratch_folder
 from tests.common import environment
 
 # A program that has a folder, says where, and waits to be killed.
@@ -79,7 +79,7 @@ def test_a_temporary_directory_that_cannot_be_written_is_a_fault_of_storage(
 
 
 def write_mark(folder: Path) -> None:
-    (folder / MARK).write_text(Mark(id=folder.name, process=1).model_dump_json())
+    (folder / MARK).write_bytes(mark_of(folder))
     (folder / MARK).chmod(0o600)
 
 
@@ -105,7 +105,7 @@ def test_whatever_is_not_surely_ours_stays(temporary: Path) -> None:
     os.mkfifo(temporary / "mptctl-fifolock" / MARK, 0o600)
     real = temporary / "elsewhere"
     real.mkdir(mode=0o700)
-    (real / MARK).write_text(Mark(id="mptctl-linklock", process=1).model_dump_json())
+    (real / MARK).write_bytes(mark_of(Path("mptctl-linklock")))
     (real / MARK).chmod(0o600)
     (temporary / "mptctl-linked00").symlink_to(real)
     (temporary / "mptctl-linklock").mkdir(mode=0o700)

@@ -1,4 +1,4 @@
-"""Splits that `mptctl split` does not write: of pictures without labels, and with classes added to a run."""
+"""Splits that `mptctl split` does not write: of pictures without labels."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from mptctl.data.classes import ClassSplit
-from mptctl.data.listing.listing import Checks, ListedSource, Listing, check_listing, make_rows
+from mptctl.data.listing.listing import Checks, Listing, check_listing, make_rows
 from mptctl.data.listing.patterns import root_folder_of
 from mptctl.data.listing.recognise import recognise_kind
-from mptctl.data.listing.shards import list_shards
-from mptctl.data.listing.table import list_table
 from mptctl.data.manifest import BAD, TEST
 from mptctl.data.picture_kinds import EXTENSIONS, is_read, is_unread_picture, walk_visible
+from mptctl.data.sources import scan_listed
 from mptctl.data.split import Split, split_of
 from mptctl.data.split_file import SplitRequest
 from mptctl.errors import DataError, some
@@ -48,61 +47,19 @@ def make_unlabelled_split(
     """
     checks: Checks = {"verify": verify, "on_bad": on_bad, "progress": progress}
     kind = find_place_kind(root)
-    if kind == "table":
-        listed = check_listing(
-            list_table(root, root.resolve().parent, {}, labelled=False).in_order(), **checks
-        )
-        return _split_of_good_rows(listed, root, root.parent, class_names, verify)
-    if kind == "webdataset":
-        shards = list_shards(str(root), root_folder_of(str(root)), None, progress, labelled=False)
-        listed = check_listing(shards.in_order(), **checks)
-        return _split_of_good_rows(listed, root, root.parent, class_names, verify)
-    # Links to folders are followed, each folder once.
-    paths = sorted(
-        (folder / name).relative_to(root).as_posix()
-        for folder, names in walk_visible(root, follow_links=True)
-        for name in names
-        if is_read(name) or is_unread_picture(name)
-    )
-    if not paths:
-        raise DataError(
-            f"{root}: holds no picture ({', '.join(EXTENSIONS)}); name the folder that they are in"
-        )
-    columns = {
-        "path": paths,
-        "label": [0] * len(paths),
-        "part": [TEST] * len(paths),
-        "word": [""] * len(paths),
-    }
-    suffixes = {row: os.path.splitext(path)[1].lower() for row, path in enumerate(paths)}
-    unread = {
-        row: f"{suffixes[row]} is not read; convert it to PNG or JPEG"
-        for row, path in enumerate(paths)
-        if is_unread_picture(os.path.basename(path))
-    }
-    listing = Listing("imagefolder", root, class_names, make_rows(columns, unread, {}))
-    return _split_of_good_rows(check_listing(listing, **checks), root, root, class_names, verify)
-
-
-def _split_of_good_rows(
-    listed: ListedSource, place: Path, run_root: Path, class_names: tuple[str, ...], verify: Verify
-) -> tuple[Split, list[str]]:
-    """Make a split of all good rows of a listing, in the test part and of class 0; DataError without any.
-
-    Bad rows are left out, so that the rows that are left are numbered from 0.
-    """
+    if kind == "imagefolder":
+        run_root, listed = root, check_listing(_list_all_pictures(root), **checks)
+    else:
+        run_root = root.parent
+        below = root.resolve().parent if kind == "table" else root_folder_of(str(root))
+        listed = scan_listed(kind, str(root), below, {}, None, checks, labelled=False)
     before, problems = listed.manifest, listed.problems
-    good = np.flatnonzero(before.parts != BAD)
-    if not len(good):
+    if (before.parts == BAD).all():
         raise DataError(
-            f"{place}: none of its {len(before)} pictures can be used: {some(problems, separator='; ')}"
+            f"{root}: none of its {len(before)} pictures can be used: {some(problems, separator='; ')}"
         )
-    manifest = replace(
-        before.take(good),
-        class_names=class_names,
-        labels=np.zeros(len(good), dtype=np.int32),
-        parts=np.full(len(good), TEST, dtype=np.uint8),
-    )
+    parts = np.where(before.parts == BAD, np.uint8(BAD), np.uint8(TEST))
+    manifest = replace(before, class_names=class_names, parts=parts)
     request = SplitRequest(
         source=before.source,
         data_root=str(before.root),
@@ -114,6 +71,27 @@ def _split_of_good_rows(
     )
     classes = ClassSplit(class_names, len(class_names))
     return split_of(manifest, classes, request, run_root, verify=verify, quarantined=problems), problems
+
+
+def _list_all_pictures(root: Path) -> Listing:
+    """List the pictures of a folder at any depth; links to folders are followed, each folder once."""
+    paths = sorted(
+        (folder / name).relative_to(root).as_posix()
+        for folder, names in walk_visible(root, follow_links=True)
+        for name in names
+        if is_read(name) or is_unread_picture(name)
+    )
+    if not paths:
+        raise DataError(
+            f"{root}: holds no picture ({', '.join(EXTENSIONS)}); name the folder that they are in"
+        )
+    unread = {
+        row: f"{os.path.splitext(path)[1].lower()} is not read; convert it to PNG or JPEG"
+        for row, path in enumerate(paths)
+        if is_unread_picture(os.path.basename(path))
+    }
+    columns = {"path": paths, "label": [0] * len(paths), "part": [TEST] * len(paths)}
+    return Listing("imagefolder", root, (), make_rows(columns, unread, {}))
 
 
 def find_place_kind(root: Path) -> PlaceKind:

@@ -66,24 +66,16 @@ def find_identical(
         DataError: a file is gone or cannot be decoded.
     """
     rows = np.flatnonzero(manifest.parts != BAD)
-    shape = [manifest.heights, manifest.widths]
+    shape = (manifest.heights, manifest.widths)
     if array is not None:
-        return _find_sets(rows, shape, len(manifest), lambda row: array[row].tobytes(), progress)
+        return _find_sets(rows, shape, lambda row: array[row].tobytes(), progress)
     if verify == "decode":
         from mptctl.data.pictures import decode_row  # which imports torch
 
-        return _find_sets(
-            rows, shape, len(manifest), lambda row: decode_row(manifest, row).numpy().tobytes(), progress
-        )
-    by_middle = _find_sets(
-        rows, [manifest.sizes, *shape], len(manifest), lambda row: _read_middle(manifest, row), progress
-    )
-    candidates = np.flatnonzero(by_middle >= 0)
-    is_small = manifest.sizes[candidates] <= _PIECE  # the piece was all of such a file
-    identical = _find_sets(candidates[~is_small], [by_middle], len(manifest), manifest.read, progress)
-    small = candidates[is_small]
-    identical[small] = by_middle[small] + int(identical.max(initial=-1)) + 1
-    return identical
+        return _find_sets(rows, shape, lambda row: decode_row(manifest, row).numpy().tobytes(), progress)
+    columns = (manifest.sizes, *shape)
+    by_middle = _find_sets(rows, columns, lambda row: _read_middle(manifest, row), progress)
+    return _find_sets(np.flatnonzero(by_middle >= 0), [by_middle], manifest.read, progress)
 
 
 def describe_identical(
@@ -100,12 +92,11 @@ def describe_identical(
     rows = np.flatnonzero(identical >= 0)
     if not len(rows):
         return None
-    numbers, set_of = np.unique(identical[rows], return_inverse=True)
-    across_parts = _has_several(set_of, parts[rows])
-    across_labels = _has_several(set_of, manifest.labels[rows])
+    sets = identical[rows]
+    across_parts, across_labels = (_has_several(sets, each[rows]) for each in (parts, manifest.labels))
     words = {code: part for part, code in PART_CODES.items()} | {BAD: "out"}
     listed: dict[int, list[DuplicatePicture]] = {}
-    rows_to_list = rows[(across_parts | across_labels)[set_of]]
+    rows_to_list = rows[(across_parts | across_labels)[sets]]
     for row, name in zip(rows_to_list.tolist(), manifest.ids(rows_to_list).tolist(), strict=True):
         picture = DuplicatePicture(
             id=name, part=words[int(parts[row])], label=manifest.class_names[manifest.labels[row]]
@@ -113,7 +104,7 @@ def describe_identical(
         listed.setdefault(int(identical[row]), []).append(picture)
     return Duplicates(
         compared="decoded pixels" if verify == "decode" or manifest.is_array else "bytes of the files",
-        sets=len(numbers),
+        sets=len(np.unique(sets)),
         pictures=len(rows),
         across_parts=int(across_parts.sum()),
         across_labels=int(across_labels.sum()),
@@ -135,15 +126,12 @@ def choose_copies(
         (M,) True for copies in any part but the last one of their set, and for all training copies of a set
         with several labels.
     """
-    is_out = np.zeros(len(parts), dtype=np.bool_)
+    is_out, last_part = np.zeros(len(parts), dtype=np.bool_), np.zeros(len(parts), dtype=np.uint8)
     rows = np.flatnonzero(identical >= 0)
-    if not len(rows):
-        return is_out
-    _, set_of = np.unique(identical[rows], return_inverse=True)
-    last_part = np.zeros(len(rows), dtype=np.uint8)
-    np.maximum.at(last_part, set_of, parts[rows])
-    has_several_labels = _has_several(set_of, labels[rows])[set_of]
-    is_out[rows] = (parts[rows] != last_part[set_of]) | (has_several_labels & (parts[rows] == TRAIN))
+    sets = identical[rows]
+    np.maximum.at(last_part, sets, parts[rows])
+    has_several_labels = _has_several(sets, labels[rows])[sets]
+    is_out[rows] = (parts[rows] != last_part[sets]) | (has_several_labels & (parts[rows] == TRAIN))
     return is_out
 
 
@@ -166,16 +154,15 @@ def keep_out_copies(
     return np.where(is_out, np.uint8(BAD), parts), lines
 
 
-def _has_several(set_of: NDArray[np.int64], values: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Tell for each set, numbered from 0, whether its rows have different values; arguments are (n,)."""
-    different = np.unique(np.stack([set_of, values.astype(np.int64)]), axis=1)
+def _has_several(sets: NDArray[np.int64], values: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Tell for each number of a set whether the set's rows have different values; arguments are (n,)."""
+    different = np.unique(np.stack([sets, values.astype(np.int64)]), axis=1)
     return np.bincount(different[0]) > 1
 
 
 def _find_sets(
     rows: NDArray[np.int64],
     columns: Sequence[NDArray[np.integer]],
-    total: int,
     content: Callable[[int], bytes],
     progress: Progress,
 ) -> NDArray[np.int64]:
@@ -184,7 +171,6 @@ def _find_sets(
     Args:
         rows: rows of the manifest that are compared.
         columns: (M,) each; only rows that are equal in all of them are compared by content.
-        total: rows of the manifest, M.
         content: returns the bytes of a row that count, in any thread.
         progress: told how many contents are read.
 
@@ -199,21 +185,16 @@ def _find_sets(
 
     digests = b"".join(map_chunks(digest_chunk, len(candidates), _CHUNK, LOOKING, progress))
     halves = np.frombuffer(digests, dtype=np.int64).reshape(-1, 2).T
-    sets = np.full(total, -1, dtype=np.int64)
+    sets = np.full(len(columns[0]), -1, dtype=np.int64)
     sets[candidates] = _number_sets([*(column[candidates] for column in columns), *halves])
     return sets
 
 
 def _number_sets(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
     """Number the sets of rows that are equal in all (n,) columns: (n,), -1 for a row without a twin."""
-    order = np.lexsort(list(columns))
-    differs = np.zeros(max(len(order) - 1, 0), dtype=np.bool_)
-    for column in columns:
-        ordered = column[order]
-        differs |= ordered[1:] != ordered[:-1]
-    number = np.concatenate([np.zeros(min(1, len(order)), dtype=np.int64), np.cumsum(differs)])
-    sets = np.empty(len(order), dtype=np.int64)
-    sets[order] = np.where(np.bincount(number, minlength=1)[number] > 1, number, -1)
+    rows = np.stack([column.astype(np.int64) for column in columns])
+    _, number, counts = np.unique(rows, axis=1, return_inverse=True, return_counts=True)
+    sets: NDArray[np.int64] = np.where(counts[number] > 1, number, -1)
     return sets
 
 

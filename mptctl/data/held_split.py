@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
 
 from mptctl.data.further_columns import columns_path
 from mptctl.data.split import Split, load_split, write_table
@@ -71,17 +70,12 @@ def find_split(run_root: Path, folders: Iterable[Path]) -> Split:
             "of the split that they are to be used with"
         )
     if not held:
-        refuse_no_split(run_root)
+        raise UsageError(f"no {SPLIT_NAME} in {run_root}; run mptctl split SOURCE first")
     splits = list(held.values())
     with_data = [
         split for split in splits if split.manifest.root is None or os.path.isdir(split.manifest.root)
     ]
     return replace((with_data or splits)[0], run_root=run_root)
-
-
-def refuse_no_split(run_root: Path) -> NoReturn:
-    """Raise the UsageError for a run root without a split, of which no run holds one either."""
-    raise UsageError(f"no {SPLIT_NAME} in {run_root}; run mptctl split SOURCE first")
 
 
 def relocate(split: Split, data_root: Path | None) -> Split:

@@ -57,17 +57,23 @@ def choose_val_fraction(
 
 
 def hold_out(
-    manifest: Manifest, fraction: float, seed: int, part: int = VAL, field: int = VALIDATION_FIELD
+    manifest: Manifest,
+    fraction: float,
+    seed: int,
+    groups: NDArray[np.str_] | None = None,
+    part: int = VAL,
+    field: int = VALIDATION_FIELD,
 ) -> NDArray[np.uint8]:
-    """Choose a share of each class's training rows for the validation part, or for another one.
+    """Choose a share of each class's training rows, or whole groups of them, for the validation part.
 
-    The choice depends on the seed and each row's index alone, so that a bad file that is kept out changes at
-    most one other row.
+    Without groups the choice depends on the seed and each row's index alone, so that a bad file that is kept
+    out changes at most one other row.
 
     Args:
         manifest: the M pictures; stays as it is.
         fraction: share of each class's training rows, from 0 to below 1; rounded to the nearest row.
         seed, field: seed and field of the random numbers, as of `random_keys`.
+        groups: (M,) name of each picture's group; None: without groups.
         part: the part that chosen rows get.
 
     Returns:
@@ -75,6 +81,9 @@ def hold_out(
     """
     parts = manifest.parts.copy()
     rows = np.flatnonzero(parts == TRAIN)
+    if groups is not None:
+        parts[rows[hold_out_groups(manifest.labels[rows], groups[rows], fraction, seed, field)]] = part
+        return parts
     keys = random_keys(seed, 0, rows, field)
     ordered = rows[np.lexsort((keys, manifest.labels[rows]))]
     labels = manifest.labels[ordered]
@@ -115,13 +124,7 @@ def hold_out_test_part(
         raise UsageError(f"--test-fraction {fraction:g}: {manifest.root} has a test part; leave it out")
     if not 0.0 < fraction < 1.0:
         raise UsageError(f"--test-fraction {fraction}: must be above 0 and below 1")
-    if groups is None:
-        return replace(manifest, parts=hold_out(manifest, fraction, seed, TEST, TEST_FIELD))
-    parts = manifest.parts.copy()
-    rows = np.flatnonzero(parts == TRAIN)
-    is_held_out = hold_out_groups(manifest.labels[rows], groups[rows], fraction, seed, TEST_FIELD)
-    parts[rows[is_held_out]] = TEST
-    return replace(manifest, parts=parts)
+    return replace(manifest, parts=hold_out(manifest, fraction, seed, groups, TEST, TEST_FIELD))
 
 
 def refuse_empty_classes(manifest: Manifest) -> None:
@@ -136,17 +139,15 @@ def refuse_empty_classes(manifest: Manifest) -> None:
         )
 
 
-def hold_out_by_groups(
+def keep_out_torn_groups(
     manifest: Manifest, groups: NDArray[np.str_], request: SplitRequest
 ) -> tuple[NDArray[np.uint8], list[str]]:
-    """Choose whole groups of training pictures for the validation part, so that no group is in two parts.
+    """Keep pictures out of a group that the source itself has in several parts, but for the last of them.
 
     Args:
         manifest: the M pictures; stays as it is.
         groups: (M,) name of each picture's group.
-        request: its ``val_fraction``, ``seed``, ``group``, the name of the column, and ``on_bad`` count here:
-            with ``quarantine``, pictures of a group that the source itself has in several parts are kept out
-            of all these parts but the last.
+        request: its ``group``, the name of the column, and ``on_bad`` count here.
 
     Returns:
         (M,) part of each row, and a line for each picture that is kept out.
@@ -154,16 +155,11 @@ def hold_out_by_groups(
     Raises:
         DataError: `on_bad` is ``fail``, and the source has a group in several parts.
     """
-    parts, column = manifest.parts.copy(), str(request.group)
-    torn = np.flatnonzero(find_torn_groups(parts, groups, column, quarantine=request.on_bad == "quarantine"))
-    parts[torn] = BAD
-    rows = np.flatnonzero(parts == TRAIN)
-    held = hold_out_groups(
-        manifest.labels[rows], groups[rows], request.val_fraction, request.seed, VALIDATION_FIELD
-    )
-    parts[rows[held]] = VAL
-    lines = [f"{manifest.where(row)}: {column} {groups[row]} is in a later part too" for row in torn.tolist()]
-    return parts, lines
+    column, parts = str(request.group), manifest.parts
+    is_torn = find_torn_groups(parts, groups, column, quarantine=request.on_bad == "quarantine")
+    rows = np.flatnonzero(is_torn).tolist()
+    lines = [f"{manifest.where(row)}: {column} {groups[row]} is in a later part too" for row in rows]
+    return np.where(is_torn, np.uint8(BAD), parts), lines
 
 
 def hold_out_groups(

@@ -137,7 +137,8 @@ class Manifest:
 
     def relative_path(self, index: int) -> str:
         """Return the path of one picture below the root, with ``/`` in it, or its name in a shard."""
-        assert self.paths is not None
+        if self.paths is None:
+            raise TypeError(f"{self.source}: is one array, whose pictures lie in no files")
         return str(self.paths[index])
 
     def file(self, index: int) -> str:

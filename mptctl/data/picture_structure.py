@@ -111,12 +111,8 @@ def _measure_unpacked(packed: bytes, most: int) -> tuple[int, bool]:
     Returns:
         Number of decompressed bytes, and True if the data came to their end.
     """
-    unpacking = zlib.decompressobj()
-    size = 0
-    while not unpacking.eof and size <= most:
-        piece = unpacking.decompress(packed, _PIECE)
-        if not piece and not unpacking.unconsumed_tail:
-            break
+    unpacking, size = zlib.decompressobj(), 0
+    while size <= most and (piece := unpacking.decompress(packed, _PIECE)):
         packed = unpacking.unconsumed_tail
         size += len(piece)
     return size, unpacking.eof

@@ -107,33 +107,28 @@ def read_source(  # noqa: PLR0913  # one for each flag of `split`
 
 
 def scan_listed(
-    source: Source,
-    place: str | None,
-    root: Path | None,
+    source: str,
+    place: str,
+    root: Path,
     columns: Mapping[str, str],
     label_key: str | None,
     checks: Checks,
     *,
     labelled: bool = True,
-) -> ListedSource | None:
+) -> ListedSource:
     """List and check the pictures of a table or of shards.
 
     Args:
-        source: ``table``, ``webdataset``, or another source.
-        place: the table, or a pattern or folder of shards; None for other sources.
+        source: ``table`` or ``webdataset``.
+        place: the table, or a pattern or folder of shards.
         root: folder that paths or shards are below.
         columns, labelled: as of `list_table`.
         label_key: as of `list_shards`.
         checks: how each picture is checked.
 
-    Returns:
-        None for a source that is neither.
-
     Raises:
         UsageError, DataError: as of `list_table`, `list_shards` and `check_listing`.
     """
-    if place is None or root is None:
-        return None
     if source == "table":
         listing = list_table(Path(place), root, columns, labelled=labelled)
     else:

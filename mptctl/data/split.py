@@ -19,8 +19,8 @@ from mptctl.data.group_column import find_groups
 from mptctl.data.holding_out import (
     choose_val_fraction,
     hold_out,
-    hold_out_by_groups,
     hold_out_test_part,
+    keep_out_torn_groups,
     refuse_empty_classes,
 )
 from mptctl.data.listing.image_folder import list_folder
@@ -32,12 +32,12 @@ from mptctl.data.split_file import (
     SPLIT_NAME,
     SplitFile,
     SplitRequest,
-    about_table,
     parse_split_file,
     read_split_file,
     read_table,
     refuse_foreign_split,
     remove_other_tables,
+    serialise_table,
     with_table,
 )
 from mptctl.errors import DataError, UsageError
@@ -163,7 +163,9 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
     root = None if source in EMBEDDED or data_root is None else data_root.expanduser().resolve()
     kept = load_split(run_root) if (run_root / SPLIT_NAME).exists() and not overwrite else None
     checks: Checks = {"verify": verify, "on_bad": on_bad, "progress": progress}
-    listed = None if kept else scan_listed(source, place, root, columns or {}, label_key, checks)
+    listed = None
+    if kept is None and place is not None and root is not None:
+        listed = scan_listed(source, place, root, columns or {}, label_key, checks)
     request = SplitRequest(
         source=source,
         data_root=None if root is None else str(root),
@@ -184,10 +186,8 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
     )
     if kept is not None:
         return _keep_or_refuse(kept, request, verify)
-    has_group_column = (
-        listed is not None and listed.further is not None and group in listed.further.column_names
-    )
-    if group is not None and metadata is None and not has_group_column:
+    further = [] if listed is None or listed.further is None else listed.further.column_names
+    if group is not None and metadata is None and group not in further:
         raise UsageError(f"--group {group}: name the file that has this column with --metadata FILE")
     refuse_foreign_split(run_root / SPLIT_NAME)
     cache = run_root / CACHE_NAME
@@ -287,7 +287,7 @@ def save_split(split: Split, *, replaces: bool = True) -> bool:
 
 def write_table(split: Split, folder: Path) -> None:
     """Write the table of a split into a folder; StorageError if that fails."""
-    write_atomically(folder / split.file.table, split.manifest.serialise(about_table(split.file)))
+    write_atomically(folder / split.file.table, serialise_table(split.file, split.manifest))
 
 
 def build_split(
@@ -313,7 +313,7 @@ def build_split(
 
     Raises:
         UsageError: the source has no such classes.
-        DataError: a class has no training picture left, or as of `hold_out_by_groups`.
+        DataError: a class has no training picture left, or as of `keep_out_torn_groups`.
     """
     classes = split_classes(
         manifest.class_names,
@@ -323,11 +323,10 @@ def build_split(
         seed=request.seed,
     )
     duplicates = None
-    if groups is None:
-        parts = hold_out(manifest, request.val_fraction, request.seed)
-    else:
-        parts, torn = hold_out_by_groups(manifest, groups, request)
-        quarantined = [*quarantined, *torn]
+    if groups is not None:
+        parts, torn = keep_out_torn_groups(manifest, groups, request)
+        manifest, quarantined = replace(manifest, parts=parts), [*quarantined, *torn]
+    parts = hold_out(manifest, request.val_fraction, request.seed, groups)
     if identical is not None:
         duplicates = describe_identical(identical, manifest, parts, verify)
         if request.on_duplicates == "quarantine":

@@ -6,8 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,24 +42,18 @@ class CheckedFile(NamedTuple):
     mtime: int
 
 
-@dataclass(frozen=True)
-class CheckedFiles:
-    """Columns of a manifest for n checked files, and the problems of bad files.
+_FACTS = np.dtype({"names": CheckedFile._fields, "formats": ["i4", "i4", "u1", "u1", "i8", "i8"]})
+
+
+class CheckedFiles(NamedTuple):
+    """The result of checking n files.
 
     Attributes:
-        heights, widths: (n,) in pixels; 0 for a bad file, as in all columns.
-        kinds: (n,) STANDARD or NONSTANDARD.
-        orientations: (n,) EXIF orientation, 1 to 8.
-        sizes, mtimes: (n,) bytes, and nanoseconds of the last change.
+        facts: (n,) rows with the fields of `CheckedFile`; zeros for a bad file.
         problems: what is wrong with each bad file, by row.
     """
 
-    heights: NDArray[np.int32]
-    widths: NDArray[np.int32]
-    kinds: NDArray[np.uint8]
-    orientations: NDArray[np.uint8]
-    sizes: NDArray[np.int64]
-    mtimes: NDArray[np.int64]
+    facts: NDArray[Any]
     problems: dict[int, str]
 
 
@@ -123,9 +116,9 @@ def check_stream(stream: IO[bytes], name: str, verify: Verify, size: int, mtime:
         width, height = image.size
         if width * height > MAX_PIXELS:
             raise DataError(f"{width} x {height} pixels, more than {MAX_PIXELS} in all")
+        if has_16_bits(image):
+            raise DataError("16 bits a channel or more; save it with 8")
         if image.format not in _ACCEPTED:
-            if has_16_bits(image):
-                raise DataError("16 bits a channel or more; save it with 8")
             image.load()  # finds a file that is cut off, since these formats have no end marker
             orientation = find_orientation(image, stream).value
             return CheckedFile(height, width, NONSTANDARD, orientation, size, mtime)
@@ -174,30 +167,21 @@ def check_pictures(
     problem = jpeg_decoder().problem if verify == "decode" else None
     if problem:
         raise UsageError(f"--verify decode: compares Pillow with torchcodec, and {problem}; {INSTALL}")
-    columns = np.zeros((len(CheckedFile._fields), total), dtype=np.int64)
-    problems: dict[int, str] = {}
+    found = CheckedFiles(np.zeros(total, dtype=_FACTS), {})
 
     def check_chunk(chunk: range) -> dict[int, str]:
         bad = {}
         for row in chunk:
             try:
-                columns[:, row] = look(row)
+                found.facts[row] = look(row)
             except DataError as error:
                 bad[row] = str(error)
         return bad
 
     with without_warnings():
         for bad in map_chunks(check_chunk, total, _CHUNK, "checking files", progress, threads=threads):
-            problems |= bad
-    return CheckedFiles(
-        heights=columns[0].astype(np.int32),
-        widths=columns[1].astype(np.int32),
-        kinds=columns[2].astype(np.uint8),
-        orientations=columns[3].astype(np.uint8),
-        sizes=columns[4],
-        mtimes=columns[5],
-        problems=problems,
-    )
+            found.problems.update(bad)
+    return found
 
 
 def has_16_bits(image: Image.Image) -> bool:
@@ -207,16 +191,9 @@ def has_16_bits(image: Image.Image) -> bool:
 
 
 def _find_kind(image: Image.Image) -> int:
-    """Return STANDARD if every decoder gives the pixels of Pillow's ``convert("RGB")``, else NONSTANDARD.
-
-    Raises:
-        DataError: the picture has 16 bits a channel.
-    """
+    """Return STANDARD if every decoder gives the pixels of Pillow's ``convert("RGB")``, else NONSTANDARD."""
     if image.format == "PNG":
-        raw_mode = str(image.tile[0][3])
-        if "16" in raw_mode:
-            raise DataError("16 bits a channel; save it with 8")
-        is_plain = image.mode in ("RGB", "L") and raw_mode == image.mode
+        is_plain = image.mode in ("RGB", "L") and image.tile[0][3] == image.mode
         is_animated = bool(getattr(image, "is_animated", False))
         return STANDARD if is_plain and not is_animated and "transparency" not in image.info else NONSTANDARD
     # A JPEG file may store red, green and blue as such: Adobe's marker or the names of the components say so.
@@ -267,13 +244,9 @@ def _is_whole(stream: IO[bytes], end: bytes, start: int, is_jpeg: bool) -> bool:
         start: offset at which the search begins, if the marker is not among the last bytes.
         is_jpeg: True for a JPEG file, which usually ends in the marker; a PNG file has a checksum after it.
     """
-    if is_jpeg:
-        stream.seek(-len(end), os.SEEK_END)
-        if stream.read() == end:
-            return True
-    else:
-        stream.seek(max(-64, -stream.seek(0, os.SEEK_END)), os.SEEK_END)
-        if end in stream.read():
-            return True
+    last = len(end) if is_jpeg else min(64, stream.seek(0, os.SEEK_END))
+    stream.seek(-last, os.SEEK_END)
+    if end in stream.read():
+        return True
     stream.seek(start)
     return end in stream.read()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import secrets
 import shutil
@@ -11,13 +12,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal
-
-from pydantic import ValidationError
 
 from mptctl.errors import StorageError
 from mptctl.files.kept_names import is_kept
-from mptctl.files.model import Model
 from mptctl.files.writing import storage_error
 
 PREFIX = "mptctl-"
@@ -25,14 +22,6 @@ PREFIX = "mptctl-"
 MARK = "scratch.json"
 # Bytes to read of a mark; marks are shorter.
 MARK_BYTES = 1000
-
-
-class Mark(Model):
-    """Content of the file `MARK`."""
-
-    kind: Literal["mptctl scratch"] = "mptctl scratch"
-    id: str  # name of the folder
-    process: int  # number of the writing process, for people; other containers count differently
 
 
 @contextmanager
@@ -52,16 +41,13 @@ def scratch_folder() -> Iterator[Path]:
     try:
         try:
             folder.mkdir(mode=0o700)
-        except OSError as error:
-            raise storage_error(parent / PREFIX, error) from error
-        try:
             # Locked and complete before it gets its name, so that no other process finds an unlocked mark.
             mark = os.open(folder / f"{MARK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             fcntl.flock(mark, fcntl.LOCK_EX)
-            os.write(mark, Mark(id=folder.name, process=os.getpid()).model_dump_json().encode())
+            os.write(mark, mark_of(folder))
             os.rename(folder / f"{MARK}.new", folder / MARK)
         except OSError as error:
-            raise storage_error(folder, error) from error
+            raise storage_error(parent / PREFIX, error) from error
         yield folder
     finally:
         _remove(folder)
@@ -115,7 +101,7 @@ def _remove_unless_held(folder: Path) -> None:
         fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError if the program still runs
         if (
             _is_private(os.fstat(mark))
-            and _marks(os.pread(mark, MARK_BYTES, 0), folder)
+            and os.pread(mark, MARK_BYTES, 0) == mark_of(folder)
             and not any(is_kept(name) for _, _, names in os.walk(folder) for name in names)
         ):
             _remove(folder)
@@ -123,12 +109,9 @@ def _remove_unless_held(folder: Path) -> None:
         os.close(mark)
 
 
-def _marks(content: bytes, folder: Path) -> bool:
-    """Tell whether the content of a mark is valid and names this folder."""
-    try:
-        return Mark.model_validate_json(content).id == folder.name
-    except ValidationError:
-        return False
+def mark_of(folder: Path) -> bytes:
+    """Return the content of the mark of a scratch folder, which names the folder."""
+    return json.dumps({"mptctl scratch": folder.name}).encode()
 
 
 def _remove(folder: Path) -> None:

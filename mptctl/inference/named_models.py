@@ -151,14 +151,15 @@ def _load(names: Mapping[str, str], session: Session, part: Part, renamed: froze
     files = {role: _find_file(name, run_root) for role, name in names.items()}
     ours = {role: names[role] for role, file in files.items() if file is None}
     if ours:
-        from mptctl.inference.own_models import predict_named, refuse_without_split
+        from mptctl.inference.own_models import find_named, predict_named
 
+        # Before torch is imported, which takes seconds.
         _refuse_other_files(ours.values(), run_root)
-        refuse_without_split(list(ours.values()), run_root)
+        paths, split = find_named(ours, session)
     models = {role: read_predictions(file) for role, file in files.items() if file is not None}
     if not ours:
         return _Loaded(models, None, {})
-    checkpoints, split, computed = predict_named(ours, session, part=part, renamed=renamed)
+    checkpoints, computed = predict_named(paths, split, session, part=part, renamed=renamed)
     models |= computed
     return _Loaded({role: models[role] for role in names}, split, checkpoints)
 

@@ -5,13 +5,12 @@ torch takes seconds to import. So functions import what needs torch after they h
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mptctl.data.classes import columns_for
-from mptctl.data.held_split import find_split, holds_split, refuse_no_split, relocate
+from mptctl.data.held_split import find_split, relocate
 from mptctl.data.split import Split, load_split
 from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import CheckpointError, DataError
@@ -23,25 +22,32 @@ if TYPE_CHECKING:
     from mptctl.models.checkpoint import Checkpoint
 
 
-def load_named_checkpoints(names: Sequence[str], session: Session) -> tuple[dict[str, Checkpoint], Split]:
-    """Load checkpoints by name, and the split on which they are tested.
+def find_named(names: Mapping[str, str], session: Session) -> tuple[dict[str, Path], Split]:
+    """Find checkpoints by name, and the split on which they are tested; no checkpoint is read.
 
     Args:
-        names: runs' names, run folders, or checkpoint files.
+        names: runs' names, run folders, or checkpoint files, by role.
         session: run root and data, as for `load_predictions`.
 
     Returns:
-        The checkpoints by name, and the split.
+        The paths of the checkpoints by role, and the split.
 
     Raises:
-        CheckpointError: a checkpoint is missing or damaged.
+        CheckpointError: a checkpoint is missing.
         UsageError: there is no split.
         DataError: the split is damaged, or the session's pictures are not those of the split.
     """
-    run_root = session.run_root
-    refuse_without_split(names, run_root)
-    paths = {name: find_checkpoint(name, run_root) for name in names}
-    return _load_checkpoints(paths), find_split_of_models(list(paths.values()), session)
+    paths = {role: find_checkpoint(name, session.run_root) for role, name in names.items()}
+    return paths, find_split_of_models(list(paths.values()), session)
+
+
+def load_named_checkpoints(names: Sequence[str], session: Session) -> tuple[dict[str, Checkpoint], Split]:
+    """Load checkpoints by name, and the split on which they are tested.
+
+    Arguments and errors are those of `find_named`; a CheckpointError also says that a checkpoint is damaged.
+    """
+    paths, split = find_named({name: name for name in names}, session)
+    return _load_checkpoints(paths), split
 
 
 def find_split_of_models(paths: list[Path], session: Session) -> Split:
@@ -55,42 +61,34 @@ def find_split_of_models(paths: list[Path], session: Session) -> Split:
         UsageError: there is no split.
         DataError: the split is damaged, or the data root has other pictures.
     """
-    return relocate(_find_stored_split(paths, session.run_root), session.data_root)
-
-
-def _find_stored_split(paths: list[Path], run_root: Path) -> Split:
-    """Find the split in the common run root of runs, else in ``run_root``.
-
-    Errors are those of `find_split_of_models`.
-    """
+    split = None
     run_roots = {path.resolve().parent.parent for path in paths}
-    if len(run_roots) == 1:
+    if len(run_roots) == 1:  # the common run root of the runs comes before the session's
         (common_root,) = run_roots
-        if common_root != run_root.resolve() and (common_root / SPLIT_NAME).is_file():
-            return load_split(common_root)
-    return find_split(run_root, [path.resolve().parent for path in paths])
+        if common_root != session.run_root.resolve() and (common_root / SPLIT_NAME).is_file():
+            split = load_split(common_root)
+    split = split or find_split(session.run_root, [path.resolve().parent for path in paths])
+    return relocate(split, session.data_root)
 
 
 def predict_named(
-    names: Mapping[str, str], session: Session, *, part: Part, renamed: frozenset[str]
-) -> tuple[dict[str, Checkpoint], Split, dict[str, Predictions]]:
-    """Load checkpoints by name, find their split, and predict a part of the split.
+    paths: Mapping[str, Path], split: Split, session: Session, *, part: Part, renamed: frozenset[str]
+) -> tuple[dict[str, Checkpoint], dict[str, Predictions]]:
+    """Load checkpoints, and predict a part of a split with them.
 
     Args:
-        names: runs' names, run folders or checkpoint files, by role.
+        paths, split: as `find_named` returns them.
         session, part, renamed: as for `load_predictions`; so are errors.
 
     Returns:
-        The checkpoints by role, the split, and the predictions by role.
+        The checkpoints and the predictions, both by role.
     """
-    paths = {role: find_checkpoint(name, session.run_root) for role, name in names.items()}
     from mptctl.inference.predict import predict
 
     checkpoints = _load_checkpoints(paths)
-    split = find_split_of_models(list(paths.values()), session)
     if "old" in checkpoints and not renamed.intersection(checkpoints["old"].meta.class_names):
         _refuse_other_old_classes(checkpoints["old"], split)
-    return checkpoints, split, predict(checkpoints, split, session, part=part, renamed=renamed)
+    return checkpoints, predict(checkpoints, split, session, part=part, renamed=renamed)
 
 
 def _load_checkpoints(paths: Mapping[str, Path]) -> dict[str, Checkpoint]:
@@ -152,31 +150,3 @@ def _refuse_other_old_classes(old: Checkpoint, split: Split) -> None:
             f"{error}; it is of the split {trained_on[:12]}, that of {split.run_root} is "
             f"{split.fingerprint[:12]}"
         ) from error
-
-
-def refuse_without_split(names: Sequence[str], run_root: Path) -> None:
-    """Refuse names of models early, before torch is imported, if there is no split for them.
-
-    A split is looked for in the run root, and in and beside each run folder; a name may be the path of a run
-    folder or of a checkpoint in it. If a model does not exist, nothing is refused: a later error says so. Of
-    several splits, `find_split_of_models` chooses one later.
-
-    Raises:
-        UsageError: there is no split.
-        DataError: the only split is damaged.
-    """
-    # os.path, since pathlib raises at a loop of links and at a folder that cannot be read.
-    named = [Path(os.path.realpath(Path(name).expanduser())) for name in names]
-    for path, name in zip(named, names, strict=True):
-        if not os.path.exists(path) and not os.path.exists(run_root / name):
-            return
-    beside_run_folders = {path.parent for path in named}
-    beside_checkpoints = {path.parent.parent for path in named}
-    roots = {Path(os.path.realpath(run_root)), *beside_run_folders, *beside_checkpoints}
-    roots_with_split = [root for root in roots if os.path.exists(root / SPLIT_NAME)]
-    below = {Path(os.path.realpath(run_root / name)) for name in names}
-    folders = [*below, *named]
-    if not roots_with_split and not any(map(holds_split, folders)):
-        refuse_no_split(run_root)
-    if len(roots_with_split) == 1:
-        load_split(roots_with_split[0])

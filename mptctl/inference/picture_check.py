@@ -18,7 +18,8 @@ from mpt_kernels.correct import is_top1_correct
 from mptctl.data.exif import turn
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.pictures import Normalisation, channels_first, resize_and_crop
-from mptctl.evaluation.rates import Counts, Interval, Rate
+from mptctl.evaluation.pairing.paired_answers import flip_counts
+from mptctl.evaluation.rates import Interval, Rate
 from mptctl.evaluation.statistics import er_increase_interval, rate
 from mptctl.names import Channels, Progress, tell_nobody
 from mptctl.recipe import DataRecipe, differences
@@ -187,17 +188,18 @@ def _predict(
     """Predict a slice of the samples; return for each preparation whether predictions are right, (n,)."""
     plan = samples.plan
     targets = torch.from_numpy(samples.targets[part]).to(plan.device)
-    crops: dict[_Crop, list[Tensor]] = {_crop_of(each): [] for each in preparations}
+    crops: dict[DataRecipe, list[Tensor]] = {_unnormalised(each.data): [] for each in preparations}
     for row in samples.rows[part].tolist():
         stored = plan.stored_picture(row)  # one at a time: a photograph takes many MB
         turned = turn(stored, plan.split.manifest.orientation(row))
         for crop, pictures in crops.items():
             picture = turned if crop.exif == "apply" else stored
-            pictures.append(resize_and_crop(picture, crop.resize, crop.size, crop.interpolation))
+            cropped = resize_and_crop(picture, crop.resized_side, crop.image_size, crop.interpolation)
+            pictures.append(cropped)
     stacked = {crop: torch.stack(pictures).to(plan.device) for crop, pictures in crops.items()}
     right: dict[Preparation, NDArray[np.bool_]] = {}
     for each in preparations:
-        images = channels_first(Normalisation(each.data, plan.device)(stacked[_crop_of(each)]))
+        images = channels_first(Normalisation(each.data, plan.device)(stacked[_unnormalised(each.data)]))
         images = images.flip(1) if each.reverses_channels else images
         try:
             right[each] = is_top1_correct(model(images), targets).cpu().numpy()
@@ -208,19 +210,9 @@ def _predict(
     return right
 
 
-class _Crop(NamedTuple):
-    """The steps of a preparation before normalisation: EXIF rotation, shorter side, and side of the crop."""
-
-    exif: Exif
-    resize: int
-    size: int
-    interpolation: Interpolation
-
-
-def _crop_of(preparation: Preparation) -> _Crop:
-    """The steps of a preparation before normalisation."""
-    data = preparation.data
-    return _Crop(data.exif, data.resized_side, data.image_size, data.interpolation)
+def _unnormalised(data: DataRecipe) -> DataRecipe:
+    """Copy a preparation with one normalisation; copies are equal where pictures are before it."""
+    return data.model_copy(update={"mean": (0.0,) * 3, "std": (1.0,) * 3})
 
 
 def _error_change(before: NDArray[np.bool_], after: NDArray[np.bool_], level: float) -> Interval:
@@ -231,15 +223,7 @@ def _error_change(before: NDArray[np.bool_], after: NDArray[np.bool_], level: fl
         after: (n,) which predictions are right with the other, on the same pictures.
         level: interval level, such as 0.95.
     """
-    both, lost = np.count_nonzero(before & after), np.count_nonzero(before & ~after)
-    gained = np.count_nonzero(after & ~before)
-    table = Counts(
-        both_right=both,
-        negative_flips=lost,
-        positive_flips=gained,
-        both_wrong=len(before) - both - lost - gained,
-    )
-    return er_increase_interval(table, level)
+    return er_increase_interval(flip_counts(before, after), level)
 
 
 def _error(right: NDArray[np.bool_]) -> Rate:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -41,27 +42,40 @@ class DoctorReport(Model):
     )
 
 
+class _Fault(Exception):
+    """A package, device or resource that cannot be used: its state, what was found, and advice."""
+
+
 def examine(run_root: Path) -> list[Check]:
     """Check everything that the commands use; DALI, torchcodec and the GPU are tried, not only looked up.
 
     Args:
         run_root: folder whose disk is checked; it need not exist.
     """
-    return [
-        _check_python(),
-        _check_comparisons(),
-        _check_torch(),
-        _check_package(
-            "torchvision", "torchvision", "pip install torchvision, of the release that fits torch"
-        ),
-        _check_jpeg(),
-        _check_gpu(),
-        _check_triton(),
-        _check_dali(),
-        _check_package("Ray Tune", "ray", "pip install 'ray[tune]'; tune needs it"),
-        Check(name="cores", state="ok", found=str(usable_cores())),
-        _check_storage(run_root),
-    ]
+    of_torch = "pip install torchvision, of the release that fits torch"
+    found: dict[str, Callable[[], str]] = {
+        "Python": _find_python,
+        "comparisons": _find_comparisons,
+        "torch": _find_torch,
+        "torchvision": partial(_find_package, "torchvision", of_torch),
+        "JPEG": _find_jpeg,
+        "GPU": _find_gpu,
+        "Triton": _find_triton,
+        "DALI": _find_dali,
+        "Ray Tune": partial(_find_package, "ray", "pip install 'ray[tune]'; tune needs it"),
+        "cores": lambda: str(usable_cores()),
+        "storage": partial(_find_storage, run_root),
+    }
+    return [_check(name, find) for name, find in found.items()]
+
+
+def _check(name: str, find: Callable[[], str]) -> Check:
+    """Return the check of what a function finds, or of the fault that it raises."""
+    try:
+        return Check(name=name, state="ok", found=find())
+    except _Fault as fault:
+        state, found, advice = fault.args
+        return Check(name=name, state=state, found=found, advice=advice)
 
 
 def conclude(checks: Sequence[Check]) -> str:
@@ -85,97 +99,84 @@ def conclude(checks: Sequence[Check]) -> str:
     return f"{summary}; first mend {wrong[0].name}: {wrong[0].advice or wrong[0].found}."
 
 
-def _check_python() -> Check:
-    """Check that the version of Python is supported."""
+def _find_package(package: str, advice: str) -> str:
+    """Return the version of a package, by its name on PyPI; _Fault with advice if it is not installed."""
+    version = version_of(package)
+    if version is None:
+        raise _Fault("missing", "none", advice)
+    return version
+
+
+def _find_python() -> str:
+    """Return the version of Python, if it is supported."""
     version = ".".join(map(str, sys.version_info[:3]))
-    if (3, 11) <= sys.version_info < (3, 14):
-        return Check(name="Python", state="ok", found=version)
-    return Check(name="Python", state="unusable", found=version, advice="use Python 3.11 to 3.13")
+    if not (3, 11) <= sys.version_info < (3, 14):
+        raise _Fault("unusable", version, "use Python 3.11 to 3.13")
+    return version
 
 
-def _check_comparisons() -> Check:
-    """Check that what compares predictions is installed; it is all that a gate needs."""
+def _find_comparisons() -> str:
+    """Return the versions of what compares predictions, which is all that a gate needs."""
     versions = {package: version_of(package) for package in COMPARES}
-    missing = [package for package, version in versions.items() if version is None]
-    if missing:
-        advice = "pip install -r requirements-gate.txt"
-        return Check(name="comparisons", state="missing", found=f"no {', '.join(missing)}", advice=advice)
-    found = ", ".join(f"{package} {version}" for package, version in versions.items())
-    return Check(name="comparisons", state="ok", found=found)
+    if missing := [package for package, version in versions.items() if version is None]:
+        raise _Fault("missing", f"no {', '.join(missing)}", "pip install -r requirements-gate.txt")
+    return ", ".join(f"{package} {version}" for package, version in versions.items())
 
 
-def _check_torch() -> Check:
-    """Check that torch is installed in a supported version."""
-    if not has_package("torch"):
-        advice = "evaluate, gate, history and compare work; to train, pip install mptctl without --no-deps"
-        return Check(name="torch", state="missing", found="none", advice=advice)
+def _find_torch() -> str:
+    """Return the version of torch, if it is supported."""
+    advice = "evaluate, gate, history and compare work; to train, pip install mptctl without --no-deps"
+    _find_package("torch", advice)
     import torch
 
     if tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < (2, 11):
-        return Check(
-            name="torch", state="unusable", found=torch.__version__, advice="pip install 'torch>=2.11'"
-        )
-    return Check(name="torch", state="ok", found=torch.__version__)
+        raise _Fault("unusable", torch.__version__, "pip install 'torch>=2.11'")
+    return str(torch.__version__)
 
 
-def _check_jpeg() -> Check:
-    """Check that torchcodec decodes JPEG files; Pillow is used otherwise."""
+def _find_jpeg() -> str:
+    """Return name and version of torchcodec, if it decodes JPEG files; Pillow is used otherwise."""
     decoder = jpeg_decoder()
-    if not decoder.problem:
-        return Check(name="JPEG", state="ok", found=f"{decoder.name} {version_of(decoder.name)}")
-    state: State = "unusable" if has_package("torchcodec") else "missing"
-    return Check(name="JPEG", state=state, found=f"{decoder.name}: {decoder.problem}", advice=INSTALL)
+    if decoder.problem:
+        state: State = "unusable" if has_package("torchcodec") else "missing"
+        raise _Fault(state, f"{decoder.name}: {decoder.problem}", INSTALL)
+    return f"{decoder.name} {version_of(decoder.name)}"
 
 
-def _check_gpu() -> Check:
-    """Check that torch computes on a GPU."""
+def _find_gpu() -> str:
+    """Return the names of the GPUs on which torch computes."""
     if not has_package("torch"):
-        return Check(
-            name="GPU", state="missing", found="none", advice="torch finds GPUs, and is not installed"
-        )
+        raise _Fault("missing", "none", "torch finds GPUs, and is not installed")
     import torch
 
     if not torch.cuda.is_available():
         version = f" for CUDA {torch.version.cuda}" if torch.version.cuda else ""
-        advice = f"training runs on the CPU; a GPU needs NVIDIA's driver{version}"
-        return Check(name="GPU", state="missing", found="none", advice=advice)
+        raise _Fault("missing", "none", f"training runs on the CPU; a GPU needs NVIDIA's driver{version}")
     try:
         torch.ones(8, device="cuda").sum().item()
     except RuntimeError as error:
-        return Check(
-            name="GPU",
-            state="unusable",
-            found=one_line(error)[:80],
-            advice="check the driver with nvidia-smi",
-        )
-    names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return Check(name="GPU", state="ok", found=", ".join(names))
+        raise _Fault("unusable", one_line(error)[:80], "check the driver with nvidia-smi") from error
+    return ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
 
 
-def _check_triton() -> Check:
-    """Check that Triton and a GPU are there for the fused kernel."""
-    version = version_of("triton")
-    if version is None or not has_package("torch"):
-        advice = "pip install triton; the reference loss is used"
-        return Check(name="Triton", state="missing", found="none", advice=advice)
+def _find_triton() -> str:
+    """Return the version of Triton, if there is a GPU for the fused kernel."""
+    advice = "pip install triton; the reference loss is used"
+    version = _find_package("triton", advice)
+    _find_package("torch", advice)
     import torch
 
     if not torch.cuda.is_available():
         advice = "the fused kernel needs a GPU; on a CPU the loss is computed by PyTorch"
-        return Check(name="Triton", state="unusable", found=version, advice=advice)
-    return Check(name="Triton", state="ok", found=version)
+        raise _Fault("unusable", version, advice)
+    return version
 
 
-def _check_dali() -> Check:
-    """Check that a pipeline of DALI runs."""
+def _find_dali() -> str:
+    """Return the version of DALI, if a pipeline runs."""
     if not has_package("nvidia.dali"):
-        return Check(
-            name="DALI",
-            state="missing",
-            found="none",
-            advice="pip install nvidia-dali-cuda130 (Linux x86-64); image folders are read by threads "
-            "instead",
-        )
+        advice = "pip install nvidia-dali-cuda130 (Linux x86-64); image folders are read by threads instead"
+        raise _Fault("missing", "none", advice)
     try:
         import numpy as np
         from nvidia.dali import Pipeline, fn
@@ -187,37 +188,18 @@ def _check_dali() -> Check:
         pipe.build()
         pipe.run()
     except Exception as error:  # DALI raises many kinds
-        return Check(
-            name="DALI", state="unusable", found=one_line(error)[:80], advice="set data.loader=threaded"
-        )
-    return Check(name="DALI", state="ok", found=str(version))
+        raise _Fault("unusable", one_line(error)[:80], "set data.loader=threaded") from error
+    return str(version)
 
 
-def _check_storage(run_root: Path) -> Check:
-    """Check that the run root, or its nearest existing parent, can be written and has space."""
+def _find_storage(run_root: Path) -> str:
+    """Return the free space at the run root, or at its nearest existing parent, if it can be written."""
     folder = run_root.absolute()
     while not folder.exists():
         folder = folder.parent
     if not os.access(folder, os.W_OK):
-        return Check(name="storage", state="unusable", found=str(folder), advice="choose another --run-root")
-    return check_free_space(folder, shutil.disk_usage(folder).free)
-
-
-def check_free_space(folder: Path, free: int) -> Check:
-    """Check that a disk has at least `MIN_FREE` bytes of free space.
-
-    Args:
-        folder: the folder for runs, for the message.
-        free: free bytes on its disk.
-    """
+        raise _Fault("unusable", str(folder), "choose another --run-root")
+    free = shutil.disk_usage(folder).free
     if free < MIN_FREE:
-        return Check(name="storage", state="unusable", found=f"{free / 1e9:.1f} GB free", advice="make room")
-    return Check(name="storage", state="ok", found=f"{free / 1e9:.0f} GB free at {folder}")
-
-
-def _check_package(name: str, package: str, advice: str) -> Check:
-    """Check that a package, by its name on PyPI, is installed; ``name`` is shown."""
-    version = version_of(package)
-    if version is None:
-        return Check(name=name, state="missing", found="none", advice=advice)
-    return Check(name=name, state="ok", found=version)
+        raise _Fault("unusable", f"{free / 1e9:.1f} GB free", "make room")
+    return f"{free / 1e9:.0f} GB free at {folder}"

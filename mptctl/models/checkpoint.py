@@ -197,12 +197,7 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
         raise CheckpointError(f"{checkpoint.path}: names a network that there is not: {error}") from error
     except CheckpointError as error:
         raise CheckpointError(f"{checkpoint.path}: {error}") from error
-    try:
-        load_weights(model, checkpoint.model)
-    except RuntimeError as error:
-        raise CheckpointError(
-            f"{checkpoint.path}: weights do not fit {recipe.model.arch}: {one_line(error)[:160]}"
-        ) from error
+    load_weights(model, checkpoint.model)
     return model
 
 

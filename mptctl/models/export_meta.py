@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -73,18 +74,19 @@ class ExportMeta(Model):
         )
 
 
-def parse_export_meta(text: str | None, path: Path) -> ExportMeta | None:
-    """Parse the description in an exported file, and compare it with the JSON file beside the export.
+def parse_export_meta(text: str | None, path: Path, digest: Callable[[], str]) -> ExportMeta | None:
+    """Parse the description in an exported file, and compare it with the file and the JSON file beside it.
 
     Args:
         text: the description as JSON; None where the file has none.
         path: of the exported file; a missing JSON file beside it is not an error.
+        digest: returns the SHA-256 of the rest of the file as it is now, in hexadecimal.
 
     Returns:
         The description; None if ``text`` is None.
 
     Raises:
-        CheckpointError: a description is damaged, or the JSON file beside the export differs.
+        CheckpointError: a description is damaged, or the file or the JSON file beside it was changed.
     """
     if text is None:
         return None
@@ -102,6 +104,11 @@ def parse_export_meta(text: str | None, path: Path) -> ExportMeta | None:
             f"{path}: changed since it was exported: {sidecar.name} beside it says something else; export it "
             "again"
         )
+    if meta.content != (found := digest()):
+        raise CheckpointError(
+            f"{path}: changed since it was exported: digest expected {meta.content[:16]}, found "
+            f"{found[:16]}; export it again"
+        )
     return meta
 
 
@@ -111,21 +118,6 @@ def refuse_torch_program(path: Path) -> None:
         raise CheckpointError(
             f"{path}: is a program of torch.export (.pt2), which is not read, since torch runs what is in "
             "it; name the model as ONNX, or its predictions"
-        )
-
-
-def refuse_changed(meta: ExportMeta, digest: str, path: Path) -> None:
-    """Raise CheckpointError if an exported file was changed.
-
-    Args:
-        meta: the file's description, which has the SHA-256 of the rest of the file.
-        digest: SHA-256 of the rest of the file as it is now, in hexadecimal.
-        path: of the file, for the message.
-    """
-    if meta.content != digest:
-        raise CheckpointError(
-            f"{path}: changed since it was exported: digest expected {meta.content[:16]}, found "
-            f"{digest[:16]}; export it again"
         )
 
 

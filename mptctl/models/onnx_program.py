@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, first_line, one_line
 from mptctl.machine.facts import require_extra, usable_memory
-from mptctl.models.export_meta import KEY, ExportMeta, parse_export_meta, refuse_changed
+from mptctl.models.export_meta import KEY, ExportMeta, parse_export_meta
 
 # Most bytes in one message of protobuf.
 MAX_BYTES = 2**31 - 1
@@ -54,10 +54,7 @@ def read_onnx(path: Path) -> tuple[bytes, ExportMeta | None]:
     except (DecodeError, ValueError, onnx.checker.ValidationError) as error:
         raise CheckpointError(f"{path}: not an ONNX model, or damaged: {one_line(error)[:120]}") from error
     text = next((entry.value for entry in proto.metadata_props if entry.key == KEY), None)
-    meta = parse_export_meta(text, path)
-    if meta is not None:
-        refuse_changed(meta, onnx_digest(proto), path)
-    return program, meta
+    return program, parse_export_meta(text, path, lambda: onnx_digest(proto))
 
 
 def onnx_digest(proto: Any) -> str:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, one_line
 from mptctl.machine.facts import require_extra
-from mptctl.models.export_meta import KEY, ExportMeta, parse_export_meta, refuse_changed
+from mptctl.models.export_meta import KEY, ExportMeta, parse_export_meta
 from mptctl.models.onnx_program import OnnxProgram, read_onnx
 
 # A tensor of this name in a program's state dict says that the program takes BGR.
@@ -65,10 +65,7 @@ def read_safetensors(path: Path) -> tuple[dict[str, Tensor], ExportMeta | None]:
         raise CheckpointError(
             f"{path}: not a safetensors file, or damaged: {one_line(error)[:120]}"
         ) from error
-    meta = parse_export_meta(text, path)
-    if meta is not None:
-        refuse_changed(meta, tensors_digest(state), path)
-    return state, meta
+    return state, parse_export_meta(text, path, lambda: tensors_digest(state))
 
 
 def tensors_digest(state: dict[str, Tensor]) -> str:

@@ -6,16 +6,9 @@ Defaults are those of Liu et al., "The Devil is in the Margin" (CVPR 2022), sect
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
-from pydantic import (
-    ConfigDict,
-    Field,
-    SerializationInfo,
-    SerializerFunctionWrapHandler,
-    field_validator,
-    model_serializer,
-)
+from pydantic import ConfigDict, Field, field_validator
 
 from mptctl.errors import UsageError
 from mptctl.files.explained import nearest, shown
@@ -35,40 +28,16 @@ SETTING_OF: Mapping[str, CriterionName] = {
 WeightsName = Literal["inverse", "effective"]
 EFFECTIVE_BETA = 0.999
 
-# Serialisation context of `Group` that keeps the keys of `Group.LATER` also at their defaults.
-ALL_KEYS = "all keys"
-
 
 class Group(Typed):
-    """A group of keys of a recipe. Numbers are finite; a key's type decides how its value is read.
-
-    Attributes:
-        LATER: keys that are newer than existing checkpoints and caches. At their defaults they are left out
-            of dumps, so that digests and cache keys of older recipes do not change.
-    """
+    """A group of keys of a recipe. Numbers are finite; a key's type decides how its value is read."""
 
     # JSON has no infinite number: infinity is written as text, which is read back as a number.
     model_config = ConfigDict(allow_inf_nan=False, ser_json_inf_nan="strings")
-    LATER: ClassVar[frozenset[str]] = frozenset()
-
-    @model_serializer(mode="wrap")
-    def _dump_without_later_defaults(
-        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
-    ) -> dict[str, object]:
-        """Dump without keys of `LATER` at their defaults, unless the context is `ALL_KEYS`."""
-        # The annotation must be of builtin types: pydantic 2.10 looks up names in each subclass's file.
-        content: dict[str, object] = handler(self)
-        if info.context == ALL_KEYS:
-            return content
-        fields = type(self).model_fields
-        at_default = {key for key in self.LATER if getattr(self, key) == fields[key].default}
-        return {key: value for key, value in content.items() if key not in at_default}
 
 
 class CriterionRecipe(Group):
     """The loss of the student's own predictions, a part of every method."""
-
-    LATER = frozenset({"class_weights"})
 
     name: CriterionName = Field(
         "ce",

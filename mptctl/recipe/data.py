@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
@@ -29,10 +29,6 @@ LARGEST_SIDE = 65_535
 
 class DataRecipe(Group):
     """The model's pictures: size, augmentation, normalisation and the loader."""
-
-    LATER: ClassVar[frozenset[str]] = frozenset(
-        {"transforms", "interpolation", "sampling", "mixup", "cutmix", "mix_probability", "exif"}
-    )
 
     image_size: PositiveInt = Field(
         32, le=LARGEST_SIDE, description="side of the square that the model sees, in pixels"

@@ -8,7 +8,7 @@ import yaml
 from pydantic import Field, PositiveInt, model_validator
 
 from mptctl.names import Gate, HeadName, Init, KSchedule, MethodName
-from mptctl.recipe.criterion import ALL_KEYS, CriterionRecipe, Group
+from mptctl.recipe.criterion import CriterionRecipe, Group
 from mptctl.recipe.data import ROUNDING, SPEED, DataRecipe
 from mptctl.recipe.optim import OptimRecipe
 
@@ -18,8 +18,6 @@ SCALES: dict[HeadName, float] = {"linear": 1.0, "cosine": 30.0, "linear-margin":
 
 class ModelRecipe(Group):
     """The network, and which parts of it are trained."""
-
-    LATER = frozenset({"freeze", "drop_path"})
 
     arch: str = Field(
         "resnet18",
@@ -167,8 +165,6 @@ class MethodRecipe(Group):
 class RuntimeRecipe(Group):
     """Seed, device, precision and caches; only seed and batch statistics change more than rounding."""
 
-    LATER = frozenset({"graph"})
-
     seed: int = Field(0, ge=0, le=2**31 - 1, description="seed of initial weights, order and augmentation")
     device: str = Field("auto", description="auto, cpu, cuda or cuda:N", json_schema_extra=ROUNDING)
     precision: Literal["fp32", "bf16"] = Field(
@@ -272,4 +268,4 @@ class Recipe(Group):
                 f"# learning rate at its height: {optim.scaled_lr:g} (optim.lr {optim.lr:g} for batches of "
                 f"{optim.lr_for_batch}, {optim.lr_scale}, for this one of {optim.batch_size})\n"
             )
-        return comment + str(yaml.safe_dump(self.model_dump(mode="json", context=ALL_KEYS), sort_keys=False))
+        return comment + str(yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))

@@ -13,8 +13,6 @@ from mptctl.recipe.criterion import Group
 class OptimRecipe(Group):
     """The optimizer, its learning rate and the length of training."""
 
-    LATER = frozenset({"layer_decay", "head_lr", "no_decay", "min_lr", "patience"})
-
     name: Literal["sgd", "adamw", "adam"] = Field("sgd", description="optimizer")
     lr: float = Field(0.1, gt=0, description="highest learning rate")
     lr_for_batch: PositiveInt | None = Field(

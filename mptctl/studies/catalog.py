@@ -10,7 +10,6 @@ from mptctl.errors import UsageError
 from mptctl.files import Model
 from mptctl.files.explained import nearest
 from mptctl.recipe import load_recipe, preset_names
-from mptctl.recipe.criterion import ALL_KEYS
 from mptctl.recipe.reading import LIST_COMMAND, preset_folder
 from mptctl.studies.study_file import load_study, study_names
 
@@ -64,7 +63,7 @@ def _preset_entry(name: str) -> CatalogEntry:
     """The entry of a preset; its description is the comment in the first line of its file."""
     with open(preset_folder() / f"{name}.yaml", encoding="utf-8") as file:
         description = file.readline().removeprefix("#").strip()
-    content = load_recipe(name).model_dump(mode="json", context=ALL_KEYS)
+    content = load_recipe(name).model_dump(mode="json")
     return CatalogEntry(name=name, kind="preset", description=description, content=content)
 
 

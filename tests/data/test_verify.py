@@ -230,5 +230,5 @@ def test_many_files_are_checked_in_order_with_progress(tmp_path: Path) -> None:
     )
     assert list(found.problems) == [7, 600, 1099]
     assert seen == [("checking files", done, 1100) for done in (512, 1024, 1100)]
-    assert (found.heights == 50).sum() == 1097
-    assert found.sizes[8] == len(jpeg())
+    assert (found.facts["height"] == 50).sum() == 1097
+    assert found.facts["size"][8] == len(jpeg())

@@ -71,9 +71,9 @@ def test_row_52_scratch_that_was_left_is_removed_but_not_with_a_run_a_split_or_a
         "{",
         "4711\n",
         "[" * 100_000,
-        json.dumps({"kind": "scratch of another program", "id": "mptctl-abcd1234", "process": 1}),
-        json.dumps({"kind": "mptctl scratch", "id": "mptctl-another1", "process": 1}),
-        json.dumps({"kind": "mptctl scratch", "id": "mptctl-abcd1234"}),
+        json.dumps({"scratch of another program": "mptctl-abcd1234"}),
+        json.dumps({"mptctl scratch": "mptctl-another1"}),
+        json.dumps({"mptctl scratch": "mptctl-abcd1234"})[:-1],
     ],
 )
 def test_row_52_a_folder_without_our_own_mark_for_it_stays(temporary: Path, mark: str) -> None:

@@ -12,10 +12,9 @@ from mptctl.machine.facts import usable_cores, usable_memory
 
 FLAGS = "rw,nosuid,nodev,noexec,relatime"
 GB = 2**30
-POD = "/kubepods/burstable/pod5a1c/8f2e"
 # (proc/self/cgroup, proc/self/mountinfo, other files) of each, and then quota, limit and what is free.
 SYSTEMS = {
-    "docker, version 2, a namespace of its own": (
+    "docker, a namespace of its own": (
         "0::/\n",
         f"1042 1021 0:29 / /sys/fs/cgroup ro,{FLAGS} - cgroup2 cgroup rw,nsdelegate,memory_recursiveprot\n",
         {
@@ -40,32 +39,6 @@ SYSTEMS = {
             "sys/fs/cgroup/user.slice/user-1000.slice/session-3.scope/memory.current": "0\n",
         },
         (2.5, 2 * GB, GB),
-    ),
-    "a pod, version 1, whose own group is what is mounted": (
-        f"11:memory:{POD}\n4:cpu,cpuacct:{POD}\n1:name=systemd:{POD}\n",
-        f"2345 2300 0:31 {POD} /sys/fs/cgroup/cpu,cpuacct ro,{FLAGS} master:11 - cgroup cgroup rw,cpu,cpuacct\n"
-        f"2351 2300 0:38 {POD} /sys/fs/cgroup/memory ro,{FLAGS} master:18 - cgroup cgroup rw,memory\n",
-        {
-            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "50000\n",
-            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
-            "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{GB}\n",
-            "sys/fs/cgroup/memory/memory.usage_in_bytes": f"{GB}\n",
-            "sys/fs/cgroup/memory/memory.stat": f"inactive_file 0\ntotal_inactive_file {GB // 4}\n",
-        },
-        (0.5, GB, GB // 4),
-    ),
-    "version 1 beside an empty version 2, without limits": (
-        "4:cpu,cpuacct:/\n3:memory:/system.slice\n0::/system.slice\n",
-        f"31 25 0:28 / /sys/fs/cgroup/unified {FLAGS} shared:10 - cgroup2 cgroup2 rw\n"
-        f"35 25 0:32 / /sys/fs/cgroup/cpu,cpuacct {FLAGS} shared:15 - cgroup cgroup rw,cpu,cpuacct\n"
-        f"36 25 0:33 / /sys/fs/cgroup/memory {FLAGS} shared:16 - cgroup cgroup rw,memory\n",
-        {
-            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
-            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
-            "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
-            "sys/fs/cgroup/memory/memory.usage_in_bytes": f"{GB}\n",
-        },
-        (None, None, None),
     ),
     "a group above the one that is mounted": (
         "0::/../../init.scope\n",
@@ -94,10 +67,10 @@ def test_the_least_limit_of_a_group_and_those_around_it_holds(name: str, tmp_pat
 def test_cores_are_those_of_the_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(64)))
     cores = {name: usable_cores(build(tmp_path / str(i), name)) for i, name in enumerate(SYSTEMS)}
-    assert list(cores.values()) == [4, 2, 1, 64, 1, 64]
+    assert list(cores.values()) == [4, 2, 1, 64]
 
 
 def test_memory_is_the_containers_where_that_is_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 4 * GB // 4096, "SC_PAGE_SIZE": 4096}.get)
     memory = {name: usable_memory(build(tmp_path / str(i), name)) for i, name in enumerate(SYSTEMS)}
-    assert list(memory.values()) == [4 * GB, 2 * GB, GB, 4 * GB, 4 * GB, 4 * GB]
+    assert list(memory.values()) == [4 * GB, 2 * GB, 4 * GB, 4 * GB]

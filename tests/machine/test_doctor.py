@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,7 +16,6 @@ from mptctl.machine.doctor import (
     MIN_FREE,
     Check,
     DoctorReport,
-    check_free_space,
     conclude,
     examine,
 )
@@ -33,8 +34,12 @@ def test_everything_is_examined_and_advice_goes_with_every_fault(tmp_path: Path)
     assert all(check.advice for check in checks.values() if check.state != "ok")
 
 
-def test_storage_is_judged_by_what_is_free(tmp_path: Path) -> None:
-    enough, short = check_free_space(tmp_path, MIN_FREE), check_free_space(tmp_path, MIN_FREE - 1)
+def test_storage_is_judged_by_what_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def judge(free: int) -> Check:
+        monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=free))
+        return examine(tmp_path)[-1]
+
+    enough, short = judge(MIN_FREE), judge(MIN_FREE - 1)
     assert (enough.state, enough.found, enough.advice) == ("ok", f"1 GB free at {tmp_path}", None)
     assert (short.state, short.found, short.advice) == ("unusable", "1.0 GB free", "make room")
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypedDict, cast
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -208,9 +208,8 @@ def check_listing(listing: Listing, *, verify: Verify, on_bad: OnBad, progress: 
         if not is_sharded:
             return check_path(os.path.join(listing.root, paths[row]), verify)
         size = int(sizes[row])
-        with open(listing.root / listing.shards[shards[row]].path, "rb", buffering=0) as file:
-            file_range = FileRange(file.fileno(), int(starts[row]), size)
-            return check_stream(cast(IO[bytes], file_range), paths[row], verify, size)
+        with open(listing.root / listing.shards[shards[row]].path, "rb") as file:
+            return check_stream(FileRange(file, int(starts[row]), size), paths[row], verify, size)
 
     checked = check_pictures(len(listing), look, verify=verify, progress=progress)
     missing = [row for row, problem in checked.problems.items() if _MISSING in problem]
@@ -225,28 +224,33 @@ def check_listing(listing: Listing, *, verify: Verify, on_bad: OnBad, progress: 
         raise BadPictures(lines, len(listing))
     parts = listing.rows["part"].to_numpy().astype(np.uint8)
     parts[list(checked.problems)] = BAD
-    has_turned = (checked.orientations > UPRIGHT).any()
+    facts = {name: np.ascontiguousarray(checked.facts[name]) for name in CheckedFile._fields}
     manifest = Manifest(
         source=listing.source,
         root=listing.root,
         class_names=listing.class_names,
         labels=listing.rows["label"].to_numpy().astype(np.int32),
         parts=parts,
-        heights=checked.heights,
-        widths=checked.widths,
-        kinds=checked.kinds,
+        heights=facts["height"],
+        widths=facts["width"],
+        kinds=facts["kind"],
         paths=listing.rows["path"].combine_chunks(),
         own_ids=listing.rows["id"].combine_chunks() if listing.id_name == "id" else None,
-        sizes=sizes.astype(np.int64) if is_sharded else checked.sizes,
-        mtimes=np.array([shard.mtime for shard in listing.shards], dtype=np.int64)
-        if is_sharded
-        else checked.mtimes,
-        shards=tuple(shard.path for shard in listing.shards),
-        shard_sizes=np.array([shard.size for shard in listing.shards], dtype=np.int64),
-        shard_rows=shards.astype(np.int32),
-        starts=starts.astype(np.int64),
-        orientations=checked.orientations if has_turned else np.empty(0, dtype=np.uint8),
+        sizes=facts["size"],
+        mtimes=facts["mtime"],
+        orientations=facts["orientation"][: None if (facts["orientation"] > UPRIGHT).any() else 0],
     )
+    if listing.shards:
+        names, shard_sizes, times = zip(*listing.shards, strict=True)
+        manifest = replace(
+            manifest,
+            sizes=sizes.astype(np.int64),
+            mtimes=np.array(times, dtype=np.int64),
+            shards=names,
+            shard_sizes=np.array(shard_sizes, dtype=np.int64),
+            shard_rows=shards.astype(np.int32),
+            starts=starts.astype(np.int64),
+        )
     return ListedSource(manifest, lines, listing.further())
 
 

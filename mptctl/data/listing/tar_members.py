@@ -10,6 +10,8 @@ import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from PIL.ContainerIO import ContainerIO
+
 from mptctl.errors import DataError
 
 _BLOCK = 512
@@ -54,42 +56,12 @@ class DamagedTar(DataError):
         self.offset, self.problem = offset, problem
 
 
-class FileRange(io.RawIOBase):
-    """A range of bytes of an open file, as a file of its own.
+class FileRange(ContainerIO[bytes]):  # type: ignore[misc]  # Pillow exports it untyped
+    """A range of bytes of an open file, as a file of its own."""
 
-    Reading leaves the position of the open file alone, so threads can read from one descriptor at once.
-
-    Args:
-        descriptor: descriptor of the open file.
-        start, size: offset and number of the bytes.
-    """
-
-    def __init__(self, descriptor: int, start: int, size: int) -> None:
-        self._descriptor, self._start, self._size, self._place = descriptor, start, size, 0
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move to an offset within the range, and return it; OSError for one before its first byte."""
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
-        if base + offset < 0:
-            raise OSError("before the beginning")
-        self._place = base + offset
-        return self._place
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # RawIOBase takes any buffer
-        """Fill a buffer from the present offset on, and return the number of bytes read; 0 at the end."""
-        count = max(0, min(len(buffer), self._size - self._place))
-        data = os.pread(self._descriptor, count, self._start + self._place)
-        buffer[: len(data)] = data
-        self._place += len(data)
-        return len(data)
+    def fileno(self) -> int:
+        """Raise UnsupportedOperation: libtiff would read the open file from its beginning."""
+        raise io.UnsupportedOperation("a range of a file has no descriptor")
 
 
 def read_members(descriptor: int, size: int) -> Iterator[Member]:

@@ -53,35 +53,22 @@ def choose_loader(plan: LoadPlan) -> LoaderChoice:
     Raises:
         UsageError: the recipe names a loader that cannot serve this plan on this machine.
     """
-    kinds = [kind for kind in LOADERS if plan.device.type in kind.devices]
-    kind, why = _choose(plan, kinds)
+    name = plan.data.loader
+    kinds = [
+        kind for kind in LOADERS if plan.device.type in kind.devices and name in ("auto", kind.recipe_name)
+    ]
+    whys = [kind.why_not(plan, is_asked=name != "auto") for kind in kinds]
+    if None not in whys:  # the last kind of loader serves every plan, so one is asked for
+        raise UsageError(f"data.loader {name}: {whys[0]}; use auto")
+    place = whys.index(None)
+    kind = kinds[place]
+    why = ", and ".join(filter(None, whys[:place])) or describe_memory(plan, "below")
+    reason = f"{kind.name} loader: {why if name == 'auto' else 'the recipe asks for it'}"
     decoder = None if plan.split.manifest.is_array else kind.jpeg_decoder_name()
-    decoded_by = "" if decoder is None else f"; JPEG files by {decoder}"
-    left_out = (
-        f"; the last {plan.left_out} samples of each epoch's order make no whole batch and are left out"
-        if plan.left_out
-        else ""
-    )
-    return LoaderChoice(kind, f"{kind.name} loader: {why}{decoded_by}{left_out}", decoder)
-
-
-def _choose(plan: LoadPlan, kinds: list[type[Loader]]) -> tuple[type[Loader], str]:
-    """Return the kind of loader that serves a plan, and why, in few words.
-
-    Args:
-        plan: which pictures are read, and how.
-        kinds: the kinds of `LOADERS` for the device of the plan.
-    """
-    if plan.data.loader != "auto":
-        # Exactly one kind has this name, since `kinds` are those of one device.
-        (kind,) = (kind for kind in kinds if kind.recipe_name == plan.data.loader)
-        if why_not := kind.why_not(plan, is_asked=True):
-            raise UsageError(f"data.loader {plan.data.loader}: {why_not}; use auto")
-        return kind, "the recipe asks for it"
-    why_not_others: list[str] = []
-    for kind in kinds:
-        why_not = kind.why_not(plan, is_asked=False)
-        if why_not is None:
-            return kind, ", and ".join(why_not_others) or describe_memory(plan, "below")
-        why_not_others.append(why_not)
-    raise AssertionError("the last kind of loader serves every plan")
+    if decoder is not None:
+        reason += f"; JPEG files by {decoder}"
+    if plan.left_out:
+        reason += (
+            f"; the last {plan.left_out} samples of each epoch's order make no whole batch and are left out"
+        )
+    return LoaderChoice(kind, reason, decoder)

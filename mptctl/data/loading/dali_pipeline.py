@@ -119,87 +119,58 @@ class StoredCrops(Geometry):
 
 
 class CentreCrops(Geometry):
-    """Resizes pictures and crops the centre; in pad-crop, cuts the training window out of the crop."""
+    """Resizes pictures and crops the centre; in pad-crop, cuts the training window out of the crop.
+
+    Where the model sees edges of pictures that become smaller, they are torchvision's (`compute_canvas`).
+    """
 
     def __init__(self, plan: LoadPlan) -> None:
         super().__init__(plan)
-        self._has_window = plan.train and plan.data.augment == "pad-crop"
-        self.names = ("file", "target", "crop", "flip", *(("window",) if self._has_window else ()))
+        self.names = ("file", "target", "crop", "flip")
+        if plan.train and plan.data.augment == "pad-crop":
+            self.names += ("window",)
+        if shows_edges(plan):
+            self.names += ("canvas", "canvas_shape", "picture", "picture_end", "row_gain", "column_gain")
 
     def inputs(self, job: BatchJob) -> dict[str, Any]:
-        """Return the size that each picture is resized to, its crop, its flip, and its window in pad-crop."""
-        target, crop = compute_resize_and_crop(
-            self.plan.sizes(job.index), self.plan.resize, self.plan.data.image_size
-        )
-        inputs = {"target": target, "crop": crop, "flip": job.views.flip.astype(np.int32)}
-        if self._has_window:
-            inputs["window"] = np.stack([job.views.top, job.views.left], axis=1).astype(np.int32)
-        return inputs
+        """Return the size that each picture is resized to, its crop and flip, its window and its canvas."""
+        stored, size, views = self.plan.sizes(job.index), self.plan.data.image_size, job.views
+        target, crop = compute_resize_and_crop(stored, self.plan.resize, size)
+        inputs = {"target": target, "crop": crop, "flip": views.flip.astype(np.int32)}
+        if "window" in self.names:
+            inputs["window"] = np.stack([views.top, views.left], axis=1).astype(np.int32)
+        return inputs | (compute_canvas(stored, target, crop, size) if "canvas" in self.names else {})
 
     def build_nodes(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
-        """Build the nodes that decode, resize, crop, and in pad-crop cut the window."""
+        """Build the nodes that decode, pad, resize, crop, apply factors to edges, and cut the window."""
         from nvidia import dali
 
-        pictures = self._resize(dali.fn.decoders.image(encoded, **decoder), given["target"])
-        return self._cut_window(dali.fn.slice(pictures, start=given["crop"], **self._square), given)
-
-    @property
-    def _square(self) -> dict[str, Any]:
-        """Keywords of DALI's ``slice`` that cut an S x S square."""
-        size = self.plan.data.image_size
-        return {"shape": (size, size), "axes": [0, 1]}
-
-    def _cut_window(self, pictures: Any, given: dict[str, Any]) -> Any:
-        """Build the node that cuts the training window, with zeros beyond the crop, if there is a window."""
-        from nvidia import dali
-
-        if not self._has_window:
-            return pictures
-        return dali.fn.slice(
-            pictures, start=given["window"], out_of_bounds_policy="pad", fill_values=0, **self._square
-        )
-
-
-class CentreCropsWithEdges(CentreCrops):
-    """Does as `CentreCrops`, with torchvision's edges where a picture becomes smaller (`compute_canvas`)."""
-
-    def __init__(self, plan: LoadPlan) -> None:
-        super().__init__(plan)
-        self.names += ("canvas", "canvas_shape", "picture", "picture_end", "row_gain", "column_gain")
-
-    def inputs(self, job: BatchJob) -> dict[str, Any]:
-        """Return the inputs of `CentreCrops`, and the canvas and the factors of `compute_canvas`."""
-        inputs = super().inputs(job)
-        size = self.plan.data.image_size
-        return inputs | compute_canvas(self.plan.sizes(job.index), inputs["target"], inputs["crop"], size)
-
-    def build_nodes(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
-        """Build the nodes that decode, pad, resize, crop, apply the factors and cut the window."""
-        from nvidia import dali
-
-        pictures = dali.fn.slice(
-            dali.fn.decoders.image(encoded, **decoder),
-            start=given["canvas"],
-            shape=given["canvas_shape"],
-            axes=[0, 1],
-            out_of_bounds_policy="pad",
-            fill_values=0,
-        )
-        roi = {"roi_start": given["picture"], "roi_end": given["picture_end"]}
-        # Float, so that `cast` rounds only after the factors.
-        resized = self._resize(pictures, given["target"], dtype=dali.types.FLOAT, **roi)
-        pictures = dali.fn.slice(resized, start=given["crop"], **self._square)
-        rows, columns = given["row_gain"], given["column_gain"]
-        if self.plan.device.type == "cuda":  # DALI multiplies only data on one device
-            rows, columns = rows.gpu(), columns.gpu()
-        return self._cut_window(dali.fn.cast(pictures * rows * columns, dtype=dali.types.UINT8), given)
+        beyond: dict[str, Any] = {"axes": [0, 1], "out_of_bounds_policy": "pad", "fill_values": 0}
+        square = (self.plan.data.image_size,) * 2
+        pictures, options = dali.fn.decoders.image(encoded, **decoder), {}
+        if "canvas" in given:
+            pictures = dali.fn.slice(pictures, start=given["canvas"], shape=given["canvas_shape"], **beyond)
+            # Float, so that `cast` rounds only after the factors.
+            options = {
+                "roi_start": given["picture"],
+                "roi_end": given["picture_end"],
+                "dtype": dali.types.FLOAT,
+            }
+        resized = self._resize(pictures, given["target"], **options)
+        pictures = dali.fn.slice(resized, start=given["crop"], shape=square, axes=[0, 1])
+        if "canvas" in given:
+            gains = (given["row_gain"], given["column_gain"])
+            if self.plan.device.type == "cuda":  # DALI multiplies only data on one device
+                gains = (gains[0].gpu(), gains[1].gpu())
+            pictures = dali.fn.cast(pictures * gains[0] * gains[1], dtype=dali.types.UINT8)
+        if "window" in given:
+            pictures = dali.fn.slice(pictures, start=given["window"], shape=square, **beyond)
+        return pictures
 
 
 def choose_geometry(plan: LoadPlan) -> Geometry:
     """Choose how the pipeline of a plan decodes, resizes and crops."""
-    if plan.crops_as_stored:
-        return StoredCrops(plan)
-    return CentreCropsWithEdges(plan) if shows_edges(plan) else CentreCrops(plan)
+    return StoredCrops(plan) if plan.crops_as_stored else CentreCrops(plan)
 
 
 def build_pipeline(plan: LoadPlan, geometry: Geometry, source: Callable[[], list[Any]]) -> Any:

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 from typing import Literal
 
@@ -77,15 +76,10 @@ class ResidentLoader(Loader):
                 yield self._gather(job)
             return
 
-        def next_batch() -> Batch | None:
-            job = next(jobs, None)
-            return None if job is None else self._gather(job)
-
-        # One thread alone, so that the jobs are taken in order.
+        # A thread of its own, since it waits for those of `self.pool` where they transform pictures.
         pool = ThreadPoolExecutor(1, thread_name_prefix="mptctl-resident", initializer=use_one_thread)
         try:
-            ahead = map_ahead(lambda _: pool.submit(next_batch), repeat(None), self.plan.data.prefetch)
-            yield from iter(lambda: next(ahead), None)
+            yield from map_ahead(lambda job: pool.submit(self._gather, job), jobs, self.plan.data.prefetch)
         finally:
             pool.shutdown(cancel_futures=True)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,90 +26,81 @@ class RowBatch(NamedTuple):
     columns: pa.RecordBatch
 
 
-class ParquetFile:
-    """A Parquet file with a picture in each row, as Hugging Face and data frames write it.
-
-    Args:
-        path: path of the file.
-        part: a word of `PART_WORDS`, or "" where no file has one.
+class ColumnFile(NamedTuple):
+    """A file with a picture in each row.
 
     Attributes:
+        path: path of the file.
+        part: a word of `PART_WORDS`, or "" where no file has one.
         schema: columns of the file.
         features: Hugging Face's description of the columns; empty without one.
+        batches: takes names of columns and wanted rows, from 0, or None for all; yields at least the wanted
+            rows of these columns. Raises DataError where the file is damaged.
+    """
+
+    path: Path
+    part: str
+    schema: pa.Schema
+    features: Mapping[str, Any]
+    batches: Callable[[list[str], Collection[int] | None], Iterator[RowBatch]]
+
+
+def open_parquet_file(path: Path, part: str) -> ColumnFile:
+    """Open a Parquet file, as Hugging Face and data frames write it; row groups without a row are not read.
 
     Raises:
         DataError: the file is no Parquet file, or damaged.
     """
+    try:
+        # Mapped, since else the whole column of a row group is read, and a data frame is one row group.
+        file = pq.ParquetFile(path, memory_map=True)
+    except (OSError, ValueError) as error:  # pyarrow's errors are both
+        raise DataError(f"{path}: no readable Parquet file ({one_line(error)[:120]})") from error
 
-    def __init__(self, path: Path, part: str) -> None:
-        self.path, self.part = path, part
-        try:
-            # Mapped, since else the whole column of a row group is read, and a data frame is one row group.
-            self._file = pq.ParquetFile(path, memory_map=True)
-        except (OSError, ValueError) as error:  # pyarrow's errors are both
-            raise DataError(f"{path}: no readable Parquet file ({one_line(error)[:120]})") from error
-        self.schema = self._file.schema_arrow
-        self.features = read_features(self.schema)
-
-    def batches(self, columns: list[str], rows: Collection[int] | None = None) -> Iterator[RowBatch]:
-        """Yield columns of the file, some rows at a time; row groups without a wanted row are not read.
-
-        Args:
-            columns: names of columns; a field of a struct is named like ``image.path``.
-            rows: wanted rows, from 0; None: all rows.
-
-        Raises:
-            DataError: the file is damaged.
-        """
+    def batches(columns: list[str], rows: Collection[int] | None) -> Iterator[RowBatch]:
         end = 0
-        for group in range(self._file.num_row_groups):
-            start, end = end, end + self._file.metadata.row_group(group).num_rows
+        for group in range(file.num_row_groups):
+            start, end = end, end + file.metadata.row_group(group).num_rows
             if rows is not None and not any(row in rows for row in range(start, end)):
                 continue
             try:
-                for batch in self._file.iter_batches(CHUNK, row_groups=[group], columns=columns):
+                for batch in file.iter_batches(CHUNK, row_groups=[group], columns=columns):
                     yield RowBatch(start, batch)
                     start += batch.num_rows
             except (OSError, ValueError) as error:
                 raise DataError(
-                    f"{self.path}: damaged at row {start + 1} ({one_line(error)[:120]}); fetch or write it "
-                    "again"
+                    f"{path}: damaged at row {start + 1} ({one_line(error)[:120]}); fetch or write it again"
                 ) from error
 
+    return ColumnFile(path, part, file.schema_arrow, read_features(file.schema_arrow), batches)
 
-class ArrowFile:
-    """An Arrow file with a picture in each row, mapped into memory.
 
-    Args:
-        path, part: as of `ParquetFile`, as are the attributes.
-        features: the folder's description of its columns; empty without one.
+def _open_arrow_file(path: Path, part: str, features: Mapping[str, Any]) -> ColumnFile:
+    """Open an Arrow file, mapped into memory; ``features`` are the folder's, empty without one.
+
+    For a column such as ``image.path``, its batches have the whole struct ``image``.
 
     Raises:
         DataError: the file is no Arrow file, or damaged.
     """
+    try:
+        with pa.ipc.open_stream(pa.memory_map(str(path))) as stream:
+            schema: pa.Schema = stream.schema
+            whole = list(stream)  # reads all headers, so that a file that is cut off is found here
+    except (OSError, ValueError) as error:  # pyarrow's errors are both
+        raise DataError(f"{path}: no whole Arrow file ({one_line(error)[:120]})") from error
 
-    def __init__(self, path: Path, part: str, features: Mapping[str, Any]) -> None:
-        self.path, self.part = path, part
-        try:
-            # The list reads all headers, so that a file that is cut off is found here.
-            self._batches = list(pa.ipc.open_stream(pa.memory_map(str(path))))
-            self.schema = pa.ipc.open_stream(pa.memory_map(str(path))).schema
-        except (OSError, ValueError) as error:  # pyarrow's errors are both
-            raise DataError(f"{path}: no whole Arrow file ({one_line(error)[:120]})") from error
-        self.features = dict(features) or read_features(self.schema)
-
-    def batches(self, columns: list[str], rows: Collection[int] | None = None) -> Iterator[RowBatch]:
-        """Yield all batches; for a column such as ``image.path``, they have the whole struct ``image``."""
-        start = 0
-        wanted = {column.split(".")[0] for column in columns}
-        names = [name for name in self.schema.names if name in wanted]
-        for batch in self._batches:
-            yield RowBatch(start, batch.select(names))
+    def batches(columns: list[str], rows: Collection[int] | None) -> Iterator[RowBatch]:
+        start, wanted = 0, {column.split(".")[0] for column in columns}
+        for batch in whole:
+            yield RowBatch(start, batch.select([name for name in schema.names if name in wanted]))
             start += batch.num_rows
 
+    return ColumnFile(path, part, schema, dict(features) or read_features(schema), batches)
 
-def open_arrow_files(folder: Path, part: str) -> list[ArrowFile]:
-    """Open the Arrow files of one folder, in order; arguments as of `ParquetFile`.
+
+def open_arrow_files(folder: Path, part: str) -> list[ColumnFile]:
+    """Open the Arrow files of one folder, in order; arguments as of `open_parquet_file`.
 
     Raises:
         DataError: a file is missing or damaged, or the rows are those of another set in another order.
@@ -124,7 +115,7 @@ def open_arrow_files(folder: Path, part: str) -> list[ArrowFile]:
     names = [entry["filename"] for entry in state.get("_data_files", [])]
     if not names:
         raise DataError(f"{folder / STATE_NAME}: names no file; save the set again")
-    return [ArrowFile(folder / name, part, features) for name in names]
+    return [_open_arrow_file(folder / name, part, features) for name in names]
 
 
 def read_json(path: Path) -> dict[str, Any]:

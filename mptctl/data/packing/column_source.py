@@ -7,7 +7,6 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -19,58 +18,20 @@ from mptctl.data.listing.image_folder import PART_WORDS
 from mptctl.data.listing.labelled_rows import LabelledRows, classify_rows
 from mptctl.data.listing.patterns import find_part_words, list_files, root_folder_of
 from mptctl.data.listing.recognise import PARTS_NAME
-from mptctl.data.packing.column_files import ArrowFile, ParquetFile, open_arrow_files, read_json
+from mptctl.data.packing.column_files import ColumnFile, open_arrow_files, open_parquet_file, read_json
 from mptctl.data.packing.columns import PictureColumns, find_columns
 from mptctl.data.packing.source import (
-    CHUNK,
     Original,
     PackSource,
     Reading,
     classed_fields,
+    in_chunks,
     refuse_bad_rows,
 )
 from mptctl.errors import DataError, one_line, some
 
-ColumnFile = ParquetFile | ArrowFile
 
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ColumnSource(PackSource):
-    """Pictures inside tables.
-
-    Attributes:
-        files: the files, in the order of the rows.
-        starts: (len(files) + 1,) first row of each file in the source, and the number of all rows.
-        image: name of the column of pictures.
-    """
-
-    files: list[ColumnFile]
-    starts: list[int]
-    image: str
-
-    def where(self, row: int) -> str:
-        """Return the file, and the number of the row in it, from 1."""
-        return _where(self.files, self.starts, row)
-
-    def readings(self, rows: Sequence[int]) -> Iterator[list[Reading]]:
-        """Yield the readings of some rows, file by file; a reading copies the bytes out of the file."""
-        wanted = set(rows)
-        for file, start, end in zip(self.files, self.starts, self.starts[1:], strict=False):
-            wanted_here = {row - start for row in wanted.intersection(range(start, end))}
-            if not wanted_here:
-                continue
-            for batch in file.batches([self.image], wanted_here):
-                pictures = batch.columns.column(self.image)
-                readings = [
-                    Reading(start + batch.start + index, partial(_read_picture, pictures, index, file.path))
-                    for index in range(len(pictures))
-                    if batch.start + index in wanted_here
-                ]
-                for first in range(0, len(readings), CHUNK):
-                    yield readings[first : first + CHUNK]
-
-
-def list_parquet(place: str, named: Mapping[str, str]) -> ColumnSource:
+def list_parquet(place: str, named: Mapping[str, str]) -> PackSource:
     """List the pictures inside Parquet files; no picture is read.
 
     Args:
@@ -83,11 +44,11 @@ def list_parquet(place: str, named: Mapping[str, str]) -> ColumnSource:
     paths = list_files(place, ".parquet")
     names = [os.path.relpath(path, root_folder_of(place)) for path in paths]
     parts = find_part_words(names, place)
-    files = [ParquetFile(path, part) for path, part in zip(paths, parts, strict=True)]
+    files = [open_parquet_file(path, part) for path, part in zip(paths, parts, strict=True)]
     return list_pictures_in_tables(files, named)
 
 
-def list_arrow(place: str, named: Mapping[str, str]) -> ColumnSource:
+def list_arrow(place: str, named: Mapping[str, str]) -> PackSource:
     """List the pictures of a folder that `datasets` saved, one data set or one for each part; none is read.
 
     Args:
@@ -112,7 +73,7 @@ def list_arrow(place: str, named: Mapping[str, str]) -> ColumnSource:
     return list_pictures_in_tables(files, named)
 
 
-def list_pictures_in_tables(files: Sequence[ColumnFile], named: Mapping[str, str]) -> ColumnSource:
+def list_pictures_in_tables(files: Sequence[ColumnFile], named: Mapping[str, str]) -> PackSource:
     """List the pictures inside the files of one table, with labels, parts and ids; no picture is read.
 
     Ids come from a column of ids. Without one they are those of `_make_ids`.
@@ -128,29 +89,57 @@ def list_pictures_in_tables(files: Sequence[ColumnFile], named: Mapping[str, str
     """
     columns = find_columns(files[0].schema, files[0].features, named, str(files[0].path))
     table, starts = _read_columns(files, columns, named)
-    total = len(table)
-    listed = _label_rows(table, columns, lambda row: _where(files, starts, row))
+
+    def where(row: int) -> str:
+        file = int(np.searchsorted(starts, row, side="right")) - 1
+        return f"{files[file].path}: row {row - starts[file] + 1}"
+
+    listed = _label_rows(table, columns, where)
     what = some(str(file.path) for file in files)
     names, rows = classify_rows(listed, columns.class_names or None, what, {"path": listed.ids}, {})
-    lines = [f"{_where(files, starts, row)}: {problem}" for row, problem in sorted(listed.problems.items())]
-    refuse_bad_rows(lines, total, "correct these rows")
+    lines = [f"{where(row)}: {problem}" for row, problem in sorted(listed.problems.items())]
+    refuse_bad_rows(lines, len(table), "correct these rows")
     fields = classed_fields(names, rows)
     fields["notes"] += [f"left out: column {name}, which holds bytes" for name in columns.left_out]
-    return ColumnSource(
+    return PackSource(
         **fields,
-        ids=listed.ids if columns.id else _make_ids(fields, _file_names(table, columns)),
+        ids=listed.ids if columns.id else _make_ids(fields, table["\0name"].to_pylist()),
+        where=where,
+        readings=partial(_read_pictures, files, starts, columns.image),
         further=table.select(columns.further) if columns.further else None,
         digest=_digest_files(files),
-        files=list(files),
-        starts=starts,
-        image=columns.image,
     )
+
+
+def _read_pictures(
+    files: Sequence[ColumnFile], starts: Sequence[int], image: str, rows: Sequence[int]
+) -> Iterator[list[Reading]]:
+    """Yield the readings of some rows, file by file; a reading copies the bytes out of the file.
+
+    Args:
+        files: the files, in the order of the rows.
+        starts: (len(files) + 1,) first row of each file in the source, and the number of all rows.
+        image: name of the column of pictures.
+        rows: as of `PackSource.readings`.
+    """
+    wanted = set(rows)
+    for file, start, end in zip(files, starts, starts[1:], strict=False):
+        wanted_here = {row - start for row in wanted.intersection(range(start, end))}
+        for batch in file.batches([image], wanted_here) if wanted_here else ():
+            pictures = batch.columns.column(image)
+            yield from in_chunks(
+                Reading(start + batch.start + index, partial(_read_picture, pictures, index, file.path))
+                for index in range(len(pictures))
+                if batch.start + index in wanted_here
+            )
 
 
 def _read_columns(
     files: Sequence[ColumnFile], columns: PictureColumns, named: Mapping[str, str]
 ) -> tuple[pa.Table, list[int]]:
-    """Read all columns but those of pictures, and add the column ``\\0part``; and `ColumnSource.starts`.
+    """Read all columns but those of pictures, and the first row of each file, then the number of all rows.
+
+    Added are the columns ``\\0part``, and ``\\0name``: the name of the file that a picture once had, or "".
 
     Raises:
         DataError: a file has other columns or classes than the first one, or is damaged.
@@ -166,12 +155,18 @@ def _read_columns(
                 f"{file.path}: other columns or classes than {files[0].path}; pack files of one table at a "
                 "time"
             )
-        batches = [batch.columns for batch in file.batches(wanted)]
+        batches = [batch.columns for batch in file.batches(wanted, None)]
         starts.append(starts[-1] + sum(batch.num_rows for batch in batches))
         if batches:
             table = pa.Table.from_batches(batches).replace_schema_metadata(None)
-            words = pa.array([file.part] * len(table), pa.string())
-            tables.append(_only_paths(table, columns).append_column("\0part", words))
+            names = [""] * len(table)
+            if columns.image in table.column_names:  # the struct of pictures, with no field but the path
+                paths = pa.chunked_array([chunk.field("path") for chunk in table[columns.image].chunks])
+                names = [PurePosixPath(path or "").name for path in paths.to_pylist()]
+                table = table.drop_columns(columns.image)
+            for name, texts in (("\0name", names), ("\0part", [file.part] * len(table))):
+                table = table.append_column(name, pa.array(texts, pa.string()))
+            tables.append(table)
     if not tables:
         raise DataError(f"{files[0].path}: holds no picture; name a source that has some")
     try:
@@ -180,15 +175,6 @@ def _read_columns(
         raise DataError(
             f"{files[0].path}: its columns are of other types in other files ({one_line(error)[:120]})"
         ) from error
-
-
-def _only_paths(table: pa.Table, columns: PictureColumns) -> pa.Table:
-    """Replace the struct of pictures, if the table has it, by the column ``\\0path`` of the paths in it."""
-    if columns.image not in table.column_names:
-        return table
-    position = table.column_names.index(columns.image)
-    paths = pa.chunked_array([chunk.field("path") for chunk in table.column(position).chunks])
-    return table.set_column(position, "\0path", paths)
 
 
 def _label_rows(table: pa.Table, columns: PictureColumns, where: Any) -> LabelledRows:
@@ -208,19 +194,6 @@ def _label_rows(table: pa.Table, columns: PictureColumns, where: Any) -> Labelle
         where=where,
         problems=problems,
     )
-
-
-def _file_names(table: pa.Table, columns: PictureColumns) -> list[str]:
-    """Return the name of the file that each picture once had; "" where it has none."""
-    if "\0path" not in table.column_names:
-        return [""] * len(table)
-    return [PurePosixPath(path or "").name for path in table["\0path"].to_pylist()]
-
-
-def _where(files: Sequence[ColumnFile], starts: Sequence[int], row: int) -> str:
-    """Return the file of a row of the source, and the number of the row in that file, from 1."""
-    file = int(np.searchsorted(starts, row, side="right")) - 1
-    return f"{files[file].path}: row {row - starts[file] + 1}"
 
 
 def _make_ids(fields: Mapping[str, Any], files: Sequence[str]) -> list[str]:

@@ -44,9 +44,11 @@ def find_kept(
     """
     sizes: dict[str, int | None] = {}
     there: dict[int, PackedFile] = {}
-    for row, row_id in enumerate(source.ids):
+    for row, (row_id, planned) in enumerate(zip(source.ids, plan, strict=True)):
         file = before.get(row_id)
-        if file is None or file.shard != plan[row].shard or not plan[row].may_be(file.path):
+        if file is None or file.shard != planned.shard:
+            continue
+        if without_suffix(file.path) != without_suffix(planned.name):
             continue
         if file.file not in sizes:
             sizes[file.file] = _size_of(out / file.file)
@@ -56,9 +58,9 @@ def find_kept(
             continue
         if sizes[file.file] == file.size and stamp in (None, (file.source_bytes, file.source_mtime)):
             there[row] = file
-    planned, found = Counter(each.shard for each in plan), Counter(file.shard for file in there.values())
+    wanted, found = Counter(each.shard for each in plan), Counter(file.shard for file in there.values())
     return {
-        row: file for row, file in there.items() if not file.shard or found[file.shard] == planned[file.shard]
+        row: file for row, file in there.items() if not file.shard or found[file.shard] == wanted[file.shard]
     }
 
 
@@ -113,7 +115,8 @@ def make_class_folders(out: Path, source: PackSource) -> None:
     Raises:
         StorageError: a folder cannot be made.
     """
-    names = {path for folder in source.folders for path in (Path(folder), *Path(folder).parents)}
+    folders = {source.folder(row) for row in range(len(source))} | source.empty_folders
+    names = {path for folder in folders for path in (Path(folder), *Path(folder).parents)}
     for folder in sorted(out / name for name in names - {Path()}):
         try:
             folder.mkdir(exist_ok=True)

@@ -7,8 +7,9 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -17,7 +18,9 @@ from PIL import Image
 from mptctl.data.ahead import map_ahead
 from mptctl.data.exif import exif_with
 from mptctl.data.listing.listing import BadPictures
+from mptctl.data.listing.recognise import recognise_kind
 from mptctl.data.manifest import STANDARD, UPRIGHT
+from mptctl.data.packing.column_source import list_arrow, list_parquet
 from mptctl.data.packing.copy_writer import (
     ShardWriter,
     find_kept,
@@ -26,7 +29,6 @@ from mptctl.data.packing.copy_writer import (
     write_classes,
     write_picture_table,
 )
-from mptctl.data.packing.places import LISTERS, choose_kind
 from mptctl.data.packing.plan import Planned, has_suffix, make_plan
 from mptctl.data.packing.records import (
     How,
@@ -42,11 +44,17 @@ from mptctl.data.packing.records import (
 )
 from mptctl.data.packing.remote import TABLE_FILES, Store, digest_objects, is_remote
 from mptctl.data.packing.remote_source import list_remote
-from mptctl.data.packing.source import PackSource, Reading
+from mptctl.data.packing.source import (
+    PackSource,
+    Reading,
+    list_class_folder_pictures,
+    list_shard_pictures,
+    list_table_pictures,
+)
 from mptctl.data.picture_structure import START_OF_JPEG
 from mptctl.data.pictures import decode, resize_shorter_side, use_one_thread
 from mptctl.data.verify import check_stream, without_warnings
-from mptctl.errors import DataError, UsageError, first_line
+from mptctl.errors import DataError, UsageError, did_you_mean, first_line
 from mptctl.files import locked_folder, write_atomically
 from mptctl.machine.facts import usable_cores
 from mptctl.names import Progress, tell_nobody
@@ -58,6 +66,14 @@ QUALITY, CHROMA = 95, "4:2:0"
 START_OF_WEBP = b"RIFF"
 # Folder within a copy for tables and shards that are fetched from a store, until the copy is complete.
 FETCHED = ".fetched"
+# The function that lists the pictures of a place, by kind. It takes the place and --column's names by role.
+LISTERS: dict[str, Callable[[str, Mapping[str, str]], PackSource]] = {
+    "arrow": list_arrow,
+    "parquet": list_parquet,
+    "webdataset": list_shard_pictures,
+    "table": list_table_pictures,
+    "imagefolder": list_class_folder_pictures,
+}
 # Advice in messages about a copy that is not complete.
 AGAIN = "give the same command again: it goes on"
 
@@ -109,7 +125,8 @@ def pack_pictures(request: PackRequest, out: Path, *, progress: Progress = tell_
         (write_classes if is_sharded else make_class_folders)(out, source)
         write_packed_files(out, kept.values())  # drops a line that a kill cut off
         shards = ShardWriter(out, source, plan) if is_sharded else None
-        written, bad = _Packing(source, plan, out, shards, request.short_side).run(kept, progress)
+        pack = partial(_pack_picture, source, plan, request.short_side, None if is_sharded else out)
+        written, bad = _copy_pictures(source, pack, shards, out, kept, progress)
         files = dict(sorted((kept | written).items()))
         if not is_sharded:
             write_picture_table(out, source, files)
@@ -138,92 +155,80 @@ def pack_pictures(request: PackRequest, out: Path, *, progress: Progress = tell_
     )
 
 
-class _Packing:
-    """Copies pictures in threads; decoder, resizing and encoder release Python's lock.
+def _copy_pictures(
+    source: PackSource,
+    pack: Callable[[Reading], _Done],
+    shards: ShardWriter | None,
+    out: Path,
+    kept: Mapping[int, PackedFile],
+    progress: Progress,
+) -> tuple[dict[int, PackedFile], dict[int, str]]:
+    """Copy all pictures but those that are kept, in threads.
+
+    After an error other than a bad picture, half-written files are removed.
 
     Args:
         source: the pictures.
-        plan: where each goes.
-        out: folder of the copy.
+        pack: packs one picture, in any thread; decoder, resizing and encoder release Python's lock.
         shards: writes shards; None for a copy as folders.
-        short_side: shorter side of a picture at most, in pixels; None: pictures are copied as they are.
+        out: folder of the copy.
+        kept: records by row of pictures that are in the copy.
+        progress: told how many pictures are done.
+
+    Returns:
+        Records of pictures that are in the copy, and what is wrong with bad ones, both by row.
     """
+    written: dict[int, PackedFile] = {}
+    bad: dict[int, str] = {}
+    given_up = threading.Event()
 
-    def __init__(
-        self,
-        source: PackSource,
-        plan: Sequence[Planned],
-        out: Path,
-        shards: ShardWriter | None,
-        short_side: int | None,
-    ) -> None:
-        self.source, self.plan, self.out, self.shards = source, plan, out, shards
-        self.short_side = short_side
-        self._given_up = threading.Event()
+    def pack_chunk(readings: list[Reading]) -> list[_Done]:
+        return [pack(reading) for reading in readings if not given_up.is_set()]
 
-    def run(
-        self, kept: Mapping[int, PackedFile], progress: Progress
-    ) -> tuple[dict[int, PackedFile], dict[int, str]]:
-        """Copy all pictures but those that are kept.
-
-        After an error other than a bad picture, half-written files are removed.
-
-        Returns:
-            Records of pictures that are in the copy, and what is wrong with bad ones, both by row.
-        """
-        written: dict[int, PackedFile] = {}
-        bad: dict[int, str] = {}
-        count, rows = len(kept), [row for row in range(len(self.source)) if row not in kept]
-        with without_warnings(), ThreadPoolExecutor(usable_cores(), initializer=use_one_thread) as pool:
-            ahead = map_ahead(
-                lambda chunk: pool.submit(self._pack_chunk, chunk),
-                self.source.readings(rows),
-                2 * usable_cores(),
-            )
-            try:
-                for chunk in ahead:
-                    safe: dict[int, PackedFile] = {}
-                    for done in chunk:
-                        if done.file is None:
-                            bad[done.row] = done.problem
-                        if self.shards is not None:
-                            safe |= self.shards.add(done.row, done.file, done.content)
-                        elif done.file is not None:
-                            safe[done.row] = done.file
-                    append_packed_files(self.out, safe.values())
-                    written |= safe
-                    count += len(chunk)
-                    progress("packing", count, len(self.source))
-            except BaseException:
-                # Leaving the pool waits for its threads, so they must not begin another picture.
-                self._given_up.set()
-                if self.shards is not None:
-                    self.shards.give_up()
-                raise
-        return written, bad
-
-    def _pack_chunk(self, readings: list[Reading]) -> list[_Done]:
-        """Pack some pictures, one after another; none after an error elsewhere."""
-        return [self._pack_picture(reading) for reading in readings if not self._given_up.is_set()]
-
-    def _pack_picture(self, reading: Reading) -> _Done:
-        """Read a picture, convert it, and write as much of it as can be written out of order."""
-        row, row_id = reading.row, self.source.ids[reading.row]
-        planned = self.plan[row]
+    count, rows = len(kept), [row for row in range(len(source)) if row not in kept]
+    with without_warnings(), ThreadPoolExecutor(usable_cores(), initializer=use_one_thread) as pool:
         try:
-            original = reading.read()
-            name = (
-                planned.name if has_suffix(planned.name) else planned.path(original.content, is_copied=True)
-            )
-            content, how = _convert(original.content, name, self.short_side)
-            path = planned.path(content, is_copied=how == "copied")
-        except DataError as error:
-            return _Done(row, problem=str(error))
-        own_id = "" if row_id == path else row_id
-        file = PackedFile(path, len(original.content), original.mtime, len(content), how, id=own_id)
-        if self.shards is None:  # whose pictures are written in order
-            write_atomically(self.out / path, content)
-        return _Done(row, file, content)
+            for chunk in map_ahead(
+                lambda each: pool.submit(pack_chunk, each), source.readings(rows), 2 * usable_cores()
+            ):
+                safe: dict[int, PackedFile] = {}
+                for done in chunk:
+                    if done.file is None:
+                        bad[done.row] = done.problem
+                    if shards is not None:
+                        safe |= shards.add(done.row, done.file, done.content)
+                    elif done.file is not None:
+                        safe[done.row] = done.file
+                append_packed_files(out, safe.values())
+                written |= safe
+                count += len(chunk)
+                progress("packing", count, len(source))
+        except BaseException:
+            # Leaving the pool waits for its threads, so they must not begin another picture.
+            given_up.set()
+            if shards is not None:
+                shards.give_up()
+            raise
+    return written, bad
+
+
+def _pack_picture(
+    source: PackSource, plan: Sequence[Planned], short_side: int | None, folder: Path | None, reading: Reading
+) -> _Done:
+    """Read a picture, convert it, and write it into a copy as folders; None for shards, written in order."""
+    row, row_id, planned = reading.row, source.ids[reading.row], plan[reading.row]
+    try:
+        original = reading.read()
+        name = planned.name if has_suffix(planned.name) else planned.path(original.content, is_copied=True)
+        content, how = _convert(original.content, name, short_side)
+        path = planned.path(content, is_copied=how == "copied")
+    except DataError as error:
+        return _Done(row, problem=str(error))
+    own_id = "" if row_id == path else row_id
+    if folder is not None:
+        write_atomically(folder / path, content)
+    file = PackedFile(path, len(original.content), original.mtime, len(content), how, id=own_id)
+    return _Done(row, file, content)
 
 
 def _list_source(request: PackRequest, out: Path, progress: Progress) -> tuple[PackSource, PackRequest]:
@@ -232,7 +237,7 @@ def _list_source(request: PackRequest, out: Path, progress: Progress) -> tuple[P
     Tables and shards in a store are first fetched into ``out``, which is begun for that.
     """
     if not is_remote(request.source):
-        kind = choose_kind(request.source, request.kind)
+        kind = _choose_kind(request.source, request.kind)
         source = LISTERS[kind](request.source, request.columns)
         return source, request.model_copy(update={"kind": kind, "digest": source.digest})
     store = Store(request.source)
@@ -301,3 +306,26 @@ def _refuse_bad_folders(request: PackRequest, out: Path) -> None:
         raise UsageError(f"{out}: one folder lies in the other ({source}); name one outside")
     if os.path.lexists(out) and not out.is_dir():
         raise UsageError(f"{out}: is not a folder; name one")
+
+
+def _choose_kind(place: str, said: str) -> str:
+    """Return the kind of a place: ``said``, or the recognised kind where ``said`` is "".
+
+    Args:
+        place: a folder, a file or a pattern.
+        said: what ``--source`` says.
+
+    Raises:
+        UsageError: ``said`` is no kind of source.
+        DataError: the place is of no known kind.
+    """
+    if said and said not in LISTERS:
+        raise UsageError(f"--source {said}: unknown; use {', '.join(LISTERS)}{did_you_mean(said, LISTERS)}")
+    kind = said or recognise_kind(place)
+    if kind is None:
+        raise DataError(
+            f"{place}: nothing that is read lies there; name a folder of class folders, a table (.csv, "
+            ".parquet), tar shards ('DIR/*.tar'), Parquet files ('DIR/*.parquet'), or a folder that datasets "
+            "saved"
+        )
+    return kind

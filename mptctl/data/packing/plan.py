@@ -59,12 +59,6 @@ class Planned(NamedTuple):
             raise DataError("no readable header of a picture")
         return without_suffix(self.name) + suffix
 
-    def may_be(self, path: str) -> bool:
-        """Tell whether the picture may have got this final name."""
-        return path == self.name or (
-            not self.is_settled and without_suffix(path) == without_suffix(self.name)
-        )
-
 
 def make_plan(source: PackSource, to: PackForm, *, resizes: bool) -> list[Planned]:
     """Plan where each picture of a source goes.
@@ -82,7 +76,7 @@ def make_plan(source: PackSource, to: PackForm, *, resizes: bool) -> list[Planne
     for row, row_id in enumerate(source.ids):
         part, shard = source.parts[row], ""
         if to == "folder":
-            name = _name_in_folder(row_id, part, source.class_names[source.labels[row]])
+            name = _name_in_folder(source, row)
         else:
             name = to_safe_path(row_id)
             shard = f"{part or _WITHOUT_PART}-{counts[part] // SHARD_PICTURES:06d}.tar"
@@ -114,12 +108,12 @@ def _refuse_shared_names(source: PackSource, plan: list[Planned], to: PackForm) 
         )
 
 
-def _name_in_folder(row_id: str, part: str, class_name: str) -> str:
+def _name_in_folder(source: PackSource, row: int) -> str:
     """Return ``PART/CLASS/FILE``; UsageError for a class that cannot be the name of a folder."""
+    class_name, folder = source.class_names[source.labels[row]], source.folder(row)
     if "/" in class_name or class_name.startswith("."):
         raise UsageError(f"class {class_name!r}: cannot be the name of a folder; pack with --to shards")
-    folder = "/".join(filter(None, (part, class_name)))
-    return f"{folder}/{to_safe_path(row_id).removeprefix(folder + '/').replace('/', '_')}"
+    return f"{folder}/{to_safe_path(source.ids[row]).removeprefix(folder + '/').replace('/', '_')}"
 
 
 def to_safe_path(row_id: str) -> str:

@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from mptctl.errors import DataError, MptctlError, UsageError
-from mptctl.files import PARTIAL, Model, read_bounded, replacing, storage_error
+from mptctl.files import PARTIAL, Model, read_bounded, replacing, storage_error, write_atomically
 from mptctl.names import PackForm
 from mptctl.recipe import differences
 
@@ -206,8 +206,7 @@ def write_packed(out: Path, packed: Packed) -> None:
     Raises:
         StorageError: the file cannot be written; the earlier one stays.
     """
-    with replacing(out / PACK_NAME) as stream:
-        stream.write((packed.model_dump_json(indent=2) + "\n").encode())
+    write_atomically(out / PACK_NAME, (packed.model_dump_json(indent=2) + "\n").encode())
 
 
 def count_files(request: PackRequest, files: Iterable[PackedFile], *, complete: bool) -> Packed:

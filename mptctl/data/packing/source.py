@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,7 +54,7 @@ class Stamp(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PackSource(ABC):
+class PackSource:
     """The pictures of one place, which `pack` copies.
 
     Attributes:
@@ -62,7 +62,11 @@ class PackSource(ABC):
         ids: id of each picture, in the order of reading; without a suffix where the source names no file.
         labels: index into ``class_names``, one for each picture.
         parts: name of the part for each picture; "" for each where the source has no parts.
-        folders: paths of the class folders that a copy as folders has.
+        where: takes a row, and returns the place of its picture, for messages.
+        readings: takes rows, ascending, and yields their readings, in lists of at most `CHUNK` for a thread.
+        stamp: takes a row, and returns the present stamp of its original; None where ``digest`` tells whether
+            it has changed. Raises OSError if the original is gone.
+        empty_folders: paths of class folders without a picture that a copy as folders has too.
         further: further columns, one row for each picture; None without such columns.
         notes: sentences for the user on what was found.
         digest: digest of the tables or shards; "" where each picture has a stamp instead.
@@ -72,7 +76,10 @@ class PackSource(ABC):
     ids: list[str]
     labels: list[int]
     parts: list[str]
-    folders: frozenset[str]
+    where: Callable[[int], str]
+    readings: Callable[[Sequence[int]], Iterator[list[Reading]]]
+    stamp: Callable[[int], Stamp | None] = lambda row: None
+    empty_folders: frozenset[str] = frozenset()
     further: pa.Table | None = None
     notes: list[str] = field(default_factory=list)
     digest: str = ""
@@ -80,64 +87,22 @@ class PackSource(ABC):
     def __len__(self) -> int:
         return len(self.ids)
 
-    @abstractmethod
-    def where(self, row: int) -> str:
-        """Return the place of one picture, for messages."""
-
-    def stamp(self, row: int) -> Stamp | None:
-        """Return the present stamp of an original; None where ``digest`` tells whether it has changed.
-
-        Raises:
-            OSError: the original is gone.
-        """
-        return None
-
-    @abstractmethod
-    def readings(self, rows: Sequence[int]) -> Iterator[list[Reading]]:
-        """Yield the readings of some rows, ascending, in lists of at most `CHUNK` for one thread each."""
+    def folder(self, row: int) -> str:
+        """Return the path of a picture's class folder, ``PART/CLASS`` or ``CLASS``."""
+        return "/".join(filter(None, (self.parts[row], self.class_names[self.labels[row]])))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ListedPictures(PackSource):
-    """Pictures in files or shards of this machine, or at addresses that a table names."""
+def in_chunks(readings: Iterable[Reading]) -> Iterator[list[Reading]]:
+    """Yield readings in lists of `CHUNK`; the last list may be shorter."""
+    left = iter(readings)
+    return iter(lambda: list(islice(left, CHUNK)), [])
 
-    listing: Listing
-    paths: list[str]
 
-    def where(self, row: int) -> str:
-        """Return the place of the row, and the path or name there."""
-        return self.listing.where(row)
-
-    def stamp(self, row: int) -> Stamp | None:
-        """Return size and last change of a file; None in a shard and at an address."""
-        if self.listing.shards or is_remote(self.paths[row]):
-            return None
-        stat = os.stat(self.listing.root / self.paths[row])
-        return Stamp(stat.st_size, stat.st_mtime_ns)
-
-    def readings(self, rows: Sequence[int]) -> Iterator[list[Reading]]:
-        """Yield the readings of some rows, each picture by itself."""
-        for start in range(0, len(rows), CHUNK):
-            yield [Reading(row, partial(self._read, row)) for row in rows[start : start + CHUNK]]
-
-    def _read(self, row: int) -> Original:
-        """Read one picture; DataError, without the picture's name, if that fails."""
-        listing, path = self.listing, self.paths[row]
-        if is_remote(path):
-            store = Store(path)
-            (content,) = store.read(store.list_objects())
-            if isinstance(content, str):
-                raise DataError(content)
-            return Original(content)
-        shard = listing.shards[listing.rows["shard"][row].as_py()] if listing.shards else None
-        try:
-            with open(listing.root / (path if shard is None else shard.path), "rb", buffering=0) as file:
-                if shard is None:
-                    return Original(file.read(), os.fstat(file.fileno()).st_mtime_ns)
-                size, start = (listing.rows[name][row].as_py() for name in ("size", "start"))
-                return Original(os.pread(file.fileno(), size, start))
-        except OSError as error:
-            raise DataError(f"cannot be read ({error.strerror})") from error
+def original_of(content: bytes | str, mtime: int = 0) -> Original:
+    """Return the original of an object that a store was asked for; DataError for a text that says a fault."""
+    if isinstance(content, str):
+        raise DataError(content)
+    return Original(content, mtime)
 
 
 def list_class_folder_pictures(place: str, named: Mapping[str, str]) -> PackSource:
@@ -146,7 +111,7 @@ def list_class_folder_pictures(place: str, named: Mapping[str, str]) -> PackSour
     listing, parts = list_folder(root, needs_test=False), find_part_folders(root)
     folders = [f"{part}/{name}".strip("/") for part in parts for name in list_class_folders(root / part)]
     notes = find_passed_over(root, parts).lines()
-    return _make_source(listing, "repair or rename these", notes=notes, folders=frozenset(folders))
+    return _make_source(listing, "repair or rename these", notes=notes, empty_folders=frozenset(folders))
 
 
 def list_table_pictures(place: str, named: Mapping[str, str]) -> PackSource:
@@ -174,8 +139,39 @@ def _make_source(listing: Listing, advice: str, **fields: Any) -> PackSource:
     """Make the source of a listing; further fields, and errors as of `refuse_bad_rows`."""
     paths = listing.column("path")
     refuse_bad_rows(listing.describe_problems(listing.problems()), len(listing), advice)
-    known: dict[str, Any] = {"ids": paths, "further": listing.further(), "listing": listing, "paths": paths}
-    return ListedPictures(**(known | classed_fields(listing.class_names, listing.rows) | fields))
+
+    def stamp(row: int) -> Stamp | None:
+        if listing.shards or is_remote(paths[row]):
+            return None
+        stat = os.stat(listing.root / paths[row])
+        return Stamp(stat.st_size, stat.st_mtime_ns)
+
+    known: dict[str, Any] = {
+        "ids": paths,
+        "further": listing.further(),
+        "where": listing.where,
+        "stamp": stamp,
+        "readings": lambda rows: in_chunks(Reading(row, partial(_read, listing, row)) for row in rows),
+    }
+    return PackSource(**(known | classed_fields(listing.class_names, listing.rows) | fields))
+
+
+def _read(listing: Listing, row: int) -> Original:
+    """Read a picture out of a file or shard, or at an address; DataError without its name if that fails."""
+    path = listing.rows["path"][row].as_py()
+    if is_remote(path):
+        store = Store(path)
+        (content,) = store.read(store.list_objects())
+        return original_of(content)
+    shard = listing.shards[listing.rows["shard"][row].as_py()] if listing.shards else None
+    try:
+        with open(listing.root / (path if shard is None else shard.path), "rb", buffering=0) as file:
+            if shard is None:
+                return Original(file.read(), os.fstat(file.fileno()).st_mtime_ns)
+            size, start = (listing.rows[name][row].as_py() for name in ("size", "start"))
+            return Original(os.pread(file.fileno(), size, start))
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror})") from error
 
 
 def refuse_bad_rows(lines: list[str], total: int, advice: str) -> None:
@@ -189,15 +185,9 @@ def classed_fields(names: tuple[str, ...], rows: pa.Table) -> dict[str, Any]:
     used, positions = np.unique(rows["label"].to_numpy(), return_inverse=True)
     empty = [names[label] for label in np.setdiff1d(np.arange(len(names)), used)]
     notes = [f"left out: {len(empty)} of {len(names)} classes, which have no picture: {some(empty)}"]
-    class_names = tuple(names[label] for label in used.tolist())
-    labels, parts = positions.tolist(), rows["word"].to_pylist()
-    folders = {
-        "/".join(filter(None, (part, class_names[label]))) for part, label in zip(parts, labels, strict=True)
-    }
     return {
-        "class_names": class_names,
-        "labels": labels,
-        "parts": parts,
-        "folders": frozenset(folders),
+        "class_names": tuple(names[label] for label in used.tolist()),
+        "labels": positions.tolist(),
+        "parts": rows["word"].to_pylist(),
         "notes": notes if empty else [],
     }

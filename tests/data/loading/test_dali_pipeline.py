@@ -11,7 +11,6 @@ from PIL import Image
 
 from mptctl.data.loading.dali_pipeline import (
     CentreCrops,
-    CentreCropsWithEdges,
     Geometry,
     StoredCrops,
     choose_geometry,
@@ -26,24 +25,24 @@ from tests.common import CPU, MakeLoader
 
 
 @pytest.mark.parametrize(
-    ("part", "setting", "shape", "window"),
+    ("part", "setting", "shape", "further"),
     [
-        ("train", {"augment": "random-resized-crop"}, StoredCrops, False),
-        ("test", {"augment": "random-resized-crop"}, CentreCropsWithEdges, False),
-        ("train", {}, CentreCropsWithEdges, True),
-        ("train", {"augment": "none"}, CentreCropsWithEdges, False),
-        ("train", {"image_size": 150}, CentreCrops, True),  # no picture is made smaller
-        ("test", {"eval_resize": 36}, CentreCrops, False),  # edges are cropped away
+        ("train", {"augment": "random-resized-crop"}, StoredCrops, set()),
+        ("test", {"augment": "random-resized-crop"}, CentreCrops, {"canvas"}),
+        ("train", {}, CentreCrops, {"window", "canvas"}),
+        ("train", {"augment": "none"}, CentreCrops, {"canvas"}),
+        ("train", {"image_size": 150}, CentreCrops, {"window"}),  # no picture is made smaller
+        ("test", {"eval_resize": 36}, CentreCrops, set()),  # edges are cropped away
     ],
 )
 def test_every_shape_is_told_what_it_asks_for(
-    split: Split, part: Part, setting: dict[str, object], shape: type[Geometry], window: bool
+    split: Split, part: Part, setting: dict[str, object], shape: type[Geometry], further: set[str]
 ) -> None:
     data = DataRecipe.model_validate({"image_size": 32, **setting})
     plan = LoadPlan(split, data, part, 8, 0, part == "train", CPU)
     found = choose_geometry(plan)
     assert type(found) is shape
-    assert ("window" in found.names) == window
+    assert {"window", "canvas"}.intersection(found.names) == further
     job = next(plan.jobs(0))
     inputs = found.inputs(job)
     assert {"file", *inputs} == set(found.names)
