@@ -156,7 +156,7 @@ def _our_runner(
 
 
 def _best_dataloader(name: str, plan: LoadPlan, say: Say) -> LoaderRunner:
-    """Time a DataLoader with 1, 2, 4 ... workers, and return the fastest, with its workers running.
+    """Time a DataLoader with 1, 2, 4 ... workers, and return the fastest.
 
     Args:
         name: one of `DATALOADERS`.
@@ -164,22 +164,19 @@ def _best_dataloader(name: str, plan: LoadPlan, say: Say) -> LoaderRunner:
         say: told the speed with each number of workers.
     """
     reader: Reader = "pil" if name.endswith("pil") else "torchcodec"
-    cores = usable_cores()
-    best: LoaderRunner | None = None
-    best_rate = 0.0
-    for workers in sorted({count for count in (1, 2, 4, 8, 16, cores) if count <= cores}):
+
+    def make_runner(workers: int) -> LoaderRunner:
         start = partial(dataloader_stream, plan, reader, workers)
-        ahead = 2 * workers  # torch's default prefetch_factor
-        runner = LoaderRunner(name, start, workers, plan.data.augment, ahead)
-        rate = runner.run(1.0, plan.device)
-        say(f"{name} with {workers} workers: {rate:,.0f} images/s")
-        slower: LoaderRunner | None = runner
-        if best is None or rate > best_rate:
-            slower, best, best_rate = best, runner, rate
-        if slower is not None:
-            slower.stop()
-    assert best is not None
-    return best
+        # torch's default prefetch_factor is 2.
+        return LoaderRunner(name, start, workers, plan.data.augment, ahead=2 * workers)
+
+    cores, rates = usable_cores(), dict[int, float]()
+    for workers in sorted({count for count in (1, 2, 4, 8, 16, cores) if count <= cores}):
+        runner = make_runner(workers)
+        rates[workers] = runner.run(1.0, plan.device)
+        runner.stop()
+        say(f"{name} with {workers} workers: {rates[workers]:,.0f} images/s")
+    return make_runner(max(rates, key=lambda workers: rates[workers]))
 
 
 def our_stream(plan: LoadPlan, scratch: Path) -> Callable[[], Stream]:

@@ -85,8 +85,6 @@ def sweep(split: Split, scratch: Path, seconds: float, repeats: int) -> str:
     found = sweep_dali(recipe, split, DEVICE, scratch, repeats, seconds, say, tell_row)
     if not found.settings:
         raise RuntimeError(found.verdict)
-    if found.decoder is not None:
-        tell(Result("decoder", "passed", 0.0, found.decoder.describe(), found.decoder.model_dump()))
     return found.verdict
 
 
