@@ -92,7 +92,7 @@ def ways_to_train(
         return make_random_student(recipe, num_classes, device, method, source)
 
     builders: dict[str, Callable[[], Way]] = {
-        "student": lambda: partial(_step_alone, student(), batch),
+        "student": lambda: partial(step_alone, student(), batch),
         "floor": lambda: partial(_step_with_teachers, student(), batch),
         "floor-graph": lambda: _replay_step_with_teachers(student(), batch),
         "published": lambda: PublishedLoop(recipe, method, num_classes, batch.images, batch.labels).step,
@@ -124,7 +124,7 @@ def _mix(batch: Batch, pairs: Pairs | None) -> Batch:
     return replace(batch, images=channels_first(pictures), labels=labels.to(device), mixing=mixing)
 
 
-def _step_alone(student: Student, batch: Batch) -> None:
+def step_alone(student: Student, batch: Batch) -> None:
     """Take a step without teachers: forward, cross-entropy, backward, update."""
     with autocast(batch.images.device, student.precision):
         logits = student.model(batch.images)
@@ -138,7 +138,7 @@ def _step_alone(student: Student, batch: Batch) -> None:
 def _step_with_teachers(student: Student, batch: Batch) -> dict[str, Tensor]:
     """Compute the teachers' logits, and take a step without them."""
     ask_teachers(student, batch)
-    _step_alone(student, batch)
+    step_alone(student, batch)
     return {}
 
 

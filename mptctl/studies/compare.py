@@ -158,7 +158,6 @@ def _build_rows(
     rows = []
     for i, group in enumerate(groups):
         updates, cost = group.updates, _cost(group.updates, plain)
-        parts = [part for part in (cost.own, cost.asked, cost.taught) if part is not None]
         has_bias = all_shifted or group.method == BIAS_ROW
         rows.append(
             ComparisonRow(
@@ -170,7 +169,7 @@ def _build_rows(
                 **table[i],
                 flips=Counted(values=[update.flips for update in updates]),
                 errors=Counted(values=[update.errors for update in updates]),
-                cost=float(sum(parts)) if len(parts) == 3 else None,
+                cost=cost.total,
                 cost_parts=cost,
                 parameters=updates[0].run.head.work.parameters,
                 best=best[i],

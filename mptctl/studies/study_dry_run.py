@@ -11,8 +11,9 @@ from mptctl.data.sources import count_source
 from mptctl.data.split import Split
 from mptctl.files import Model, scratch_folder
 from mptctl.machine.device import choose_device
+from mptctl.machine.facts import usable_cores
 from mptctl.models.run_folder import RunDir
-from mptctl.studies.study import StudyRequest, plan_runs, refuse_unusable_root, shares
+from mptctl.studies.study import StudyRequest, gpus_for, plan_runs, refuse_unusable_root, shares
 from mptctl.studies.study_estimate import (
     Sizes,
     estimate_planned,
@@ -75,11 +76,9 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
     runs, standing = plan_runs(request, splits)
     unfinished = [run for run in runs if standing[run.key] != "done"]
     device = choose_device(runs[0].recipe.runtime.device)
+    runs_left, joins_cluster = max(1, len(unfinished)), request.ray_address is not None
     parallel, threads, _ = shares(
-        request.parallel,
-        device.type == "cuda",
-        max(1, len(unfinished)),
-        cluster=request.ray_address is not None,
+        request.parallel, usable_cores(), gpus_for(device), runs_left, cluster=joins_cluster
     )
     sizes = _find_sizes(request, splits)
     rows = _build_rows([on_machine(run, threads, device.type) for run in runs], standing, sizes, root, device)

@@ -18,6 +18,7 @@ from mptctl.names import Progress, Role, tell_nobody
 from mptctl.studies.answers_file import read_answers
 from mptctl.studies.study_plan import PlannedRun, place_of
 from mptctl.studies.study_split import StudySplit
+from mptctl.teachers.source import names_of_references
 from mptctl.training.assemble import build_meta
 from mptctl.training.resume import newest_checkpoint, refuse_differences
 
@@ -153,7 +154,9 @@ def _check_run(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standi
         )
     finished = folder.is_finished()
     checkpoint = load_checkpoint(folder.best) if finished else newest_checkpoint(folder)
-    planned = build_meta(request, {role: digests[key] for role, key in _teachers_by_role(run).items()})
+    names = ([Role.OLD.value] if run.old else []) + names_of_references(len(run.refs))
+    teachers = {name: digests[key] for name, key in zip(names, run.teachers, strict=True)}
+    planned = build_meta(request, teachers)
     try:
         refuse_differences(checkpoint.meta, planned, checkpoint.path)
     except CheckpointError as error:
@@ -164,12 +167,3 @@ def _check_run(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standi
     digests[run.key] = checkpoint.digest
     answers = read_answers(folder.path)
     return "done" if answers is not None and answers.head.digest == checkpoint.digest else "unanswered"
-
-
-def _teachers_by_role(run: PlannedRun) -> dict[str, str]:
-    """Keys of a run's teachers by the names that its checkpoints give them: ``old``, ``ref``, ``ref0``."""
-    references = list(run.teachers)
-    old = {Role.OLD.value: references.pop(0)} if run.old is not None else {}
-    if len(references) == 1:
-        return old | {Role.REF.value: references[0]}
-    return old | {f"{Role.REF}{i}": key for i, key in enumerate(references)}

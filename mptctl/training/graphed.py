@@ -166,6 +166,10 @@ class _Kind:
     layout: tuple[tuple[torch.Size, tuple[int, ...], torch.dtype], ...]
 
 
+# Of a recorded step: what another must equal to be replayed, the memory that it reads, and the recording.
+_Recorded = tuple[_Kind, _Inputs, Recording]
+
+
 class GraphedStep:
     """Takes training steps as `train_step` does, from the fourth on by replaying a recorded one.
 
@@ -196,7 +200,7 @@ class GraphedStep:
         # The kind of the last step that was not replayed, and how many such steps there were in a row.
         self._warming: _Kind | None = None
         self._warm_steps = 0
-        self._recorded: tuple[_Kind, _Inputs, Recording] | None = None
+        self._recorded: _Recorded | None = None
 
     def __call__(self, student: Student, batch: Batch, lr: float, normalizer: float) -> Terms:
         """Take an optimizer step on a batch; see `train_step`.
@@ -216,22 +220,22 @@ class GraphedStep:
         student = replace(student, method=self._with_k_in_memory(student))
         if self._has_failed:
             return _compute(student, inputs, normalizer)
-        if self._recorded is None or self._recorded[0] != kind:
+        recorded = self._recorded
+        if recorded is None or recorded[0] != kind:
             if not self._is_warm(kind):
                 # On a copy, as aligned in memory as the recorded one: Triton compiles a kernel for each
                 # alignment.
                 own = inputs.copied()
                 return self._recorder.warm_up(lambda: _compute(student, own, normalizer))
             try:
-                self._record(student, kind, inputs, normalizer)
+                recorded = self._record(student, kind, inputs, normalizer)
             except (UsageError, torch.OutOfMemoryError) as error:
                 if self._on_failure is None:
                     raise
                 self._has_failed = True
                 self._on_failure(f"steps are taken without a CUDA graph: {first_line(error)}")
                 return _compute(student, inputs, normalizer)
-        assert self._recorded is not None
-        _, static, recording = self._recorded
+        _, static, recording = recorded
         for kept, given in zip(static.tensors(), inputs.tensors(), strict=True):
             kept.copy_(given)
         recording.replay()
@@ -259,13 +263,14 @@ class GraphedStep:
         self._warming = kind
         return self._warm_steps > WARM_STEPS
 
-    def _record(self, student: Student, kind: _Kind, inputs: _Inputs, normalizer: float) -> None:
+    def _record(self, student: Student, kind: _Kind, inputs: _Inputs, normalizer: float) -> _Recorded:
         """Record the step in place of what was recorded before."""
         self.close()
         static = inputs.copied()
         with capturable(student.optimizer):
             recording = self._recorder.record(lambda: _compute(student, static, normalizer))
-        self._recorded = (kind, static, recording)
+        self._recorded = kind, static, recording
+        return self._recorded
 
 
 def _kind(method: Method, inputs: _Inputs, normalizer: float) -> _Kind:
