@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import torch
@@ -25,22 +26,19 @@ WARM_STEPS = 3
 Terms = dict[str, Tensor]
 
 
-class Recording(Protocol):
+@dataclass(frozen=True)
+class Recording:
     """A recorded step.
 
     Attributes:
         terms: what the step returns; each replay overwrites them.
+        replay: takes the step on what its tensors hold now.
+        drop: frees what the recording holds; it cannot be replayed any more.
     """
 
     terms: Terms
-
-    def replay(self) -> None:
-        """Take the step on what its tensors hold now."""
-        ...
-
-    def drop(self) -> None:
-        """Free what the recording holds; it cannot be replayed any more."""
-        ...
+    replay: Callable[[], None]
+    drop: Callable[[], None]
 
 
 class Recorder(Protocol):
@@ -53,24 +51,6 @@ class Recorder(Protocol):
     def record(self, step: Callable[[], Terms]) -> Recording:
         """Record a step without taking it."""
         ...
-
-
-class CudaRecording:
-    """A captured CUDA graph; see `Recording`."""
-
-    def __init__(self, graph: torch.cuda.CUDAGraph, terms: Terms, device: torch.device) -> None:
-        self.terms = terms
-        self._graph = graph
-        self._device = device
-
-    def replay(self) -> None:
-        """Launch the graph on the current stream."""
-        self._graph.replay()
-
-    def drop(self) -> None:
-        """Wait for the last replay, and free the graph and its memory."""
-        torch.cuda.synchronize(self._device)
-        self._graph.reset()
 
 
 class CudaRecorder:
@@ -94,7 +74,7 @@ class CudaRecorder:
         current.wait_stream(self._stream)
         return terms
 
-    def record(self, step: Callable[[], Terms]) -> CudaRecording:
+    def record(self, step: Callable[[], Terms]) -> Recording:
         """Capture a step; other threads, which load batches, go on meanwhile.
 
         Raises:
@@ -119,7 +99,12 @@ class CudaRecorder:
                 f"runtime.graph: a step of this run cannot be captured as a CUDA graph: {said}; set "
                 "runtime.graph=false"
             ) from error
-        return CudaRecording(graph, terms, self._device)
+        return Recording(terms, graph.replay, partial(self._drop, graph))
+
+    def _drop(self, graph: torch.cuda.CUDAGraph) -> None:
+        """Wait for the last replay, and free a graph and its memory."""
+        torch.cuda.synchronize(self._device)
+        graph.reset()
 
 
 class _Inputs(NamedTuple):
