@@ -127,7 +127,7 @@ def prepare_study(
         progress: told how many files are checked while a split is made.
 
     Returns:
-        The runs, each after its teachers; the splits by their places; the standing of each run by its key.
+        The runs, each after its teachers; the splits by their folders; the standing of each run by its key.
 
     Raises:
         MptctlError: as `run_study`.
@@ -152,7 +152,7 @@ def plan_runs(
 
     Args:
         request: the study.
-        splits: those that exist, by their places.
+        splits: those that exist, by their folders.
 
     Raises:
         UsageError: there is no run, or one is too short for its method.
@@ -165,8 +165,8 @@ def plan_runs(
             f"study {request.study.name}: has no run of seed {seeds}: its old models have other seeds; name "
             "some of theirs with --seeds"
         )
-    for place, split in splits.items():
-        refuse_runs_too_short([run for run in runs if run.place == place], split)
+    for folder, split in splits.items():
+        refuse_runs_too_short([run for run in runs if run.split_folder == folder], split)
     return runs, find_standings(runs, splits)
 
 
@@ -189,7 +189,7 @@ def refuse_if_failed(report: StudyReport) -> None:
 
 def _refuse_small_disk(root: Path, missing: Sequence[PlannedRun], splits: dict[str, Split]) -> None:
     """Raise StorageError if the disk of the run root is too small for the missing runs."""
-    needed = disk_bytes(missing, {place: sizes_of_split(split) for place, split in splits.items()})
+    needed = disk_bytes(missing, {folder: sizes_of_split(split) for folder, split in splits.items()})
     free = free_bytes(root)
     if needed > free:
         raise StorageError(

@@ -43,9 +43,9 @@ class PlannedRun:
     flat: bool = False
 
     @property
-    def place(self) -> str:
+    def split_folder(self) -> str:
         """The folder of the split, relative to the run root, by which splits are looked up."""
-        return place_of(self.seed, flat=self.flat)
+        return split_folder_of(self.seed, flat=self.flat)
 
     @property
     def key(self) -> str:
@@ -96,7 +96,7 @@ def plan_study(study: Study, seeds: Sequence[int], *, flat: bool = False) -> lis
     return [replace(run, flat=flat) for seed in seeds for run in _plan_seed(study, seed)]
 
 
-def place_of(seed: int, *, flat: bool = False) -> str:
+def split_folder_of(seed: int, *, flat: bool = False) -> str:
     """The folder of a split, relative to the run root of its study; empty for the run root itself."""
     return "" if flat else str(seed)
 

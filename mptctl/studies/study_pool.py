@@ -54,15 +54,15 @@ def train_run(run_root: Path, run: PlannedRun) -> Outcome:
     _end_with_parent()
     folder = run_root / run.key
     try:
-        train_unfinished(folder, lambda: run.request(load_split(run_root / run.place)), Observer())
+        train_unfinished(folder, lambda: run.request(load_split(run_root / run.split_folder)), Observer())
         session = Session(run_root, run.recipe.runtime.device)
-        run_answers(folder, session, split=load_split(run_root / run.place))
+        run_answers(folder, session, split=load_split(run_root / run.split_folder))
     except Stopped:
         return Outcome("failed", "was stopped from outside; start the same command again")
     except MptctlError as problem:
         return Outcome("failed", one_line(problem)[:500])
     except Exception as problem:  # must not end the process, which may train other runs
-        path = run_root / run.place / f"{run.name.replace('/', '-')}.error.txt"
+        path = run_root / run.split_folder / f"{run.name.replace('/', '-')}.error.txt"
         write_traceback(path, problem)
         return Outcome(
             "failed", f"unexpected {type(problem).__name__}: {one_line(problem)[:300]}; see {path}"

@@ -16,7 +16,7 @@ from mptctl.models.lock import wait_until_free
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Progress, Role, tell_nobody
 from mptctl.studies.answers_file import read_answers
-from mptctl.studies.study_plan import PlannedRun, place_of
+from mptctl.studies.study_plan import PlannedRun, split_folder_of
 from mptctl.studies.study_split import StudySplit
 from mptctl.teachers.source import names_of_references
 from mptctl.training.assemble import build_meta
@@ -91,16 +91,16 @@ def make_splits(
         flat: the split of the only seed lies in the run root itself.
 
     Returns:
-        The splits by their places; see `place_of`.
+        The splits by their folders; see `split_folder_of`.
     """
     splits: dict[str, Split] = {}
     for seed in seeds:
-        place = place_of(seed, flat=flat)
-        existing = existing_split(wanted, run_root / place, seed, data_root)
-        if existing is not None and existing.file != load_split(run_root / place).file:
+        folder = split_folder_of(seed, flat=flat)
+        existing = existing_split(wanted, run_root / folder, seed, data_root)
+        if existing is not None and existing.file != load_split(run_root / folder).file:
             save_split(existing)  # the processes of runs read the file
-        splits[place] = existing or make_split(
-            run_root=run_root / place,
+        splits[folder] = existing or make_split(
+            run_root=run_root / folder,
             metadata=None if wanted.metadata is None else Path(wanted.metadata),
             verify=wanted.verify,
             on_bad=wanted.on_bad,
@@ -116,7 +116,7 @@ def find_standings(runs: Sequence[PlannedRun], splits: Mapping[str, Split]) -> d
 
     Args:
         runs: each after its teachers.
-        splits: by their places; runs whose split does not exist are missing.
+        splits: by their folders; runs whose split does not exist are missing.
 
     Raises:
         CheckpointError: an existing run is not the planned one: of another recipe, split or teachers.
@@ -125,7 +125,7 @@ def find_standings(runs: Sequence[PlannedRun], splits: Mapping[str, Split]) -> d
     standing: dict[str, Standing] = {}
     digests: dict[str, str] = {}
     for run in runs:
-        split = splits.get(run.place)
+        split = splits.get(run.split_folder)
         standing[run.key] = "missing" if split is None else _check_run(run, split, digests)
     return standing
 

@@ -153,7 +153,7 @@ def undisturbed(folder: Path) -> dict[str, Any]:
     splits = make_splits(study.file.split, root, [SEED], None)
     updates = []
     for planned in plan_study(study, [SEED]):
-        run, split = on_machine(planned, 1, "cpu"), splits[planned.place]
+        run, split = on_machine(planned, 1, "cpu"), splits[planned.split_folder]
         train(run.request(split), Observer())
         run_answers(root / run.key, Session(device="cpu"), split=split)
         if run.is_update:
