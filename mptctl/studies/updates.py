@@ -144,7 +144,7 @@ def find_updates(
         DataError: the part has no sample of an old class.
     """
     is_named = _chosen_runs(folders)
-    if old is None and all(_is_finished_old_model(run) for run in is_named):
+    if old is None and is_named and all(_is_finished_old_model(run) for run in is_named):
         old_models: dict[str, list[RunAnswers]] = {}
         for run in is_named:
             old_models.setdefault(run.name, []).append(run_answers(run, session))
