@@ -139,8 +139,10 @@ def candidates_of(data: DataSet, root: Path, seeds: Sequence[int]) -> tuple[list
 
 
 def _work(work: RunWork) -> float:
-    """The operations of a training and of its teachers."""
-    return (work.own or 0.0) + (work.asked or 0.0) + (work.taught or 0.0)
+    """The operations of a training and of its teachers; ValueError where they are not known."""
+    if work.own is None or work.asked is None or work.taught is None:
+        raise ValueError("a training whose cost is not known")
+    return work.own + work.asked + work.taught
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -201,17 +203,21 @@ def add_up(sets: Sequence[Flips]) -> Sums:
 def recommend(sets: Sequence[Flips], most_cost: float) -> str:
     """The cheapest candidate that is within noise of the fewest flips, among those of at most a cost."""
     affordable = [i for i, cost in enumerate(add_up(sets).cost) if cost <= most_cost * (1 + SAME_COST)]
-    sums = add_up(of_candidates(sets, affordable))
+    sums = add_up(
+        [
+            replace(
+                each,
+                by_seed=each.by_seed[affordable],
+                draws=each.draws[affordable],
+                cost=each.cost[affordable],
+            )
+            for each in sets
+        ]
+    )
     within = [i for i in range(len(affordable)) if sums.above_fewest[i] <= sums.noise[i]]
     least = min(sums.cost[within])
     cheapest = [i for i in within if sums.cost[i] <= least * (1 + SAME_COST)]
     return CANDIDATES[affordable[min(cheapest, key=lambda i: sums.flips[i])]]
-
-
-def of_candidates(sets: Sequence[Flips], chosen: Sequence[int]) -> list[Flips]:
-    """The data sets with some of the candidates only."""
-    rows = list(chosen)
-    return [Flips(s.study, s.by_seed[rows], s.draws[rows], s.cost[rows], s.notes) for s in sets]
 
 
 def main() -> int:
