@@ -84,6 +84,7 @@ class Teachers:
         data, runtime, device: of the run.
 
     Attributes:
+        members: the teachers that were given, by role; several references are one teacher.
         digests: digest of each checkpoint, by the teacher's name.
         metas: meta of each checkpoint, by its path.
 
@@ -110,12 +111,12 @@ class Teachers:
             self.metas[path] = checkpoint.meta
             return Teacher(checkpoint, wanted, data, device, runtime, str(path))
 
-        self._members: dict[Role, list[Teacher]] = {}
+        self.members: dict[Role, list[Teacher]] = {}
         if old is not None:
-            self._members[Role.OLD] = [load_teacher(Role.OLD.value, old, classes.old)]
+            self.members[Role.OLD] = [load_teacher(Role.OLD.value, old, classes.old)]
         if refs:
             pairs = zip(names_of_references(len(refs)), refs, strict=True)
-            self._members[Role.REF] = [load_teacher(n, path, classes.names) for n, path in pairs]
+            self.members[Role.REF] = [load_teacher(n, path, classes.names) for n, path in pairs]
 
     def open(self) -> None:
         """Do nothing: the models are loaded."""
@@ -124,7 +125,7 @@ class Teachers:
         """Compute the logits of some teachers; see `TeacherSource.logits`."""
         return {
             role: _mean_logits(members, batch.images)
-            for role, members in self._members.items()
+            for role, members in self.members.items()
             if role in roles
         }
 
