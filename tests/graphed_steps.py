@@ -10,15 +10,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from mptctl.bench.ways_to_train import _build_student, _UntrainedTeachers
+from mptctl.bench.ways_to_train import UntrainedTeachers
 from mptctl.data.loading.mixed import Mixing
 from mptctl.data.loading.part import Batch
 from mptctl.methods.table import method_from_recipe
 from mptctl.recipe import Recipe
-from mptctl.training.optimizer.average import WeightAverage
-from mptctl.training.optimizer.guard import NonFiniteGuard
-from mptctl.training.optimizer.optim import build_optimizer, keep_rates_on, restore_optimizer
-from mptctl.training.run import Student
+from mptctl.training.optimizer.optim import keep_rates_on, restore_optimizer
+from mptctl.training.run import Student, make_random_student
 
 STEPS = 20
 CLASSES = 10
@@ -31,20 +29,8 @@ def make_student(recipe: Recipe, device: torch.device) -> Student:
     """A student with untrained teachers; on a CPU it does what it would do on a GPU, where no step looks at numbers."""
     torch.manual_seed(recipe.runtime.seed)
     method = method_from_recipe(recipe.method, CLASSES // 2, recipe.criterion)
-    teachers = _UntrainedTeachers(recipe, method, CLASSES, device) if method.teachers else None
-    model = _build_student(recipe, CLASSES, device)
-    student = Student(
-        model=model,
-        wrapped=model,
-        optimizer=build_optimizer(recipe.optim, model, recipe.model.arch),
-        method=method,
-        teachers=teachers,
-        guard=NonFiniteGuard(model, device),
-        accumulate=recipe.optim.accumulate,
-        clip_grad_norm=recipe.optim.clip_grad_norm,
-        precision=recipe.runtime.precision,
-        average=WeightAverage(model, recipe.optim.ema) if recipe.optim.ema else None,
-    )
+    teachers = UntrainedTeachers(recipe, method, CLASSES, device) if method.teachers else None
+    student = make_random_student(recipe, CLASSES, device, method, teachers)
     if device.type == "cpu":
         keep_rates_on(device, student.optimizer)
         student.guard.can_look = False

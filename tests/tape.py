@@ -16,6 +16,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from mptctl.training.graphed import Recording
+
 Terms = dict[str, Tensor]
 PACKAGE = str(Path(__file__).parents[1] / "mptctl")
 
@@ -120,20 +122,6 @@ def differences(one: Tape, other: Tape) -> list[str]:
     return found
 
 
-class TapeRecording:
-    """A `Recording` on a tape."""
-
-    def __init__(self, tape: Tape, terms: Terms) -> None:
-        self.terms = terms
-        self._tape = tape
-
-    def replay(self) -> None:
-        self._tape.replay()
-
-    def drop(self) -> None:
-        self._tape.ops.clear()
-
-
 class TapeRecorder:
     """A `Recorder` that records steps on tapes.
 
@@ -148,12 +136,12 @@ class TapeRecorder:
         self.taken += 1
         return step()
 
-    def record(self, step: Callable[[], Terms]) -> TapeRecording:
+    def record(self, step: Callable[[], Terms]) -> Recording:
         self.recorded += 1
         with Tape() as tape:
             terms = step()
         tape.restore()
-        return TapeRecording(tape, terms)
+        return Recording(terms, tape.replay, tape.ops.clear)
 
 
 def _storage(tensor: Tensor) -> int:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from mptctl.studies.compare import compare_runs
+
 ROOT = Path(__file__).parent.parent
 # The row to whose validation error all others are shifted.
 MPT = "mpt-kl-k1.5"
-COMMAND = ["compare", "results/cifar10-bf16", "--equal-error", MPT, "--against", MPT, "--json"]
 # Labels of the bars, by the row that is drawn.
 LABELS = {
     "no-treatment": "plain update",
@@ -53,29 +50,26 @@ class Bar(NamedTuple):
 
 
 def read_bars() -> list[Bar]:
-    """Run the comparison on the stored predictions, and return its bars, highest NFR first."""
-    path = f"{ROOT}{os.pathsep}{ROOT / 'kernels'}"
-    done = subprocess.run(
-        [sys.executable, "-m", "mptctl", *COMMAND],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    rows = {row["name"]: row for row in json.loads(done.stdout)["rows"]}
-    mpt = 100 * rows[MPT]["nfr"]["mean"]
+    """The bars of `mptctl compare results/cifar10-bf16 --equal-error MPT --against MPT`, highest NFR first."""
+    comparison = compare_runs([ROOT / "results" / "cifar10-bf16"], equal_error=MPT, against=MPT)
+    rows = {row.name: row for row in comparison.rows}
+    mpt = _percent(rows[MPT].nfr.mean)
     bars = []
     for name, label in LABELS.items():
         row = rows[name]
-        nfr = 100 * row["nfr"]["mean"]
-        low = high = nfr
-        if name != MPT:
-            difference = row["differences"]["nfr"]
-            low, high = mpt + 100 * difference["low"], mpt + 100 * difference["high"]
-        flips, _samples = row["flips"]["values"][0]  # of the only seed
-        bars.append(Bar(label, nfr, flips, low, high, row["cost"], name.startswith("mpt")))
+        nfr = low = high = _percent(row.nfr.mean)
+        if row.differences is not None:
+            low, high = (
+                mpt + _percent(end) for end in (row.differences["nfr"].low, row.differences["nfr"].high)
+            )
+        flips, _samples = row.flips.values[0]  # of the only seed
+        bars.append(Bar(label, nfr, flips, low, high, row.cost or 0.0, name.startswith("mpt")))
     return sorted(bars, key=lambda bar: -bar.nfr)
+
+
+def _percent(fraction: float | None) -> float:
+    """A fraction that is defined, in percent."""
+    return 100 * (fraction or 0.0)
 
 
 def draw(bars: list[Bar], colour: str) -> Figure:

@@ -33,8 +33,8 @@ from mptctl.report.figures.few_shot import draw_discriminability
 from mptctl.report.figures.tune import draw_both
 from mptctl.report.media.document import Document, Table
 from mptctl.report.media.svg import save_figure
-from mptctl.studies.answers_file import RunAnswers, read_answers
 from mptctl.studies.compare import compare_runs
+from mptctl.studies.run_folders import kept_answers
 from mptctl.tune.tune_report import TuneReport
 from tools.kept_embeddings import FEATURES, read_embeddings
 from tools.kept_embeddings import words as embedding_words
@@ -86,7 +86,7 @@ def embedding() -> Picture:
 
 def flips() -> Page:
     """The page of `mptctl evaluate --report` on the demo's MPT update, over test samples of the old classes."""
-    old, new = (_kept_answers(KEPT / "demo" / "0" / name) for name in ("old", "mpt-kl"))
+    old, new = (kept_answers(KEPT / "demo" / "0" / name) for name in ("old", "mpt-kl"))
     names = np.array(new.head.class_names)
     # Only samples of old classes: the beginning of the page shows nothing of others.
     of_old = new.test.label < new.head.num_old
@@ -122,18 +122,6 @@ def words_in(path: Path) -> str:
         r"<dc:description>(.*?)</dc:description>", path.read_text(encoding="utf-8"), re.DOTALL
     )
     return unescape(element.group(1)) if element else ""
-
-
-def _kept_answers(run: Path) -> RunAnswers:
-    """Read the stored predictions of a run.
-
-    Raises:
-        SystemExit: there are none.
-    """
-    answers = read_answers(run)
-    if answers is None:
-        raise SystemExit(f"{run}: holds no kept predictions")
-    return answers
 
 
 def _first_drawing(document: Document) -> Picture:

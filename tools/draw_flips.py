@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from mptctl.data.characters import draw_characters
-from mptctl.studies.answers_file import PartAnswers, read_answers
+from mptctl.studies.run_folders import kept_answers
 
 ROOT = Path(__file__).parent.parent
 DEMO = ROOT / "results" / "demo" / "0"
@@ -45,16 +45,10 @@ def most_confident_flips(count: int) -> list[BrokenSample]:
         count: number of flips, at most.
 
     Raises:
-        FileNotFoundError: the stored predictions of a run of the demo are missing.
+        CheckpointError: the stored predictions of a run of the demo are missing.
     """
-    runs = {name: read_answers(DEMO / name) for name in ("old", "no-treatment", "mpt-kl")}
-    answers: dict[str, PartAnswers] = {}
-    for name, run in runs.items():
-        if run is None:
-            raise FileNotFoundError(f"{DEMO / name} holds no answers")
-        answers[name] = run.test
-        names = run.head.class_names
-    old, plain, mpt = answers["old"], answers["no-treatment"], answers["mpt-kl"]
+    runs = [kept_answers(DEMO / name) for name in ("old", "no-treatment", "mpt-kl")]
+    names, (old, plain, mpt) = runs[0].head.class_names, (run.test for run in runs)
     # The old model has predictions of its own classes only, the updates of all test samples.
     plain_rows, mpt_rows = (np.searchsorted(part.index, old.index) for part in (plain, mpt))
     is_broken = old.right() & ~plain.right()[plain_rows] & mpt.right()[mpt_rows]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from scipy.stats import norm, t
 
 from mptctl.evaluation.paired_bootstrap import LEVEL, redraw_rates
-from mptctl.studies.groups import Group, group_updates, row_of_name
+from mptctl.studies.groups import Group, find_row, group_updates
 from mptctl.studies.post_hoc_bias import at_equal_error
-from mptctl.studies.updates import Update, find_updates
+from mptctl.studies.training_cost import RunWork
+from mptctl.studies.updates import find_updates
 
 FloatArray = NDArray[np.float64]
 # Candidates in the order of the protocol, with their training costs: 1, or that of MPT.
@@ -109,62 +110,52 @@ class Sums:
 
 def whole_seeds(data: DataSet, root: Path) -> list[int]:
     """The seeds of which every row is there."""
+    folders = {seed: root / data.study / str(seed) for seed in data.seeds}
+    names = [name for alternatives in data.rows.values() for name in alternatives]
     return [
-        seed
-        for seed in data.seeds
-        if all((root / data.study / str(seed) / name / "answers.npz").is_file() for name in _names(data))
+        seed for seed, folder in folders.items() if all((folder / n / "answers.npz").is_file() for n in names)
     ]
 
 
 def candidates_of(data: DataSet, root: Path, seeds: Sequence[int]) -> tuple[list[Group], FloatArray]:
-    """The row of each candidate, and its training cost; of rows with two k, the one that validation chooses."""
-    folders = [root / data.study / str(seed) / name for seed in seeds for name in _names(data)]
+    """The row of each candidate, and its training cost; of rows with two k, the one that validation chooses.
+
+    Of two k it is the one with fewest validation flips at an error that is allowed; else the first.
+    """
+    names = [name for alternatives in data.rows.values() for name in alternatives]
+    folders = [root / data.study / str(seed) / name for seed in seeds for name in names]
     groups = group_updates(find_updates(folders, None).updates)
-    plain = _row(groups, data.rows["plain"][0])
-    chosen = [_choose_k([_row(groups, name) for name in data.rows[each]], plain) for each in CANDIDATES]
-    return chosen, np.array(
-        [_work(group, "own", "asked", "taught") / _work(plain, "own") for group in chosen]
-    )
+    rows = {name: find_row(data.study, name, groups) for name in names}
+    plain = rows[data.rows["plain"][0]]
+    most_error = val_error(plain) + MOST_ERROR_ABOVE_PLAIN
+    chosen = []
+    for candidate in CANDIDATES:
+        of_each_k = [rows[name] for name in data.rows[candidate]]
+        allowed = [row for row in of_each_k if val_error(row) <= most_error]
+        chosen.append(min(allowed, key=_val_flips) if allowed else of_each_k[0])
+    work = [_mean([_work(each.run.head.work) for each in group.updates]) for group in chosen]
+    unit = _mean([each.run.head.work.own or 0.0 for each in plain.updates])
+    return chosen, np.array(work) / unit
 
 
-def _work(group: Group, *parts: str) -> float:
-    """Some parts of the counted work of a row, as a mean over seeds; see `RunWork`."""
-    return float(
-        np.mean([sum(getattr(each.run.head.work, part) for part in parts) for each in group.updates])
-    )
+def _work(work: RunWork) -> float:
+    """The operations of a training and of its teachers; ValueError where they are not known."""
+    if work.own is None or work.asked is None or work.taught is None:
+        raise ValueError("a training whose cost is not known")
+    return work.own + work.asked + work.taught
 
 
-def _names(data: DataSet) -> list[str]:
-    """The names of all rows."""
-    return [name for alternatives in data.rows.values() for name in alternatives]
-
-
-def _row(groups: Sequence[Group], name: str) -> Group:
-    found = row_of_name(groups, name)
-    assert found is not None, name
-    return found
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))
 
 
 def val_error(group: Group) -> float:
     """Validation error over all classes, as trained, as a mean over seeds."""
-    return float(np.mean([np.mean(~update.run.val.right()) for update in group.updates]))
-
-
-def _choose_k(rows: Sequence[Group], plain: Group) -> Group:
-    """Of rows that differ in k, the one with fewest validation flips at an error that is allowed; else the first."""
-    allowed = [row for row in rows if val_error(row) <= val_error(plain) + MOST_ERROR_ABOVE_PLAIN]
-    return min(allowed, key=_val_flips) if allowed else rows[0]
+    return _mean([float(np.mean(~update.run.val.right())) for update in group.updates])
 
 
 def _val_flips(group: Group) -> int:
-    return sum(
-        int(
-            (update.old.val.right() & ~update.run.val.right())[
-                update.run.val.label < update.run.head.num_old
-            ].sum()
-        )
-        for update in group.updates
-    )
+    return sum(replace(update, part="val").counts.negative_flips for update in group.updates)
 
 
 def flips_at_one_error(data: DataSet, root: Path, seeds: Sequence[int], error_of: str | None) -> Flips:
@@ -178,22 +169,15 @@ def flips_at_one_error(data: DataSet, root: Path, seeds: Sequence[int], error_of
     """
     rows, cost = candidates_of(data, root, seeds)
     target = max(rows, key=val_error) if error_of is None else rows[CANDIDATES.index(error_of)]
-    shifted = at_equal_error(rows, target.name, keep_missed=True)
-    by_seed = np.array(
-        [[update.counts.negative_flips for update in group.updates] for group in shifted.groups], float
-    )
-    draws = np.array([_mean_draws(group.updates) for group in shifted.groups])
-    return Flips(
-        data.study, by_seed, draws, cost, [f"at the validation error of {target.name}", *shifted.notes]
-    )
-
-
-def _mean_draws(updates: Sequence[Update]) -> FloatArray:
-    """(D,) flips of a row in each draw of the paired bootstrap, as a mean over its seeds."""
-    rates = redraw_rates([update.counted for update in updates])
-    flips = [rate["nfr"] * update.counts.total for rate, update in zip(rates, updates, strict=True)]
-    mean: FloatArray = np.mean(flips, axis=0)
-    return mean
+    shifted = at_equal_error(rows, target, keep_missed=True)
+    by_seed, draws = [], []
+    for group in shifted.groups:
+        totals = [update.counts.total for update in group.updates]
+        drawn = redraw_rates([update.counted for update in group.updates])
+        by_seed.append([float(update.counts.negative_flips) for update in group.updates])
+        draws.append(np.mean([rate["nfr"] * n for rate, n in zip(drawn, totals, strict=True)], axis=0))
+    notes = [f"at the validation error of {target.name}", *shifted.notes]
+    return Flips(data.study, np.array(by_seed), np.array(draws), cost, notes)
 
 
 def add_up(sets: Sequence[Flips]) -> Sums:
@@ -219,17 +203,21 @@ def add_up(sets: Sequence[Flips]) -> Sums:
 def recommend(sets: Sequence[Flips], most_cost: float) -> str:
     """The cheapest candidate that is within noise of the fewest flips, among those of at most a cost."""
     affordable = [i for i, cost in enumerate(add_up(sets).cost) if cost <= most_cost * (1 + SAME_COST)]
-    sums = add_up(of_candidates(sets, affordable))
+    sums = add_up(
+        [
+            replace(
+                each,
+                by_seed=each.by_seed[affordable],
+                draws=each.draws[affordable],
+                cost=each.cost[affordable],
+            )
+            for each in sets
+        ]
+    )
     within = [i for i in range(len(affordable)) if sums.above_fewest[i] <= sums.noise[i]]
     least = min(sums.cost[within])
     cheapest = [i for i in within if sums.cost[i] <= least * (1 + SAME_COST)]
     return CANDIDATES[affordable[min(cheapest, key=lambda i: sums.flips[i])]]
-
-
-def of_candidates(sets: Sequence[Flips], chosen: Sequence[int]) -> list[Flips]:
-    """The data sets with some of the candidates only."""
-    rows = list(chosen)
-    return [Flips(s.study, s.by_seed[rows], s.draws[rows], s.cost[rows], s.notes) for s in sets]
 
 
 def main() -> int:

@@ -13,7 +13,8 @@ from mptctl.methods.method import Method
 from mptctl.models.layers import restore_convolutions
 from mptctl.models.networks import build_model, set_training_mode
 from mptctl.names import Role
-from mptctl.recipe import OptimRecipe, Recipe
+from mptctl.recipe import Recipe
+from mptctl.training.optimizer.optim import plain_optimizer
 
 
 class PublishedLoop:
@@ -46,7 +47,8 @@ class PublishedLoop:
         self.teachers = {role: build(widths[role]).eval() for role in Role if role in method.teachers}
         self.student = build(num_classes)
         set_training_mode(self.student, recipe.model)
-        self.optimizer = _default_optimizer(recipe.optim, self.student)
+        trained = [p for p in self.student.parameters() if p.requires_grad]
+        self.optimizer = plain_optimizer(recipe.optim, trained)
 
     @staticmethod
     def refuses(method: Method) -> str | None:
@@ -111,16 +113,3 @@ def _distil(student: Tensor, teacher: Tensor, labels: Tensor, settings: LossSett
         distance = 0.5 * (squares.mean(dim=1) if settings.lm_reduction == "mean" else squares.sum(dim=1))
     right = teacher.argmax(dim=1) == labels
     return ((settings.alpha + settings.beta * right.float()) * distance).mean()
-
-
-def _default_optimizer(recipe: OptimRecipe, model: nn.Module) -> torch.optim.Optimizer:
-    """Make the recipe's optimizer without `fused`, so that torch chooses its implementation."""
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    lr, decay = recipe.scaled_lr, recipe.weight_decay
-    if recipe.name == "adamw":
-        return torch.optim.AdamW(parameters, lr=lr, weight_decay=decay)
-    if recipe.name == "adam":
-        return torch.optim.Adam(parameters, lr=lr, weight_decay=decay)
-    return torch.optim.SGD(
-        parameters, lr=lr, momentum=recipe.momentum, weight_decay=decay, nesterov=recipe.nesterov
-    )

@@ -14,14 +14,18 @@ import torch
 from torch import Tensor
 
 from mptctl.bench.opponents import Reader, dataloader_stream
+from mptctl.bench.ways_to_train import step_alone
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import LOADERS, make_loader
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import Split
 from mptctl.errors import MptctlError
 from mptctl.machine.facts import usable_cores
-from mptctl.models.networks import build_model
+from mptctl.methods.table import build_method
 from mptctl.recipe import Recipe
+from mptctl.training.estimate import random_batch
+from mptctl.training.optimizer.optim import set_learning_rate
+from mptctl.training.run import make_random_student
 
 OURS = tuple(kind.name for kind in LOADERS)
 DATALOADERS = ("dataloader-torchcodec", "dataloader-pil")
@@ -156,7 +160,7 @@ def _our_runner(
 
 
 def _best_dataloader(name: str, plan: LoadPlan, say: Say) -> LoaderRunner:
-    """Time a DataLoader with 1, 2, 4 ... workers, and return the fastest, with its workers running.
+    """Time a DataLoader with 1, 2, 4 ... workers, and return the fastest.
 
     Args:
         name: one of `DATALOADERS`.
@@ -164,22 +168,19 @@ def _best_dataloader(name: str, plan: LoadPlan, say: Say) -> LoaderRunner:
         say: told the speed with each number of workers.
     """
     reader: Reader = "pil" if name.endswith("pil") else "torchcodec"
-    cores = usable_cores()
-    best: LoaderRunner | None = None
-    best_rate = 0.0
-    for workers in sorted({count for count in (1, 2, 4, 8, 16, cores) if count <= cores}):
+
+    def make_runner(workers: int) -> LoaderRunner:
         start = partial(dataloader_stream, plan, reader, workers)
-        ahead = 2 * workers  # torch's default prefetch_factor
-        runner = LoaderRunner(name, start, workers, plan.data.augment, ahead)
-        rate = runner.run(1.0, plan.device)
-        say(f"{name} with {workers} workers: {rate:,.0f} images/s")
-        slower: LoaderRunner | None = runner
-        if best is None or rate > best_rate:
-            slower, best, best_rate = best, runner, rate
-        if slower is not None:
-            slower.stop()
-    assert best is not None
-    return best
+        # torch's default prefetch_factor is 2.
+        return LoaderRunner(name, start, workers, plan.data.augment, ahead=2 * workers)
+
+    cores, rates = usable_cores(), dict[int, float]()
+    for workers in sorted({count for count in (1, 2, 4, 8, 16, cores) if count <= cores}):
+        runner = make_runner(workers)
+        rates[workers] = runner.run(1.0, plan.device)
+        runner.stop()
+        say(f"{name} with {workers} workers: {rates[workers]:,.0f} images/s")
+    return make_runner(max(rates, key=lambda workers: rates[workers]))
 
 
 def our_stream(plan: LoadPlan, scratch: Path) -> Callable[[], Stream]:
@@ -204,20 +205,13 @@ def our_stream(plan: LoadPlan, scratch: Path) -> Callable[[], Stream]:
 
 def _train_endlessly(recipe: Recipe, device: torch.device) -> Stream:
     """Train the recipe's model on one random batch without end; yield the batch after each step."""
-    size = recipe.data.image_size
     count = recipe.optim.batch_size if device.type == "cuda" else min(recipe.optim.batch_size, 16)
-    model = build_model(recipe.model, 1000, size).to(device)
-    model = model.to(memory_format=torch.channels_last)
-    images = torch.randn(count, 3, size, size, device=device).to(memory_format=torch.channels_last)
-    target = torch.zeros(count, dtype=torch.int64, device=device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+    student = make_random_student(recipe, 1000, device, build_method("no-treatment", num_old=1000))
+    set_learning_rate(student.optimizer, 0.0)
+    batch = random_batch(recipe, count, 1000, device)
     while True:
-        with torch.autocast(device.type, torch.bfloat16, enabled=recipe.runtime.precision == "bf16"):
-            loss = torch.nn.functional.cross_entropy(model(images), target)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        yield images
+        step_alone(student, batch)
+        yield batch.images
 
 
 def _wait_for(device: torch.device) -> None:

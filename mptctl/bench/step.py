@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -17,7 +16,7 @@ from mptctl.errors import UsageError
 from mptctl.files import Model, scratch_folder
 from mptctl.machine.device import Precision
 from mptctl.machine.facts import Machine, this_machine
-from mptctl.recipe import Recipe
+from mptctl.recipe import Recipe, change_recipe
 from mptctl.training.torch_settings import torch_settings
 
 # Limit on each ratio of times, in the median over the repeats.
@@ -135,9 +134,12 @@ def bench_step(
         raise UsageError(f"--clock cpu: {device} computes; use --clock wall, or --device cpu")
     now = time.process_time if clock == "cpu" else time.perf_counter
     with scratch_folder() as scratch, torch_settings(recipe, device):
-        ways, skipped = _ways_by_precision(
-            _set_precisions(recipe, precisions), num_classes, device, scratch, rows
-        )
+        ways: dict[tuple[Precision, str], Way] = {}
+        skipped: dict[str, str] = {}
+        for one in _set_precisions(recipe, precisions):
+            ways_of_one, left_out = ways_to_train(one, num_classes, device, scratch, rows)
+            ways |= {(one.runtime.precision, name): way for name, way in ways_of_one.items()}
+            skipped |= left_out
         seconds = _time_in_turns(ways, steps, repeats, lambda way, count: _time(way, count, device, now))
         threads = torch.get_num_threads()
     return StepBench(
@@ -216,29 +218,12 @@ def step_ratios(seconds: Seconds) -> list[StepRatios]:
     ]
 
 
-def _ways_by_precision(
-    recipes: Sequence[Recipe], num_classes: int, device: torch.device, scratch: Path, rows: Collection[str]
-) -> tuple[dict[tuple[Precision, str], Way], dict[str, str]]:
-    """The ways to train by precision and row, and the rows left out with the reason; see `ways_to_train`."""
-    ways: dict[tuple[Precision, str], Way] = {}
-    skipped: dict[str, str] = {}
-    for recipe in recipes:
-        ways_by_row, left_out = ways_to_train(recipe, num_classes, device, scratch, rows)
-        ways |= {(recipe.runtime.precision, name): way for name, way in ways_by_row.items()}
-        skipped |= left_out
-    return ways, skipped
-
-
 def _set_precisions(recipe: Recipe, precisions: tuple[str, ...] | None) -> list[Recipe]:
     """Return the recipe with each precision set for student and teachers; None: the recipe itself."""
     if precisions is None:
         return [recipe]
     return [
-        recipe.model_copy(
-            update={
-                "runtime": recipe.runtime.model_copy(update={"precision": name, "teacher_precision": name})
-            }
-        )
+        change_recipe(recipe, {"runtime.precision": name, "runtime.teacher_precision": name}, "--precision")
         for name in dict.fromkeys(precisions)
     ]
 

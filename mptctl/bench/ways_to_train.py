@@ -17,23 +17,22 @@ from mptctl.data.loading.part import Batch
 from mptctl.data.pictures import channels_first
 from mptctl.data.plan import EpochPlan
 from mptctl.errors import UsageError
-from mptctl.machine.device import autocast, move_to_device
+from mptctl.machine.device import autocast
 from mptctl.methods.method import Method
 from mptctl.methods.table import method_from_recipe
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta
-from mptctl.models.networks import build_model, set_training_mode
+from mptctl.models.networks import build_model
 from mptctl.names import Role
 from mptctl.recipe import Recipe
 from mptctl.teachers.cache import CACHE_TYPES, to_loop_tensor
 from mptctl.teachers.cache_files import LogitFiles, round_logits
 from mptctl.teachers.ensemble import Teacher
 from mptctl.teachers.source import TeacherSource
+from mptctl.training.estimate import random_batch
 from mptctl.training.graphed import WARM_STEPS, CudaRecorder, GraphedStep, Recording
-from mptctl.training.optimizer.average import WeightAverage
-from mptctl.training.optimizer.guard import NonFiniteGuard
-from mptctl.training.optimizer.optim import build_optimizer, capturable, in_memory_order
-from mptctl.training.run import Student
-from mptctl.training.step import train_step
+from mptctl.training.optimizer.optim import capturable, in_memory_order
+from mptctl.training.run import Student, make_random_student
+from mptctl.training.step import ask_teachers, train_step
 
 # In the order of turns; `StepRow` describes each.
 STEP_ROWS = (
@@ -48,7 +47,7 @@ STEP_ROWS = (
 # Rows that replay a captured graph.
 GRAPH_ROWS = ("floor-graph", "ours-graph")
 # Takes one step.
-Way = Callable[[], None]
+Way = Callable[[], object]
 
 
 def ways_to_train(
@@ -85,33 +84,32 @@ def ways_to_train(
             f"optim.batch_size {recipe.optim.batch_size}: data.mixup and data.cutmix mix pictures in pairs; "
             "take an even number"
         )
-    batch = _random_batch(recipe, num_classes, device)
-    ways: dict[str, Way] = {}
-    skipped: dict[str, str] = {}
-    if "published" in rows:
-        reason = PublishedLoop.refuses(method)
-        if reason is None:
-            ways["published"] = PublishedLoop(recipe, method, num_classes, batch.images, batch.labels).step
-        else:
-            skipped["published"] = reason
-    graphs = [name for name in GRAPH_ROWS if name in rows]
-    if graphs and device.type != "cuda":
-        skipped |= dict.fromkeys(graphs, "a graph is captured on a GPU")
-        rows = [name for name in rows if name not in graphs]
-    if set(rows) - {"published"}:
-        ways |= _build_own_ways(recipe, method, num_classes, batch, scratch, rows)
-    return {name: ways[name] for name in STEP_ROWS if name in rows and name in ways}, skipped
-
-
-def _random_batch(recipe: Recipe, num_classes: int, device: torch.device) -> Batch:
-    """Draw a batch of normal pixels and of labels; seeds torch's random numbers."""
     torch.manual_seed(0)
-    size, count = recipe.data.image_size, recipe.optim.batch_size
-    images = torch.randn(count, 3, size, size, device=device)
-    if recipe.runtime.channels_last:
-        images = images.contiguous(memory_format=torch.channels_last)
-    labels = torch.randint(0, num_classes, (count,), device=device)
-    return Batch(images, labels, torch.arange(count))
+    batch = random_batch(recipe, recipe.optim.batch_size, num_classes, device)
+    teachers = UntrainedTeachers(recipe, method, num_classes, device)
+
+    def student(source: TeacherSource = teachers) -> Student:
+        return make_random_student(recipe, num_classes, device, method, source)
+
+    builders: dict[str, Callable[[], Way]] = {
+        "student": lambda: partial(step_alone, student(), batch),
+        "floor": lambda: partial(_step_with_teachers, student(), batch),
+        "floor-graph": lambda: _replay_step_with_teachers(student(), batch),
+        "published": lambda: PublishedLoop(recipe, method, num_classes, batch.images, batch.labels).step,
+        "ours": lambda: _build_our_step(recipe, student(), batch),
+        "ours-cached": lambda: _build_our_step(
+            recipe, student(_CachedLogits(recipe, method, batch, teachers, scratch)), batch
+        ),
+        "ours-graph": lambda: _build_our_step(
+            recipe, student(), batch, GraphedStep(CudaRecorder(device), teachers_inside=True)
+        ),
+    }
+    reason = PublishedLoop.refuses(method)
+    skipped = {} if reason is None else {"published": reason}
+    if device.type != "cuda":
+        skipped |= dict.fromkeys(GRAPH_ROWS, "a graph is captured on a GPU")
+    ways = {name: builders[name]() for name in STEP_ROWS if name in rows and name not in skipped}
+    return ways, {name: reason for name, reason in skipped.items() if name in rows}
 
 
 def _mix(batch: Batch, pairs: Pairs | None) -> Batch:
@@ -126,91 +124,30 @@ def _mix(batch: Batch, pairs: Pairs | None) -> Batch:
     return replace(batch, images=channels_first(pictures), labels=labels.to(device), mixing=mixing)
 
 
-def _build_student(recipe: Recipe, num_classes: int, device: torch.device) -> nn.Module:
-    """Build the recipe's model on the device, in training mode."""
-    model = build_model(recipe.model, num_classes, recipe.data.image_size)
-    model = move_to_device(model, device, channels_last=recipe.runtime.channels_last)
-    set_training_mode(model, recipe.model)
-    return model
+def step_alone(student: Student, batch: Batch) -> None:
+    """Take a step without teachers: forward, cross-entropy, backward, update."""
+    with autocast(batch.images.device, student.precision):
+        logits = student.model(batch.images)
+    loss = nn.functional.cross_entropy(logits.float(), batch.labels)
+    loss.backward()
+    with in_memory_order(student.optimizer):
+        student.optimizer.step()
+    student.optimizer.zero_grad()
 
 
-def _build_own_ways(
-    recipe: Recipe,
-    method: Method,
-    num_classes: int,
-    batch: Batch,
-    scratch: Path,
-    rows: Collection[str],
-) -> dict[str, Way]:
-    """Make the ways that use a run's own parts: student, floor and ours, and the others that are in ``rows``.
-
-    All ways but those that replay a graph share one student.
-    """
-    device = batch.images.device
-    teachers = _UntrainedTeachers(recipe, method, num_classes, device)
-    student = _build_student(recipe, num_classes, device)
-    optimizer = build_optimizer(recipe.optim, student, recipe.model.arch)
-
-    step_alone = _build_plain_step(recipe, student, optimizer, batch)
-
-    def step_with_teachers() -> None:
-        teachers.logits(batch, method.teachers)
-        step_alone()
-
-    def build_ours(source: TeacherSource) -> Way:
-        return _build_our_step(recipe, student, optimizer, method, source, batch)
-
-    ways: dict[str, Way] = {
-        "student": step_alone,
-        "floor": step_with_teachers,
-        "ours": build_ours(teachers),
-    }
-    if "floor-graph" in rows:
-        ways["floor-graph"] = _build_floor_graph(recipe, method, num_classes, teachers, batch)
-    if "ours-graph" in rows:
-        model = _build_student(recipe, num_classes, device)
-        own = build_optimizer(recipe.optim, model, recipe.model.arch)
-        graphed = GraphedStep(CudaRecorder(device), teachers_inside=True)
-        ways["ours-graph"] = _build_our_step(recipe, model, own, method, teachers, batch, graphed)
-    if "ours-cached" in rows:
-        ways["ours-cached"] = build_ours(_CachedLogits(recipe, method, batch, teachers, scratch))
-    return ways
+def _step_with_teachers(student: Student, batch: Batch) -> dict[str, Tensor]:
+    """Compute the teachers' logits, and take a step without them."""
+    ask_teachers(student, batch)
+    step_alone(student, batch)
+    return {}
 
 
-def _build_plain_step(
-    recipe: Recipe, student: nn.Module, optimizer: torch.optim.Optimizer, batch: Batch
-) -> Way:
-    """Make a function that takes a step of the student alone: forward, cross-entropy, backward, update."""
-
-    def step_alone() -> None:
-        with autocast(batch.images.device, recipe.runtime.precision):
-            logits = student(batch.images)
-        loss = nn.functional.cross_entropy(logits.float(), batch.labels)
-        loss.backward()
-        with in_memory_order(optimizer):
-            optimizer.step()
-        optimizer.zero_grad()
-
-    return step_alone
-
-
-def _build_floor_graph(
-    recipe: Recipe, method: Method, num_classes: int, teachers: TeacherSource, batch: Batch
-) -> Way:
+def _replay_step_with_teachers(student: Student, batch: Batch) -> Way:
     """Make a function that replays a graph of the floor's step."""
-    model = _build_student(recipe, num_classes, batch.images.device)
-    optimizer = build_optimizer(recipe.optim, model, recipe.model.arch)
-    step_alone = _build_plain_step(recipe, model, optimizer, batch)
-
-    def step() -> dict[str, Tensor]:
-        teachers.logits(batch, method.teachers)
-        step_alone()
-        return {}
-
-    recorder = CudaRecorder(batch.images.device)
+    recorder, step = CudaRecorder(batch.images.device), partial(_step_with_teachers, student, batch)
     for _ in range(WARM_STEPS):
         recorder.warm_up(step)
-    with capturable(optimizer):
+    with capturable(student.optimizer):
         recording = recorder.record(step)
     # With the step, whose weights and batch the graph reads and writes but does not keep.
     return partial(_replay, recording, step)
@@ -223,10 +160,7 @@ def _replay(recording: Recording, step: Callable[[], object]) -> None:
 
 def _build_our_step(
     recipe: Recipe,
-    student: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    method: Method,
-    teachers: TeacherSource,
+    student: Student,
     batch: Batch,
     take_step: Callable[[Student, Batch, float, float], dict[str, Tensor]] | None = None,
 ) -> Way:
@@ -234,32 +168,19 @@ def _build_our_step(
 
     Where the recipe mixes pairs, each step mixes the batch anew, and its time includes that.
     """
-    device = batch.images.device
     pairs = EpochPlan(recipe.runtime.seed, recipe.data).pairs(0, 0, len(batch.index))
-    learner = Student(
-        model=student,
-        wrapped=student,
-        optimizer=optimizer,
-        method=method,
-        teachers=teachers,
-        guard=NonFiniteGuard(student, device),
-        accumulate=recipe.optim.accumulate,
-        clip_grad_norm=recipe.optim.clip_grad_norm,
-        precision=recipe.runtime.precision,
-        average=WeightAverage(student, recipe.optim.ema) if recipe.optim.ema else None,
-    )
 
     def step() -> None:
         take = take_step or train_step
-        take(learner, _mix(batch, pairs), recipe.optim.lr, len(batch.labels))
-        if device.type == "cpu":
+        take(student, _mix(batch, pairs), recipe.optim.lr, len(batch.labels))
+        if student.guard.can_look:
             # The training loop asks after each step on a CPU, so the time to answer belongs to the step.
-            learner.guard.failed()
+            student.guard.failed()
 
     return step
 
 
-class _UntrainedTeachers:
+class UntrainedTeachers:
     """A `TeacherSource` of models with random weights, which take as long as trained ones."""
 
     def __init__(self, recipe: Recipe, method: Method, num_classes: int, device: torch.device) -> None:

@@ -63,9 +63,8 @@ def print_loader(bench: LoaderBench) -> None:
 
 
 def _print_sweep(sweep: LoaderSweep) -> None:
-    """Print what the hardware decoder is, and the fastest settings as lines of a recipe."""
-    for line in ([] if sweep.decoder is None else [sweep.decoder.describe()]) + [sweep.verdict]:
-        typer.echo(line)
+    """Print the fastest settings, also as lines of a recipe."""
+    typer.echo(sweep.verdict)
     if sweep.settings:
         typer.echo("data:")
     for key, value in sweep.settings.items():

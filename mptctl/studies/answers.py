@@ -159,12 +159,13 @@ def _answers_on(part: Part, predictions: Predictions, split: Split) -> PartAnswe
     names, old = split.classes.names, frozenset(split.classes.old)
     pairing = pair({"run": predictions})
     scores = score(pairing, "run", old)
-    assert scores is not None  # a checkpoint has logits
+    if scores is None:
+        raise ValueError("a model's predictions have logits")
     # From the order of the ids to that of the manifest.
     manifest_order = np.argsort(pairing.rows["run"])
-    # Classes by their places among the split's, for those by their places in the vocabulary.
-    place = {name: i for i, name in enumerate(names)}
-    class_of = np.array([place[label] for label in pairing.vocabulary], dtype=np.int64)
+    # From the order of the vocabulary to that of the split's classes.
+    index_of = {name: i for i, name in enumerate(names)}
+    class_of = np.array([index_of[label] for label in pairing.vocabulary], dtype=np.int64)
     took_new = class_of[pairing.answers["run"]] >= len(old)
     return round_answers(
         index=split.indices(part),
@@ -185,11 +186,7 @@ def _measure_calibration(test: Predictions, validation: Predictions | None) -> K
 
     report = measure_calibration(test, validation)
     return KeptCalibration(
-        n=report.n,
-        accuracy=report.accuracy,
-        ece=report.ece,
-        aece=report.aece,
-        temperature=report.temperature,
+        **report.model_dump(include=set(KeptCalibration.model_fields)),
         scaled_ece=None if report.scaled is None else report.scaled.ece,
         scaled_aece=None if report.scaled is None else report.scaled.aece,
     )

@@ -246,18 +246,8 @@ def round_answers(  # noqa: PLR0913  # the arrays of a file
 
 def no_answers() -> PartAnswers:
     """Predictions on a part without samples."""
-    rows, numbers = np.empty(0, dtype=np.int64), np.empty(0)
-    return round_answers(
-        index=rows,
-        label=rows,
-        old_answer=rows,
-        new_answer=rows,
-        old_logit=numbers,
-        new_logit=numbers,
-        took_new=np.empty(0, dtype=np.bool_),
-        confidence=numbers,
-        classes=1,
-    )
+    classes, numbers = np.empty(0, np.uint8), np.empty(0, np.float16)
+    return PartAnswers(np.empty(0, np.int32), classes, classes, classes, numbers, numbers, numbers)
 
 
 def _pack(part: PartAnswers) -> dict[str, NDArray[Any]]:

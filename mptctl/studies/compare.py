@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from mptctl.evaluation.paired_bootstrap import (
     LEVEL,
     RESAMPLES,
+    FloatArray,
     interval_of_mean,
     observed_rates,
     redraw_rates,
@@ -35,6 +37,7 @@ from mptctl.studies.comparison import (
 from mptctl.studies.groups import (
     Group,
     count_once,
+    find_row,
     group_updates,
     notes_on_missing_seeds,
     notes_on_old_models,
@@ -42,7 +45,6 @@ from mptctl.studies.groups import (
     plain_by_replicate,
     refuse_other_splits,
     refuse_unknown_row,
-    row_of_name,
 )
 from mptctl.studies.post_hoc_bias import Shift, shift_to_test_error, shift_updates
 from mptctl.studies.updates import Update, find_updates
@@ -58,7 +60,7 @@ MEASURES: Mapping[str, Callable[[Update], float | None]] = {
     "nfr": lambda update: update.rates.nfr.value,
     "rel_nfr": lambda update: update.rates.rel_nfr.value,
     "er_old": lambda update: update.counts.new_wrong / update.counts.total,
-    "er_all": lambda update: update.wrong / len(update.right),
+    "er_all": lambda update: update.errors[0] / update.errors[1],
     "lost": lambda update: update.rates.lost.value,
     "pfr": lambda update: update.rates.pfr.value,
     "nfi": lambda update: update.rates.nfi.value,
@@ -99,17 +101,16 @@ def compare_runs(
         refuse_other_splits(found.updates)
     updates, notes_on_copies = count_once(found.updates)
     unshifted = group_updates(updates)
-    names = [group.name for group in unshifted]
-    if equal_error is not None:
-        refuse_unknown_row("--equal-error", equal_error, names)
+    target = None if equal_error is None else find_row("--equal-error", equal_error, unshifted)
     all_shifted = equal_error is not None and shift == "all"
     if against is not None:
-        refuse_unknown_row("--against", against, names if all_shifted else [*names, BIAS_ROW])
-    shifted = shift_updates(unshifted, equal_error, shift)
+        own_row = [] if all_shifted else [BIAS_ROW]
+        refuse_unknown_row("--against", against, [*(group.name for group in unshifted), *own_row])
+    shifted = shift_updates(unshifted, target, shift)
     groups = shifted.groups
     notes = [*found.notes, *notes_on_copies, *notes_on_old_models(unshifted), *notes_on_missing_seeds(groups)]
     notes += notes_on_units_of_cost(groups, unshifted) + shifted.notes
-    base = None if against is None else row_of_name(groups, against)
+    base = next((group for group in groups if group.name == against), None)
     if against is not None and base is None:
         notes.append(f"the table: no differences: it has no row {against}")
     most_seeds = max((len(group.updates) for group in groups), default=1)
@@ -157,11 +158,6 @@ def _build_rows(
     rows = []
     for i, group in enumerate(groups):
         updates, cost = group.updates, _cost(group.updates, plain)
-        parts = [part for part in (cost.own, cost.asked, cost.taught) if part is not None]
-        shifts = (
-            [shift_to_test_error(u) for u in updates] if all_shifted and updates[0].part == "test" else None
-        )
-        at_test_error = None if shifts is None else [shift.update for shift in shifts]
         has_bias = all_shifted or group.method == BIAS_ROW
         rows.append(
             ComparisonRow(
@@ -171,19 +167,15 @@ def _build_rows(
                 seeds=[update.run.recipe.runtime.seed for update in updates],
                 runs=[str(update.run.folder) for update in updates],
                 **table[i],
-                flips=_flips(updates),
-                errors=_errors(updates),
-                cost=float(sum(parts)) if len(parts) == 3 else None,
+                flips=Counted(values=[update.flips for update in updates]),
+                errors=Counted(values=[update.errors for update in updates]),
+                cost=cost.total,
                 cost_parts=cost,
                 parameters=updates[0].run.head.work.parameters,
                 best=best[i],
                 within_noise_of_best=near[i],
                 bias=spread([update.bias for update in updates]) if has_bias else None,
-                flips_at_test_error=None if at_test_error is None else _flips(at_test_error),
-                errors_at_test_error=None if at_test_error is None else _errors(at_test_error),
-                seeds_above_test_error=None
-                if shifts is None
-                else sum(not shift.is_reached for shift in shifts),
+                **(_at_test_error(updates) if all_shifted and updates[0].part == "test" else {}),
                 differences=None if of_base is None or group is base else _differences(redrawn[i], of_base),
             )
         )
@@ -195,12 +187,15 @@ def _redraw(groups: Sequence[Group]) -> Sequence[RedrawnRow]:
     draws = iter(redraw_rates([update.counted for group in groups for update in group.updates]))
     rows = []
     for group in groups:
-        row: dict[Column, dict[Hashable, SeedRate]] = {column: {} for column in COLUMNS}
-        for update in group.updates:
-            observed, drawn = observed_rates(update.counted), next(draws)
-            for column in COLUMNS:
-                row[column][update.replicate] = SeedRate(observed[column], drawn[column])
-        rows.append(row)
+        rates: list[tuple[Hashable, Mapping[str, float], Mapping[str, FloatArray]]] = [
+            (update.replicate, observed_rates(update.counted), next(draws)) for update in group.updates
+        ]
+        rows.append(
+            {
+                column: {seed: SeedRate(observed[column], drawn[column]) for seed, observed, drawn in rates}
+                for column in COLUMNS
+            }
+        )
     return rows
 
 
@@ -232,14 +227,14 @@ def _find_best(
     return best_in, near_in
 
 
-def _flips(updates: Sequence[Update]) -> Counted:
-    """Negative flips and samples of old classes, of each update."""
-    return Counted(values=[(u.counts.negative_flips, u.counts.total) for u in updates])
-
-
-def _errors(updates: Sequence[Update]) -> Counted:
-    """Wrong predictions and samples of all classes, of each update."""
-    return Counted(values=[(update.wrong, len(update.right)) for update in updates])
+def _at_test_error(updates: Sequence[Update]) -> dict[str, Any]:
+    """The fields of a row for its updates shifted to the test error of their rivals."""
+    shifted = [shift_to_test_error(update, update.rival) for update in updates if update.rival is not None]
+    return {
+        "flips_at_test_error": Counted(values=[each.update.flips for each in shifted]),
+        "errors_at_test_error": Counted(values=[each.update.errors for each in shifted]),
+        "seeds_above_test_error": sum(not each.is_reached for each in shifted),
+    }
 
 
 def spread(values: Sequence[float | None]) -> Spread:
@@ -275,11 +270,10 @@ def _cost(updates: Sequence[Update], plain: Mapping[tuple[str, int], Update]) ->
 
 def _summarise_old_models(groups: Sequence[Group]) -> list[OldModels]:
     """The error on old classes of each old model, one for each split; no entry without updates."""
-    errors: dict[tuple[str, str], float | None] = {}
-    for update in [update for group in groups for update in group.updates]:
-        wrong = update.counts.total - update.counts.old_right
-        key = (update.run.head.split_fingerprint, update.old.head.digest)
-        errors[key] = wrong / update.counts.total
+    updates = [update for group in groups for update in group.updates]
+    errors = {
+        (update.run.head.split_fingerprint, update.old.head.digest): update.old_error for update in updates
+    }
     return [OldModels(er_old=spread(list(errors.values())))] if errors else []
 
 

@@ -40,6 +40,13 @@ class Cost(Model):
         description="training of its references; not of the old model, which is there"
     )
 
+    @property
+    def total(self) -> float | None:
+        """The sum of all parts; None where one is not known."""
+        if self.own is None or self.asked is None or self.taught is None:
+            return None
+        return self.own + self.asked + self.taught
+
 
 class Difference(Model):
     """A rate of one row minus that of another, over the seeds that both have, as fractions."""

@@ -42,9 +42,7 @@ def count_run(folder: Path, meta: CheckpointMeta, teachers: Mapping[str, Path | 
         if is_asked or gives_weights:
             counted[name] = _count_teacher(name, teachers.get(name), is_asked=is_asked)
     return RunWork(
-        parameters=operations.parameters,
-        forward=operations.forward,
-        training_step=operations.training_step,
+        **operations._asdict(),
         pictures=None if steps is None else steps * batch,
         taught_pictures=None if steps is None else max(0, steps - untaught) * batch,
         teachers=counted,

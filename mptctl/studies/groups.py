@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 from mptctl.data.split_file import SplitRequest
@@ -40,6 +40,11 @@ class Group(NamedTuple):
     def init(self) -> Init:
         """The weights that the updates began with."""
         return self.updates[0].run.recipe.method.init
+
+    @property
+    def seeds(self) -> set[tuple[str, int]]:
+        """Split and seed of each update; see `Update.replicate`."""
+        return {update.replicate for update in self.updates}
 
 
 def name_of_training(method: str, init: Init) -> str:
@@ -138,16 +143,30 @@ def group_updates(updates: Sequence[Update]) -> list[Group]:
     Args:
         updates: each counted once.
     """
-    alike: dict[str, list[Update]] = {}
+    rows, names = list[list[Update]](), list[str]()
+    for alike in _divide(updates, lambda update: settings_of(update.run)):
+        parts = [part for same_old in _by_old_model(alike) for part in _one_a_seed(same_old)]
+        titles = [_name_of_row(part) for part in parts]
+        names += _name_apart(parts, titles, _old_model_ending, lambda update: f", {update.run.folder.parent}")
+        rows += parts
+    for row in rows:
+        row.sort(key=lambda update: (update.run.recipe.runtime.seed, update.run.head.request.seed))
+    names = _name_apart(
+        rows,
+        names,
+        lambda update: f" ({update.run.folder.name})",
+        lambda update: f" ({update.run.folder.parent})",
+    )
+    groups = [Group(name, row[0].run.recipe.method.name, row) for name, row in zip(names, rows, strict=True)]
+    return sorted(groups, key=lambda group: (METHOD_NAMES.index(group.method), group.name))
+
+
+def _divide(updates: Sequence[Update], key: Callable[[Update], Hashable]) -> list[list[Update]]:
+    """Divide updates into parts of equal keys, in the order in which the keys come first."""
+    parts: dict[Hashable, list[Update]] = {}
     for update in updates:
-        alike.setdefault(settings_of(update.run), []).append(update)
-    groups = []
-    for members in alike.values():
-        parts = [part for same_old in _by_old_model(members) for part in _one_a_seed(same_old)]
-        for name, part in zip(_name_rows(parts), parts, strict=True):
-            part.sort(key=lambda update: (update.run.recipe.runtime.seed, update.run.head.request.seed))
-            groups.append(Group(name, part[0].run.recipe.method.name, part))
-    return sorted(_name_apart(groups), key=lambda group: (METHOD_NAMES.index(group.method), group.name))
+        parts.setdefault(key(update), []).append(update)
+    return list(parts.values())
 
 
 def _by_old_model(updates: Sequence[Update]) -> list[list[Update]]:
@@ -156,31 +175,27 @@ def _by_old_model(updates: Sequence[Update]) -> list[list[Update]]:
     Where each split has one old model, old models of the same settings count as one. Where a split has two,
     each old model has a part of its own.
     """
-    old_models: dict[tuple[str, int], set[str]] = {}
-    for update in updates:
-        split = (update.run.head.split_fingerprint, update.run.head.request.seed)
-        old_models.setdefault(split, set()).add(update.old.head.digest)
-    one_a_split = all(len(digests) == 1 for digests in old_models.values())
-    parts: dict[str, list[Update]] = {}
-    for update in updates:
-        kind = settings_of(update.old) if one_a_split else update.old.head.digest
-        parts.setdefault(kind, []).append(update)
-    return list(parts.values())
+    of_splits = _divide(
+        updates, lambda update: (update.run.head.split_fingerprint, update.run.head.request.seed)
+    )
+    if all(len({update.old.head.digest for update in split}) == 1 for split in of_splits):
+        return _divide(updates, lambda update: settings_of(update.old))
+    return _divide(updates, lambda update: update.old.head.digest)
 
 
-def _name_rows(parts: Sequence[Sequence[Update]]) -> list[str]:
-    """The names of rows of the same settings; equal ones end in their old model, or else in their folder."""
-    titles = [_name_of_row(updates) for updates in parts]
-    with_old_models = _with_endings(titles, [_old_model_ending(updates) for updates in parts])
-    return _with_endings(with_old_models, [f", {updates[0].run.folder.parent}" for updates in parts])
+def _one_a_seed(updates: Sequence[Update]) -> list[list[Update]]:
+    """Divide updates so that no part has a seed twice: not at all, else by name of run, else each alone."""
+    if not _has_seed_twice(updates):
+        return [list(updates)]
+    parts = []
+    for same_name in _divide(updates, lambda update: update.run.folder.name):
+        parts += [[update] for update in same_name] if _has_seed_twice(same_name) else [same_name]
+    return parts
 
 
-def _name_apart(groups: Sequence[Group]) -> list[Group]:
-    """Add to equal names of rows the name of their first run, or else its folder."""
-    folders = [group.updates[0].run.folder for group in groups]
-    names = _with_endings([group.name for group in groups], [f" ({folder.name})" for folder in folders])
-    names = _with_endings(names, [f" ({folder.parent})" for folder in folders])
-    return [group._replace(name=name) for group, name in zip(groups, names, strict=True)]
+def _has_seed_twice(updates: Sequence[Update]) -> bool:
+    """Tells whether two updates have the same split and seed."""
+    return len({update.replicate for update in updates}) < len(updates)
 
 
 def _name_of_row(updates: Sequence[Update]) -> str:
@@ -191,44 +206,33 @@ def _name_of_row(updates: Sequence[Update]) -> str:
     return name if all_have_it and not is_ambiguous else name_of_training(method.name, method.init)
 
 
-def _with_endings(titles: Sequence[str], endings: Sequence[str]) -> list[str]:
-    """Append to each title that several rows share its ending, unless their endings are all the same too."""
-    endings_of: dict[str, set[str]] = {title: set() for title in titles}
-    for title, ending in zip(titles, endings, strict=True):
-        endings_of[title].add(ending)
-    return [
-        title + ending if len(endings_of[title]) > 1 else title
-        for title, ending in zip(titles, endings, strict=True)
-    ]
+def _name_apart(
+    rows: Sequence[Sequence[Update]], names: Sequence[str], *endings: Callable[[Update], str]
+) -> list[str]:
+    """Append to names that several rows share an ending of their first update; then likewise the next ending.
+
+    Rows whose endings are all the same keep their common name.
+    """
+    named = list(names)
+    for ending in endings:
+        endings_of: dict[str, set[str]] = {}
+        for name, row in zip(named, rows, strict=True):
+            endings_of.setdefault(name, set()).add(ending(row[0]))
+        named = [
+            name + ending(row[0]) if len(endings_of[name]) > 1 else name
+            for name, row in zip(named, rows, strict=True)
+        ]
+    return named
 
 
-def _old_model_ending(updates: Sequence[Update]) -> str:
+def _old_model_ending(update: Update) -> str:
     """The end of the name of a row whose settings another row shares, with another old model."""
-    old = updates[0].old
-    return f", old {old.folder.name} {old.head.digest[:8]}"
-
-
-def _one_a_seed(updates: Sequence[Update]) -> list[list[Update]]:
-    """Divide updates so that no part has a seed twice: not at all, else by name of run, else each alone."""
-    if not _has_seed_twice(updates):
-        return [list(updates)]
-    by_name: dict[str, list[Update]] = {}
-    for update in updates:
-        by_name.setdefault(update.run.folder.name, []).append(update)
-    parts = []
-    for same_name in by_name.values():
-        parts += [[update] for update in same_name] if _has_seed_twice(same_name) else [same_name]
-    return parts
-
-
-def _has_seed_twice(updates: Sequence[Update]) -> bool:
-    """Tells whether two updates have the same split and seed."""
-    return len({update.replicate for update in updates}) < len(updates)
+    return f", old {update.old.folder.name} {update.old.head.digest[:8]}"
 
 
 def notes_on_old_models(groups: Sequence[Group]) -> list[str]:
     """A note on rows of the same settings that replace different old models; no note where there are none."""
-    names = [group.name for group in groups if _old_model_ending(group.updates) in group.name]
+    names = [group.name for group in groups if _old_model_ending(group.updates[0]) in group.name]
     if not names:
         return []
     return [f"{'; '.join(names)}: runs that replace other old models are no seeds of one row"]
@@ -236,7 +240,7 @@ def notes_on_old_models(groups: Sequence[Group]) -> list[str]:
 
 def notes_on_missing_seeds(groups: Sequence[Group]) -> list[str]:
     """A note on the rows that lack some of the seeds; none where no row does."""
-    seeds = {update.replicate for group in groups for update in group.updates}
+    seeds = {seed for group in groups for seed in group.seeds}
     short = [f"{group.name} {len(group.updates)}" for group in groups if len(group.updates) < len(seeds)]
     if not short:
         return []
@@ -308,6 +312,11 @@ def refuse_unknown_row(flag: str, name: str, names: Sequence[str]) -> None:
         raise UsageError(f"{flag} {name}: no such row{nearest(name, names)}")
 
 
-def row_of_name(groups: Sequence[Group], name: str) -> Group | None:
-    """Find the row of a name; None where there is no such row."""
-    return next((group for group in groups if group.name == name), None)
+def find_row(flag: str, name: str, groups: Sequence[Group]) -> Group:
+    """Find the row of a name, given by a flag.
+
+    Raises:
+        UsageError: see `refuse_unknown_row`.
+    """
+    refuse_unknown_row(flag, name, [group.name for group in groups])
+    return next(group for group in groups if group.name == name)

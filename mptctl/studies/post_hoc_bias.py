@@ -10,9 +10,9 @@ import numpy as np
 
 from mptctl.errors import DataError
 from mptctl.evaluation.paired_bootstrap import largest_bias
-from mptctl.studies.answers_file import PartAnswers
+from mptctl.studies.answers_file import PartAnswers, RunAnswers
 from mptctl.studies.comparison import BIAS_ROW
-from mptctl.studies.groups import Group, row_of_name
+from mptctl.studies.groups import Group
 from mptctl.studies.updates import PART_NAMES, Update
 
 Shift = Literal["all", "plain"]
@@ -33,57 +33,64 @@ class ShiftedRows(NamedTuple):
     rival: str | None = None
 
 
-def shift_updates(groups: Sequence[Group], name: str | None, shift: Shift) -> ShiftedRows:
+class Shifted(NamedTuple):
+    """A shifted update, and whether its error is at most that of its rival; if not, its error is the lowest."""
+
+    update: Update
+    is_reached: bool
+
+
+def shift_updates(groups: Sequence[Group], target: Group | None, shift: Shift) -> ShiftedRows:
     """Shift updates to the validation error of one row.
 
     Args:
         groups: the rows of the table.
-        name: of the row; None: only the plain update is shifted, to the best MPT row.
+        target: the row; None: only the plain update is shifted, to the best MPT row.
         shift: ``all``: every update is replaced by its shifted one; ``plain``: a row with the shifted plain
             update is added.
 
     Raises:
         DataError: see `at_equal_error`.
     """
-    if name is None or shift == "plain":
-        return add_shifted_plain(groups, name)
-    return at_equal_error(groups, name)
+    if target is None or shift == "plain":
+        return add_shifted_plain(groups, target)
+    return at_equal_error(groups, target)
 
 
-def add_shifted_plain(groups: Sequence[Group], name: str | None) -> ShiftedRows:
+def add_shifted_plain(groups: Sequence[Group], target: Group | None) -> ShiftedRows:
     """Add a row of the plain update shifted to the validation error of another row, after the plain one.
 
     The shift of each seed is chosen on the validation part; the test part chooses nothing. Where no such row
-    can be made, a note says why. Without ``name``, lack of a plain update, of MPT rows or of new classes
+    can be made, a note says why. Without ``target``, lack of a plain update, of MPT rows or of new classes
     gives no note.
 
     Args:
         groups: the rows of the table.
-        name: of the other row; None: the MPT row of the lowest mean NFR on validation.
+        target: the other row; None: the MPT row of the lowest mean NFR on validation.
     """
     rows = list(groups)
-    plain_rows = [group for group in groups if group.is_plain]
-    if name is None:
-        rivals = [group for group in groups if group.method.startswith("mpt")]
-    else:
-        named = row_of_name(groups, name)
-        rivals = [named] if named is not None else []
-    if not rivals or not plain_rows or not _has_new_classes(plain_rows[0]):
-        missing = f"no row “{BIAS_ROW}”: it needs new classes, a plain update and the row {name}"
-        return ShiftedRows(rows, [missing] if name is not None else [])
-    plain = plain_rows[0]
-    rivals = _with_most_common_seeds(rivals, plain)
+    plain = next((group for group in groups if group.is_plain), None)
+    rivals = [group for group in groups if group.method.startswith("mpt")] if target is None else [target]
+    if not rivals or plain is None or not _has_new_classes(plain):
+        if target is None:
+            return ShiftedRows(rows, [])
+        return ShiftedRows(
+            rows, [f"no row “{BIAS_ROW}”: it needs new classes, a plain update and the row {target.name}"]
+        )
+    # Those with the most seeds in common with the plain row.
+    common = [len(plain.seeds & rival.seeds) for rival in rivals]
+    rivals = [rival for rival, seeds in zip(rivals, common, strict=True) if seeds == max(common)]
     if not all(len(update.run.val) for group in (plain, *rivals) for update in group.updates):
         note = f"no row “{BIAS_ROW}”: there is no validation part to choose a shift on"
         return ShiftedRows(rows, [note])
     best = min(rivals, key=lambda group: float(np.mean([_val_nfr(update) for update in group.updates])))
     shifted = _shift_to_error_of(best, plain, least_bias=0.0)
     notes = _notes_on_missed(shifted, BIAS_ROW, best.name)
-    if not shifted.updates:
+    updates = [each.update for each in shifted if each.is_reached]
+    if not updates:
         no_seed = f"no row “{BIAS_ROW}”: {plain.name} and {best.name} have no seed in common"
         return ShiftedRows(rows, notes or [no_seed])
-    place = next(i for i, group in enumerate(rows) if group is plain)
-    rows.insert(place + 1, Group(BIAS_ROW, BIAS_ROW, shifted.updates))
+    rows.insert(rows.index(plain) + 1, Group(BIAS_ROW, BIAS_ROW, updates))
     return ShiftedRows(rows, notes, best.name)
 
 
@@ -92,46 +99,27 @@ def _has_new_classes(group: Group) -> bool:
     return any(update.run.head.num_old < len(update.run.head.class_names) for update in group.updates)
 
 
-def _with_most_common_seeds(groups: Sequence[Group], plain: Group) -> list[Group]:
-    """Those rows that have the most seeds in common with the plain one."""
-    plain_seeds = {update.replicate for update in plain.updates}
-    common = [len(plain_seeds.intersection(u.replicate for u in group.updates)) for group in groups]
-    return [group for group, seeds in zip(groups, common, strict=True) if seeds == max(common)]
-
-
-class _ShiftedUpdates(NamedTuple):
-    """Shifted updates of one row, of the seeds that both rows have.
-
-    Attributes:
-        updates: at most at the error of the other row.
-        missed: at a higher error than the other row whatever the bias, so at the lowest that they have.
-    """
-
-    updates: list[Update]
-    missed: list[Update]
-
-
-def _notes_on_missed(shifted: _ShiftedUpdates, name: str, rival: str, what: str = "left out") -> list[str]:
+def _notes_on_missed(shifted: Sequence[Shifted], name: str, rival: str, what: str = "left out") -> list[str]:
     """A note on the updates of a row that no shift brings to the error of another, with their flips.
 
     Flips of updates that err differently say little of each other: these are left out, or ``what`` says so.
     """
-    missed, seeds = shifted.missed, len(shifted.missed) + len(shifted.updates)
+    missed = [each.update for each in shifted if not each.is_reached]
     if not missed:
         return []
     part = PART_NAMES[missed[0].part]
     flips = sum(update.counts.negative_flips for update in missed)
     error = 100 * float(np.mean([np.mean(~update.right) for update in missed]))
     which = "no shift brings it"
-    if seeds > 1:
-        which = f"in {len(missed)} of its {seeds} seeds no shift brings it"
+    if len(shifted) > 1:
+        which = f"in {len(missed)} of its {len(shifted)} seeds no shift brings it"
     return [
         f"{name}: {which} to the validation error of {rival}; {what}, with {flips:,} flips at its "
         f"lowest error, {error:.2f} % of {part} samples"
     ]
 
 
-def _shift_to_error_of(rival: Group, group: Group, least_bias: float) -> _ShiftedUpdates:
+def _shift_to_error_of(rival: Group, group: Group, least_bias: float) -> list[Shifted]:
     """Give each update of a row the largest bias at which its validation error is at most another row's.
 
     Args:
@@ -140,15 +128,14 @@ def _shift_to_error_of(rival: Group, group: Group, least_bias: float) -> _Shifte
         least_bias: as ``least`` of `bias_at_error`.
     """
     rival_runs = {update.replicate: update.run for update in rival.updates}
-    shifted, missed = list[Update](), list[Update]()
+    shifted = []
     for update in group.updates:
         if update.replicate in rival_runs:
             run = rival_runs[update.replicate]
-            error = float(np.mean(~run.val.right()))
-            bias, is_reached = bias_at_error(update.run.val, error, least_bias)
+            bias, is_reached = bias_at_error(update.run.val, float(np.mean(~run.val.right())), least_bias)
             of_seed = replace(update, bias=bias, rival=run, least_bias=least_bias)
-            (shifted if is_reached else missed).append(of_seed)
-    return _ShiftedUpdates(shifted, missed)
+            shifted.append(Shifted(of_seed, is_reached))
+    return shifted
 
 
 def bias_at_error(part: PartAnswers, error: float, least: float = 0.0) -> tuple[float, bool]:
@@ -173,7 +160,7 @@ def _val_nfr(update: Update) -> float:
     return counts.negative_flips / max(counts.total, 1)
 
 
-def at_equal_error(groups: Sequence[Group], name: str, *, keep_missed: bool = False) -> ShiftedRows:
+def at_equal_error(groups: Sequence[Group], target: Group, *, keep_missed: bool = False) -> ShiftedRows:
     """Shift every update to the validation error of one row.
 
     Subtracting a constant from the new classes' logits trades errors for fewer flips after any training, so
@@ -182,7 +169,7 @@ def at_equal_error(groups: Sequence[Group], name: str, *, keep_missed: bool = Fa
 
     Args:
         groups: the rows of the table.
-        name: of the row.
+        target: the row.
         keep_missed: updates that no bias brings there stay, with the bias of their lowest error.
 
     Returns:
@@ -191,49 +178,34 @@ def at_equal_error(groups: Sequence[Group], name: str, *, keep_missed: bool = Fa
     Raises:
         DataError: there is no validation part to choose a bias on.
     """
-    target = row_of_name(groups, name)
-    assert target is not None, "the name was checked"
-    for group in groups:
-        for update in group.updates:
-            if not len(update.run.val):
-                raise DataError(
-                    f"--equal-error: {update.run.folder} has no validation part to choose a shift on; leave "
-                    "it out"
-                )
+    for update in [update for group in groups for update in group.updates]:
+        if not len(update.run.val):
+            raise DataError(
+                f"--equal-error: {update.run.folder} has no validation part to choose a shift on; leave it out"
+            )
     shifted_groups, notes = [], []
     for group in groups:
         shifted = _shift_to_error_of(target, group, least_bias=-np.inf)
-        common = len(shifted.updates) + len(shifted.missed)
-        if not common:
-            notes.append(f"{group.name} is left out: it has no seed in common with {name}")
-        elif common < len(group.updates):
+        without_rival = len(group.updates) - len(shifted)
+        if not shifted:
+            notes.append(f"{group.name} is left out: it has no seed in common with {target.name}")
+        elif without_rival:
             notes.append(
-                f"{group.name}: {len(group.updates) - common} of its {len(group.updates)} seeds left out: "
-                f"{name} has none of them"
+                f"{group.name}: {without_rival} of its {len(group.updates)} seeds left out: {target.name} has "
+                "none of them"
             )
-        notes += _notes_on_missed(shifted, group.name, name, "counted" if keep_missed else "left out")
-        kept = [*shifted.updates, *shifted.missed] if keep_missed else shifted.updates
+        notes += _notes_on_missed(shifted, group.name, target.name, "counted" if keep_missed else "left out")
+        kept = [each.update for each in shifted if each.is_reached or keep_missed]
         if kept:
-            place = {update.replicate: i for i, update in enumerate(group.updates)}
-            in_order = sorted(kept, key=lambda update: place[update.replicate])
-            shifted_groups.append(group._replace(updates=in_order))
+            shifted_groups.append(group._replace(updates=kept))
     return ShiftedRows(shifted_groups, notes)
 
 
-class TestShift(NamedTuple):
-    """An update with a bias chosen on the test samples, and whether it errs no more than its rival."""
-
-    update: Update
-    is_reached: bool
-
-
-def shift_to_test_error(update: Update) -> TestShift:
+def shift_to_test_error(update: Update, rival: RunAnswers) -> Shifted:
     """Choose another bias for a shifted update, on the test samples at the test error of its rival.
 
     A check on the choice by validation, after which rows may differ in test error. Where no bias brings the
     update to that error, the bias of its lowest error is chosen.
     """
-    assert update.rival is not None
-    error = float(np.mean(~update.rival.test.right()))
-    bias, is_reached = bias_at_error(update.run.test, error, -np.inf)
-    return TestShift(replace(update, bias=bias), is_reached)
+    bias, is_reached = bias_at_error(update.run.test, float(np.mean(~rival.test.right())), -np.inf)
+    return Shifted(replace(update, bias=bias), is_reached)

@@ -64,57 +64,50 @@ def find_by_digest(digest: str, beside: Path) -> Path | None:
     candidates = siblings + [
         member for each in siblings if not is_run_folder(each) for member in _folders_in(each)
     ]
-    for run in candidates:
-        if is_run_folder(run) and _digest_or_none(run) == digest:
-            return run
-    return None
+    return next((run for run in candidates if is_run_folder(run) and _has_digest(run, digest)), None)
 
 
-def checkpoint_digest(folder: Path) -> str:
-    """The digest of a run's checkpoint; without one, of the checkpoint whose predictions are kept.
+def _has_digest(run: Path, digest: str) -> bool:
+    """Tells whether the checkpoint of a run has a digest; one that cannot be read has none."""
+    try:
+        return identify(run).digest == digest
+    except CheckpointError:
+        return False
 
-    Raises:
-        CheckpointError: there is neither, or the checkpoint is damaged.
+
+class RunIdentity(NamedTuple):
+    """The facts by which a run is recognised.
+
+    Attributes:
+        digest: of its checkpoint.
+        teachers: digests of its teachers' checkpoints by their roles; empty where it had none.
+        num_known: number of classes that it knows.
+        num_old: number of old classes of its split.
     """
-    return _identify(folder).digest
-
-
-def recorded_teachers(folder: Path) -> dict[str, str]:
-    """The digest of each teacher that a run records, by its role; empty where it had none.
-
-    Raises:
-        CheckpointError: there is no run, or the checkpoint is damaged.
-    """
-    return _identify(folder).teachers
-
-
-def is_old_model(folder: Path) -> bool:
-    """Tells whether a run had no teacher and knows the old classes of its split alone.
-
-    Raises:
-        CheckpointError: there is no run, or the checkpoint is damaged.
-    """
-    identity = _identify(folder)
-    return not identity.teachers and identity.num_known == identity.num_old
-
-
-class _Identity(NamedTuple):
-    """The digest of a checkpoint, those of its teachers by their roles, and its numbers of classes."""
 
     digest: str
     teachers: dict[str, str]
     num_known: int
     num_old: int
 
+    @property
+    def is_old_model(self) -> bool:
+        """Tells whether the run had no teacher and knows the old classes of its split alone."""
+        return not self.teachers and self.num_known == self.num_old
 
-def _identify(folder: Path) -> _Identity:
-    """Read the digests of a run from its checkpoint, or from its kept predictions."""
+
+def identify(folder: Path) -> RunIdentity:
+    """Read the identity of a run from its checkpoint; without one, from its kept predictions.
+
+    Raises:
+        CheckpointError: there is neither, or the checkpoint is damaged.
+    """
     best = folder / "best.pt"
     if best.is_file():
         status = best.stat()
         return _read_checkpoint(best, status.st_mtime_ns, status.st_size)
     head = kept_answers(folder).head
-    return _Identity(head.digest, head.teachers, head.num_known, head.num_old)
+    return RunIdentity(head.digest, head.teachers, head.num_known, head.num_old)
 
 
 def kept_answers(folder: Path) -> RunAnswers:
@@ -131,22 +124,14 @@ def kept_answers(folder: Path) -> RunAnswers:
     return kept
 
 
-def _digest_or_none(folder: Path) -> str | None:
-    """The digest of a run's checkpoint; None where it cannot be read."""
-    try:
-        return checkpoint_digest(folder)
-    except CheckpointError:
-        return None
-
-
 @lru_cache(maxsize=1024)
-def _read_checkpoint(best: Path, mtime: int, size: int) -> _Identity:
-    """Read the digests of a checkpoint; once for each time and size of the file, which key the cache."""
+def _read_checkpoint(best: Path, mtime: int, size: int) -> RunIdentity:
+    """Read the identity of a checkpoint; once for each time and size of the file, which key the cache."""
     from mptctl.models.checkpoint import load_checkpoint
 
     checkpoint = load_checkpoint(best)
     meta = checkpoint.meta
-    return _Identity(checkpoint.digest, meta.teachers, len(meta.class_names), meta.num_old)
+    return RunIdentity(checkpoint.digest, meta.teachers, len(meta.class_names), meta.num_old)
 
 
 def _folders_in(where: Path) -> list[Path]:

@@ -131,7 +131,7 @@ def prepare_study(
         progress: told how many files are checked while a split is made.
 
     Returns:
-        The runs, each after its teachers; the splits by their places; the standing of each run by its key.
+        The runs, each after its teachers; the splits by their folders; the standing of each run by its key.
 
     Raises:
         MptctlError: as `run_study`.
@@ -156,7 +156,7 @@ def plan_runs(
 
     Args:
         request: the study.
-        splits: those that exist, by their places.
+        splits: those that exist, by their folders.
 
     Raises:
         UsageError: there is no run, or one is too short for its method.
@@ -169,8 +169,8 @@ def plan_runs(
             f"study {request.study.name}: has no run of seed {seeds}: its old models have other seeds; name "
             "some of theirs with --seeds"
         )
-    for place, split in splits.items():
-        refuse_runs_too_short([run for run in runs if run.place == place], split)
+    for folder, split in splits.items():
+        refuse_runs_too_short([run for run in runs if run.split_folder == folder], split)
     return runs, find_standings(runs, splits)
 
 
@@ -193,7 +193,7 @@ def refuse_if_failed(report: StudyReport) -> None:
 
 def _refuse_small_disk(root: Path, missing: Sequence[PlannedRun], splits: dict[str, Split]) -> None:
     """Raise StorageError if the disk of the run root is too small for the missing runs."""
-    needed = disk_bytes(missing, {place: sizes_of_split(split) for place, split in splits.items()})
+    needed = disk_bytes(missing, {folder: sizes_of_split(split) for folder, split in splits.items()})
     free = free_bytes(root)
     if needed > free:
         raise StorageError(
@@ -210,11 +210,13 @@ def _train(request: StudyRequest, board: Board, log: Callable[[str], None], stop
     waiting = board.runs_of("waiting")
     if not waiting:
         return
-    on_gpu = choose_device(waiting[0].recipe.runtime.device).type == "cuda"
+    gpus_here = gpus_for(choose_device(waiting[0].recipe.runtime.device))
     set_ray_environment(request.ray_address)
     with silence_stdout(), ExitStack() as stack:
         joins_cluster = request.ray_address is not None
-        size, cpus, gpus = shares(request.parallel, on_gpu, len(waiting), cluster=joins_cluster)
+        size, cpus, gpus = shares(
+            request.parallel, usable_cores(), gpus_here, len(waiting), cluster=joins_cluster
+        )
         cores = None if joins_cluster else size * cpus
         stack.enter_context(ray_cluster(request.ray_address, cpus, gpus, stop, cores))
         # Imported here, because Ray reads its settings when it is imported.
@@ -249,65 +251,46 @@ def _drive(
         settle: sets what the machine decides of a run; see `on_machine`.
     """
     while True:
-        _start_ready_runs(pool, board, settle)
+        # Runs whose teachers are done, until no worker or no such run is left.
+        while pool.has_free_slot and (run := board.next_run()) is not None:
+            board.mark_running(run)
+            pool.start(settle(run))
         if pool.is_idle:
             return
         for run, outcome in pool.finished(LOOK_EVERY):
-            if isinstance(outcome, str):
-                time.sleep(SIGNAL_FOLLOWS_WITHIN)
-                board.restart(run, outcome, MAX_RESTARTS)
-            elif outcome.status == "done":
+            if outcome.status == "done":
                 board.mark_done(run)
+            elif outcome.status == "died":
+                time.sleep(SIGNAL_FOLLOWS_WITHIN)
+                board.restart(run, outcome.error, MAX_RESTARTS)
             else:
-                reason = outcome.error or "was stopped from outside; start the same command again"
-                board.mark_failed(run, reason)
+                board.mark_failed(run, outcome.error)
         board.read_progress()
 
 
-def _start_ready_runs(pool: WorkerPool, board: Board, settle: Callable[[PlannedRun], PlannedRun]) -> None:
-    """Give runs whose teachers are done to workers, until no worker or no such run is left."""
-    while pool.has_free_slot:
-        run = board.next_run()
-        if run is None:
-            return
-        board.mark_running(run)
-        pool.start(settle(run))
+def gpus_for(device: torch.device) -> int:
+    """The number of this machine's GPUs that runs on a device may take; 0 for the CPU."""
+    return torch.cuda.device_count() if device.type == "cuda" else 0
 
 
-def shares(parallel: int | None, on_gpu: bool, runs: int, *, cluster: bool = False) -> tuple[int, int, float]:
+def shares(
+    parallel: int | None, cores: int, gpus: int, runs: int, *, cluster: bool = False
+) -> tuple[int, int, float]:
     """Number of workers on this machine, cores of each, and GPUs of each (a fraction where they share one).
+
+    On a cluster each worker has a GPU of its own. The cores of workers without GPUs do not depend on how many
+    runs are left, since the last bits of a run change with its threads.
 
     Args:
         parallel: most workers; None: one a GPU, or one a core where there is none.
-        on_gpu: whether they compute on GPUs.
+        cores: of this machine.
+        gpus: of this machine, to be shared; 0: runs compute on the CPU.
         runs: number of runs to train.
         cluster: the workers are on a cluster of machines like this one.
     """
-    cores = usable_cores()
-    if not on_gpu:
-        return *cpu_shares(parallel, cores, runs, cluster=cluster), 0.0
-    return gpu_shares(parallel, torch.cuda.device_count(), cores, runs, cluster=cluster)
-
-
-def cpu_shares(parallel: int | None, cores: int, runs: int, *, cluster: bool) -> tuple[int, int]:
-    """Number of workers on a machine without a GPU, and cores of each; other arguments as for `shares`.
-
-    The cores do not depend on how many runs are left, since the last bits of a run change with its threads.
-    """
-    workers = parallel or cores
-    if parallel is None or cluster:
-        return min(workers, runs), 1
-    return min(workers, runs), max(1, cores // workers)
-
-
-def gpu_shares(
-    parallel: int | None, gpus: int, cores: int, runs: int, *, cluster: bool
-) -> tuple[int, int, float]:
-    """Number of workers on a machine with GPUs, cores of each and GPUs of each; arguments as for `shares`.
-
-    On a cluster each worker has a GPU of its own; on one machine more workers than GPUs share them.
-    """
-    workers = min(parallel or gpus, runs)
+    workers = min(parallel or gpus or cores, runs)
+    if not gpus:
+        return workers, 1 if parallel is None or cluster else max(1, cores // parallel), 0.0
     if cluster:
         return workers, max(1, cores // gpus), 1.0
     return workers, max(1, cores // workers), min(1.0, gpus / workers)

@@ -11,15 +11,16 @@ from mptctl.data.sources import count_source
 from mptctl.data.split import Split
 from mptctl.files import Model, scratch_folder
 from mptctl.machine.device import choose_device
+from mptctl.machine.facts import usable_cores
 from mptctl.models.run_folder import RunDir
-from mptctl.studies.study import StudyRequest, plan_runs, refuse_unusable_root, shares
+from mptctl.studies.study import StudyRequest, gpus_for, plan_runs, refuse_unusable_root, shares
 from mptctl.studies.study_estimate import (
     Sizes,
     estimate_planned,
     sizes_of_source,
     sizes_of_split,
 )
-from mptctl.studies.study_plan import PlannedRun, on_machine, place_of
+from mptctl.studies.study_plan import PlannedRun, on_machine, split_folder_of
 from mptctl.studies.study_report import last_line
 from mptctl.studies.study_state import Standing, existing_split, make_splits
 from mptctl.training.estimate import Estimate
@@ -68,18 +69,16 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
     refuse_unusable_root(root)
     splits = {}
     for seed in request.seeds:
-        place = place_of(seed)
-        split = existing_split(request.study.file.split, root / place, seed, request.data_root)
+        folder = split_folder_of(seed)
+        split = existing_split(request.study.file.split, root / folder, seed, request.data_root)
         if split is not None:
-            splits[place] = split
+            splits[folder] = split
     runs, standing = plan_runs(request, splits)
     unfinished = [run for run in runs if standing[run.key] != "done"]
     device = choose_device(runs[0].recipe.runtime.device)
+    runs_left, joins_cluster = max(1, len(unfinished)), request.ray_address is not None
     parallel, threads, _ = shares(
-        request.parallel,
-        device.type == "cuda",
-        max(1, len(unfinished)),
-        cluster=request.ray_address is not None,
+        request.parallel, usable_cores(), gpus_for(device), runs_left, cluster=joins_cluster
     )
     sizes = _find_sizes(request, splits)
     rows = _build_rows([on_machine(run, threads, device.type) for run in runs], standing, sizes, root, device)
@@ -95,13 +94,13 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
 
 
 def _find_sizes(request: StudyRequest, splits: dict[str, Split]) -> dict[str, Sizes]:
-    """The sizes of the split of each place.
+    """The sizes of the split of each folder.
 
     Those of a missing split follow from its source; where the source does not tell them, the splits of one
     seed are made in a scratch folder and counted.
     """
     content = request.study.file.split
-    known = {place: sizes_of_split(split) for place, split in splits.items()}
+    known = {folder: sizes_of_split(split) for folder, split in splits.items()}
     if len(known) == len(request.seeds):
         return known
     found = content.find(request.data_root)
@@ -112,10 +111,10 @@ def _find_sizes(request: StudyRequest, splits: dict[str, Split]) -> dict[str, Si
         with scratch_folder() as scratch:
             seed = request.seeds[0]
             made = make_splits(content, scratch, [seed], request.data_root)
-            counted = sizes_of_split(made[place_of(seed)])
+            counted = sizes_of_split(made[split_folder_of(seed)])
     else:
         counted = sizes_of_source(content, found.source, count_source(found.source, found.root))
-    return {place_of(seed): counted for seed in request.seeds} | known
+    return {split_folder_of(seed): counted for seed in request.seeds} | known
 
 
 def _build_rows(
@@ -130,7 +129,7 @@ def _build_rows(
     Args:
         runs: all runs of the study.
         standing: of each run, by its key.
-        sizes: of the splits, by their places.
+        sizes: of the splits, by their folders.
         root: the run root.
         device: where runs compute.
     """
@@ -138,12 +137,14 @@ def _build_rows(
     rows = {}
     for run in runs:
         state = standing[run.key]
-        steps = 0 if state in ("done", "unanswered") else sizes[run.place].steps(run)
+        steps = 0 if state in ("done", "unanswered") else sizes[run.split_folder].steps(run)
         if state == "begun":
             line = last_line(RunDir(root / run.key).metrics)
             if line is not None:
                 steps = max(0, steps - line.step)
-        estimate = estimate_planned(run, planned, sizes[run.place], steps, device) if steps else NOTHING_LEFT
+        estimate = (
+            estimate_planned(run, planned, sizes[run.split_folder], steps, device) if steps else NOTHING_LEFT
+        )
         rows[run.key] = PlannedRow(
             seed=run.seed,
             run=run.name,

@@ -108,7 +108,7 @@ def disk_bytes(runs: Sequence[PlannedRun], sizes: Mapping[str, Sizes]) -> int:
 
     Args:
         runs: to be trained.
-        sizes: of the splits, by their places.
+        sizes: of the splits, by their folders.
     """
     folders = 0
     # Runs of one split and picture size share the decoded pictures; of one split and teacher, its logits.
@@ -116,12 +116,12 @@ def disk_bytes(runs: Sequence[PlannedRun], sizes: Mapping[str, Sizes]) -> int:
     logits: dict[str, dict[str, int]] = {}
     limits: dict[str, float] = {}
     for run in runs:
-        sizes_of_run = sizes[run.place]
+        sizes_of_run = sizes[run.split_folder]
         folders += run_bytes(run.recipe, sizes_of_run.known_to(run))
-        pictures[run.place, run.recipe.data.image_size] = _decoded_bytes(run, sizes_of_run)
-        logits.setdefault(run.place, {}).update(_logit_bytes(run, sizes_of_run))
-        limits[run.place] = run.recipe.runtime.cache_limit_gb * 1e9
-    caches = sum(min(limit, sum(logits[place].values())) for place, limit in limits.items())
+        pictures[run.split_folder, run.recipe.data.image_size] = _decoded_bytes(run, sizes_of_run)
+        logits.setdefault(run.split_folder, {}).update(_logit_bytes(run, sizes_of_run))
+        limits[run.split_folder] = run.recipe.runtime.cache_limit_gb * 1e9
+    caches = sum(min(limit, sum(logits[folder].values())) for folder, limit in limits.items())
     return folders + sum(pictures.values()) + int(caches)
 
 

@@ -43,9 +43,9 @@ class PlannedRun:
     flat: bool = False
 
     @property
-    def place(self) -> str:
+    def split_folder(self) -> str:
         """The folder of the split, relative to the run root, by which splits are looked up."""
-        return place_of(self.seed, flat=self.flat)
+        return split_folder_of(self.seed, flat=self.flat)
 
     @property
     def key(self) -> str:
@@ -96,7 +96,7 @@ def plan_study(study: Study, seeds: Sequence[int], *, flat: bool = False) -> lis
     return [replace(run, flat=flat) for seed in seeds for run in _plan_seed(study, seed)]
 
 
-def place_of(seed: int, *, flat: bool = False) -> str:
+def split_folder_of(seed: int, *, flat: bool = False) -> str:
     """The folder of a split, relative to the run root of its study; empty for the run root itself."""
     return "" if flat else str(seed)
 
@@ -142,8 +142,10 @@ def _plan_seed(study: Study, seed: int) -> Iterator[PlannedRun]:
         return change_recipe(recipe, {"runtime.seed": seed + offset}, study.name)
 
     # The old models of a seed differ in their recipes alone, and begin with the same weights.
-    for name in _old_models_of_seed(study, seed):
-        yield PlannedRun(seed, name, with_seed(study.old[name], OLD_SEED_OFFSET), only_old_classes=True)
+    seeds_of_old = {model.run: model.seeds for model in study.file.old_models or ()}
+    for name, recipe in study.old.items():
+        if seed in (seeds_of_old.get(name) or (seed,)):
+            yield PlannedRun(seed, name, with_seed(recipe, OLD_SEED_OFFSET), only_old_classes=True)
     members = tuple(f"{ENSEMBLE}/{i}" for i in range(study.file.ensemble or 0))
     runs_of_reference = {None: (), REF: (REF,), ENSEMBLE: members}
     updates = [update for update in study.file.updates if update.seeds is None or seed in update.seeds]
@@ -159,16 +161,6 @@ def _plan_seed(study: Study, seed: int) -> Iterator[PlannedRun]:
                 yield PlannedRun(seed, name, with_seed(study.new, ENSEMBLE_SEED_OFFSET + i))
         recipe = with_seed(study.updates[update.name], 0)
         yield PlannedRun(seed, update.name, recipe, OLD, runs_of_reference[reference])
-
-
-def _old_models_of_seed(study: Study, seed: int) -> list[str]:
-    """The names of the runs of old models that a seed has; some old models have some seeds only."""
-    absent = {
-        model.run
-        for model in study.file.old_models or ()
-        if model.seeds is not None and seed not in model.seeds
-    }
-    return [name for name in study.old if name not in absent]
 
 
 def _choose_reference(update: UpdateRow, recipe: Recipe) -> str | None:

@@ -33,54 +33,43 @@ class Outcome:
     """How the training of a run ended.
 
     Attributes:
-        status: ``done``: at the end of its training; ``stopped``: saved and stopped by a signal; ``failed``.
-        error: why it failed; None for others.
+        status: ``done``: at the end of its training; ``died``: its process died.
+        error: why it failed or died; empty for one that is done.
     """
 
-    status: Literal["done", "stopped", "failed"]
-    error: str | None = None
+    status: Literal["done", "failed", "died"]
+    error: str = ""
 
 
 def train_run(run_root: Path, run: PlannedRun) -> Outcome:
     """Train or resume a run; compute and write its predictions. An error that ends it is its outcome.
 
-    Runs in the main thread of a process of Ray's, where a cancelled run saves and stops.
+    Runs in the main thread of a process of Ray's, where a cancelled run saves and stops. The traceback of an
+    unexpected error is written to a file beside the folder of the run.
 
     Args:
         run_root: of the study; all machines of a cluster share it.
         run: with the keys that the machine decides.
     """
     _end_with_parent()
+    folder = run_root / run.key
     try:
-        error = train_unfinished(
-            run_root / run.key, lambda: run.request(load_split(run_root / run.place)), Observer()
-        )
-        return _outcome(run_root, run, error)
-    finally:
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()  # the next runs may be another's
-
-
-def _outcome(run_root: Path, run: PlannedRun, error: Exception | None) -> Outcome:
-    """Return the outcome of a run that `error` ended; without an error, compute its predictions first.
-
-    The traceback of an unexpected error is written to a file beside the folder of the run.
-    """
-    try:
-        if error is not None:
-            raise error
+        train_unfinished(folder, lambda: run.request(load_split(run_root / run.split_folder)), Observer())
         session = Session(run_root, run.recipe.runtime.device)
-        run_answers(run_root / run.key, session, split=load_split(run_root / run.place))
+        run_answers(folder, session, split=load_split(run_root / run.split_folder))
     except Stopped:
-        return Outcome("stopped")
+        return Outcome("failed", "was stopped from outside; start the same command again")
     except MptctlError as problem:
         return Outcome("failed", one_line(problem)[:500])
     except Exception as problem:  # must not end the process, which may train other runs
-        path = run_root / run.place / f"{run.name.replace('/', '-')}.error.txt"
+        path = run_root / run.split_folder / f"{run.name.replace('/', '-')}.error.txt"
         write_traceback(path, problem)
         return Outcome(
             "failed", f"unexpected {type(problem).__name__}: {one_line(problem)[:300]}; see {path}"
         )
+    finally:
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()  # the next runs may be another's
     return Outcome("done")
 
 
@@ -132,10 +121,8 @@ class WorkerPool:
         """Start a run, as soon as a machine has room for it."""
         self._busy[self._task.remote(self._run_root, run)] = run
 
-    def finished(self, timeout: float | None) -> Iterator[tuple[PlannedRun, Outcome | str]]:
+    def finished(self, timeout: float | None) -> Iterator[tuple[PlannedRun, Outcome]]:
         """Wait for a run to end; yield the runs that have ended with their outcomes.
-
-        The outcome is text where the process of the run died: the reason.
 
         Args:
             timeout: seconds to wait for the first run; None: without limit.
@@ -143,11 +130,10 @@ class WorkerPool:
         done, _ = ray.wait(list(self._busy), timeout=timeout)
         for ended in done:
             run = self._busy.pop(ended)
-            outcome: Outcome | str
             try:
                 outcome = ray.get(ended)
             except RayError as error:
-                outcome = first_line(error)
+                outcome = Outcome("died", first_line(error))
             yield run, outcome
 
     def stop(self) -> None:

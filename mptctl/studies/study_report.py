@@ -80,7 +80,7 @@ class Board:
 
     Args:
         runs: each after its teachers.
-        splits: by their places.
+        splits: by their folders.
         standing: of each run, by its key.
         on_update: called with the board at first, and whenever a status changes or progress is read.
     """
@@ -96,7 +96,9 @@ class Board:
         self._on_update = on_update
         self._runs = {
             run.key: RunProgress(
-                run, "done" if standing[run.key] == "done" else "waiting", total_steps(run, splits[run.place])
+                run,
+                "done" if standing[run.key] == "done" else "waiting",
+                total_steps(run, splits[run.split_folder]),
             )
             for run in runs
         }
@@ -120,7 +122,7 @@ class Board:
 
     def folder(self, run: PlannedRun) -> Path:
         """The folder that a run is written into."""
-        return self._splits[run.place].run_root / run.name
+        return self._splits[run.split_folder].run_root / run.name
 
     def runs_of(self, status: Status) -> list[PlannedRun]:
         """The runs of one status, each after its teachers."""

@@ -16,8 +16,9 @@ from mptctl.models.lock import wait_until_free
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Progress, Role, tell_nobody
 from mptctl.studies.answers_file import read_answers
-from mptctl.studies.study_plan import PlannedRun, place_of
+from mptctl.studies.study_plan import PlannedRun, split_folder_of
 from mptctl.studies.study_split import StudySplit
+from mptctl.teachers.source import names_of_references
 from mptctl.training.assemble import build_meta
 from mptctl.training.resume import newest_checkpoint, refuse_differences
 
@@ -90,16 +91,16 @@ def make_splits(
         flat: the split of the only seed lies in the run root itself.
 
     Returns:
-        The splits by their places; see `place_of`.
+        The splits by their folders; see `split_folder_of`.
     """
     splits: dict[str, Split] = {}
     for seed in seeds:
-        place = place_of(seed, flat=flat)
-        existing = existing_split(wanted, run_root / place, seed, data_root)
-        if existing is not None and existing.file != load_split(run_root / place).file:
+        folder = split_folder_of(seed, flat=flat)
+        existing = existing_split(wanted, run_root / folder, seed, data_root)
+        if existing is not None and existing.file != load_split(run_root / folder).file:
             save_split(existing)  # the processes of runs read the file
-        splits[place] = existing or make_split(
-            run_root=run_root / place,
+        splits[folder] = existing or make_split(
+            run_root=run_root / folder,
             metadata=None if wanted.metadata is None else Path(wanted.metadata),
             verify=wanted.verify,
             on_bad=wanted.on_bad,
@@ -115,7 +116,7 @@ def find_standings(runs: Sequence[PlannedRun], splits: Mapping[str, Split]) -> d
 
     Args:
         runs: each after its teachers.
-        splits: by their places; runs whose split does not exist are missing.
+        splits: by their folders; runs whose split does not exist are missing.
 
     Raises:
         CheckpointError: an existing run is not the planned one: of another recipe, split or teachers.
@@ -124,7 +125,7 @@ def find_standings(runs: Sequence[PlannedRun], splits: Mapping[str, Split]) -> d
     standing: dict[str, Standing] = {}
     digests: dict[str, str] = {}
     for run in runs:
-        split = splits.get(run.place)
+        split = splits.get(run.split_folder)
         standing[run.key] = "missing" if split is None else _check_run(run, split, digests)
     return standing
 
@@ -153,7 +154,9 @@ def _check_run(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standi
         )
     finished = folder.is_finished()
     checkpoint = load_checkpoint(folder.best) if finished else newest_checkpoint(folder)
-    planned = build_meta(request, {role: digests[key] for role, key in _teachers_by_role(run).items()})
+    names = ([Role.OLD.value] if run.old else []) + names_of_references(len(run.refs))
+    teachers = {name: digests[key] for name, key in zip(names, run.teachers, strict=True)}
+    planned = build_meta(request, teachers)
     try:
         refuse_differences(checkpoint.meta, planned, checkpoint.path)
     except CheckpointError as error:
@@ -164,12 +167,3 @@ def _check_run(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standi
     digests[run.key] = checkpoint.digest
     answers = read_answers(folder.path)
     return "done" if answers is not None and answers.head.digest == checkpoint.digest else "unanswered"
-
-
-def _teachers_by_role(run: PlannedRun) -> dict[str, str]:
-    """Keys of a run's teachers by the names that its checkpoints give them: ``old``, ``ref``, ``ref0``."""
-    references = list(run.teachers)
-    old = {Role.OLD.value: references.pop(0)} if run.old is not None else {}
-    if len(references) == 1:
-        return old | {Role.REF.value: references[0]}
-    return old | {f"{Role.REF}{i}": key for i, key in enumerate(references)}

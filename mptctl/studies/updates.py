@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,13 +19,7 @@ from mptctl.models.metrics_log import ends_as_finished
 from mptctl.names import Part, Role, Session
 from mptctl.studies.answers import run_answers, split_above
 from mptctl.studies.answers_file import RunAnswers
-from mptctl.studies.run_folders import (
-    find_by_digest,
-    is_old_model,
-    is_run_folder,
-    recorded_teachers,
-    runs_below,
-)
+from mptctl.studies.run_folders import find_by_digest, identify, is_run_folder, runs_below
 from mptctl.studies.training_cost import metrics_of
 
 BoolArray = NDArray[np.bool_]
@@ -80,9 +74,19 @@ class Update:
         return flip_counts(self.old_right[self.of_old], self.right[self.of_old])
 
     @property
-    def wrong(self) -> int:
-        """The number of samples of the part on which the update is wrong."""
-        return int((~self.right).sum())
+    def flips(self) -> tuple[int, int]:
+        """Negative flips, and samples of the old classes."""
+        return self.counts.negative_flips, self.counts.total
+
+    @property
+    def errors(self) -> tuple[int, int]:
+        """Wrong predictions of the update, and samples of the part."""
+        return int((~self.right).sum()), len(self.right)
+
+    @property
+    def old_error(self) -> float:
+        """The error of the old model on samples of the old classes, a fraction."""
+        return (self.counts.total - self.counts.old_right) / self.counts.total
 
     @cached_property
     def rates(self) -> Rates:
@@ -140,10 +144,14 @@ def find_updates(
         DataError: the part has no sample of an old class.
     """
     is_named = _chosen_runs(folders)
+    if old is None and is_named and all(_is_finished_old_model(run) for run in is_named):
+        old_models: dict[str, list[RunAnswers]] = {}
+        for run in is_named:
+            old_models.setdefault(run.name, []).append(run_answers(run, session))
+        return FoundUpdates([], [], old_models)
     notes: list[str] = []
     updates: list[Update] = []
-    old_models = _find_old_models(is_named, session) if old is None else {}
-    for run, named in {}.items() if old_models else is_named.items():
+    for run, named in is_named.items():
         replaced = _replaced_model(run, old, notes, named=named)
         if replaced is None:
             continue
@@ -154,13 +162,13 @@ def find_updates(
                 "it is no update; name updates, and the model that they replace with --old"
             )
         updates.append(_pair_with_old(answers, replaced, part, session))
-    if not updates and not old_models:
+    if not updates:
         names = ", ".join(str(folder) for folder in folders)
         reasons = f" ({'; '.join(notes)})" if notes else ""
         raise CheckpointError(
             f"{names}: no update there{reasons}; train one with mptctl train-mpt or train-baseline"
         )
-    return FoundUpdates(updates, notes, old_models)
+    return FoundUpdates(updates, notes, {})
 
 
 def _chosen_runs(folders: Sequence[Path]) -> dict[Path, bool]:
@@ -194,7 +202,7 @@ def _replaced_model(run: Path, old: Path | None, notes: list[str], *, named: boo
     Raises:
         CheckpointError: a run that was named itself has no old model, or is the old model.
     """
-    recorded = recorded_teachers(run).get(Role.OLD)
+    recorded = identify(run).teachers.get(Role.OLD)
     if not named and recorded is None:
         return None
     state = describe_unfinished(run)
@@ -214,14 +222,9 @@ def _replaced_model(run: Path, old: Path | None, notes: list[str], *, named: boo
     return replaced
 
 
-def _find_old_models(runs: Collection[Path], session: Session) -> dict[str, list[RunAnswers]]:
-    """The predictions of old models by name of their run; empty unless all runs are finished old models."""
-    if not all(is_old_model(run) and describe_unfinished(run) is None for run in runs):
-        return {}
-    models: dict[str, list[RunAnswers]] = {}
-    for run in runs:
-        models.setdefault(run.name, []).append(run_answers(run, session))
-    return models
+def _is_finished_old_model(run: Path) -> bool:
+    """Tells whether a run is a finished one of an old model."""
+    return identify(run).is_old_model and describe_unfinished(run) is None
 
 
 def _pair_with_old(run: RunAnswers, replaced: Path, part: Part, session: Session) -> Update:

@@ -164,7 +164,7 @@ class LogitFiles:
         self.close()
 
     def _digest(self, epoch: int, start: int, index: NDArray[np.int64], payload: bytes | bytearray) -> bytes:
-        """Compute the digest of a batch's logits, its samples, its place and the cache key."""
+        """Compute the digest of a batch's logits, its samples, its position and the cache key."""
         state = hashlib.blake2b(self._key, digest_size=DIGEST_BYTES)
         state.update(f"{epoch} {start} {len(payload)} ".encode())
         state.update(index.tobytes())

@@ -15,6 +15,7 @@ from mptctl.machine.device import autocast, move_to_device
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint, load_model
 from mptctl.names import Role
 from mptctl.recipe import DataRecipe, RuntimeRecipe
+from mptctl.teachers.source import names_of_references
 
 
 class Teacher(nn.Module):
@@ -73,26 +74,6 @@ class Teacher(nn.Module):
         return logits if self.columns is None else logits[:, self.columns]
 
 
-class Ensemble(nn.Module):
-    """Teachers of one class order as one teacher, which gives the mean of their logits.
-
-    Args:
-        members: at least one teacher.
-    """
-
-    def __init__(self, members: Sequence[Teacher]) -> None:
-        super().__init__()
-        self.members = nn.ModuleList(members)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Compute logits, (B, C) float32, of images, (B, 3, H, W), normalised for the student."""
-        first, *others = self.members
-        total: Tensor = first(images)
-        for member in others:
-            total = total + member(images)
-        return total / len(self.members)
-
-
 class Teachers:
     """The loaded teachers of a run: a `TeacherSource` that computes logits batch by batch.
 
@@ -103,7 +84,7 @@ class Teachers:
         data, runtime, device: of the run.
 
     Attributes:
-        models: the teachers that were given, by role.
+        members: the teachers that were given, by role; several references are one teacher.
         digests: digest of each checkpoint, by the teacher's name.
         metas: meta of each checkpoint, by its path.
 
@@ -130,20 +111,31 @@ class Teachers:
             self.metas[path] = checkpoint.meta
             return Teacher(checkpoint, wanted, data, device, runtime, str(path))
 
-        self.models: dict[Role, nn.Module] = {}
+        self.members: dict[Role, list[Teacher]] = {}
         if old is not None:
-            self.models[Role.OLD] = load_teacher(Role.OLD.value, old, classes.old)
+            self.members[Role.OLD] = [load_teacher(Role.OLD.value, old, classes.old)]
         if refs:
-            names = [Role.REF.value] if len(refs) == 1 else [f"{Role.REF}{i}" for i in range(len(refs))]
-            pairs = zip(names, refs, strict=True)
-            self.models[Role.REF] = Ensemble([load_teacher(n, path, classes.names) for n, path in pairs])
+            pairs = zip(names_of_references(len(refs)), refs, strict=True)
+            self.members[Role.REF] = [load_teacher(n, path, classes.names) for n, path in pairs]
 
     def open(self) -> None:
         """Do nothing: the models are loaded."""
 
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
         """Compute the logits of some teachers; see `TeacherSource.logits`."""
-        return {role: model(batch.images) for role, model in self.models.items() if role in roles}
+        return {
+            role: _mean_logits(members, batch.images)
+            for role, members in self.members.items()
+            if role in roles
+        }
+
+
+def _mean_logits(members: Sequence[Teacher], images: Tensor) -> Tensor:
+    """Compute the mean of the logits of at least one teacher, (B, C) float32, of images, (B, 3, H, W)."""
+    total: Tensor = members[0](images)
+    for member in members[1:]:
+        total = total + member(images)
+    return total / len(members) if len(members) > 1 else total
 
 
 def _rescale(data: DataRecipe, own: DataRecipe, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -20,6 +20,15 @@ def role_of(name: str) -> Role:
     return Role(name.rstrip("0123456789"))
 
 
+def names_of_references(count: int) -> list[str]:
+    """The names of so many references in `TeacherSource.digests`.
+
+    >>> names_of_references(1), names_of_references(2)
+    (['ref'], ['ref0', 'ref1'])
+    """
+    return [Role.REF.value] if count == 1 else [f"{Role.REF}{i}" for i in range(count)]
+
+
 class TeacherSource(Protocol):
     """A source of teacher logits: loaded models, or a cache of their logits.
 

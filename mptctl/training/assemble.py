@@ -32,13 +32,10 @@ from mptctl.teachers.other_split import check_teacher_splits
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.bias_control import plan_bias_control, predict_decline
 from mptctl.training.distributed import ProcessGroup
-from mptctl.training.optimizer.average import WeightAverage
-from mptctl.training.optimizer.guard import NonFiniteGuard
-from mptctl.training.optimizer.optim import build_optimizer
 from mptctl.training.plan import check_request
 from mptctl.training.request import RunRequest
 from mptctl.training.resume import resume
-from mptctl.training.run import Run, RunState, Student
+from mptctl.training.run import Run, RunState, Student, make_student
 from mptctl.training.sync_batchnorm import convert_sync_batchnorm
 from mptctl.training.validate import Validator
 
@@ -188,20 +185,7 @@ def build_student(
     if recipe.runtime.compile:
         # torch.compile is typed as returning a function; of a module it returns a module.
         wrapped = torch.compile(wrapped)  # type: ignore[assignment]
-    student = Student(
-        model=model,
-        wrapped=wrapped,
-        optimizer=build_optimizer(recipe.optim, model, recipe.model.arch),
-        method=method,
-        teachers=None,
-        guard=NonFiniteGuard(model, device),
-        accumulate=recipe.optim.accumulate,
-        clip_grad_norm=recipe.optim.clip_grad_norm,
-        precision=recipe.runtime.precision,
-        group=group,
-        average=WeightAverage(model, recipe.optim.ema) if recipe.optim.ema else None,
-    )
-    return student, notes
+    return make_student(recipe, model, method, wrapped=wrapped, group=group), notes
 
 
 def _build_initial_model(request: RunRequest) -> tuple[nn.Module, list[str]]:

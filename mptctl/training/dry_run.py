@@ -14,10 +14,11 @@ from mptctl.recipe.picture_words import describe_evaluation_pictures, describe_t
 from mptctl.training.assemble import assemble
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.estimate import Estimate, estimate_run
-from mptctl.training.plan import part_sizes
 from mptctl.training.request import RunRequest
 from mptctl.training.run import Run
 from mptctl.training.torch_settings import torch_settings
+
+PARTS: tuple[Part, ...] = ("train", "val", "test")
 
 
 class DryRun(Model):
@@ -90,7 +91,7 @@ def dry_run(request: RunRequest) -> DryRun:
         classes=request.num_classes,
         old_classes=request.split.classes.num_old,
         teachers=[str(path) for path in request.teachers],
-        pictures=part_sizes(request),
+        pictures={part: len(request.split.indices(part, request.num_classes)) for part in PARTS},
         batch_size=recipe.optim.batch_size,
         lr=recipe.optim.scaled_lr,
         steps_per_epoch=run.train.steps_per_epoch,

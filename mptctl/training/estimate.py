@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 
 import torch
 from pydantic import Field
@@ -12,13 +12,11 @@ from torch import nn
 
 from mptctl.data.loading.part import Batch
 from mptctl.files import Model
-from mptctl.machine.device import autocast, move_to_device
+from mptctl.machine.device import autocast
 from mptctl.methods.table import build_method
-from mptctl.models.networks import build_model, build_outline, set_training_mode
+from mptctl.models.networks import build_outline
 from mptctl.recipe import ModelRecipe, Recipe, change_recipe
-from mptctl.training.optimizer.guard import NonFiniteGuard
-from mptctl.training.optimizer.optim import build_optimizer
-from mptctl.training.run import Student
+from mptctl.training.run import Student, make_random_student
 from mptctl.training.step import train_step
 
 # Number of pictures of the first timed call.
@@ -28,9 +26,9 @@ LONG_CALL = 2.0
 # Number of timed calls with a whole batch; the shortest counts.
 TIMED_CALLS = 3
 # Recipe keys without effect on the time of a step, set to one value, so that models which differ only in
-# these keys are timed once.
+# these keys are timed once; and a step of few pictures is not cut into parts.
 NEUTRAL_FOR_TIME = {
-    "runtime.seed": 0, "optim.lr": 0.1, "optim.epochs": 1, "optim.max_steps": None,
+    "runtime.seed": 0, "optim.lr": 0.1, "optim.epochs": 1, "optim.max_steps": None, "optim.accumulate": 1,
     "method.name": "no-treatment", "model.pretrained": None,
 }  # fmt: skip
 # How many numbers the optimizer keeps for each trained weight.
@@ -78,56 +76,34 @@ def _time_batch(recipe: Recipe, num_classes: int, device: torch.device, *, train
     A long call is timed with few pictures, and its time taken to grow with their number.
     """
     with torch.random.fork_rng(devices=[]):
-        model = build_model(recipe.model, num_classes, recipe.data.image_size)
-        model = move_to_device(model, device, channels_last=recipe.runtime.channels_last)
-        call = (
-            _make_training_step(recipe, model, num_classes, device)
-            if trains
-            else _make_teacher_forward(recipe, model, device)
+        student = make_random_student(
+            recipe, num_classes, device, build_method("no-treatment", num_old=num_classes)
         )
+        call = partial(_train, student) if trains else partial(_teach, student.model.eval(), recipe)
         whole = recipe.optim.batch_size
         few = min(whole, FEW_PICTURES)
-        batch = _random_batch(recipe, few, num_classes, device)
+        batch = random_batch(recipe, few, num_classes, device)
         _time_call(call, batch)  # warm-up
         seconds = _time_call(call, batch) * whole / few
         if seconds > LONG_CALL:
             return seconds
-        batch = _random_batch(recipe, whole, num_classes, device)
+        batch = random_batch(recipe, whole, num_classes, device)
         return min(_time_call(call, batch) for _ in range(TIMED_CALLS))
 
 
-def _make_training_step(
-    recipe: Recipe, model: nn.Module, num_classes: int, device: torch.device
-) -> Callable[[Batch], object]:
-    """Return a function that takes one training step on a batch; puts the model into training mode."""
-    set_training_mode(model, recipe.model)
-    student = Student(
-        model=model,
-        wrapped=model,
-        optimizer=build_optimizer(recipe.optim, model, recipe.model.arch),
-        method=build_method("no-treatment", num_old=num_classes),
-        teachers=None,
-        guard=NonFiniteGuard(model, device),
-        precision=recipe.runtime.precision,
-    )
-    return lambda batch: train_step(student, batch, recipe.optim.lr, len(batch.labels))
+def _train(student: Student, batch: Batch) -> object:
+    """Take a training step on a batch."""
+    return train_step(student, batch, 0.0, len(batch.labels))
 
 
-def _make_teacher_forward(
-    recipe: Recipe, model: nn.Module, device: torch.device
-) -> Callable[[Batch], object]:
-    """Return a function that gives a teacher's logits of a batch; puts the model into evaluation mode."""
-    model.eval()
-
-    @torch.no_grad()
-    def forward(batch: Batch) -> object:
-        with autocast(device, recipe.runtime.teacher_precision):
-            return model(batch.images)
-
-    return forward
+@torch.no_grad()
+def _teach(model: nn.Module, recipe: Recipe, batch: Batch) -> object:
+    """Compute the logits of a teacher for a batch."""
+    with autocast(batch.images.device, recipe.runtime.teacher_precision):
+        return model(batch.images)
 
 
-def _random_batch(recipe: Recipe, count: int, num_classes: int, device: torch.device) -> Batch:
+def random_batch(recipe: Recipe, count: int, num_classes: int, device: torch.device) -> Batch:
     """Draw a batch of ``count`` pictures of normal pixels, with labels."""
     images = torch.randn(count, 3, recipe.data.image_size, recipe.data.image_size, device=device)
     if recipe.runtime.channels_last:

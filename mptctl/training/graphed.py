@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import torch
@@ -25,22 +26,19 @@ WARM_STEPS = 3
 Terms = dict[str, Tensor]
 
 
-class Recording(Protocol):
+@dataclass(frozen=True)
+class Recording:
     """A recorded step.
 
     Attributes:
         terms: what the step returns; each replay overwrites them.
+        replay: takes the step on what its tensors hold now.
+        drop: frees what the recording holds; it cannot be replayed any more.
     """
 
     terms: Terms
-
-    def replay(self) -> None:
-        """Take the step on what its tensors hold now."""
-        ...
-
-    def drop(self) -> None:
-        """Free what the recording holds; it cannot be replayed any more."""
-        ...
+    replay: Callable[[], None]
+    drop: Callable[[], None]
 
 
 class Recorder(Protocol):
@@ -53,24 +51,6 @@ class Recorder(Protocol):
     def record(self, step: Callable[[], Terms]) -> Recording:
         """Record a step without taking it."""
         ...
-
-
-class CudaRecording:
-    """A captured CUDA graph; see `Recording`."""
-
-    def __init__(self, graph: torch.cuda.CUDAGraph, terms: Terms, device: torch.device) -> None:
-        self.terms = terms
-        self._graph = graph
-        self._device = device
-
-    def replay(self) -> None:
-        """Launch the graph on the current stream."""
-        self._graph.replay()
-
-    def drop(self) -> None:
-        """Wait for the last replay, and free the graph and its memory."""
-        torch.cuda.synchronize(self._device)
-        self._graph.reset()
 
 
 class CudaRecorder:
@@ -94,7 +74,7 @@ class CudaRecorder:
         current.wait_stream(self._stream)
         return terms
 
-    def record(self, step: Callable[[], Terms]) -> CudaRecording:
+    def record(self, step: Callable[[], Terms]) -> Recording:
         """Capture a step; other threads, which load batches, go on meanwhile.
 
         Raises:
@@ -119,7 +99,12 @@ class CudaRecorder:
                 f"runtime.graph: a step of this run cannot be captured as a CUDA graph: {said}; set "
                 "runtime.graph=false"
             ) from error
-        return CudaRecording(graph, terms, self._device)
+        return Recording(terms, graph.replay, partial(self._drop, graph))
+
+    def _drop(self, graph: torch.cuda.CUDAGraph) -> None:
+        """Wait for the last replay, and free a graph and its memory."""
+        torch.cuda.synchronize(self._device)
+        graph.reset()
 
 
 class _Inputs(NamedTuple):
@@ -166,6 +151,10 @@ class _Kind:
     layout: tuple[tuple[torch.Size, tuple[int, ...], torch.dtype], ...]
 
 
+# Of a recorded step: what another must equal to be replayed, the memory that it reads, and the recording.
+_Recorded = tuple[_Kind, _Inputs, Recording]
+
+
 class GraphedStep:
     """Takes training steps as `train_step` does, from the fourth on by replaying a recorded one.
 
@@ -196,7 +185,7 @@ class GraphedStep:
         # The kind of the last step that was not replayed, and how many such steps there were in a row.
         self._warming: _Kind | None = None
         self._warm_steps = 0
-        self._recorded: tuple[_Kind, _Inputs, Recording] | None = None
+        self._recorded: _Recorded | None = None
 
     def __call__(self, student: Student, batch: Batch, lr: float, normalizer: float) -> Terms:
         """Take an optimizer step on a batch; see `train_step`.
@@ -216,22 +205,22 @@ class GraphedStep:
         student = replace(student, method=self._with_k_in_memory(student))
         if self._has_failed:
             return _compute(student, inputs, normalizer)
-        if self._recorded is None or self._recorded[0] != kind:
+        recorded = self._recorded
+        if recorded is None or recorded[0] != kind:
             if not self._is_warm(kind):
                 # On a copy, as aligned in memory as the recorded one: Triton compiles a kernel for each
                 # alignment.
                 own = inputs.copied()
                 return self._recorder.warm_up(lambda: _compute(student, own, normalizer))
             try:
-                self._record(student, kind, inputs, normalizer)
+                recorded = self._record(student, kind, inputs, normalizer)
             except (UsageError, torch.OutOfMemoryError) as error:
                 if self._on_failure is None:
                     raise
                 self._has_failed = True
                 self._on_failure(f"steps are taken without a CUDA graph: {first_line(error)}")
                 return _compute(student, inputs, normalizer)
-        assert self._recorded is not None
-        _, static, recording = self._recorded
+        _, static, recording = recorded
         for kept, given in zip(static.tensors(), inputs.tensors(), strict=True):
             kept.copy_(given)
         recording.replay()
@@ -259,13 +248,14 @@ class GraphedStep:
         self._warming = kind
         return self._warm_steps > WARM_STEPS
 
-    def _record(self, student: Student, kind: _Kind, inputs: _Inputs, normalizer: float) -> None:
+    def _record(self, student: Student, kind: _Kind, inputs: _Inputs, normalizer: float) -> _Recorded:
         """Record the step in place of what was recorded before."""
         self.close()
         static = inputs.copied()
         with capturable(student.optimizer):
             recording = self._recorder.record(lambda: _compute(student, static, normalizer))
-        self._recorded = (kind, static, recording)
+        self._recorded = kind, static, recording
+        return self._recorded
 
 
 def _kind(method: Method, inputs: _Inputs, normalizer: float) -> _Kind:

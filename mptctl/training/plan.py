@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mptctl.errors import UsageError, some
 from mptctl.methods.rows import ROWS
-from mptctl.names import Part, Role
+from mptctl.names import Role
 from mptctl.recipe import OptimRecipe, Recipe
 from mptctl.recipe.timm_pictures import network_notes
 from mptctl.training.optimizer.optim import learning_rate
@@ -186,9 +186,3 @@ def warn_of_large_batches(recipe: Recipe, pictures: int) -> list[str]:
         f"warning: optim.batch_size {batch}: an epoch of {pictures:,} training pictures has {steps} steps "
         f"and leaves out {left_out} of them; set optim.batch_size={smaller}{other}"
     ]
-
-
-def part_sizes(request: RunRequest) -> dict[Part, int]:
-    """Count the pictures of the run's classes in each part of the split."""
-    parts: tuple[Part, ...] = ("train", "val", "test")
-    return {part: len(request.split.indices(part, request.num_classes)) for part in parts}

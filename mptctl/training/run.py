@@ -11,10 +11,11 @@ import torch
 from torch import nn
 
 from mptctl.data.loading.base import Loader
-from mptctl.machine.device import Precision
+from mptctl.machine.device import Precision, move_to_device
 from mptctl.methods.method import Method
 from mptctl.models.checkpoint import CheckpointMeta
 from mptctl.models.layers import DropBlock
+from mptctl.models.networks import build_model, set_training_mode
 from mptctl.models.records import NOT_VALIDATED, BiasPath, Validation
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
@@ -24,6 +25,7 @@ from mptctl.training.bias_control import BiasControl
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.optimizer.average import WeightAverage
 from mptctl.training.optimizer.guard import NonFiniteGuard
+from mptctl.training.optimizer.optim import build_optimizer
 from mptctl.training.validate import Validator
 
 
@@ -67,6 +69,58 @@ class Student:
     def evaluated(self) -> nn.Module:
         """The model that is validated and saved in best.pt: the average if one is kept, else the model."""
         return self.model if self.average is None else self.average.model
+
+
+def make_student(
+    recipe: Recipe,
+    model: nn.Module,
+    method: Method,
+    *,
+    wrapped: nn.Module | None = None,
+    teachers: TeacherSource | None = None,
+    group: ProcessGroup | None = None,
+) -> Student:
+    """Make the student of a model before its first step, with optimizer, guard and average.
+
+    Args:
+        recipe: of the run.
+        model: on its device.
+        method, wrapped, teachers, group: as of `Student`; by default the model is not wrapped, and alone.
+
+    Raises:
+        UsageError: ``optim.layer_decay`` is set, and the order of the network's layers is not known.
+    """
+    return Student(
+        model=model,
+        wrapped=model if wrapped is None else wrapped,
+        optimizer=build_optimizer(recipe.optim, model, recipe.model.arch),
+        method=method,
+        teachers=teachers,
+        guard=NonFiniteGuard(model, next(model.parameters()).device),
+        accumulate=recipe.optim.accumulate,
+        clip_grad_norm=recipe.optim.clip_grad_norm,
+        precision=recipe.runtime.precision,
+        group=group or ProcessGroup(),
+        average=WeightAverage(model, recipe.optim.ema) if recipe.optim.ema else None,
+    )
+
+
+def make_random_student(
+    recipe: Recipe,
+    num_classes: int,
+    device: torch.device,
+    method: Method,
+    teachers: TeacherSource | None = None,
+) -> Student:
+    """Make a student with random weights, on a device and in training mode, whose steps are timed.
+
+    Raises:
+        UsageError: an unknown architecture, or one that does not fit the recipe.
+    """
+    model = build_model(recipe.model, num_classes, recipe.data.image_size)
+    model = move_to_device(model, device, channels_last=recipe.runtime.channels_last)
+    set_training_mode(model, recipe.model)
+    return make_student(recipe, model, method, teachers=teachers)
 
 
 @dataclass

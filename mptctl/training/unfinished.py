@@ -1,4 +1,4 @@
-"""Trains a run of a study or search in a process of Ray's, and returns the error that ends it."""
+"""Trains a run of a study or search in a process of Ray's, and writes down an unexpected error."""
 
 from __future__ import annotations
 
@@ -13,28 +13,21 @@ from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 
 
-def train_unfinished(
-    folder: Path, make_request: Callable[[], RunRequest], observer: Observer
-) -> Exception | None:
-    """Train a run unless it is finished. Raises no error.
-
-    First waits until no other process holds the folder.
+def train_unfinished(folder: Path, make_request: Callable[[], RunRequest], observer: Observer) -> None:
+    """Train a run unless it is finished, once no other process holds its folder.
 
     Args:
         folder: of the run.
         make_request: makes the request for the run.
         observer: of the run.
 
-    Returns:
-        The error of a run that did not end well; `Stopped` after a signal; else None.
+    Raises:
+        Stopped: a signal came.
+        Exception: as `train`.
     """
-    try:
-        wait_until_free(folder)
-        if not RunDir(folder).is_finished():
-            train(make_request(), observer)
-    except Exception as error:  # any error ends this run alone, and not the study
-        return error
-    return None
+    wait_until_free(folder)
+    if not RunDir(folder).is_finished():
+        train(make_request(), observer)
 
 
 def write_traceback(path: Path, error: Exception) -> None:

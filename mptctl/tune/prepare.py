@@ -77,9 +77,8 @@ def measure_baseline(
         for note in (run.train.reason, *run.notes):
             log(note)
         models, validator = run.models, run.validator
-        assert models is not None, "a search has teachers"
-        assert validator is not None, "a search has a validation part"
-        assert validator.teachers is not None, "a search has an old model"
+        if models is None or validator is None or validator.teachers is None:
+            raise ValueError("a search has teachers and a validation part")
         metas = [models.metas[path] for path in request.refs]
         epochs = min((meta.recipe.optim.epochs for meta in metas if meta.origin == "trained"), default=None)
         samples, samples_old = first.val_samples

@@ -199,13 +199,12 @@ def _run_trials(
 
 def _headline(chosen: Trial, trials: int) -> str:
     """The comment that the chosen recipe begins with: the trial, the number of trials, its NFR and error."""
-    assert chosen.val_nfr is not None
-    assert chosen.val_error is not None
+    rates = [rate for rate in (chosen.val_nfr, chosen.val_error) if rate is not None]
+    nfr, error = (f"{rate.count} / {rate.of}" for rate in rates)
     at_most = "" if chosen.nfr_at_most is None else f" (at most {100 * chosen.nfr_at_most:.2f} %)"
     return (
-        f"{HEADLINE} among {trials} trials, on validation samples: {chosen.name}, NFR "
-        f"{chosen.val_nfr.count} / {chosen.val_nfr.of}{at_most}, error {chosen.val_error.count} / "
-        f"{chosen.val_error.of}.\n"
+        f"{HEADLINE} among {trials} trials, on validation samples: {chosen.name}, NFR {nfr}{at_most}, error "
+        f"{error}.\n"
     )
 
 

@@ -93,11 +93,12 @@ def run_trial(config: dict[str, Any], plan: TrialPlan) -> None:
         (folder / ERROR_NAME).unlink(missing_ok=True)
         return plan.request(settings)
 
-    error = train_unfinished(folder, make_request, _Reporter(plan, folder.name, started))
-    if error is None:
-        tune.report(_figures(plan, folder.name, started, finished=True))
-    else:
+    try:
+        train_unfinished(folder, make_request, _Reporter(plan, folder.name, started))
+    except Exception as error:  # any error ends this trial alone, and not the search
         tune.report(_figures_of_failed(folder, started, error))
+    else:
+        tune.report(_figures(plan, folder.name, started, finished=True))
 
 
 def _figures_of_failed(folder: Path, started: float, error: Exception) -> dict[str, Any]:
@@ -136,7 +137,8 @@ def _figures(plan: TrialPlan, name: str, started: float, *, finished: bool) -> d
     """
     lines = read_metrics(RunDir(plan.folder / name).metrics)
     best, latest = best_epoch(lines), [line for line in lines if line.event == "epoch"][-1]
-    assert best is not None, "a search has a validation part"
+    if best is None:
+        raise ValueError("a search has a validation part")
     error, nfr = plan.figures(best)
     return {
         "finished": finished,

@@ -255,7 +255,7 @@ def test_a_mean_is_asked_of_all_members(root: Path) -> None:
     teachers = Teachers(
         None, find_references(["ensemble"], root), split.classes, recipe.data, recipe.runtime, CPU
     )
-    assert len(teachers.models[Role.REF].members) == 2  # type: ignore[arg-type]
+    assert len(teachers.members[Role.REF]) == 2
 
 
 def test_a_folder_without_finished_members_is_refused_by_name(mptctl: CommandLine, root: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from mptctl.report.documents.comparison import spread_text
 from mptctl.report.documents.study import save_study_page
 from mptctl.studies.compare import compare_runs
-from mptctl.studies.run_folders import checkpoint_digest
+from mptctl.studies.run_folders import identify
 from mptctl.studies.study_report import StudyReport, StudyRow
 from tests.studies.made_runs import made_seed
 
@@ -40,5 +40,5 @@ def test_the_table_its_runs_and_their_digests(tmp_path: Path) -> None:
     assert "2 of 3 runs are done" in page
     assert "&lt;i&gt;no room&lt;/i&gt;" in page
     for name in names:
-        assert checkpoint_digest(root / "1" / name) in page
+        assert identify(root / "1" / name).digest in page
     assert '<header class="failed">' in page

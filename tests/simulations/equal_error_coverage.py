@@ -26,7 +26,7 @@ from mptctl.evaluation.paired_bootstrap import (
     rates_of_draws,
 )
 from mptctl.names import Part
-from mptctl.studies.groups import group_updates
+from mptctl.studies.groups import find_row, group_updates
 from mptctl.studies.post_hoc_bias import at_equal_error
 from mptctl.studies.updates import find_updates
 
@@ -63,7 +63,8 @@ def main() -> int:
     parser.add_argument("--resamples", type=int, default=400, help="draws of each interval")
     given = parser.parse_args()
     stored = find_updates([given.runs], None).updates
-    groups = at_equal_error(group_updates(stored), given.row).groups
+    rows = group_updates(stored)
+    groups = at_equal_error(rows, find_row("--row", given.row, rows)).groups
     updates = {group.name: group.updates[0].counted for group in groups}
     base = updates.pop(given.row)
     covered = measure_coverage(list(updates.values()), base, given.redraws, given.resamples)

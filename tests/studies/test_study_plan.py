@@ -15,7 +15,7 @@ from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.names import Session
 from mptctl.studies.answers import run_answers
-from mptctl.studies.study import cpu_shares, gpu_shares
+from mptctl.studies.study import shares
 from mptctl.studies.study_file import Study, StudyFile, with_recipes
 from mptctl.studies.study_plan import plan_study, refuse_runs_too_short
 from mptctl.studies.study_split import StudySplit
@@ -197,7 +197,7 @@ def test_a_teacher_that_is_gone_or_another_one_is_named(trained: Path, tmp_path:
 def test_runs_share_the_cores_by_what_was_asked_for(
     parallel: int | None, runs: int, cluster: bool, expected: tuple[int, int]
 ) -> None:
-    assert cpu_shares(parallel, 16, runs, cluster=cluster) == expected
+    assert shares(parallel, 16, 0, runs, cluster=cluster) == (*expected, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_runs_share_the_cores_by_what_was_asked_for(
 def test_runs_share_a_gpu_on_one_machine_alone(
     parallel: int | None, gpus: int, cluster: bool, expected: tuple[int, int, float]
 ) -> None:
-    assert gpu_shares(parallel, gpus, 16, 20, cluster=cluster) == expected
+    assert shares(parallel, 16, gpus, 20, cluster=cluster) == expected
 
 
 def test_a_study_goes_on_where_its_pictures_have_moved(own_folder: Path, tmp_path: Path) -> None:

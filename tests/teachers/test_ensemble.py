@@ -66,7 +66,7 @@ def test_only_what_is_wanted_is_computed_and_nothing_is_trained(tmp_path: Path) 
     assert got[Role.OLD].shape == (2, 2)
     assert not got[Role.OLD].requires_grad
     assert set(source.digests) == {"old", "ref"}
-    assert not any(p.requires_grad for p in source.models[Role.REF].parameters())
+    assert not any(p.requires_grad for p in source.members[Role.REF][0].parameters())
 
 
 def test_a_teacher_with_another_normalisation_sees_its_own(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import torch
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.recipe import Recipe, load_recipe
-from mptctl.training.graphed import WARM_STEPS, GraphedStep
+from mptctl.training.graphed import WARM_STEPS, GraphedStep, Recording
 from mptctl.training.optimizer.optim import set_learning_rate
 from mptctl.training.plan import check_request, takes_graph
 from mptctl.training.request import RunRequest
@@ -32,7 +32,7 @@ from tests.graphed_steps import (
     unequal,
 )
 from tests.imagined_gpu import GPU, imagined_gpu
-from tests.tape import Tape, TapeRecorder, TapeRecording, Terms, differences
+from tests.tape import Tape, TapeRecorder, Terms, differences
 
 ALL = ("optim.ema=0.9", "optim.name=adamw", "optim.clip_grad_norm=1.0", "optim.accumulate=2")
 LATE = ("method.elodi_start_epoch=1", "optim.name=adam")
@@ -122,7 +122,7 @@ def test_twenty_steps_from_a_tape_are_twenty_eager_ones(case: str, inside: bool)
 class NoTape(TapeRecorder):
     """A recorder of a step that no recording can hold."""
 
-    def record(self, step: Callable[[], Terms]) -> TapeRecording:
+    def record(self, step: Callable[[], Terms]) -> Recording:
         raise UsageError("a step cannot be captured")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from mptctl.data.split import Split
 from mptctl.errors import NonFiniteError
 from mptctl.models.run_folder import RunDir
@@ -13,7 +15,7 @@ from mptctl.training.unfinished import train_unfinished
 from tests.common import Train, short_recipe
 
 
-def test_a_finished_run_is_not_trained_again_and_the_error_of_a_run_is_returned(
+def test_a_finished_run_is_not_trained_again_and_the_error_of_a_run_is_raised(
     digits: Split, run: Train
 ) -> None:
     result, _ = run(short_recipe("runtime.seed=1"), "done")
@@ -25,8 +27,9 @@ def test_a_finished_run_is_not_trained_again_and_the_error_of_a_run_is_returned(
         return RunRequest(recipe, digits, folder).resume_or_restart()
 
     done = result.run.path
-    assert train_unfinished(done, lambda: request_of(done), Observer()) is None
-    assert isinstance(train_unfinished(bad, lambda: request_of(bad), Observer()), NonFiniteError)
+    train_unfinished(done, lambda: request_of(done), Observer())
+    with pytest.raises(NonFiniteError, match=str(bad)):
+        train_unfinished(bad, lambda: request_of(bad), Observer())
     assert result.run.metrics.read_bytes() == written
     assert not RunDir(bad).is_finished()
 

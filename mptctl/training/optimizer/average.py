@@ -30,11 +30,6 @@ class WeightAverage:
         self._decay = decay
         self._steps = 0
 
-    def update(self, model: nn.Module) -> None:
-        """Update the average with the student after a step; never waits for the device."""
-        self.count_step()
-        self.follow(model)
-
     def count_step(self) -> None:
         """Count the step that `follow` computes: apart from it, since a replayed graph counts nothing."""
         self._steps += 1

@@ -28,24 +28,32 @@ def build_optimizer(recipe: OptimRecipe, model: nn.Module, arch: str) -> torch.o
     Raises:
         UsageError: ``optim.layer_decay`` is set, and the order of the network's layers is not known.
     """
-    parameters = parameter_groups(recipe, model, arch)
-    optimizer: torch.optim.Optimizer
-    if recipe.name == "sgd":
-        optimizer = torch.optim.SGD(
-            parameters,
-            lr=recipe.scaled_lr,
-            momentum=recipe.momentum,
-            weight_decay=recipe.weight_decay,
-            nesterov=recipe.nesterov,
-            fused=True,
-        )
-    else:
-        kind = torch.optim.AdamW if recipe.name == "adamw" else torch.optim.Adam
-        optimizer = kind(parameters, lr=recipe.scaled_lr, weight_decay=recipe.weight_decay, fused=True)
+    optimizer = plain_optimizer(recipe, parameter_groups(recipe, model, arch), fused=True)
     device = next(model.parameters()).device
     if device.type != "cpu":
         keep_rates_on(device, optimizer)
     return optimizer
+
+
+def plain_optimizer(
+    recipe: OptimRecipe, parameters: list[Any], *, fused: bool | None = None
+) -> torch.optim.Optimizer:
+    """Make the optimizer of a recipe for some parameters, or groups of them.
+
+    Args:
+        recipe: the optimizer's name and settings.
+        parameters: as torch's optimizers take them.
+        fused: as of torch's optimizers; None: torch chooses its implementation.
+    """
+    settings: dict[str, Any] = {
+        "lr": recipe.scaled_lr,
+        "weight_decay": recipe.weight_decay,
+        "fused": fused,
+    }
+    if recipe.name == "sgd":
+        return torch.optim.SGD(parameters, momentum=recipe.momentum, nesterov=recipe.nesterov, **settings)
+    kind = torch.optim.AdamW if recipe.name == "adamw" else torch.optim.Adam
+    return kind(parameters, **settings)
 
 
 def keep_rates_on(device: torch.device, optimizer: torch.optim.Optimizer) -> None:

@@ -119,16 +119,16 @@ def _number_by_patterns(names: list[str], layers: Layers) -> dict[str, int]:
     """Number the layer of each weight by the patterns that its name matches."""
     # Tuples that sort in the order of the layers: stem (0,), blocks (1, stage, block), classifier (2,).
     classifier = (2,)
-    places: dict[str, tuple[int, ...]] = {}
+    positions: dict[str, tuple[int, ...]] = {}
     for name in names:
         if re.match(layers.stem, name):
-            places[name] = (0,)
+            positions[name] = (0,)
         elif block := re.match(layers.block, name):
-            places[name] = (1, *(int(number) for number in block.groups() if number is not None))
-    last_block = max(places.values())
-    places |= {name: last_block for name in names if re.match(layers.end, name)}
-    order = sorted({*places.values(), classifier})
-    return {name: order.index(places.get(name, classifier)) for name in names}
+            positions[name] = (1, *(int(number) for number in block.groups() if number is not None))
+    last_block = max(positions.values())
+    positions |= {name: last_block for name in names if re.match(layers.end, name)}
+    order = sorted({*positions.values(), classifier})
+    return {name: order.index(positions.get(name, classifier)) for name in names}
 
 
 def _weights(model: nn.Module) -> dict[str, Tensor]:

@@ -42,7 +42,8 @@ def test_weights_and_batch_statistics_are_averaged_by_the_formula() -> None:
             for parameter in model.parameters():
                 parameter.add_(torch.randn_like(parameter))
         model(torch.randn(6, 3, dtype=torch.float64))
-        average.update(model)
+        average.count_step()
+        average.follow(model)
         states.append({key: tensor.clone() for key, tensor in model.state_dict().items()})
     found = average.model.state_dict()
     for key, wanted in by_formula(states, 0.9).items():
@@ -53,7 +54,8 @@ def test_weights_and_batch_statistics_are_averaged_by_the_formula() -> None:
     short = WeightAverage(one, 0.75)
     for value in (2.0, 6.0):
         nn.init.constant_(one.weight, value)
-        short.update(one)
+        short.count_step()
+        short.follow(one)
     assert float(short.model.weight) == 3.0  # type: ignore[arg-type]
 
 

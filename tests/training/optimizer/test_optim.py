@@ -154,11 +154,13 @@ def test_a_run_shows_the_rate_that_it_trains_with_and_goes_on_with_it(run: Train
         "# learning rate at its height: 0.08 (optim.lr 0.02 for batches of 64, linear, for this one of 256)"
     )
     assert load_recipe(str(result.run.recipe)) == scaled
-    assert [line.lr for line in log.lines if line.event == "step"] == pytest.approx([0.08])
+    rates = [line.lr for line in log.lines if line.event == "step"]
+    assert rates == pytest.approx([0.08] * max(1, len(rates)))  # on a slow machine there are several
     assert dry_run(RunRequest(scaled, digits, digits.run_root / "next")).lr == pytest.approx(0.08)
     more, log = run(load_recipe(str(result.run.recipe), [*keys, "optim.epochs=2"]), resume=True)
     assert more.steps == 2 * result.steps
-    assert [line.lr for line in log.lines if line.event == "step"] == pytest.approx([0.08])
+    rates = [line.lr for line in log.lines if line.event == "step"]
+    assert rates == pytest.approx([0.08] * max(1, len(rates)))  # on a slow machine there are several
     assert "#" not in short_recipe().to_yaml()
 
 
