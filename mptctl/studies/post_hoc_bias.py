@@ -34,7 +34,7 @@ class ShiftedRows(NamedTuple):
 
 
 class Shifted(NamedTuple):
-    """A shifted update, and whether its error is at most that of its rival; if not, its error is the lowest."""
+    """A shifted update, and whether its error is at most that of its rival; else its error is the lowest."""
 
     update: Update
     is_reached: bool
@@ -181,7 +181,8 @@ def at_equal_error(groups: Sequence[Group], target: Group, *, keep_missed: bool 
     for update in [update for group in groups for update in group.updates]:
         if not len(update.run.val):
             raise DataError(
-                f"--equal-error: {update.run.folder} has no validation part to choose a shift on; leave it out"
+                f"--equal-error: {update.run.folder} has no validation part to choose a shift on; "
+                "leave it out"
             )
     shifted_groups, notes = [], []
     for group in groups:
@@ -191,8 +192,8 @@ def at_equal_error(groups: Sequence[Group], target: Group, *, keep_missed: bool 
             notes.append(f"{group.name} is left out: it has no seed in common with {target.name}")
         elif without_rival:
             notes.append(
-                f"{group.name}: {without_rival} of its {len(group.updates)} seeds left out: {target.name} has "
-                "none of them"
+                f"{group.name}: {without_rival} of its {len(group.updates)} seeds left out: "
+                f"{target.name} has none of them"
             )
         notes += _notes_on_missed(shifted, group.name, target.name, "counted" if keep_missed else "left out")
         kept = [each.update for each in shifted if each.is_reached or keep_missed]

@@ -131,7 +131,7 @@ class Workspace:
             return self._tidied_connection().sql(query).to_arrow_table()
 
     def batches(self, query: str, what: str = "", rows: int = 0) -> Generator[pa.RecordBatch]:
-        """Execute a query, as `fetch` does, and yield its result in batches; close it before the next query."""
+        """Execute a query, as `fetch` does; yield its result in batches. Close it before the next query."""
         with (
             self._storage_errors(),
             self._watched(what, rows),
