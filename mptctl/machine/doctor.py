@@ -125,8 +125,9 @@ def _find_comparisons() -> str:
 
 def _find_torch() -> str:
     """Return the version of torch, if it is supported."""
-    advice = "evaluate, gate, history and compare work; to train, pip install mptctl without --no-deps"
-    _find_package("torch", advice)
+    if not has_package("torch"):
+        advice = "evaluate, gate, history and compare work; to train, pip install mptctl without --no-deps"
+        raise _Fault("missing", "none", advice)
     import torch
 
     if tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < (2, 11):
@@ -163,7 +164,8 @@ def _find_triton() -> str:
     """Return the version of Triton, if there is a GPU for the fused kernel."""
     advice = "pip install triton; the reference loss is used"
     version = _find_package("triton", advice)
-    _find_package("torch", advice)
+    if not has_package("torch"):
+        raise _Fault("missing", "none", advice)
     import torch
 
     if not torch.cuda.is_available():

@@ -95,15 +95,6 @@ def test_pieces_that_would_part_a_pair_are_refused(
     check_request(request_of(taught, "even", fits), CPU, workers)
 
 
-def test_without_the_keys_recipes_and_cache_keys_are_what_they_were() -> None:
-    recipe = short_recipe()
-    later = {"mixup", "cutmix", "mix_probability", "sampling"}
-    assert not later & recipe.data.model_dump(mode="json").keys()
-    assert "class_weights" not in recipe.criterion.model_dump(mode="json")
-    changed = short_recipe("data.mixup=0.2")
-    assert changed.data.model_dump(mode="json")["mixup"] == 0.2
-
-
 def test_classes_with_few_pictures_are_named(taught: Split, tmp_path: Path) -> None:
     import numpy as np
 
