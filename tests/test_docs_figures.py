@@ -16,8 +16,8 @@ from tools.draw_figures import PAGES, PICTURES, words_in
 pytestmark = pytest.mark.docs
 
 DOCS = ROOT / "docs"
-# `test_site` holds the screen; the method is a drawing without data.
-OTHERS = {"evaluate.svg", "method.svg"}
+# `test_site` holds the screens; the method is a drawing without data.
+OTHERS = {"evaluate.svg", "demo.svg", "method.svg"}
 DRAWN = {"flip.svg", "evidence-light.svg", "evidence-dark.svg", *PICTURES, *PAGES}
 
 

@@ -13,7 +13,7 @@ import pytest
 from mptctl.errors import GateFailed
 from mptctl.machine.facts import has_package
 from tests.common import ROOT, CommandLine, environment
-from tools.draw_terminal import PAGE, TARGET, commands, draw, snippets
+from tools.draw_terminal import PAGE, TERMINALS, commands, draw, snippets
 
 pytestmark = pytest.mark.docs
 
@@ -56,12 +56,14 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     )
 
 
-def test_the_screenshot_is_what_the_program_prints() -> None:
-    assert TARGET.read_text(encoding="utf-8") == draw(), "run: make docs"
+@pytest.mark.parametrize("target", TERMINALS, ids=lambda target: target.name)
+def test_a_screenshot_is_what_the_program_prints(target: Path) -> None:
+    assert target.read_text(encoding="utf-8") == draw(TERMINALS[target]), "run: make docs"
 
 
-def test_the_screenshot_fetches_no_font() -> None:
-    assert "url(" not in TARGET.read_text(encoding="utf-8").replace("url(#", "")
+@pytest.mark.parametrize("target", TERMINALS, ids=lambda target: target.name)
+def test_a_screenshot_fetches_no_font(target: Path) -> None:
+    assert "url(" not in target.read_text(encoding="utf-8").replace("url(#", "")
 
 
 def test_the_gate_in_ci_does_what_the_page_says(
