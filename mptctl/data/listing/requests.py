@@ -89,7 +89,7 @@ class PackSettings(Request):
     to: Annotated[PackForm, Flag()] = "folder"
     """Folders of classes, or tar shards of 256 MiB as webdataset reads them."""
     kind: Annotated[str, Flag("NAME", names="--source")] = ""
-    """What SOURCE is, where that is in doubt."""
+    """Kind of SOURCE, where it is not recognised."""
     column: Annotated[list[str], Flag("ROLE=NAME")] = Field([])
     """Column that is image, path, label, split or id; of shards the label's key. Repeatable."""
     as_json: Json = False
