@@ -29,7 +29,7 @@ class UsageError(MptctlError):
 
 
 class GateFailed(MptctlError):
-    """A release gate, or a search for an acceptable release, did not pass."""
+    """A release gate, a search for an acceptable release, or the check of an export did not pass."""
 
     exit_code = 3
 

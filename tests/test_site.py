@@ -13,7 +13,7 @@ import pytest
 from mptctl.errors import GateFailed
 from mptctl.machine.facts import has_package
 from tests.common import ROOT, CommandLine, environment
-from tools.draw_terminal import PAGE, SCREENS, commands, draw, snippets
+from tools.draw_terminal import PAGE, TERMINALS, commands, draw, snippets
 
 pytestmark = pytest.mark.docs
 
@@ -56,11 +56,14 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", SCREENS)
-def test_a_screenshot_is_what_the_program_prints_and_fetches_no_font(name: str) -> None:
-    kept = SCREENS[name].target.read_text(encoding="utf-8")
-    assert kept == draw(SCREENS[name]), "run: make docs"
-    assert "url(" not in kept.replace("url(#", "")
+@pytest.mark.parametrize("target", TERMINALS, ids=lambda target: target.name)
+def test_a_screenshot_is_what_the_program_prints(target: Path) -> None:
+    assert target.read_text(encoding="utf-8") == draw(TERMINALS[target]), "run: make docs"
+
+
+@pytest.mark.parametrize("target", TERMINALS, ids=lambda target: target.name)
+def test_a_screenshot_fetches_no_font(target: Path) -> None:
+    assert "url(" not in target.read_text(encoding="utf-8").replace("url(#", "")
 
 
 def test_the_gate_in_ci_does_what_the_page_says(

@@ -20,8 +20,8 @@ LABELS = {
     "pct-kl": "PCT",
     "elodi": "ELODI, four references",
     MPT: "MPT, KL",
-    "no-treatment-46": "plain update, trained longer",
-    "mpt-kl-noref-34-old": "MPT without reference, trained longer",
+    "no-treatment-46": "plain update, longer",
+    "mpt-kl-noref-34-old": "MPT, no reference, old weights, longer",
 }
 # Colours of text, on a light and on a dark page.
 COLOURS = {"light": "#24292f", "dark": "#d0d7de"}
@@ -50,7 +50,7 @@ class Bar(NamedTuple):
 
 
 def read_bars() -> list[Bar]:
-    """The bars of `mptctl compare results/cifar10-bf16 --equal-error MPT --against MPT`, highest NFR first."""
+    """The bars of `mptctl compare results/cifar10-bf16 --equal-error MPT --against MPT`: by cost, then NFR."""
     comparison = compare_runs([ROOT / "results" / "cifar10-bf16"], equal_error=MPT, against=MPT)
     rows = {row.name: row for row in comparison.rows}
     mpt = _percent(rows[MPT].nfr.mean)
@@ -64,7 +64,12 @@ def read_bars() -> list[Bar]:
             )
         flips, _samples = row.flips.values[0]  # of the only seed
         bars.append(Bar(label, nfr, flips, low, high, row.cost or 0.0, name.startswith("mpt")))
-    return sorted(bars, key=lambda bar: -bar.nfr)
+    return sorted(bars, key=lambda bar: (_shown_cost(bar), -bar.nfr))
+
+
+def _shown_cost(bar: Bar) -> float:
+    """The cost of a bar as the picture shows it; bars of one shown cost stand together."""
+    return round(bar.cost, 1)
 
 
 def _percent(fraction: float | None) -> float:
@@ -73,20 +78,24 @@ def _percent(fraction: float | None) -> float:
 
 
 def draw(bars: list[Bar], colour: str) -> Figure:
-    """Draw horizontal bars of NFR.
+    """Draw horizontal bars of NFR, with a gap where the cost changes.
 
     Args:
         bars: from top to bottom.
         colour: of text.
     """
-    figure = Figure(figsize=(7.2, 3.0), layout="constrained")
+    figure = Figure(figsize=(7.2, 3.2), layout="constrained")
     figure.patch.set_alpha(0)
     axes = figure.add_subplot(facecolor="none")
-    for place, bar in enumerate(reversed(bars)):
+    places, place = list[float](), 0.0
+    for above, bar in zip([bars[0], *bars], bars, strict=False):
+        place -= 1.0 if _shown_cost(above) == _shown_cost(bar) else 1.5
+        places.append(place)
+    for place, bar in zip(places, bars, strict=True):
         axes.barh(place, bar.nfr, color="#3b82f6" if bar.is_mpt else "#9ca3af", height=0.62)
         axes.text(bar.nfr + 0.1, place, f"{bar.flips}", color=colour, va="center", fontsize=9)
-    names = [f"{bar.label} ({bar.cost:.1f})" for bar in reversed(bars)]
-    axes.set_yticks(range(len(bars)), names, color=colour, fontsize=9)
+    names = [f"{bar.label} ({_shown_cost(bar)})" for bar in bars]
+    axes.set_yticks(places, names, color=colour, fontsize=9)
     axes.tick_params(axis="both", colors=colour, length=0)
     axes.set_xlabel("negative flip rate, % (flips of 5,000 beside each bar)", color=colour, fontsize=9)
     axes.set_xlim(0, max(bar.nfr for bar in bars) + 1)

@@ -1,4 +1,4 @@
-"""Draw the terminals of README and docs/ci.md: what `mptctl evaluate` prints there on files of predictions."""
+"""Draw docs/evaluate.svg and docs/demo.svg: terminals with the first `mptctl` command of docs/ci.md and of README."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from rich.terminal_theme import SVG_EXPORT_THEME
 from rich.text import Text
 
 from mptctl.studies.run_folders import kept_answers
+from tools.draw_flips import DEMO
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "ci.md"
-DEMO = ROOT / "results" / "demo" / "0"
-COLUMNS, LINES = 80, 40
+LINES = 40
 
 
 @dataclass(frozen=True)
-class Screen:
-    """A terminal with one command and its output.
+class Terminal:
+    """A picture of a terminal with the first `mptctl` command of a page.
 
     Attributes:
-        target: file of the picture.
-        words: of the command, without ``mptctl``.
-        write_files: writes the files that the command reads into a folder.
+        page: its first indented `mptctl` line is the command.
+        make_files: writes the command's input into a folder.
+        columns: width in characters; longer lines are wrapped.
     """
 
-    target: Path
-    words: list[str]
-    write_files: Callable[[Path], None]
+    page: Path
+    make_files: Callable[[Path], None]
+    columns: int
 
 
 def snippets(page: str) -> list[str]:
@@ -52,50 +52,53 @@ def commands(page: str) -> list[list[str]]:
     return [line.partition("#")[0].split() for line in lines]
 
 
-def write_demo_predictions(folder: Path) -> None:
-    """Write files of predictions with what is kept of the demo's old model, plain update and MPT update."""
-    for file, run in (("old", "old"), ("plain", "no-treatment"), ("mpt", "mpt-kl")):
-        kept = kept_answers(DEMO / run)
-        names = np.array(kept.head.class_names)
-        known = names[: kept.head.num_old] if run == "old" else names
-        labels, predictions = names[kept.test.label], names[kept.test.answers()]
-        np.savez(folder / f"{file}.npz", id=kept.test.index, label=labels, pred=predictions, classes=known)
-
-
 def run_first_snippet(folder: Path) -> None:
-    """Run the first Python snippet of docs/ci.md, which writes the files of its first command."""
-    subprocess.run([sys.executable, "-c", snippets(PAGE.read_text("utf-8"))[0]], cwd=folder, check=True)
+    """Run the first Python snippet of docs/ci.md, which makes the files of the page."""
+    code = snippets(PAGE.read_text(encoding="utf-8"))[0]
+    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
 
 
-SCREENS = {
-    "ci": Screen(ROOT / "docs" / "evaluate.svg", commands(PAGE.read_text("utf-8"))[0], run_first_snippet),
-    "README": Screen(
-        ROOT / "docs" / "demo.svg",
-        ["evaluate", "old.npz", "plain.npz", "mpt.npz", "--max-nfr", "3"],
-        write_demo_predictions,
-    ),
+def write_demo_predictions(folder: Path) -> None:
+    """Write the demo's kept predictions as a folder for each run, so that each goes by the run's name."""
+    for name in ("old", "no-treatment", "mpt-kl"):
+        kept = kept_answers(DEMO / name)
+        names, test = np.array(kept.head.class_names), kept.test
+        (folder / name).mkdir()
+        np.savez(
+            folder / name / "predictions.npz",
+            id=test.index,
+            label=names[test.label],
+            pred=names[test.answers()],
+            classes=names[: kept.head.num_known],
+        )
+
+
+TERMINALS = {
+    ROOT / "docs" / "evaluate.svg": Terminal(PAGE, run_first_snippet, columns=80),
+    ROOT / "docs" / "demo.svg": Terminal(ROOT / "README.md", write_demo_predictions, columns=104),
 }
 
 
-def draw(screen: Screen) -> str:
-    """Run the command of a screen, and return its output on a terminal as SVG that loads no fonts."""
+def draw(terminal: Terminal) -> str:
+    """Run the command, and return its output on a terminal as SVG that loads no fonts."""
+    words = commands(terminal.page.read_text(encoding="utf-8"))[0]
     path = f"{ROOT}{os.pathsep}{ROOT / 'kernels'}"
     colours = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
-    size = {"COLUMNS": str(COLUMNS), "LINES": str(LINES)}
+    screen = {"COLUMNS": str(terminal.columns), "LINES": str(LINES)}
     with tempfile.TemporaryDirectory() as folder:
-        screen.write_files(Path(folder))
+        terminal.make_files(Path(folder))
         done = subprocess.run(
-            [sys.executable, "-m", "mptctl", *screen.words],
+            [sys.executable, "-m", "mptctl", *words],
             cwd=folder,
-            env=os.environ | colours | size | {"PYTHONPATH": path},
+            env=os.environ | colours | screen | {"PYTHONPATH": path},
             capture_output=True,
             text=True,
             check=False,
         )
     # On a terminal nothing of standard error stays: bars are erased, and the verdict is said once, on standard output.
     lines = done.stdout.rstrip("\n").splitlines()
-    console = Console(record=True, width=COLUMNS, file=StringIO(), color_system="truecolor")
-    console.print(Text.from_ansi(f"$ mptctl {' '.join(screen.words)}"))
+    console = Console(record=True, width=terminal.columns, file=StringIO(), color_system="truecolor")
+    console.print(Text.from_ansi(f"$ mptctl {' '.join(words)}"))
     console.print(Text.from_ansi("\n".join(lines)))
     # rich would make the reader's browser load fonts from a server.
     without_fonts = re.sub(r"@font-face \{\{.*?\}\}\n?", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
@@ -106,5 +109,5 @@ def draw(screen: Screen) -> str:
 
 
 if __name__ == "__main__":
-    for screen in SCREENS.values():
-        screen.target.write_text(draw(screen), encoding="utf-8")
+    for target, terminal in TERMINALS.items():
+        target.write_text(draw(terminal), encoding="utf-8")

@@ -156,6 +156,7 @@ def _exit_codes() -> Iterator[str]:
     yield "| code | when |"
     yield "|---|---|"
     yield "| 0 | done |"
+    yield "| 1 | A run of a study failed; or a bug: report it with what `--debug` shows. |"
     classes = [kind for kind in vars(errors).values() if isinstance(kind, type)]
     kinds = [kind for kind in classes if issubclass(kind, errors.MptctlError)]
     for kind in sorted(kinds, key=lambda kind: kind.exit_code):

@@ -60,7 +60,7 @@ class OutputSettings(Request):
     tag: Annotated[str | None, Flag("TEXT", panel=OUTPUT)] = None
     """Name of the release in --append-history. (default: the git commit of this folder)"""
     flips: Annotated[Path | None, Flag("FILE.csv", panel=OUTPUT)] = None
-    """Write every negative flip, also those that must not be, as a CSV table."""
+    """Write all negative flips as a CSV table, also those of samples in must_keep."""
     save_predictions: Annotated[Path | None, Flag("DIR", panel=OUTPUT)] = None
     """Write both models' predictions as old.npz and new.npz, which evaluate reads, again with --class-map if
     it was given."""

@@ -33,11 +33,11 @@ class EpisodeRequest(Request):
     way: Annotated[int, Flag("N")] = 5
     """Classes of an episode."""
     shot: Annotated[int, Flag("N")] = 1
-    """Pictures of each class that are shown."""
+    """Pictures of each class to learn from."""
     query: Annotated[int, Flag("N")] = 16
-    """Pictures of each class that are asked."""
+    """Pictures of each class to classify."""
     episodes: Annotated[int, Flag("N")] = 600
-    """How many."""
+    """Number of episodes."""
     seed: Annotated[int, Flag("N")] = 0
     """Seed of the episodes."""
 

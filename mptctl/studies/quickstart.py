@@ -59,7 +59,7 @@ class QuickstartResult(Model):
     meaning: str = Field(description="what the table says, in one sentence")
     runs: list[str] = Field(description="the run folders")
     report: str = Field(description="the HTML page of the MPT update")
-    next_command: str = Field(description="what to type for data of one's own")
+    next_command: str = Field(description="next command, for your own data")
     seconds: float = Field(description="from start to end")
 
 

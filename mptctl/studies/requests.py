@@ -24,7 +24,7 @@ class StudySettings(Request):
     """The study to run, and how."""
 
     name: Annotated[str, argument("STUDY")]
-    """A study by name, or a YAML file of one's own."""
+    """A study by name, or a YAML file of your own."""
     seeds: Annotated[str | None, Flag("LIST")] = None
     """Seeds, such as 1,2,3. (default: the study's)"""
     run_root: Annotated[Path | None, Flag("DIR")] = None

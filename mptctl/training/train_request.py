@@ -74,7 +74,7 @@ class EnsembleRequest(IndependentRequest):
 
     # Eight, as Zhao et al. (TPAMI 2024) have it.
     size: Annotated[int, Flag("N", low=1)] = 8
-    """How many members."""
+    """Number of members."""
 
 
 class UpdateSettings(LoggedSettings):
@@ -99,7 +99,7 @@ class MptRequest(UpdateSettings):
     """Largest NFR, in place of --k: k is adjusted in training so that NFR stays within it."""
     confidence: Confidence = None
     no_ref: Annotated[bool, Flag()] = False
-    """Distil from the old model alone; no reference is trained before."""
+    """Distil from the old model alone; no reference is needed."""
 
 
 class BaselineRequest(UpdateSettings):

@@ -46,7 +46,7 @@ def evaluate() -> None:
 
 @job("evaluation.evaluate_request:GateInitRequest", "gate_init:write_gate_file")
 def init() -> None:
-    """Write a commented gate file whose limits this comparison just keeps to.
+    """Write a commented gate file with the limits that this comparison just keeps.
 
     Examples:
 

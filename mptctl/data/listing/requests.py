@@ -26,7 +26,7 @@ class DivisionSettings(Request):
 
     source: Annotated[str, argument("SOURCE")]
     """characters and digits (embedded), cifar10, cifar100 (as torchvision keeps them), or a place: a folder
-    of class folders, in train/ and val/ or without parts (with test/ too, val/ is the validation part); a
+    of class folders, in train/ and val/ or without parts (if test/ exists, val/ is for validation); a
     table of paths and labels (.csv, .parquet); tar shards ('DIR/*.tar')."""
     order: Annotated[Order, Flag()] = "given"
     """Take the first classes as old, or random ones."""
@@ -37,8 +37,8 @@ class DivisionSettings(Request):
     test_fraction: Annotated[float | None, Flag("PART")] = None
     """Part of each class to hold out as the test part, of a place that has none."""
     val_fraction: Annotated[float | None, Flag("PART")] = None
-    """Part of each class's training pictures to hold out. (default: 0.1; of characters 0.2; with test/ beside
-    val/ none)"""
+    """Part of each class's training pictures to hold out. (default: 0.1; for characters 0.2; none if
+    val/ and test/ exist)"""
     group: Annotated[str | None, Flag("COLUMN")] = None
     """Column of table, shards or --metadata: one group, such as a patient, lies in one part."""
     verify: Annotated[Verify, Flag()] = "header"
@@ -89,7 +89,7 @@ class PackSettings(Request):
     to: Annotated[PackForm, Flag()] = "folder"
     """Folders of classes, or tar shards of 256 MiB as webdataset reads them."""
     kind: Annotated[str, Flag("NAME", names="--source")] = ""
-    """What SOURCE is, where that is in doubt."""
+    """Kind of SOURCE, where it is not recognised."""
     column: Annotated[list[str], Flag("ROLE=NAME")] = Field([])
     """Column that is image, path, label, split or id; of shards the label's key. Repeatable."""
     as_json: Json = False

@@ -30,7 +30,7 @@ def draft_gate_file(report: FlipReport, today: date, old_classes: GivenClasses =
     lines = [
         "# What a replacement must keep to: mptctl evaluate OLD NEW --gate FILE",
         f"# Limits that {_comment(report.new.name)} just keeps to, against {_comment(report.old.name)}.",
-        "# Set them to what you can bear; they are a measurement, not advice.",
+        "# Set limits that you can accept; these are a measurement, not advice.",
     ]
     lines += [
         "",
