@@ -41,8 +41,6 @@ from mptctl.report.trackers.tracker import require_trackers
 
 # Exit codes of data, models, numbers and storage that cannot be used.
 NOT_COMPARED = range(4, 8)
-
-
 # Settings that go with any number of models.
 ALWAYS = {"old", "news", "run_root", "data_root", "as_json", "report", "device", "full"}
 
@@ -137,7 +135,7 @@ def _refuse_misplaced(asked: EvaluateRequest) -> None:
         UsageError: there is such a setting; the message names its flag.
     """
     alone, of_one_update = AloneSettings.model_fields, OutputSettings.model_fields
-    for name in filter(asked.model_fields_set.__contains__, EvaluateRequest.model_fields):
+    for name in [name for name in EvaluateRequest.model_fields if name in asked.model_fields_set]:
         flag = asked.flag_names(name)[0]
         if not asked.news and name not in ALWAYS and name not in alone:
             raise UsageError(f"{flag}: is for a comparison; name NEW, the replacement, as well")

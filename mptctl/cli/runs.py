@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import typer
 
 from mptctl.cli.show import show
 from mptctl.errors import UsageError
 from mptctl.models.requests import RunsRequest
-from mptctl.models.run_cleaning import find_spare_checkpoints, remove_spare_checkpoints
-from mptctl.models.run_list import RunList, list_runs
+
+if TYPE_CHECKING:
+    from mptctl.models.run_list import RunList
+
+# Modules with torch, which takes seconds to import, are imported after the checks.
 
 
 def show_runs(asked: RunsRequest) -> None:
@@ -26,6 +30,8 @@ def show_runs(asked: RunsRequest) -> None:
         raise UsageError("--yes: goes with --clean")
     if asked.as_json and asked.clean:
         raise UsageError("--json: does not go with --clean")
+    from mptctl.models.run_list import list_runs
+
     run_list = list_runs(run_root)
     if asked.clean:
         _free_disk(run_list, asked.yes)
@@ -45,6 +51,8 @@ def _free_disk(run_list: RunList, yes: bool) -> None:
     Raises:
         UsageError: a question is needed, and there is no terminal.
     """
+    from mptctl.models.run_cleaning import find_spare_checkpoints, remove_spare_checkpoints
+
     spare = find_spare_checkpoints(run_list)
     if not spare:
         typer.echo(f"no finished run below {run_list.run_root} has a checkpoint to spare", err=True)

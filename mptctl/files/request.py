@@ -89,10 +89,10 @@ Log = Annotated[
     list[TrackerName],
     Flag("TRACKER", "Log recipe, curves and result to mlflow, wandb or tensorboard. Repeatable."),
 ]
-Confidence = Annotated[
-    float | None,
-    Flag(text="Level of the two-sided interval of NFR whose upper end must keep --max-nfr. (default: 0.95)"),
-]
+LEVEL = Flag(
+    text="Level of the two-sided interval of NFR whose upper end must keep --max-nfr. (default: 0.95)"
+)
+Confidence = Annotated[float | None, LEVEL]
 
 
 class ModelRequest(Request):

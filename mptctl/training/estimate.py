@@ -15,7 +15,7 @@ from mptctl.files import Model
 from mptctl.machine.device import autocast
 from mptctl.methods.table import build_method
 from mptctl.models.networks import build_outline
-from mptctl.recipe import ModelRecipe, Recipe, change_recipe
+from mptctl.recipe import ModelRecipe, OptimRecipe, Recipe, change_recipe
 from mptctl.training.run import Student, make_random_student
 from mptctl.training.step import train_step
 
@@ -59,7 +59,10 @@ def estimate_run(student: Sized, teachers: Sequence[Sized], *, steps: int, devic
     recipe, classes = student
     step = _time_batch(_neutral(recipe), classes, device, trains=True)
     for teacher, of_teacher in teachers:
-        picture = _time_batch(_neutral(teacher), of_teacher, device, trains=False) / teacher.optim.batch_size
+        size = teacher.optim.batch_size
+        # It takes no step: its other settings of an optimizer may be none for its network.
+        asked = teacher.model_copy(update={"optim": OptimRecipe(batch_size=size)})
+        picture = _time_batch(_neutral(asked), of_teacher, device, trains=False) / size
         step += picture * recipe.optim.batch_size
     return Estimate(step_seconds=round(step, 6), seconds=round(step * steps, 3))
 

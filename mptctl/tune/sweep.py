@@ -199,12 +199,13 @@ def _run_trials(
 
 def _headline(chosen: Trial, trials: int) -> str:
     """The comment that the chosen recipe begins with: the trial, the number of trials, its NFR and error."""
-    rates = [rate for rate in (chosen.val_nfr, chosen.val_error) if rate is not None]
-    nfr, error = (f"{rate.count} / {rate.of}" for rate in rates)
+    nfr, error = chosen.val_nfr, chosen.val_error
+    if nfr is None or error is None:
+        raise ValueError("a chosen trial has both rates")
     at_most = "" if chosen.nfr_at_most is None else f" (at most {100 * chosen.nfr_at_most:.2f} %)"
     return (
-        f"{HEADLINE} among {trials} trials, on validation samples: {chosen.name}, NFR {nfr}{at_most}, error "
-        f"{error}.\n"
+        f"{HEADLINE} among {trials} trials, on validation samples: {chosen.name}, NFR {nfr.count} / "
+        f"{nfr.of}{at_most}, error {error.count} / {error.of}.\n"
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
 
-from mptctl.files.request import WHERE, Confidence, Flag, Old, RayAddress, Refs, Request
+from mptctl.files.request import LEVEL, WHERE, Flag, Old, RayAddress, Refs, Request
 from mptctl.names import Search
 from mptctl.training.train_request import TrainSettings
 
@@ -47,7 +48,7 @@ class TuneSettings(AxisSettings, TrainSettings):
     """Largest increase of validation error above the reference's, in points. (default: 0.5)"""
     max_nfr: Annotated[float | None, Flag("PCT", panel=CHOICE)] = None
     """Largest NFR, in place of --max-er-increase: of the trials shown to keep it, the lowest error."""
-    confidence: Confidence = None
+    confidence: Annotated[float | None, replace(LEVEL, panel=CHOICE)] = None
     ray_address: RayAddress = None
     gpus_per_trial: Annotated[float | None, Flag("N", low=0, panel=WHERE)] = None
     """May be a fraction, which shares a GPU. (default: 1 on a GPU, else 0)"""

@@ -255,6 +255,7 @@ def test_what_can_be_said_at_once_is_said_without_importing_torch(tmp_path: Path
         "train-baseline elodi --set optim.epochs=3",
         "tune",
         "evaluate a b",
+        "runs --run-root nowhere",
         "tune --run-root empty",
         "tune --k 0:8",
         "tune --trials 3",

@@ -8,9 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from PIL import Image
 
 from mptctl.data.split import make_split
+from mptctl.recipe import load_recipe
+from mptctl.training.estimate import estimate_run
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
@@ -92,6 +95,19 @@ def test_a_dry_run_knows_every_optimizer(mptctl: CommandLine, digits_root: Path,
     done = mptctl(*flags, "--set", f"optim.name={optimizer}", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["estimate"]["seconds"] > 0
+
+
+def test_a_teacher_is_timed_whatever_its_optimizer() -> None:
+    """The order of its layers is not known, and by its recipe, as of an import, the rate falls from layer to layer."""
+    keys = (
+        "model.arch=shufflenet_v2_x0_5",
+        "data.image_size=32",
+        "data.eval_resize=null",
+        "optim.batch_size=2",
+    )
+    teacher = load_recipe("finetune", keys)
+    found = estimate_run((short_recipe(), 10), [(teacher, 10)], steps=3, device=torch.device("cpu"))
+    assert found.seconds > 0
 
 
 def test_a_dry_run_says_what_a_partial_file_leaves_open_and_takes_it_from_the_splits_preset(

@@ -15,6 +15,7 @@ from pydantic import Field
 from typer.testing import CliRunner
 
 from mptctl.cli.app import COMMANDS
+from mptctl.cli.commands import training
 from mptctl.cli.jobs import Job, job
 from mptctl.files.request import Flag, Request, argument
 from tests.common import environment
@@ -34,6 +35,15 @@ def test_the_work_of_a_command_takes_its_record(command: Job) -> None:
     (asked,) = inspect.signature(command.work, eval_str=True).parameters.values()
     assert asked.annotation is command.request
     command.json_models()
+
+
+def test_help_of_tune_shows_a_budget_and_its_level_in_one_panel() -> None:
+    app = typer.Typer()
+    app.command()(training.tune)
+    panels = {
+        param.name: getattr(param, "rich_help_panel", None) for param in typer.main.get_command(app).params
+    }
+    assert panels["confidence"] == panels["max_nfr"] == "What is chosen"
 
 
 class Base(Request):

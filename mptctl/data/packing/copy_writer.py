@@ -115,7 +115,7 @@ def make_class_folders(out: Path, source: PackSource) -> None:
     Raises:
         StorageError: a folder cannot be made.
     """
-    folders = {source.folder(row) for row in range(len(source))} | source.empty_folders
+    folders = {source.folder(row) for row in range(len(source))} | source.class_folders
     names = {path for folder in folders for path in (Path(folder), *Path(folder).parents)}
     for folder in sorted(out / name for name in names - {Path()}):
         try:

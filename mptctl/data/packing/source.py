@@ -66,7 +66,7 @@ class PackSource:
         readings: takes rows, ascending, and yields their readings, in lists of at most `CHUNK` for a thread.
         stamp: takes a row, and returns the present stamp of its original; None where ``digest`` tells whether
             it has changed. Raises OSError if the original is gone.
-        empty_folders: paths of class folders without a picture that a copy as folders has too.
+        class_folders: paths of the source's class folders, which a copy as folders has too, even if empty.
         further: further columns, one row for each picture; None without such columns.
         notes: sentences for the user on what was found.
         digest: digest of the tables or shards; "" where each picture has a stamp instead.
@@ -79,7 +79,7 @@ class PackSource:
     where: Callable[[int], str]
     readings: Callable[[Sequence[int]], Iterator[list[Reading]]]
     stamp: Callable[[int], Stamp | None] = lambda row: None
-    empty_folders: frozenset[str] = frozenset()
+    class_folders: frozenset[str] = frozenset()
     further: pa.Table | None = None
     notes: list[str] = field(default_factory=list)
     digest: str = ""
@@ -111,7 +111,7 @@ def list_class_folder_pictures(place: str, named: Mapping[str, str]) -> PackSour
     listing, parts = list_folder(root, needs_test=False), find_part_folders(root)
     folders = [f"{part}/{name}".strip("/") for part in parts for name in list_class_folders(root / part)]
     notes = find_passed_over(root, parts).lines()
-    return _make_source(listing, "repair or rename these", notes=notes, empty_folders=frozenset(folders))
+    return _make_source(listing, "repair or rename these", notes=notes, class_folders=frozenset(folders))
 
 
 def list_table_pictures(place: str, named: Mapping[str, str]) -> PackSource:

@@ -134,9 +134,8 @@ def join(models: Mapping[str, Predictions], vocabulary: tuple[str, ...]) -> Pair
     for role, differing in other_labels.items():
         if differing:
             numbers, labels = map(np.concatenate, zip(*differing, strict=True))
-            label_of = dict(zip(numbers.tolist(), labels.tolist(), strict=True))
             shown_rows = [
-                f"{sample}: {vocabulary[truth[i]]} or {vocabulary[label_of[i]]}"
+                f"{sample}: {vocabulary[truth[i]]} or {vocabulary[labels[numbers == i][0]]}"
                 for sample, i in pairing.by_id(numbers, NAMED).items()
             ]
             raise DataError(
