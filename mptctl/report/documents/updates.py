@@ -30,7 +30,7 @@ def updates_document(reports: Mapping[str, FlipReport]) -> Document:
         reports: comparisons with one old model, by the user's name of the new model; at least one.
     """
     all_reports = list(reports.values())
-    parts: list[Note | Table[Any]] = [Note(f"old  {all_reports[0].old.name}")]
+    parts: list[Note | Table[Any]] = [Note(f"old: {all_reports[0].old.name}")]
     for warning in dict.fromkeys(warning for report in all_reports for warning in report.warnings):
         warned = [name for name, report in reports.items() if warning in report.warnings]
         models = "" if len(warned) == len(all_reports) else f" ({', '.join(warned)})"
