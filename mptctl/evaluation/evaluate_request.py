@@ -74,7 +74,7 @@ class AloneSettings(Request):
     """The measurement of one model alone."""
 
     temperature: Annotated[str | None, Flag("fit|FILE", panel=ALONE)] = None
-    """One model: fit a temperature on the run's validation part, or on predictions of held-out samples, and
+    """Fit a temperature of one model on the run's validation part, or on predictions of held-out samples, and
     show figures with it."""
 
 
@@ -123,14 +123,14 @@ class GateInitRequest(ComparedSettings, ModelRequest):
     new: Annotated[str, argument("NEW")]
     """A replacement that may be released."""
     out: Annotated[Path, Flag("FILE")] = Path("gate.yaml")
-    """Where it is written; what is there is kept."""
+    """File to write; one that exists is refused."""
 
 
 class HistoryRequest(Request):
     """The history file, and its figure."""
 
     file: Annotated[Path, argument("FILE.jsonl")]
-    """What evaluate --append-history wrote."""
+    """File that evaluate --append-history wrote."""
     as_json: Json = False
     out: Annotated[Path | None, Flag("FILE")] = None
     """Draw NFR with its intervals over releases, a .png or .svg file."""

@@ -14,7 +14,7 @@ from mptctl.names import Session, TrackerName
 
 @dataclass(frozen=True)
 class Flag:
-    """How help shows a field of a request, in the annotation of that field.
+    """The help of a field of a request, in the annotation of that field.
 
     Attributes:
         metavar: stands for the value; default: the type.
@@ -96,7 +96,7 @@ Confidence = Annotated[float | None, LEVEL]
 
 
 class ModelRequest(Request):
-    """Where the runs of a job are, and where its models compute."""
+    """Runs and pictures that a job reads, and the device of its models."""
 
     run_root: RunRoot = Path("runs")
     data_root: MovedData = None

@@ -18,7 +18,7 @@ class PredictRequest(Request):
     """Folder of pictures, at any depth; ids are paths below it. Or a table of paths, or tar shards
     ('DIR/*.tar')."""
     out: Annotated[Path, Flag("FILE")]
-    """Where predictions go: .npz, .csv or .parquet."""
+    """File of predictions to write: .npz, .csv or .parquet."""
     run_root: RunRoot = Path("runs")
     verify: Annotated[Verify, Flag()] = "header"
     """Look at each file's header and ends, or decode it all."""

@@ -49,7 +49,7 @@ class ExportRequest(Request):
     format: Annotated[ExportFormat, Flag()]
     """ONNX, or weights alone."""
     out: Annotated[Path | None, Flag("FILE")] = None
-    """Where it goes. (default: beside the run's best.pt)"""
+    """File to write. (default: beside the run's best.pt)"""
     with_preprocessing: Annotated[bool, Flag()] = False
     """ONNX: it takes decoded pictures, (B, S, S, 3) uint8, and normalises them."""
     # Programs that add the same float32 numbers in another order differ by far less than the default, a wrong

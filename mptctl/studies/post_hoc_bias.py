@@ -77,7 +77,7 @@ def add_shifted_plain(groups: Sequence[Group], target: Group | None) -> ShiftedR
         return ShiftedRows(
             rows, [f"no row “{BIAS_ROW}”: it needs new classes, a plain update and the row {target.name}"]
         )
-    # Those with the most seeds in common with the plain row.
+    # Keep the rivals with the most seeds in common with the plain row.
     common = [len(plain.seeds & rival.seeds) for rival in rivals]
     rivals = [rival for rival, seeds in zip(rivals, common, strict=True) if seeds == max(common)]
     if not all(len(update.run.val) for group in (plain, *rivals) for update in group.updates):

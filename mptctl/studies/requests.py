@@ -75,7 +75,7 @@ class CatalogRequest(Request):
 
 
 class QuickstartRequest(RootRequest):
-    """Where the runs go, and their seed."""
+    """The run root of the demo, and its seed."""
 
     seed: Annotated[int, Flag("N", low=0)] = 0
     """Seed of the split and of all runs."""

@@ -39,7 +39,7 @@ class TuneSettings(AxisSettings, TrainSettings):
     """A search, the choice of its result, and where it runs."""
 
     search: Annotated[Search, Flag(panel=SPACE)] = "grid"
-    """How values are combined."""
+    """Ways to combine values."""
     trials: Annotated[int | None, Flag("N", low=1, panel=SPACE)] = None
     """Trials of a random or optuna search. (default: 8)"""
     asha: Annotated[bool, Flag(panel=SPACE)] = False

@@ -143,7 +143,7 @@ def test_a_file_that_is_neither_a_model_nor_predictions(call: Call, name: str) -
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
         assert said in done.err
         assert all(suffix in done.err for suffix in FORMS)
-    # What looks like weights is taken for a model, whatever it is called; this one has no split.
+    # A file that looks like weights is taken for a model, whatever its name; this one has no split.
     Path("weights.bin").write_bytes(b"PK\x03\x04")
     assert "no split.json in" in call("weights.bin", "new.npz").err
 

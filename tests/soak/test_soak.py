@@ -26,6 +26,6 @@ QUICK = ("split", "pack")
     ],
 )
 def test_a_killed_job_ends_as_one_that_was_left_alone(job: Job, tmp_path: Path) -> None:
-    kills = -(-KILLS * job.share // sum(each.share for each in JOBS))
+    kills = math.ceil(KILLS * job.share / sum(each.share for each in JOBS))
     mptctl_process("--version")  # so that the time without kills is not that of the imports
     soak(job, kills, tmp_path, random.Random(job.name), Forked if kills == 1 else whole_process)

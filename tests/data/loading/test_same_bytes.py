@@ -1,4 +1,4 @@
-"""What a loader gives is a function of (seed, epoch, row) alone: not of batch, threads, workers or place of resume."""
+"""Loaded pictures depend on (seed, epoch, row) alone: not on batch, threads, workers or the step of a resume."""
 
 from __future__ import annotations
 
