@@ -192,9 +192,15 @@ def _find_sets(
 
 def _number_sets(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
     """Number the sets of rows that are equal in all (n,) columns: (n,), -1 for a row without a twin."""
-    rows = np.stack([column.astype(np.int64) for column in columns])
-    _, number, counts = np.unique(rows, axis=1, return_inverse=True, return_counts=True)
-    sets: NDArray[np.int64] = np.where(counts[number] > 1, number, -1)
+    # Sorted by columns, since np.unique over rows takes about five times as long for a million of them.
+    order = np.lexsort(list(columns))
+    differs = np.zeros(max(len(order) - 1, 0), dtype=np.bool_)
+    for column in columns:
+        ordered = column[order]
+        differs |= ordered[1:] != ordered[:-1]
+    number = np.concatenate([np.zeros(min(1, len(order)), dtype=np.int64), np.cumsum(differs)])
+    sets = np.empty(len(order), dtype=np.int64)
+    sets[order] = np.where(np.bincount(number, minlength=1)[number] > 1, number, -1)
     return sets
 
 
