@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -185,14 +184,8 @@ def with_table(file: SplitFile, manifest: Manifest) -> SplitFile:
 
 
 def serialise_table(file: SplitFile, manifest: Manifest) -> bytes:
-    """Return the bytes of a split's table; the last ones are kept, since a split is named by them first."""
-    return _serialise(manifest, json.dumps(about_table(file)))
-
-
-@lru_cache(maxsize=1)
-def _serialise(manifest: Manifest, about: str) -> bytes:
-    """Return the bytes of the table with a manifest, and with JSON."""
-    return manifest.serialise(json.loads(about))
+    """Return the bytes of a split's table."""
+    return manifest.serialise(about_table(file))
 
 
 def table_name(content: bytes) -> str:
