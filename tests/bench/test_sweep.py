@@ -20,10 +20,10 @@ HARDWARE, OTHERS = 3000.0, 5000.0
 
 def imagined_speed(setting: Setting) -> float:
     """Both decoders work on their parts of a batch side by side; the slower one sets the pace."""
-    assert setting.hw_decoder_load is not None
     if setting.batch_size == 408:
         raise MemoryError("no memory for a batch of 408\nand a second line")
-    seconds = max(setting.hw_decoder_load / HARDWARE, (1 - setting.hw_decoder_load) / OTHERS)
+    load = setting.hw_decoder_load or 0.0
+    seconds = max(load / HARDWARE, (1 - load) / OTHERS)
     return setting.batch_size / 256 / seconds * (1.0 if setting.fancy_upsampling else 1.25)
 
 
