@@ -7,7 +7,9 @@ from pydantic import Field
 
 from mptctl.files import Model
 from mptctl.machine.device import choose_device
+from mptctl.models.checkpoint import load_checkpoint, load_model
 from mptctl.models.ownership import is_run
+from mptctl.models.programs import PROGRAMS
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Part, Role
 from mptctl.recipe.picture_words import describe_evaluation_pictures, describe_training_pictures
@@ -106,13 +108,22 @@ def dry_run(request: RunRequest) -> DryRun:
 
 def _estimate(request: RunRequest, run: Run, device: torch.device) -> Estimate:
     """Estimate the time of the rest of a run, with the teachers of its method."""
-    old_model = {request.old} if Role.OLD in run.student.method.teachers else set()
-    asked = {*old_model, *request.refs}
+    asked = {*({request.old} if Role.OLD in run.student.method.teachers else ()), *request.refs}
     metas = {} if run.models is None else run.models.metas
+    of_teachers = {path: meta for path, meta in metas.items() if path in asked}
     with torch_settings(request.recipe, device):
         return estimate_run(
             (request.recipe, request.num_classes),
-            [(meta.recipe, len(meta.class_names)) for path, meta in metas.items() if path in asked],
+            [
+                (m.recipe, len(m.class_names))
+                for m in of_teachers.values()
+                if m.recipe.model.arch not in PROGRAMS
+            ],
+            programs=[
+                (load_model(load_checkpoint(path)).to(device), meta.recipe)
+                for path, meta in of_teachers.items()
+                if meta.recipe.model.arch in PROGRAMS
+            ],
             steps=run.total_steps - run.state.global_step,
             device=device,
         )

@@ -45,14 +45,22 @@ class Estimate(Model):
     seconds: float = Field(description="of all steps that are left")
 
 
-def estimate_run(student: Sized, teachers: Sequence[Sized], *, steps: int, device: torch.device) -> Estimate:
+def estimate_run(
+    student: Sized,
+    teachers: Sequence[Sized],
+    *,
+    programs: Sequence[tuple[nn.Module, Recipe]] = (),
+    steps: int,
+    device: torch.device,
+) -> Estimate:
     """Estimate a run by timing a training step of the student and a forward pass of each teacher.
 
-    The timed models have random weights. Teachers with cached logits count like teachers without.
+    The timed networks have random weights. Teachers with cached logits count like teachers without.
 
     Args:
         student: recipe and number of classes of the model to be trained.
-        teachers: recipe and number of classes of each teacher.
+        teachers: recipe and number of classes of each teacher that is a network.
+        programs: each teacher that is a program (ONNX), which has no architecture to build, and its recipe.
         steps: optimizer steps that are left.
         device: where the run computes.
     """
@@ -64,6 +72,9 @@ def estimate_run(student: Sized, teachers: Sequence[Sized], *, steps: int, devic
         asked = teacher.model_copy(update={"optim": OptimRecipe(batch_size=size)})
         picture = _time_batch(_neutral(asked), of_teacher, device, trains=False) / size
         step += picture * recipe.optim.batch_size
+    for program, its_recipe in programs:
+        asked = its_recipe.model_copy(update={"optim": OptimRecipe(batch_size=recipe.optim.batch_size)})
+        step += _time_whole_batch(partial(_teach, program, asked), asked, 1, device)
     return Estimate(step_seconds=round(step, 6), seconds=round(step * steps, 3))
 
 
@@ -74,24 +85,31 @@ def _neutral(recipe: Recipe) -> Recipe:
 
 @cache
 def _time_batch(recipe: Recipe, num_classes: int, device: torch.device, *, trains: bool) -> float:
-    """Time a training step, or a forward pass, of a whole batch of random pictures, in seconds.
-
-    A long call is timed with few pictures, and its time taken to grow with their number.
-    """
+    """Time a training step, or a forward pass, of a network with random weights, in seconds."""
     with torch.random.fork_rng(devices=[]):
         student = make_random_student(
             recipe, num_classes, device, build_method("no-treatment", num_old=num_classes)
         )
         call = partial(_train, student) if trains else partial(_teach, student.model.eval(), recipe)
-        whole = recipe.optim.batch_size
-        few = min(whole, FEW_PICTURES)
-        batch = random_batch(recipe, few, num_classes, device)
-        _time_call(call, batch)  # warm-up
-        seconds = _time_call(call, batch) * whole / few
-        if seconds > LONG_CALL:
-            return seconds
-        batch = random_batch(recipe, whole, num_classes, device)
-        return min(_time_call(call, batch) for _ in range(TIMED_CALLS))
+        return _time_whole_batch(call, recipe, num_classes, device)
+
+
+def _time_whole_batch(
+    call: Callable[[Batch], object], recipe: Recipe, num_classes: int, device: torch.device
+) -> float:
+    """Time a call with a batch of the recipe's size, of random pictures, in seconds.
+
+    A long call is timed with few pictures, and its time taken to grow with their number.
+    """
+    whole = recipe.optim.batch_size
+    few = min(whole, FEW_PICTURES)
+    batch = random_batch(recipe, few, num_classes, device)
+    _time_call(call, batch)  # warm-up
+    seconds = _time_call(call, batch) * whole / few
+    if seconds > LONG_CALL:
+        return seconds
+    batch = random_batch(recipe, whole, num_classes, device)
+    return min(_time_call(call, batch) for _ in range(TIMED_CALLS))
 
 
 def _train(student: Student, batch: Batch) -> object:

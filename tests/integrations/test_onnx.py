@@ -75,6 +75,11 @@ def test_it_serves_as_old_model_and_teacher_and_is_not_trained(
     images = torch.randn(3, 3, 8, 8)
     wanted = images.reshape(3, -1).numpy() @ linear_model()[1]
     np.testing.assert_allclose(load_model(old)(images).numpy(), wanted, rtol=1e-4, atol=1e-4)
+    out = mptctl("split", "digits", "--run-root", root)
+    assert out.returncode == 0, out.stderr
+    out = mptctl("train-baseline", "pct-kl", "--run-root", root, "--dry-run", "--json")
+    assert out.returncode == 0, out.stderr
+    assert json.loads(out.stdout)["estimate"]["seconds"] > 0
     run(short_recipe("optim.epochs=1", method="pct-naive"), "new", old=old.path)
     assert load_checkpoint(root / "new" / "best.pt").meta.teachers == {"old": old.digest}
     out = mptctl("evaluate", "old", "new", "--run-root", root, "--json")
