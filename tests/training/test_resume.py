@@ -125,6 +125,16 @@ def test_keys_of_teachers_may_change_where_there_are_none(run: Train) -> None:
     assert again.steps == 24
 
 
+def test_a_run_with_another_teacher_is_another_run(run: Train) -> None:
+    """An old model that was trained anew lies where the first lay, and answers otherwise."""
+    old = run(short_recipe(), "old", only_old_classes=True)[0].run.best
+    recipe = short_recipe(method="pct-naive")
+    run(recipe, "run", old=old)
+    run(short_recipe("runtime.seed=3"), "old", only_old_classes=True, overwrite=True)
+    with pytest.raises(CheckpointError, match="teachers: "):
+        run(recipe, "run", old=old, resume=True)
+
+
 LONGER = {"optim.schedule": "step", "optim.milestones": [1], "optim.epochs": 2}
 
 
