@@ -85,7 +85,7 @@ class DaliLoader(Loader):
                 self._pipeline.reset()
 
     def _start_batch(self, decoded: tuple[BatchJob, Tensor]) -> Started[Batch]:
-        """Begin to make the batch of a job from its pictures; those with transforms are not normalised yet."""
+        """Begin to make the batch of a job from its pictures, unnormalised where they have transforms."""
         job, pictures = decoded
         if job.transforms is None:
             return Started([], partial(self.make_batch, job, pictures))
