@@ -20,7 +20,7 @@ from mptctl.report.documents.adjust import describe_adjustment
 from mptctl.report.media.progress_bars import showing_progress
 
 if TYPE_CHECKING:
-    from mptctl.release.adjusting import Adjusted
+    from mptctl.release.adjust import Adjusted
 
 FIGURE = "adjust.svg"
 
@@ -30,7 +30,7 @@ def adjust_and_show(asked: AdjustSettings) -> None:
 
     Raises:
         UsageError: a figure without a budget, or one that would destroy what is read.
-        MptctlError: as `mptctl.release.adjusting.adjust`.
+        MptctlError: as `mptctl.release.adjust.adjust`.
     """
     budget = budget_of_flags(asked.max_nfr, asked.max_er_increase, asked.confidence)
     request = AdjustRequest(asked.new, asked.old, budget, asked.temperature, asked.name, asked.overwrite)
@@ -53,7 +53,7 @@ def adjust_and_draw(request: AdjustRequest, session: Session, figure: Path | Non
 
     Where only a temperature is fitted there is no figure.
     """
-    from mptctl.release.adjusting import adjust
+    from mptctl.release.adjust import adjust
 
     with showing_progress(session) as session:
         adjusted = adjust(request, session)

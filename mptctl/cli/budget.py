@@ -29,12 +29,15 @@ def budget_of_flags(
             "--max-nfr and --max-er-increase: one is the limit and the other what it costs; give one"
         )
     level = Budget.confidence if confidence is None else confidence
+    # As limits of the gate they are refused where one is out of range.
     limits = Limits(
         max_nfr=None if max_nfr is None else max_nfr / 100,
         max_er_increase=None if max_er_increase is None else max_er_increase / 100,
         confidence=level,
     )
-    return Budget(limits.max_nfr, limits.max_er_increase, level) if limits.given() else None
+    if not limits.given():
+        return None
+    return Budget(limits.max_nfr, limits.max_er_increase, level)
 
 
 def refuse_without_budget(max_nfr: float | None, confidence: float | None) -> None:

@@ -73,18 +73,17 @@ class Command(TyperCommand):
         """
         words = list(args)  # parsing empties the list
         unparsed = super().parse_args(ctx, args)
-        # Parsed again, to the words as they were given: a path has made `.` of an empty one.
-        given = self.make_parser(ctx).parse_args(words)[0]
-        params: list[Any] = [] if ctx.resilient_parsing else self.get_params(ctx)
-        for param in params:
-            if _has_empty_word(given.get(param.name)):
-                from mptctl.cli.wrong_usage import command_path
-
-                metavar = param.metavar if isinstance(param, TyperOption) and param.metavar else "value"
-                # Dots say that there may be several.
-                name = param.get_error_hint().strip("'").removesuffix("...")
-                raise UsageError(f"{name}: is empty; give a {metavar}, as {command_path(ctx)} --help says")
+        if not ctx.resilient_parsing:  # as it is while a shell completes a line
+            self._refuse_empty_words(ctx, words)
         return unparsed
+
+    def _refuse_empty_words(self, ctx: Any, words: list[str]) -> None:
+        """Raise UsageError where a command line, given in words, has an empty word for a parameter."""
+        # The values in the context are converted: there a path has made `.` of an empty word.
+        unconverted = self.make_parser(ctx).parse_args(words)[0]
+        for param in self.get_params(ctx):
+            if _has_empty_word(unconverted.get(param.name)):
+                raise _error_of_empty_word(param, ctx)
 
 
 class CommandWithTorch(Command):
@@ -99,6 +98,16 @@ class CommandWithTorch(Command):
         if importlib.util.find_spec("torch") is None:
             raise ModuleNotFoundError("No module named 'torch'", name="torch")
         return super().invoke(ctx)
+
+
+def _error_of_empty_word(param: Any, ctx: Any) -> UsageError:
+    """Make the error of a parameter that was given an empty word."""
+    from mptctl.cli.wrong_usage import command_path
+
+    metavar = param.metavar if isinstance(param, TyperOption) and param.metavar else "value"
+    # Dots say that there may be several.
+    name = param.get_error_hint().strip("'").removesuffix("...")
+    return UsageError(f"{name}: is empty; give a {metavar}, as {command_path(ctx)} --help says")
 
 
 def _has_empty_word(value: Any) -> bool:

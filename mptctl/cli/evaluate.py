@@ -12,9 +12,9 @@ from pathlib import Path
 
 import typer
 
-from mptctl.cli.comparison import Question, read_question
 from mptctl.cli.evaluate_one import evaluate_one
 from mptctl.cli.outputs import PAGE, Outputs, files_read_for
+from mptctl.cli.question import Question, read_question
 from mptctl.cli.show import show, show_document
 from mptctl.cli.streams import outputs_are_one, write_commands
 from mptctl.errors import GateFailed, MptctlError, Stopped, StorageError, UsageError, encodable, some

@@ -15,7 +15,7 @@ from mptctl.release.requests import ExportRequest
 from mptctl.report.media.progress_bars import showing_progress
 
 if TYPE_CHECKING:
-    from mptctl.release.exporting import ExportReport
+    from mptctl.release.export import ExportReport
 
 
 def export_and_show(asked: ExportRequest) -> None:
@@ -23,11 +23,11 @@ def export_and_show(asked: ExportRequest) -> None:
 
     Raises:
         UsageError: settings that contradict each other, or an output that would destroy something.
-        MptctlError: as `mptctl.release.exporting.export`.
+        MptctlError: as `mptctl.release.export.export`.
     """
     # A missing model is reported before torch is imported, which takes seconds.
     file = asked.file(find_checkpoint(asked.run, asked.run_root))
-    from mptctl.release.exporting import export, refuse_contradictions
+    from mptctl.release.export import export, refuse_contradictions
 
     refuse_contradictions(asked)
     outputs = Outputs()

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import typer
 
-from mptctl.cli.comparison import read_question
 from mptctl.cli.outputs import Outputs, files_read_for
+from mptctl.cli.question import read_question
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.evaluate_request import GateInitRequest

@@ -51,7 +51,8 @@ def find_identical(
 ) -> NDArray[np.int64]:
     """Find sets of identical pictures.
 
-    Pictures are compared by size first, then files by the bytes in their middle, and last by all content.
+    Pictures are compared by size first, then files by the bytes in their middle, and last by all content. A
+    file that is no longer than its middle is read once.
 
     Args:
         manifest: the pictures; those of the part BAD are left out.
@@ -75,7 +76,11 @@ def find_identical(
         return _find_sets(rows, shape, lambda row: decode_row(manifest, row).numpy().tobytes(), progress)
     columns = (manifest.sizes, *shape)
     by_middle = _find_sets(rows, columns, lambda row: _read_middle(manifest, row), progress)
-    return _find_sets(np.flatnonzero(by_middle >= 0), [by_middle], manifest.read, progress)
+
+    def read_beyond_middle(row: int) -> bytes:
+        return manifest.read(row) if manifest.sizes[row] > _PIECE else b""
+
+    return _find_sets(np.flatnonzero(by_middle >= 0), [by_middle], read_beyond_middle, progress)
 
 
 def describe_identical(

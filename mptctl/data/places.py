@@ -48,11 +48,11 @@ def find_place(given: str, data_root: Path | None, kind: PlaceKind | None = None
     root = None if data_root is None else data_root.expanduser().resolve()
     if given in NAMES and kind is None:
         return Place(given, root)  # type: ignore[arg-type]
-    place = os.path.expanduser(given)
     if is_remote(given):
         raise DataError(f"{given}: is not on this machine; pack it first: mptctl pack {given} OUT")
+    path = os.path.expanduser(given)
     if kind is None:
-        kind = recognise_kind(place)
+        kind = recognise_kind(path)
     if kind is None:
         raise UsageError(
             f"{given}: neither a source ({', '.join(NAMES)}) nor a place{did_you_mean(given, NAMES)}; name a "
@@ -63,13 +63,15 @@ def find_place(given: str, data_root: Path | None, kind: PlaceKind | None = None
             f"{given}: holds pictures inside {kind.capitalize()} files; pack them first: mptctl pack {given} "
             "OUT --to shards"
         )
+    if kind == "imagefolder":
+        folder = Path(path).resolve()
+        if root not in (None, folder):
+            raise UsageError(
+                f"--data-root {data_root}: {given} holds the pictures itself; leave one of them out"
+            )
+        return Place("imagefolder", folder, None, f"folders of classes in {folder}")
     if kind == "webdataset":
-        folder = root_folder_of(place) if root is None else root
-        return Place("webdataset", folder, os.path.abspath(place), f"tar shards below {folder}")
-    if kind == "table":
-        folder = Path(place).resolve().parent if root is None else root
-        return Place("table", folder, os.path.abspath(place), f"a table of pictures below {folder}")
-    folder = Path(place).resolve()
-    if root not in (None, folder):
-        raise UsageError(f"--data-root {data_root}: {given} holds the pictures itself; leave one of them out")
-    return Place("imagefolder", folder, None, f"folders of classes in {folder}")
+        below = root_folder_of(path) if root is None else root
+        return Place("webdataset", below, os.path.abspath(path), f"tar shards below {below}")
+    below = Path(path).resolve().parent if root is None else root
+    return Place("table", below, os.path.abspath(path), f"a table of pictures below {below}")

@@ -11,7 +11,7 @@ from mptctl.evaluation.reading.readers import SUFFIXES
 from mptctl.files.request import Flag, Json, ModelRequest, Request, argument
 from mptctl.names import TrackerName
 
-LIMITS, COMPARED, SLICES = "More limits", "What is compared", "Slices"
+MORE_LIMITS, COMPARED, SLICES = "More limits", "What is compared", "Slices"
 OUTPUT, MEMORY, ALONE = "More output", "Memory", "One model alone"
 MODEL = f"run name, run folder, .pt or .onnx, or predictions ({SUFFIXES}: file, pattern, or folder of parts)"
 
@@ -90,18 +90,18 @@ class EvaluateRequest(ComparedSettings, OutputSettings, AloneSettings, ModelRequ
     """Largest negative flip rate."""
     max_lost: Annotated[float | None, Flag("PCT", low=0, high=100)] = None
     """Largest part of OLD's right predictions that NEW gets wrong."""
-    max_rel_nfr: Annotated[float | None, Flag("PCT", low=0, panel=LIMITS)] = None
+    max_rel_nfr: Annotated[float | None, Flag("PCT", low=0, panel=MORE_LIMITS)] = None
     """Largest Rel-NFR."""
-    max_er_increase: Annotated[float | None, Flag("PCT", low=-100, high=100, panel=LIMITS)] = None
+    max_er_increase: Annotated[float | None, Flag("PCT", low=-100, high=100, panel=MORE_LIMITS)] = None
     """Largest increase of error on old classes, in points."""
     confidence: Annotated[float | None, Flag("LEVEL")] = None
     """Decide by the two-sided interval at this level, 0.5 to below 1: pass, fail or undecided; default: by
     the value."""
-    undecided: Annotated[Literal["fail", "pass"], Flag(panel=LIMITS)] = "fail"
+    undecided: Annotated[Literal["fail", "pass"], Flag(panel=MORE_LIMITS)] = "fail"
     """Verdict where the interval contains the limit; fail beside --gate."""
-    allow_identical: Annotated[bool, Flag(panel=LIMITS)] = False
+    allow_identical: Annotated[bool, Flag(panel=MORE_LIMITS)] = False
     """Do not fail when OLD and NEW are the same model; not beside --gate."""
-    allow_unfinished: Annotated[bool, Flag(panel=LIMITS)] = False
+    allow_unfinished: Annotated[bool, Flag(panel=MORE_LIMITS)] = False
     """Do not fail when a model comes from an unfinished run; not beside --gate."""
     min_slice: Annotated[int, Flag("N", low=1, panel=SLICES)] = 30
     """Smaller slices are counted, not ranked."""

@@ -72,18 +72,19 @@ def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]
         yield stop
         return
 
-    is_import_itself = is_importing(sys._getframe())
+    began_in_import = is_importing(sys._getframe())
 
-    def handle(signum: int, frame: FrameType | None) -> None:
-        if stop:
+    def end_or_receive(signum: int, frame: FrameType | None) -> None:
+        if stop:  # the second signal
             os._exit(128 + signum)
-        if is_importing(frame) and not is_import_itself:
-            # Sent again until the import is over; not by `os.kill`, since Ray's processes block SIGINT.
+        if is_importing(frame) and not began_in_import:
+            # An error might be lost in the import, so the signal is sent again until the import is over; not
+            # by `os.kill`, since Ray's processes block SIGINT.
             threading.Timer(0.05, _thread.interrupt_main, (signum,)).start()
-        else:
-            stop.receive(signum)
+            return
+        stop.receive(signum)
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, end_or_receive) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     except MptctlError:

@@ -17,7 +17,7 @@ from mptctl.models.checkpoint import load_checkpoint, save_checkpoint
 from mptctl.models.metrics_log import MetricsLine, append_metrics, read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Session
-from mptctl.release.adjusting import count_candidates
+from mptctl.release.adjust import count_candidates
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CommandLine, Log, short_recipe

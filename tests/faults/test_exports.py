@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-import mptctl.release.exporting as exporting
+import mptctl.release.export as export_module
 from mptctl.models.checkpoint import load_model
 from mptctl.models.export_meta import sidecar_path
 from tests.common import CommandLine
@@ -28,7 +28,7 @@ def test_row_35_an_export_that_says_something_else_is_not_written(
             model.get_submodule("fc").bias[3] += 0.5
         return model
 
-    monkeypatch.setattr(exporting, "load_model", damaged)
+    monkeypatch.setattr(export_module, "load_model", damaged)
     file = tmp_path / f"x.{format_}"
     file.touch()
     out = mptctl("export", "new", "--format", format_, "--out", file, "--run-root", runs)

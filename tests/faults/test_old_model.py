@@ -14,8 +14,8 @@ from mptctl.errors import CheckpointError
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.inference.named_models import load_predictions
 from mptctl.names import Session
+from mptctl.release.adjust import adjust
 from mptctl.release.adjust_report import AdjustRequest
-from mptctl.release.adjusting import adjust
 from tests.common import CommandLine
 from tests.evaluation.files import write
 from tests.faults.test_gate_rules import write_gate

@@ -10,7 +10,7 @@ import pytest
 from mptctl.data.split import make_split
 from mptctl.models.export_meta import sidecar_path
 from mptctl.names import Session
-from mptctl.release.exporting import ExportReport, ExportRequest, export
+from mptctl.release.export import ExportReport, ExportRequest, export
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import Log, short_recipe

@@ -198,7 +198,7 @@ def test_a_program_cannot_be_exported_again(exports_root: Path, tmp_path: Path) 
     root = tmp_path / "runs"
     shutil.copytree(exports_root, root)
     shutil.copy(file, root / "new" / "best.onnx")
-    from mptctl.release.exporting import ExportRequest, export
+    from mptctl.release.export import ExportRequest, export
 
     with pytest.raises(UsageError, match="is a program already"):
         export(ExportRequest(run=str(root / "new" / "best.onnx"), format="safetensors"), Session(root))

@@ -12,7 +12,7 @@ from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import MetricsLine, epochs_without_gain, planned_epochs, read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import load_recipe
-from mptctl.release.adjusting import count_candidates
+from mptctl.release.adjust import count_candidates
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import Log, assert_same_run, short_recipe, train_until_killed

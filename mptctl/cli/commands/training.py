@@ -196,7 +196,7 @@ def adjust() -> None:
     """
 
 
-@job("release.requests:ExportRequest", "export:export_and_show", "release.exporting:ExportReport")
+@job("release.requests:ExportRequest", "export:export_and_show", "release.export:ExportReport")
 def export() -> None:
     """Write a model as ONNX or safetensors.
 

@@ -45,19 +45,23 @@ def list_files(place: str, suffix: str) -> list[Path]:
     Raises:
         DataError: there is no file, or one that the pattern names without ``*`` is missing.
     """
-    is_folder = os.path.isdir(place)
-    names = [os.path.join(glob.escape(place), f"**/*{suffix}")] if is_folder else expand_braces(place)
-    paths: list[str] = []
-    for name in names:
-        paths += sorted(glob.glob(name, recursive=True)) if glob.has_magic(name) else [name]
-    if missing := [name for name in paths if not os.path.isfile(name)]:
+    below_folder = os.path.join(glob.escape(place), f"**/*{suffix}")
+    patterns = [below_folder] if os.path.isdir(place) else expand_braces(place)
+    files: list[str] = []
+    for pattern in patterns:
+        if glob.has_magic(pattern):
+            files += sorted(glob.glob(pattern, recursive=True))
+        else:  # the name of one file
+            files.append(pattern)
+    missing = [file for file in files if not os.path.isfile(file)]
+    if missing:
         raise DataError(
-            f"{place}: {len(missing):,} of {len(paths):,} shards are not there: {some(missing)}; "
+            f"{place}: {len(missing):,} of {len(files):,} shards are not there: {some(missing)}; "
             "correct the pattern, or fetch them"
         )
-    if not paths:
+    if not files:
         raise DataError(f"{place}: names no {suffix} file; correct the pattern")
-    return [Path(name).resolve() for name in dict.fromkeys(paths)]
+    return [Path(file).resolve() for file in dict.fromkeys(files)]
 
 
 def find_part_words(names: Sequence[str], place: str) -> list[str]:

@@ -54,21 +54,39 @@ def choose_loader(plan: LoadPlan) -> LoaderChoice:
         UsageError: the recipe names a loader that cannot serve this plan on this machine.
     """
     name = plan.data.loader
-    kinds = [
-        kind for kind in LOADERS if plan.device.type in kind.devices and name in ("auto", kind.recipe_name)
-    ]
-    whys = [kind.why_not(plan, is_asked=name != "auto") for kind in kinds]
-    if None not in whys:  # the last kind of loader serves every plan, so one is asked for
-        raise UsageError(f"data.loader {name}: {whys[0]}; use auto")
-    place = whys.index(None)
-    kind = kinds[place]
-    why = ", and ".join(filter(None, whys[:place])) or describe_memory(plan, "below")
-    reason = f"{kind.name} loader: {why if name == 'auto' else 'the recipe asks for it'}"
-    decoder = None if plan.split.manifest.is_array else kind.jpeg_decoder_name()
+    is_asked = name != "auto"
+    obstacles: list[str] = []
+    for loader in LOADERS:
+        if plan.device.type not in loader.devices or (is_asked and loader.recipe_name != name):
+            continue
+        obstacle = loader.why_not(plan, is_asked=is_asked)
+        if obstacle is None:
+            return _describe_choice(plan, loader, obstacles)
+        obstacles.append(obstacle)
+    # The last kind of loader serves every plan, so the recipe names another one.
+    raise UsageError(f"data.loader {name}: {obstacles[0]}; use auto")
+
+
+def _describe_choice(plan: LoadPlan, loader: type[Loader], obstacles: list[str]) -> LoaderChoice:
+    """Give the reason for a loader.
+
+    Args:
+        plan: which pictures are read, and how.
+        loader: the one that serves the plan.
+        obstacles: why each preferred loader does not serve it.
+    """
+    if plan.data.loader != "auto":
+        why = "the recipe asks for it"
+    elif obstacles:
+        why = ", and ".join(obstacles)
+    else:
+        why = describe_memory(plan, "below")
+    reason = f"{loader.name} loader: {why}"
+    decoder = None if plan.split.manifest.is_array else loader.jpeg_decoder_name()
     if decoder is not None:
         reason += f"; JPEG files by {decoder}"
     if plan.left_out:
         reason += (
             f"; the last {plan.left_out} samples of each epoch's order make no whole batch and are left out"
         )
-    return LoaderChoice(kind, reason, decoder)
+    return LoaderChoice(loader, reason, decoder)

@@ -69,28 +69,27 @@ class DaliLoader(Loader):
         Raises:
             DataError: DALI failed on a batch; names the file to blame if one is found.
         """
-        pipeline = self._pipeline = self._pipeline or build_pipeline(
-            self.plan, self._geometry, self._next_inputs
-        )
+        if self._pipeline is None:
+            self._pipeline = build_pipeline(self.plan, self._geometry, self._next_inputs)
         self._jobs = jobs
         self._in_flight.clear()
         self._is_complete = False
-        ahead = self.plan.data.prefetch if self.plan.transforms and self.plan.device.type == "cpu" else 0
-
-        def start(done: tuple[BatchJob, Tensor]) -> Started[Batch]:
-            job, pictures = done
-            finish = partial(self.make_batch, job)
-            if job.transforms is None:
-                return Started([], partial(finish, pictures))
-            return self.start_preparing(pictures, job.transforms, finish)
-
+        has_work_for_threads = self.plan.transforms and self.plan.device.type == "cpu"
+        ahead = self.plan.data.prefetch if has_work_for_threads else 0
         try:
-            yield from map_ahead(start, self._run_jobs(pipeline), ahead)
+            yield from map_ahead(self._start_batch, self._run_jobs(self._pipeline), ahead)
         finally:
             if not self._is_complete:
                 self._drain()
             if self._pipeline is not None:
                 self._pipeline.reset()
+
+    def _start_batch(self, decoded: tuple[BatchJob, Tensor]) -> Started[Batch]:
+        """Begin to make the batch of a job from its pictures, unnormalised where they have transforms."""
+        job, pictures = decoded
+        if job.transforms is None:
+            return Started([], partial(self.make_batch, job, pictures))
+        return self.start_preparing(pictures, job.transforms, partial(self.make_batch, job))
 
     def _run_jobs(self, pipeline: Any) -> Iterator[tuple[BatchJob, Tensor]]:
         """Yield each job with its pictures out of the pipeline; errors as of `_run_pipeline`."""

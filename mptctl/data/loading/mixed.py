@@ -39,19 +39,33 @@ def mix_pictures(pictures: Tensor, pairs: Pairs) -> Tensor:
     Returns:
         The same tensor.
     """
-    place = torch.arange(pictures.shape[1], device=pictures.device)
-    kept, boxes = torch.from_numpy(pairs.kept), torch.from_numpy(pairs.boxes)
-    if pictures.device.type == "cuda":
-        kept, boxes = (x.pin_memory().to(pictures.device, non_blocking=True) for x in (kept, boxes))
-    first_row, end_row, first_column, end_column = boxes[:, :, None].unbind(1)
-    rows = (first_row <= place) & (place < end_row)
-    columns = (first_column <= place) & (place < end_column)
-    outside = ~(rows[:, :, None] & columns[:, None, :])
+    weights = _weights_of_own_pixels(pairs, pictures.shape[1], pictures.device)
+    number = len(weights)
     # Expanded to all three colours, since a product that repeats one along its last axis is slow.
-    w = (outside * kept[:, None, None])[..., None].expand(-1, -1, -1, 3).reshape(len(kept), 1, -1)
-    both = pictures.reshape(len(kept), 2, -1)
-    partners = both.flip(1).mul_(1 - w)
-    return both.mul_(w).add_(partners).reshape(pictures.shape)
+    w = weights[..., None].expand(-1, -1, -1, 3).reshape(number, 1, -1)
+    own = pictures.reshape(number, 2, -1)
+    partners = own.flip(1).mul_(1 - w)
+    return own.mul_(w).add_(partners).reshape(pictures.shape)
+
+
+def _weights_of_own_pixels(pairs: Pairs, side: int, device: torch.device) -> Tensor:
+    """The (p, S, S) weights w of each pair: `Pairs.kept` outside its box, and 0 in it.
+
+    Args:
+        pairs: how each of the p pairs is mixed.
+        side: rows, and columns, of a picture, S.
+        device: where the weights are.
+    """
+    kept, boxes = torch.from_numpy(pairs.kept), torch.from_numpy(pairs.boxes)
+    if device.type == "cuda":
+        kept = kept.pin_memory().to(device, non_blocking=True)
+        boxes = boxes.pin_memory().to(device, non_blocking=True)
+    first_row, end_row, first_column, end_column = boxes[:, :, None].unbind(1)
+    position = torch.arange(side, device=device)
+    in_rows = (first_row <= position) & (position < end_row)
+    in_columns = (first_column <= position) & (position < end_column)
+    in_box = in_rows[:, :, None] & in_columns[:, None, :]
+    return ~in_box * kept[:, None, None]
 
 
 def mix_labels(labels: Tensor, pairs: Pairs) -> tuple[Tensor, Mixing]:
@@ -66,7 +80,9 @@ def mix_labels(labels: Tensor, pairs: Pairs) -> tuple[Tensor, Mixing]:
     Returns:
         (2p,) own labels, `IGNORED` where the partner covers the whole picture; and the mixing.
     """
-    others = labels.reshape(-1, 2).flip(1).reshape(-1)
+    own, partners = labels.clone(), labels.reshape(-1, 2).flip(1).reshape(-1)
     weight = torch.from_numpy(pairs.weight).repeat_interleave(2)
-    weight = weight.where(others != labels, 1.0)
-    return labels.where(weight > 0, IGNORED), Mixing(others.where(weight < 1, IGNORED), weight)
+    weight[own == partners] = 1.0
+    own[weight == 0] = IGNORED
+    partners[weight == 1] = IGNORED
+    return own, Mixing(partners, weight)

@@ -150,8 +150,10 @@ def _mapped_classes(name: str, pairs: Sequence[tuple[str, str]]) -> list[MappedC
                     "its parts, has other old names too; give each name to one merge or one split"
                 )
             classes.append(MappedClass(name=old, old=[old], new=names))
-        elif old_names[names[0]][0] == old:  # a merged class is made once, at the first of its old names
-            classes.append(MappedClass(name=names[0], old=old_names[names[0]], new=names))
+            continue
+        merged = old_names[names[0]]  # a class that was only renamed has one old name
+        if merged[0] == old:  # so that a merged class is made once
+            classes.append(MappedClass(name=names[0], old=merged, new=names))
     common = Counter(each.name for each in classes)
     if twice := [each for each, count in common.items() if count > 1]:
         raise UsageError(

@@ -98,28 +98,34 @@ def choose_old_classes(
             f"count as old{others}; add `classes` to the file, or give {option('old-classes')}"
         )
     if given is not None and old.classes is not None:
-        warnings += _contradictions(
-            old, chosen, labels if given == ALL else None, named_by or option("old-classes")
+        labels_if_all = labels if given == ALL else None
+        warnings += _contradictions(old, chosen, labels_if_all, named_by or option("old-classes"))
+    _refuse_unknown_to_new(old, new, chosen)
+    if new.classes is not None and (unpredictable := sorted(labels - set(new.classes))):
+        warnings.append(
+            f"{new.name} cannot predict {len(unpredictable)} classes of the test set: {first(unpredictable)}"
         )
-    if new.classes is not None:
-        if foreign := sorted(chosen - set(new.classes)):
-            error = CheckpointError if new.origin == "checkpoint" else DataError
-            advice = f"use a model of the same class names, or give {option('class-map')}"
-            if old.classes is not None and set(new.classes) < set(old.classes):
-                advice = (
-                    f"were OLD and NEW swapped? {old.name} knows these classes and all others; the model in "
-                    "production comes first"
-                )
-            raise error(
-                f"{new.name}: does not know {len(foreign)} of the {len(chosen)} old classes "
-                f"({first(foreign)}); {advice}"
-            )
-        if unpredictable := sorted(labels - set(new.classes)):
-            warnings.append(
-                f"{new.name} cannot predict {len(unpredictable)} classes of the test set: "
-                f"{first(unpredictable)}"
-            )
     return OldClasses(chosen, silent, warnings)
+
+
+def _refuse_unknown_to_new(old: Predictions, new: Predictions, old_classes: frozenset[str]) -> None:
+    """Raise CheckpointError or, for predictions of a file, DataError where NEW does not know an old class."""
+    if new.classes is None:
+        return
+    unknown = sorted(old_classes - set(new.classes))
+    if not unknown:
+        return
+    advice = f"use a model of the same class names, or give {option('class-map')}"
+    if old.classes is not None and set(new.classes) < set(old.classes):
+        advice = (
+            f"were OLD and NEW swapped? {old.name} knows these classes and all others; the model in "
+            "production comes first"
+        )
+    error = CheckpointError if new.origin == "checkpoint" else DataError
+    raise error(
+        f"{new.name}: does not know {len(unknown)} of the {len(old_classes)} old classes "
+        f"({first(unknown)}); {advice}"
+    )
 
 
 def _contradictions(

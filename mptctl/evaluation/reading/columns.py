@@ -247,7 +247,8 @@ class Vocabulary:
     def codes(self, names: Sequence[str], what: str) -> NDArray[np.int32]:
         """The number of each name; DataError, which names the column, for more than `MOST_NAMES` of them."""
         for name in names:
-            if self._number.setdefault(name, len(self.names)) == len(self.names):
+            if name not in self._number:
+                self._number[name] = len(self.names)
                 self.names.append(name)
         if len(self.names) > MOST_NAMES:
             raise DataError(
@@ -273,9 +274,9 @@ def encode(values: pa.Array, what: str, name: str, start: int, vocabulary: Vocab
     try:
         names = as_labels(coded.dictionary, what, name)
     except DataError:
-        plain = as_labels(coded.dictionary_decode(), what, name, start)
-        # The value that is no label is in the dictionary, and in no row.
-        return encode(plain, what, name, start, vocabulary)
+        # A dictionary may hold a value that is no label, and that no row has: so the rows alone are judged.
+        rows = as_labels(coded.dictionary_decode(), what, name, start)
+        return encode(rows, what, name, start, vocabulary)
     codes = vocabulary.codes([str(each) for each in names.to_pylist()], what)
     return np.asarray(codes[integers(coded.indices)])
 

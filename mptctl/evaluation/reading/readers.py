@@ -160,7 +160,7 @@ def _refuse_unreadable(part: Path, folder: Path) -> None:
 
 
 def has_predictions(path: Path) -> bool:
-    """Tell whether a path names files of predictions that are there, or any file whatever its ending."""
+    """Tell whether a path names files that are there: predictions, or a single file of any ending."""
     try:
         return bool(find_parts(path))
     except (DataError, UsageError):
