@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -59,6 +60,17 @@ def test_a_broken_link_would_be_found(tmp_path: Path, monkeypatch: pytest.Monkey
         "[1](there.md#a-b-c) [2](gone.md) ![3](there.md#gone) `[4](gone.md)`\n\n    [5](gone.md)\n"
     )
     assert broken(page) == ["gone.md", "there.md#gone"]
+
+
+def test_pages_and_examples_name_the_repository_that_pyproject_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    files = [*PAGES, ROOT / "CITATION.cff", *(ROOT / "examples").rglob("*.yml")]
+    named = {
+        name
+        for path in files
+        for name in re.findall(r"(?:uses: |github\.com/)([\w.-]+/mptctl)\b", path.read_text(encoding="utf-8"))
+    }
+    assert {f"https://github.com/{name}" for name in named} == {project["urls"]["Repository"]}
 
 
 def test_every_page_is_on_the_site() -> None:
