@@ -74,8 +74,10 @@ def test_pages_and_examples_name_the_repository_that_pyproject_names() -> None:
 
 
 def test_every_page_is_on_the_site() -> None:
-    """By name in mkdocs.yml, so that none is left out of the navigation."""
+    """By name in mkdocs.yml, so that none is left out of the navigation; reference-*.md are cut out of reference.md."""
     listed = set(
         re.findall(r"(\w[\w/-]*\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     )
-    assert listed == {str(page.relative_to(ROOT)).removeprefix("docs/") for page in PAGES}
+    assert {name for name in listed if not name.startswith("reference-")} == {
+        str(page.relative_to(ROOT)).removeprefix("docs/") for page in PAGES
+    }

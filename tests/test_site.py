@@ -36,6 +36,9 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     assert "WARNING" not in out.stderr
     api = (tmp_path / "site" / "api.html").read_text(encoding="utf-8")
     assert "must_keep" in api
+    # The reference is one file and three pages; strict, above, also holds the links to their headings.
+    method = (tmp_path / "site" / "method.html").read_text(encoding="utf-8")
+    assert 'href="reference-keys.html#method"' in method
     fetched, missing = [], []
     for path in (tmp_path / "site").rglob("*.html"):
         if path.name == "404.html":  # a server's, with links from its root
