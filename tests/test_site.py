@@ -83,6 +83,11 @@ def test_the_gate_in_ci_does_what_the_page_says(
     assert {path.name for path in tmp_path.iterdir()} >= {"gate.yaml", "gate.md", "gate.xml"}
 
 
+def test_the_page_on_ci_shows_the_workflow_that_is_copied() -> None:
+    workflow = (ROOT / "examples" / "ci" / "github.yml").read_text(encoding="utf-8")
+    assert workflow[workflow.index("name: gate") :] in PAGE.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     "name",
     [
