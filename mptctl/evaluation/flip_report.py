@@ -270,7 +270,7 @@ class FlipReport(Model):
         "count as new",
     )
     worst_flips: list[FlippedSample] = Field(description="most confident first, at most as many as asked for")
-    warnings: list[str] = Field(description="what a reader of the numbers should know")
+    warnings: list[str] = Field(description="notes on these numbers")
 
     def __repr__(self) -> str:
         flips = f"{self.counts.negative_flips:,} / {self.n_old:,}"
@@ -280,4 +280,4 @@ class FlipReport(Model):
 class FlipReports(Model):
     """Several replacements, each compared with the one old model."""
 
-    reports: list[FlipReport] = Field(description="one for each NEW, in the order in which they were named")
+    reports: list[FlipReport] = Field(description="one for each NEW, in the order of the command line")
