@@ -53,7 +53,7 @@ class DryRun(Model):
     from_step: int = Field(description="steps done before; above 0 with --resume")
     device: str = Field(description="where it would compute")
     loader: str = Field(description="chosen loader of the training part, and why")
-    estimate: Estimate = Field(description="estimate for the rest of the run")
+    estimate: Estimate = Field(description="time of the rest of the run")
     notes: list[str] = Field(description="further choices, and warnings")
 
 

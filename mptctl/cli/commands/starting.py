@@ -26,7 +26,7 @@ def quickstart() -> None:
 
 @job("files.request:RootRequest", "doctor:examine_machine", "machine.doctor:DoctorReport")
 def doctor() -> None:
-    """List installed packages and usable devices, and a remedy for each problem.
+    """List installed packages and usable devices, with remedies.
 
     Examples:
 
