@@ -92,7 +92,7 @@ def test_the_page_on_ci_shows_the_workflow_that_is_copied() -> None:
     "name",
     [
         *("tutorial.md", "update.md", "imagenet.md", "ci.md", "gate.md", "pictures.md", "method.md"),
-        *("adjust.md", "training.md", "data.md", "export.md", "compare.md", "fewshot.md", "speed.md"),
+        *("adjust.md", "training.md", "compare.md", "fewshot.md", "speed.md"),
     ],
 )
 def test_the_commands_of_a_page_are_commands(name: str) -> None:
