@@ -40,8 +40,8 @@ def render_reference(app: typer.Typer) -> str:
         *(line for name, command in shown_commands(app) for line in _command_section(name, command)),
         "## Recipe keys",
         "",
-        "In a YAML file below their group, or as `--set group.key=value`. Defaults are those of a recipe "
-        "that says nothing; presets say more (`--print-recipe`).",
+        "In a YAML file below their group, or as `--set group.key=value`. The default counts where neither "
+        "recipe nor preset sets a key; `--print-recipe` prints the values of a run.",
         "",
         *_recipe_tables(),
         "## Exit codes",
