@@ -86,7 +86,7 @@ class SplitFile(Model):
     )
     num_old: int = Field(description="number of old classes")
     counts: dict[Part, int] = Field({}, description="pictures in each part")
-    quarantined: list[str] = Field(description="pictures that are kept out, each with what is wrong with it")
+    quarantined: list[str] = Field(description="pictures that are kept out, each with its fault")
     duplicates: Duplicates | None = Field(None, description="identical pictures; null without any")
     verify: Verify = Field(description="how the files were checked: header, or decode")
     table: str = Field(

@@ -11,7 +11,7 @@ from mptctl.files import Model
 
 
 class Adjustment(Model):
-    """The shifts and the temperature that `adjust` folded into a classifier, and what they were chosen by."""
+    """The shifts and the temperature that `adjust` folded into a classifier, and how they were chosen."""
 
     adjusted: str = Field(description="name of the run whose model was adjusted")
     digest: str = Field(description="of that model's checkpoint")

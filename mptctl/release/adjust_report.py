@@ -69,7 +69,7 @@ class AdjustFigures(Model):
 class AdjustReport(Model):
     """The choice, its rates on validation samples, and the run that was written."""
 
-    chosen: Chosen = Field(description="what was folded into the classifier")
+    chosen: Chosen = Field(description="the change that was folded into the classifier")
     validation: AdjustFigures = Field(description="of the adjusted model, on the samples that chose")
     before: AdjustFigures = Field(description="of the model as it was, on the same samples")
     max_nfr: float | None = Field(description="the limit on NFR, a fraction")
@@ -77,7 +77,7 @@ class AdjustReport(Model):
     confidence: float = Field(description="level of the two-sided interval whose upper end is the bound")
     epochs: int = Field(
         description="epochs of the training; the same samples chose one of them; with max_nfr each has an "
-        "equal part of what the confidence leaves"
+        "equal part of the risk"
     )
     run: str = Field(description="the run folder that was written")
     best: str = Field(description="the checkpoint that evaluate takes")

@@ -84,18 +84,18 @@ class ComparisonRow(Model):
     cost: float | None = Field(
         description="in units of one plain training, mean over seeds; null where not known"
     )
-    cost_parts: Cost = Field(description="what the cost is made of")
+    cost_parts: Cost = Field(description="the parts of the cost")
     parameters: int = Field(description="of the model, at inference")
     best: list[Column] = Field(
-        description="rates of which the row has the lowest mean of the rows with most seeds"
+        description="rates with the lowest mean in this row, among the rows with most seeds"
     )
     within_noise_of_best: list[Column] = Field(
-        description="rates in which it is not the best and not told apart from the best: the intervals of "
+        description="rates in which it is not the best and may be as good as the best: the intervals of "
         "all pairs of rows, which hold together at the level of `noise`, contain zero for these two"
     )
     bias: Spread | None = Field(
         None,
-        description="what was subtracted from the logits of new classes, for the shifted plain update and "
+        description="constant subtracted from the logits of new classes, for the shifted plain update and "
         "with --equal-error; below zero it was added to them",
     )
     flips_at_test_error: Counted | None = Field(
@@ -105,7 +105,7 @@ class ComparisonRow(Model):
         "can choose so",
     )
     errors_at_test_error: Counted | None = Field(
-        None, description="wrong predictions and test samples, likewise"
+        None, description="wrong predictions and test samples, with the same shift"
     )
     seeds_above_test_error: int | None = Field(
         None,
@@ -158,7 +158,7 @@ class Comparison(Model):
     """The object that `compare --json` prints."""
 
     rows: list[ComparisonRow] = Field(description="updates only")
-    part: Part = Field("test", description="on which samples; rates named test are rates on it")
+    part: Part = Field("test", description="part of the samples; rates named test are rates on it")
     equal_error: str | None = Field(
         None, description="the row at whose validation error all are compared; null: each as it is"
     )

@@ -31,7 +31,7 @@ class Trial(Model):
     """A trial. Its rates are those of its best checkpoint so far, on the validation part."""
 
     name: str = Field(description="its settings in short")
-    settings: dict[str, Value] = Field(description="what it was trained with, beside the common recipe")
+    settings: dict[str, Value] = Field(description="its own settings, beside the common recipe")
     status: Status = Field("waiting", description="stopped: given up early, since others were better")
     epoch: int = Field(0, description="finished epochs")
     val_error: Rate | None = Field(None, description="error on all classes; null before the first epoch")
@@ -44,7 +44,7 @@ class Trial(Model):
     )
     seconds: float = Field(0.0, description="training time, over all its starts")
     restarts: int = Field(0, description="how often its process died and another one went on")
-    error: str | None = Field(None, description="what went wrong, in one line")
+    error: str | None = Field(None, description="the fault, in one line")
     run: str = Field(description="its run folder")
 
 
