@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -61,9 +62,22 @@ def test_a_broken_link_would_be_found(tmp_path: Path, monkeypatch: pytest.Monkey
     assert broken(page) == ["gone.md", "there.md#gone"]
 
 
+def test_pages_and_examples_name_the_repository_that_pyproject_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    files = [*PAGES, ROOT / "CITATION.cff", *(ROOT / "examples").rglob("*.yml")]
+    named = {
+        name
+        for path in files
+        for name in re.findall(r"(?:uses: |github\.com/)([\w.-]+/mptctl)\b", path.read_text(encoding="utf-8"))
+    }
+    assert {f"https://github.com/{name}" for name in named} == {project["urls"]["Repository"]}
+
+
 def test_every_page_is_on_the_site() -> None:
-    """By name in mkdocs.yml, so that none is left out of the navigation."""
+    """By name in mkdocs.yml, so that none is left out of the navigation; reference-*.md are cut out of reference.md."""
     listed = set(
         re.findall(r"(\w[\w/-]*\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     )
-    assert listed == {str(page.relative_to(ROOT)).removeprefix("docs/") for page in PAGES}
+    assert {name for name in listed if not name.startswith("reference-")} == {
+        str(page.relative_to(ROOT)).removeprefix("docs/") for page in PAGES
+    }

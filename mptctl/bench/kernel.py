@@ -26,8 +26,8 @@ class KernelRow(Model):
     us: float = Field(
         description="microseconds on the GPU, forward and backward, in a graph, on a cold cache"
     )
-    call_us: float = Field(description="microseconds of one call with what the host does for it, cache warm")
-    bytes: int = Field(description="what must be moved at least: logits read once, gradient written once")
+    call_us: float = Field(description="microseconds of one call, work of the host included, cache warm")
+    bytes: int = Field(description="least traffic: logits read once, gradient written once")
     floor_us: float = Field(description="bytes at the speed of a copy")
 
 

@@ -26,7 +26,7 @@ class LoaderRow(Model):
     name: str = Field(description="which loader; synthetic is the model's own training step")
     images_per_s: float = Field(description="median over the runs")
     runs: list[float] = Field(description="images/s of each run; runs of all rows take turns")
-    workers: int | None = Field(description="threads or processes; null where there are none to set")
+    workers: int | None = Field(description="threads or processes; null if the number cannot be set")
     augment: str | None = Field(description="training augmentation; null for synthetic")
 
 

@@ -47,7 +47,7 @@ class StepRow(Model):
 
 
 class Ratio(Model):
-    """Time of one row divided by that of another, computed for each repeat, in which rows take turns."""
+    """Time of one row divided by that of another, computed for each repeat; rows take turns in it."""
 
     median: float = Field(description="over the repeats")
     smallest: float = Field(description="of any repeat")
@@ -90,11 +90,11 @@ class StepBench(Model):
         "least"
     )
     steps: int = Field(description="of a row in each repeat")
-    repeats: int = Field(description="in which all rows take turns")
+    repeats: int = Field(description="rounds; all rows take turns in each")
     rows: list[StepRow] = Field(description="one for each way to train and precision")
     skipped: dict[str, str] = Field(description="rows that cannot be measured with this recipe, and why")
-    limit: float = Field(LIMIT, description="what each ratio shall at most be")
-    graph_limit: float = Field(GRAPH_LIMIT, description="what graph_to_floor_graph shall at most be")
+    limit: float = Field(LIMIT, description="largest allowed ratio")
+    graph_limit: float = Field(GRAPH_LIMIT, description="largest allowed graph_to_floor_graph")
     ratios: list[StepRatios] = Field(description="one for each precision")
 
 

@@ -69,7 +69,7 @@ class LoaderSweep(Model):
 
     rows: list[SweepRow] = Field(description="one row for each setting, in the order of measuring")
     settings: dict[str, float] = Field(description="the fastest settings of data.*; empty: all failed")
-    verdict: str = Field(description="what it means, in one line")
+    verdict: str = Field(description="conclusion, in one line")
 
 
 def sweep_dali(

@@ -40,8 +40,8 @@ def render_reference(app: typer.Typer) -> str:
         *(line for name, command in shown_commands(app) for line in _command_section(name, command)),
         "## Recipe keys",
         "",
-        "In a YAML file below their group, or as `--set group.key=value`. Defaults are those of a recipe "
-        "that says nothing; presets say more (`--print-recipe`).",
+        "In a YAML file below their group, or as `--set group.key=value`. The default counts where neither "
+        "recipe nor preset sets a key; `--print-recipe` prints the values of a run.",
         "",
         *_recipe_tables(),
         "## Exit codes",
@@ -80,7 +80,7 @@ def _command_section(name: str, command: TyperCommand) -> Iterator[str]:
     yield f"### `{' '.join(['mptctl', name, *arguments])}`"
     yield ""
     yield from _text_and_examples(inspect.getdoc(command.callback) or "")
-    yield "| flag | default | what it does |"
+    yield "| flag | default | meaning |"
     yield "|---|---|---|"
     # Arguments come before options.
     for flag in sorted(flags, key=lambda flag: isinstance(flag, TyperOption)):
@@ -119,7 +119,7 @@ def _recipe_tables() -> Iterator[str]:
         yield ""
         yield _first_paragraph(field.annotation)
         yield ""
-        yield "| key | type | default | what it is |"
+        yield "| key | type | default | meaning |"
         yield "|---|---|---|---|"
         for key, entry in recipe_keys().items():
             if key.startswith(f"{group}."):
@@ -139,7 +139,7 @@ def _table_of_transforms() -> Iterator[str]:
     """Lines of a table of the steps that ``data.transforms`` can have."""
     yield f"Steps of `data.transforms`, such as `{EXAMPLE}`:"
     yield ""
-    yield "| step | what it does | parameters, with defaults |"
+    yield "| step | effect | parameters, with defaults |"
     yield "|---|---|---|"
     for name, kind in STEPS.items():
         parameters = [
@@ -205,7 +205,7 @@ def _model_tables(model: Any, seen: set[type], heading: str) -> Iterator[str]:
         yield f"**{heading}**"
     yield _first_paragraph(model)
     yield ""
-    yield "| field | type | what it is |"
+    yield "| field | type | meaning |"
     yield "|---|---|---|"
     inner: list[type] = []
     for name, field in model.model_fields.items():

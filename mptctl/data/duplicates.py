@@ -33,7 +33,7 @@ class DuplicatePicture(Model):
 class Duplicates(Model):
     """The identical pictures of a split, counted before any is kept out."""
 
-    compared: str = Field(description="what was compared: bytes of the files, or decoded pixels")
+    compared: str = Field(description="compared: bytes of the files, or decoded pixels")
     sets: int = Field(description="sets of identical pictures")
     pictures: int = Field(description="pictures in these sets")
     across_parts: int = Field(description="sets with pictures in several parts")

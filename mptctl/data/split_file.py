@@ -67,10 +67,10 @@ class SplitRequest(Model):
         None, description="share of each class held out for the test; null where the source has a test part"
     )
     group: str | None = Field(
-        None, description="column of groups, each of which lies in one part; null without groups"
+        None, description="column of groups; a group lies in one part; null without groups"
     )
-    on_bad: OnBad = Field("fail", description="what was done with pictures that cannot be used")
-    on_duplicates: OnDuplicates = Field("keep", description="what was done with identical pictures")
+    on_bad: OnBad = Field("fail", description="treatment of pictures that cannot be used")
+    on_duplicates: OnDuplicates = Field("keep", description="treatment of identical pictures")
 
 
 class SplitFile(Model):
@@ -83,8 +83,8 @@ class SplitFile(Model):
     )
     num_old: int = Field(description="number of old classes")
     counts: dict[Part, int] = Field({}, description="pictures in each part")
-    quarantined: list[str] = Field(description="pictures that are kept out, each with what is wrong with it")
-    duplicates: Duplicates | None = Field(None, description="identical pictures; null where there are none")
+    quarantined: list[str] = Field(description="pictures that are kept out, each with its fault")
+    duplicates: Duplicates | None = Field(None, description="identical pictures; null without any")
     verify: Verify = Field(description="how the files were checked: header, or decode")
     table: str = Field(
         "", pattern=f"^{TABLE_PATTERN}$", description="file with one row a picture, beside this one"

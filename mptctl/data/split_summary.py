@@ -68,8 +68,8 @@ class SplitSummary(Model):
     )
     sizes: PictureSizes | None = Field(None, description="sizes of all pictures of all parts")
     rotated: int = Field(0, description="pictures with an EXIF rotation, which data.exif applies or ignores")
-    quarantined: list[str] = Field(description="pictures that are kept out, each with what is wrong with it")
-    duplicates: Duplicates | None = Field(None, description="identical pictures; null where there are none")
+    quarantined: list[str] = Field(description="pictures that are kept out, each with its fault")
+    duplicates: Duplicates | None = Field(None, description="identical pictures; null without any")
     notes: list[str] = Field([], description="which folder is which part, and classes that a part lacks")
     fingerprint: str = Field(description="digest that checkpoints of this split carry")
 

@@ -25,7 +25,7 @@ class ComparedSettings(Request):
     metadata: Annotated[Path | None, Flag("FILE", panel=SLICES)] = None
     """Columns of the samples by `id`, in a form that predictions have."""
     old_classes: Annotated[str | None, Flag("FILE|all")] = None
-    """Old class labels, one a line, or `all` for all labels; default: what OLD knows. Not beside --gate,
+    """Old class labels, one a line, or `all` for all labels; default: the classes of OLD. Not beside --gate,
     whose file has `old_classes`."""
     class_map: Annotated[Path | None, Flag("FILE", panel=COMPARED)] = None
     """Classes renamed, merged or split from OLD to NEW: .yaml (old: new) or .csv (columns old, new)."""
@@ -111,7 +111,7 @@ class EvaluateRequest(ComparedSettings, OutputSettings, AloneSettings, ModelRequ
     """Folder of the pictures: of a run's split, where they have moved since; of predictions files, if their
     ids are paths below it."""
     memory_limit: Annotated[str | None, Flag("SIZE", panel=MEMORY)] = None
-    """Memory for pairing, such as 2GB; the rest goes to disk. (default: 2GB, or half of what is free)"""
+    """Memory for pairing, such as 2GB; the rest goes to disk. (default: 2GB, or half of the free memory)"""
     as_json: Json = False
 
 

@@ -178,9 +178,7 @@ class SliceRow(Model):
     lost: float | None = Field(description="negative flips / right predictions of the old model")
     lost_ci95: Interval | None = Field(description="exact 95 % interval of it")
     p: float = Field(description="one-sided Fisher test: its NFR is no higher than that of all other samples")
-    q: float = Field(
-        description="smallest rate of false discoveries with which this slice would still be called worse"
-    )
+    q: float = Field(description="the slice is called worse at this rate of false discoveries and above")
     worse: bool = Field(description="q is below 0.05: worse than the rest")
 
 
@@ -188,8 +186,8 @@ class MappedClass(Model):
     """A class of --class-map: the common name under which both models are read, and their own names."""
 
     name: str = Field(description="its name in this report: of a split class the old one, else the new one")
-    old: list[str] = Field(description="what OLD calls it; several were merged")
-    new: list[str] = Field(description="what NEW calls it; several it was split into")
+    old: list[str] = Field(description="its names in OLD; several were merged")
+    new: list[str] = Field(description="its names in NEW; several: it was split")
 
 
 class MacroRate(Model):
@@ -270,7 +268,7 @@ class FlipReport(Model):
         "count as new",
     )
     worst_flips: list[FlippedSample] = Field(description="most confident first, at most as many as asked for")
-    warnings: list[str] = Field(description="what a reader of the numbers should know")
+    warnings: list[str] = Field(description="notes on these numbers")
 
     def __repr__(self) -> str:
         flips = f"{self.counts.negative_flips:,} / {self.n_old:,}"
@@ -280,4 +278,4 @@ class FlipReport(Model):
 class FlipReports(Model):
     """Several replacements, each compared with the one old model."""
 
-    reports: list[FlipReport] = Field(description="one for each NEW, in the order in which they were named")
+    reports: list[FlipReport] = Field(description="one for each NEW, in the order of the command line")

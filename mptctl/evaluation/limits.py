@@ -224,7 +224,7 @@ class Limits(LimitValues):
         description="level of the two-sided interval that decides; null: the value itself decides",
     )
     undecided: Literal["fail", "pass"] = Field(
-        default="fail", description="what an undecided limit does to `passed`"
+        default="fail", description="effect of an undecided limit on `passed`"
     )
     allow_identical: bool = Field(default=False, description="OLD and NEW may be the same model")
     allow_unfinished: bool = Field(default=False, description="models of unfinished runs may pass")

@@ -61,7 +61,7 @@ class Discriminability(Model):
 class DiscriminabilityReport(Model):
     """The object that `fewshot --analysis` prints."""
 
-    runs: list[Discriminability] = Field(description="in the order in which they were named")
+    runs: list[Discriminability] = Field(description="in the order of the command line")
     figure: str = Field(description="path of the figure")
 
 

@@ -54,7 +54,7 @@ class FewShotReport(Model):
     query: int = Field(description="queries of each class")
     seed: int = Field(description="of the episodes")
     episodes: int = Field(description="number of episodes")
-    novel: list[str] = Field(description="classes from which episodes are drawn")
+    novel: list[str] = Field(description="classes of the episodes")
     accuracy: float = Field(description="of the fitted head: mean over episodes, a fraction")
     ci95: float | None = Field(description="half width of its 95 % interval; null for one episode")
     centroid: Score = Field(description="by the nearest mean of features of length 1")

@@ -186,7 +186,7 @@ def _preparation_warning(
         before, after = _error_words(better.error_before), _error_words(better.error)
         return (
             f"warning: pictures are most likely not prepared as this model was trained: it errs on {before} "
-            f"as it is told, and on {after} with {better.flags(data, channels)}; import it again with that "
+            f"with these settings, and on {after} with {better.flags(data, channels)}; import it again with that "
             "and --overwrite"
         )
     if not is_at_chance(error, counts):

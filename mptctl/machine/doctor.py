@@ -29,8 +29,8 @@ class Check(Model):
 
     name: str = Field(description="the package, device or resource that was checked")
     state: State = Field(description="ok, missing or unusable")
-    found: str = Field(description="version, or what was found instead")
-    advice: str | None = Field(None, description="what to do if the state is not ok; else null")
+    found: str = Field(description="version, or the fault")
+    advice: str | None = Field(None, description="remedy if the state is not ok; else null")
 
 
 class DoctorReport(Model):

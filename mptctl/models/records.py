@@ -11,7 +11,7 @@ from mptctl.files import Model
 
 
 class Adjustment(Model):
-    """The shifts and the temperature that `adjust` folded into a classifier, and what they were chosen by."""
+    """The shifts and the temperature that `adjust` folded into a classifier, and how they were chosen."""
 
     adjusted: str = Field(description="name of the run whose model was adjusted")
     digest: str = Field(description="of that model's checkpoint")
@@ -20,14 +20,14 @@ class Adjustment(Model):
     biases: dict[str, float] = Field(
         description="shift of each new class: a number that was subtracted from its logit; empty: none"
     )
-    temperature: float = Field(description="number by which the shifted logits were divided; 1: no change")
+    temperature: float = Field(description="divisor of the shifted logits; 1: no change")
     max_nfr: float | None = Field(None, description="limit that the bound of NFR met, a fraction")
     max_er_increase: float | None = Field(
         None, description="limit that the rise of the error met, a fraction"
     )
     confidence: float = Field(description="level of the two-sided interval whose upper end is the bound")
     nfr: float | None = Field(
-        None, description="NFR on the validation samples by which the shifts were chosen, a fraction"
+        None, description="NFR on the validation samples that chose the shifts, a fraction"
     )
     bound: float | None = Field(None, description="upper bound of that NFR; valid if max_nfr is set")
     flips: int | None = Field(None, description="negative flips on these samples")
@@ -42,7 +42,7 @@ class BiasEpoch(Model):
 
 
 class BiasPath(Model):
-    """The finished epochs from which the next epoch's k is computed."""
+    """The finished epochs, for the k of the next epoch."""
 
     left: tuple[float, ...] = Field(
         description="for each epoch of the run: flips expected after the last epoch / flips after this epoch"

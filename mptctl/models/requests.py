@@ -27,11 +27,11 @@ class ImportRequest(Request):
     """File with a state dict (.pt, .safetensors), an ONNX model, or a folder with model.safetensors and the
     config.json of timm."""
     arch: Annotated[str | None, Flag("NAME")] = None
-    """Architecture, by torchvision's name or as timm:NAME. (default: what config.json says)"""
+    """Architecture, by torchvision's name or as timm:NAME. (default: as in config.json)"""
     class_names: Annotated[Path | None, Flag("FILE")] = None
-    """Class names, one a line, in the order of the logits. (default: what the model says)"""
+    """Class names, one a line, in the order of the logits. (default: as in the model's file)"""
     channels: Annotated[Channels, Flag()] = "rgb"
-    """Order in which the model takes the channels of a picture."""
+    """Order of a picture's channels that the model expects."""
     size: Annotated[int | None, Flag("PX", low=1)] = None
     """Side of the pictures that the model sees; nothing is cut off. (default: the recipe's)"""
     name: Annotated[str, Flag("RUN")] = "old"

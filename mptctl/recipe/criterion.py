@@ -53,7 +53,7 @@ class CriterionRecipe(Group):
         10.0,
         ge=0,
         allow_inf_nan=True,  # infinity is cross-entropy, the limit; NaN is not >= 0
-        description="mbls: distance from the largest logit up to which a logit costs nothing",
+        description="mbls: a logit nearer to the largest one than this costs nothing",
     )
     alpha: float = Field(0.1, ge=0, description="mbls: weight of the distance beyond the margin")
     reduction: Literal["mean", "sum"] = Field(

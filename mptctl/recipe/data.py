@@ -74,7 +74,7 @@ class DataRecipe(Group):
         json_schema_extra=TRAINING,
     )
     cutmix: float = Field(
-        0.0, ge=0, le=100, description="CutMix: lambda, as of mixup", json_schema_extra=TRAINING
+        0.0, ge=0, le=100, description="CutMix: lambda, drawn as for mixup", json_schema_extra=TRAINING
     )
     mix_probability: float = Field(
         1.0, gt=0, le=1, description="part of the pairs that are mixed", json_schema_extra=TRAINING
@@ -95,7 +95,7 @@ class DataRecipe(Group):
     )
     loader: LoaderName = Field(
         "auto",
-        description="how pictures reach the device; auto chooses by size, device and what is installed",
+        description="how pictures reach the device; auto chooses by size, device and installed packages",
         json_schema_extra=SPEED,
     )
     threads: int = Field(

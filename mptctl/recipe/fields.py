@@ -43,7 +43,7 @@ class ModelRecipe(Group):
         None,
         ge=0,
         lt=1,
-        description="rate at which training leaves out the last residual block, rising from 0 in the first; "
+        description="rate of leaving out the last residual block in training, rising from 0 in the first; "
         "default: the network's own",
     )
     head: HeadName = Field(

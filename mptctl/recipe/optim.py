@@ -17,7 +17,7 @@ class OptimRecipe(Group):
     lr: float = Field(0.1, gt=0, description="highest learning rate")
     lr_for_batch: PositiveInt | None = Field(
         None,
-        description="batch size that optim.lr is meant for; optim.lr is scaled from it to batch_size; "
+        description="batch size that optim.lr is for; optim.lr is scaled from it to batch_size; "
         "default: not scaled",
     )
     lr_scale: Literal["linear", "sqrt"] = Field(

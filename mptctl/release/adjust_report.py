@@ -45,9 +45,9 @@ class Chosen(Model):
     """The shifts and the temperature that were folded into the classifier."""
 
     kind: Literal["none", "bias"] = Field(description="bias: one shift for all new classes; none: no shift")
-    bias: float = Field(description="what was subtracted from every new class's logit")
-    biases: dict[str, float] = Field(description="the same by class; empty where there is no shift")
-    temperature: float = Field(description="what the logits were divided by afterwards; 1 leaves them")
+    bias: float = Field(description="constant subtracted from every new class's logit")
+    biases: dict[str, float] = Field(description="the same by class; empty without a shift")
+    temperature: float = Field(description="divisor of the logits afterwards; 1: no change")
 
 
 class AdjustFigures(Model):
@@ -69,19 +69,19 @@ class AdjustFigures(Model):
 class AdjustReport(Model):
     """The choice, its rates on validation samples, and the run that was written."""
 
-    chosen: Chosen = Field(description="what was folded into the classifier")
+    chosen: Chosen = Field(description="the change that was folded into the classifier")
     validation: AdjustFigures = Field(description="of the adjusted model, on the samples that chose")
     before: AdjustFigures = Field(description="of the model as it was, on the same samples")
     max_nfr: float | None = Field(description="the limit on NFR, a fraction")
     max_er_increase: float | None = Field(description="the limit on the rise of the error, a fraction")
     confidence: float = Field(description="level of the two-sided interval whose upper end is the bound")
     epochs: int = Field(
-        description="epochs of the training, of which the same samples chose one; with max_nfr each has an "
-        "equal part of what the confidence leaves"
+        description="epochs of the training; the same samples chose one of them; with max_nfr each has an "
+        "equal part of the risk"
     )
     run: str = Field(description="the run folder that was written")
     best: str = Field(description="the checkpoint that evaluate takes")
-    warnings: list[str] = Field(description="what a reader of the numbers should know")
+    warnings: list[str] = Field(description="notes on these numbers")
 
 
 def limits_of(budget: Budget | None) -> dict[str, float | None]:

@@ -30,7 +30,7 @@ class ExportReport(Model):
     """The export, and the differences of its predictions from the checkpoint's on validation pictures."""
 
     run: str = Field(description="the checkpoint")
-    file: str = Field(description="what was written")
+    file: str = Field(description="path of the written file")
     described: str = Field(description="the JSON beside it: classes, pictures, split")
     format: ExportFormat = Field(description="of the file")
     bytes: int = Field(description="size of the file")

@@ -39,7 +39,7 @@ class KeptCalibration(Model):
     accuracy: float = Field(description="right predictions / n")
     ece: float = Field(description="expected calibration error, 15 bins of equal width")
     aece: float = Field(description="adaptive calibration error, 15 bins of equal count")
-    temperature: float | None = Field(description="fitted on the validation part; null where there is none")
+    temperature: float | None = Field(description="fitted on the validation part; null without a temperature")
     scaled_ece: float | None = Field(description="`ece` with that temperature")
     scaled_aece: float | None = Field(description="`aece` with that temperature")
 

@@ -55,7 +55,7 @@ class Difference(Model):
     low: float | None = Field(
         description="lower end of the interval: of one seed, what another test draw would change with "
         "same trainings; of three and more, what another test draw and other trainings would; null for two "
-        "seeds and where there is none"
+        "seeds and without an interval"
     )
     high: float | None = Field(description="upper end")
     seeds: int = Field(description="that both have")
@@ -84,18 +84,18 @@ class ComparisonRow(Model):
     cost: float | None = Field(
         description="in units of one plain training, mean over seeds; null where not known"
     )
-    cost_parts: Cost = Field(description="what the cost is made of")
+    cost_parts: Cost = Field(description="the parts of the cost")
     parameters: int = Field(description="of the model, at inference")
     best: list[Column] = Field(
-        description="rates of which the row has the lowest mean of the rows with most seeds"
+        description="rates with the lowest mean in this row, among the rows with most seeds"
     )
     within_noise_of_best: list[Column] = Field(
-        description="rates in which it is not the best and not told apart from the best: the intervals of "
+        description="rates in which it is not the best and may be as good as the best: the intervals of "
         "all pairs of rows, which hold together at the level of `noise`, contain zero for these two"
     )
     bias: Spread | None = Field(
         None,
-        description="what was subtracted from the logits of new classes, for the shifted plain update and "
+        description="constant subtracted from the logits of new classes, for the shifted plain update and "
         "with --equal-error; below zero it was added to them",
     )
     flips_at_test_error: Counted | None = Field(
@@ -105,7 +105,7 @@ class ComparisonRow(Model):
         "can choose so",
     )
     errors_at_test_error: Counted | None = Field(
-        None, description="wrong predictions and test samples, likewise"
+        None, description="wrong predictions and test samples, with the same shift"
     )
     seeds_above_test_error: int | None = Field(
         None,
@@ -120,10 +120,10 @@ class ComparisonRow(Model):
 
 
 class Noise(Model):
-    """The way in which noise was judged."""
+    """How noise was judged."""
 
     over: Literal["seeds and samples", "samples"] = Field(
-        description="what the intervals are over; samples alone, which is the test draw only, for one seed"
+        description="source of noise in the intervals; with one seed the samples alone"
     )
     resamples: int = Field(
         description="draws of the paired bootstrap: of test samples, and of the validation samples that "
@@ -158,12 +158,12 @@ class Comparison(Model):
     """The object that `compare --json` prints."""
 
     rows: list[ComparisonRow] = Field(description="updates only")
-    part: Part = Field("test", description="on which samples; rates that say test are of it")
+    part: Part = Field("test", description="part of the samples; rates named test are rates on it")
     equal_error: str | None = Field(
         None, description="the row at whose validation error all are compared; null: each as it is"
     )
     against: str | None = Field(None, description="the row that `differences` are to")
-    old: list[OldModels] = Field(description="what the updates replace")
+    old: list[OldModels] = Field(description="the old models that the updates replace")
     calibration: list[CalibrationRow] | None = Field(
         None, description="of old models that are compared by themselves: one row for each name"
     )
@@ -171,4 +171,4 @@ class Comparison(Model):
     bias_held_against: dict[str, str] = Field(
         description="under all: the row whose validation error the shift of the plain update was chosen at"
     )
-    notes: list[str] = Field(description="what a reader of the numbers should know")
+    notes: list[str] = Field(description="notes on these numbers")

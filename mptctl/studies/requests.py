@@ -31,7 +31,7 @@ class StudySettings(Request):
     """Runs lie in DIR/SEED/RUN. (default: runs/STUDY)"""
     data_root: DataRoot = None
     parallel: Annotated[int | None, Flag("N", low=1)] = None
-    """Most runs at once; they share the cores. (default: one a GPU, or one a core where there is none)"""
+    """Most runs at once; they share the cores. (default: one a GPU; without a GPU, one a core)"""
     ray_address: RayAddress = None
     report: Annotated[Path | None, Flag("FILE.html")] = None
     """Write one HTML page."""
@@ -45,14 +45,14 @@ class CompareRequest(ModelRequest):
     studies_or_runs: Annotated[list[str], argument("STUDY_OR_RUNS...")]
     """A study's name or folder, a run root, or runs by name or folder."""
     old: Annotated[str | None, Flag("RUN")] = None
-    """Old model of all updates: a folder, or a name beside each run. (default: what each run records)"""
+    """Old model of all updates: a folder, or a name beside each run. (default: the one that each run records)"""
     part: Annotated[Literal["test", "val"], Flag()] = "test"
     """Part whose samples are counted; val for choosing a method."""
     equal_error: Annotated[str | None, Flag("ROW")] = None
     """Shift updates, by the validation part, to the validation error of ROW. (default: the plain update
     alone, to the MPT row of the lowest validation NFR)"""
     shift: Annotated[Literal["all", "plain"], Flag()] = "all"
-    """With --equal-error: all updates, or the plain one alone, in a row of its own."""
+    """With --equal-error: all updates, or the plain one alone, in an extra row."""
     against: Annotated[str | None, Flag("ROW")] = None
     """Show the difference of each row to ROW, with intervals."""
     as_json: Json = False
@@ -80,4 +80,4 @@ class QuickstartRequest(RootRequest):
     seed: Annotated[int, Flag("N", low=0)] = 0
     """Seed of the split and of all runs."""
     overwrite: Annotated[bool, Flag()] = False
-    """Throw away what an earlier quickstart left there."""
+    """Delete the runs of an earlier quickstart there."""

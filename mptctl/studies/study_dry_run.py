@@ -49,10 +49,10 @@ class StudyDryRun(Model):
     """The object that ``study --dry-run --json`` prints."""
 
     study: str = Field(description="name of the study")
-    description: str = Field(description="what its table shows")
+    description: str = Field(description="content of its table")
     run_root: str = Field(description="folder of the seeds, each with its split and its runs")
     runs: list[PlannedRow] = Field(description="all runs, each after its teachers")
-    device: str = Field(description="what computes: cpu or cuda")
+    device: str = Field(description="device: cpu or cuda")
     parallel: int = Field(description="processes at a time, on this machine")
     seconds: float = Field(description="of all steps that are left, over all runs")
 

@@ -304,7 +304,7 @@ def _refuse_no_recipe(name_or_file: str, method: str, where: str) -> None:
         place = re.search(r"line \d+, column \d+", str(error))
         position = "" if place is None else f" ({place[0]})"
         raise UsageError(
-            f"{where}: is no valid recipe{position}; what is wrong with it is said by mptctl train-ref "
+            f"{where}: is no valid recipe{position}; to see the fault, run mptctl train-ref "
             f"--print-recipe --recipe {name_or_file}"
         ) from None
 

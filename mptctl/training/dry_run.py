@@ -40,8 +40,8 @@ class DryRun(Model):
     seed: int = Field(description="of initial weights, order and augmentation")
     arch: str = Field(description="architecture")
     image_size: int = Field(description="side of the square that the model sees, pixels")
-    seen_in_training: str = Field(description="what a picture goes through in training")
-    seen_in_evaluation: str = Field(description="what a picture goes through in validation and evaluation")
+    seen_in_training: str = Field(description="steps of a picture in training")
+    seen_in_evaluation: str = Field(description="steps of a picture in validation and evaluation")
     weights: int = Field(description="trained weights")
     classes: int = Field(description="that the model will know")
     old_classes: int = Field(description="how many of them are old")
@@ -55,8 +55,8 @@ class DryRun(Model):
     from_step: int = Field(description="steps done before; above 0 with --resume")
     device: str = Field(description="where it would compute")
     loader: str = Field(description="chosen loader of the training part, and why")
-    estimate: Estimate = Field(description="what the run will take from here on")
-    notes: list[str] = Field(description="what else was chosen, and warnings")
+    estimate: Estimate = Field(description="time of the rest of the run")
+    notes: list[str] = Field(description="further choices, and warnings")
 
 
 def dry_run(request: RunRequest) -> DryRun:

@@ -20,7 +20,7 @@ class TrainSummary(Model):
     steps: int = Field(description="optimizer steps done in all")
     val_error: float | None = Field(description="validation error of the last epoch, a fraction")
     val_error_old: float | None = Field(description="the same on old classes")
-    val_nfr: float | None = Field(description="validation NFR of the last epoch, where there is an old model")
+    val_nfr: float | None = Field(description="validation NFR of the last epoch; null without an old model")
     best_val_error: float | None = Field(
         description="validation error of `best`; null without a validation part"
     )

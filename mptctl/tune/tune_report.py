@@ -31,7 +31,7 @@ class Trial(Model):
     """A trial. Its rates are those of its best checkpoint so far, on the validation part."""
 
     name: str = Field(description="its settings in short")
-    settings: dict[str, Value] = Field(description="what it was trained with, beside the common recipe")
+    settings: dict[str, Value] = Field(description="its own settings, beside the common recipe")
     status: Status = Field("waiting", description="stopped: given up early, since others were better")
     epoch: int = Field(0, description="finished epochs")
     val_error: Rate | None = Field(None, description="error on all classes; null before the first epoch")
@@ -44,7 +44,7 @@ class Trial(Model):
     )
     seconds: float = Field(0.0, description="training time, over all its starts")
     restarts: int = Field(0, description="how often its process died and another one went on")
-    error: str | None = Field(None, description="what went wrong, in one line")
+    error: str | None = Field(None, description="the fault, in one line")
     run: str = Field(description="its run folder")
 
 
@@ -69,11 +69,11 @@ class Comparison(Model):
 
 
 class TuneReport(Model):
-    """A search: what was asked, every trial, and the choice."""
+    """A search: its axes and limits, every trial, and the choice."""
 
     schema_version: Literal[1] = Field(1, description="version of this file")
     search: Search = Field(description="grid, random or optuna")
-    axes: list[Axis] = Field(description="what was searched")
+    axes: list[Axis] = Field(description="the searched keys and their values")
     asha: bool = Field(description="whether trials were given up early by their NFR")
     epochs: int = Field(description="epochs of a whole trial")
     max_er_increase: float | None = Field(
@@ -94,9 +94,7 @@ class TuneReport(Model):
     trials: list[Trial] = Field(description="every trial")
     front: list[str] = Field([], description="whole trials that no other one beats in both NFR and error")
     choice: str | None = Field(None, description="the chosen trial; null where none keeps to the limit")
-    second: Comparison | None = Field(
-        None, description="the second best; null where there is none, or with max_nfr"
-    )
+    second: Comparison | None = Field(None, description="the second best; null without one, or with max_nfr")
     best_recipe: str | None = Field(None, description="file with the chosen recipe")
     seconds: float = Field(0.0, description="of this search, from its start to its end")
 

@@ -13,7 +13,7 @@ STUDY = {
 
 @job("studies.requests:StudySettings", "study:train_study", STUDY)
 def study() -> None:
-    """Train what a table of methods and seeds still lacks.
+    """Train the missing runs of a table of methods and seeds.
 
     Finished runs are kept and interrupted ones continued, so the same command goes on after any
     interruption. A run that fails is named, runs that do not depend on it go on, and the exit code is 1.
@@ -67,7 +67,7 @@ def embedding() -> None:
 def augment() -> None:
     """Draw training pictures as the model sees them: cut, transformed and mixed as the recipe says.
 
-    They are the first ones of an epoch, bit by bit what a run with this recipe and seed is given; the colours
+    They are the first ones of an epoch, to the bit as a run with this recipe and seed gets them; the colours
     are those before normalisation.
 
     Examples:

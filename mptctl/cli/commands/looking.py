@@ -14,7 +14,7 @@ def runs() -> None:
     that a study's seeds and an ensemble's members are listed. Every checkpoint is verified; a damaged one
     makes its run broken.
 
-    --clean removes what a finished run needs only for --resume. Afterwards --resume can no longer train it
+    --clean removes files of finished runs that only --resume needs. Afterwards --resume can no longer train it
     for longer; best.pt stays.
 
     Examples:
@@ -63,7 +63,7 @@ def pack() -> None:
 
 @job("bench.requests:LoaderRequest", "bench:measure_loader", "bench.loader:LoaderBench")
 def loader() -> None:
-    """Measure how fast pictures come: our loaders, a torch DataLoader, and what the model can take.
+    """Measure how fast pictures come: our loaders, a torch DataLoader, and the pace of the model.
 
     Examples:
 

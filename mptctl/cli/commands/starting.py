@@ -26,7 +26,7 @@ def quickstart() -> None:
 
 @job("files.request:RootRequest", "doctor:examine_machine", "machine.doctor:DoctorReport")
 def doctor() -> None:
-    """Say what is installed, what works here, and what to do.
+    """List installed packages and usable devices, with remedies.
 
     Examples:
 

@@ -59,7 +59,7 @@ class PackReport(Packed):
     path: str = Field(description="folder of the packed copy")
     classes: int = Field(description="classes of the source")
     shards: int = Field(0, description="tar shards in the copy")
-    notes: list[str] = Field([], description="sentences on what was found in the source")
+    notes: list[str] = Field([], description="notes on the source")
     next_place: list[str] = Field(description="arguments of `mptctl split` for this copy")
     found: int = Field(description="pictures that an earlier call had packed")
     seconds: float = Field(description="how long this call took")

@@ -51,11 +51,11 @@ class CalibrationReport(CalibrationFigures):
     n_all: int = Field(description="all test samples")
     er_all: float = Field(description="error rate on all test samples; one of an unknown class is an error")
     temperature: float | None = Field(
-        description="with --temperature fit: what logits are divided by in `scaled`; null where there is none"
+        description="with --temperature fit: divisor of the logits in `scaled`; otherwise null"
     )
     n_validation: int | None = Field(description="validation samples that it was fitted on")
     scaled: CalibrationFigures | None = Field(description="the figures with that temperature")
-    warnings: list[str] = Field(description="what a reader of the numbers should know")
+    warnings: list[str] = Field(description="notes on these numbers")
 
 
 def measure_calibration(

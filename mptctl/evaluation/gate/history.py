@@ -25,7 +25,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 class Release(Model):
     """A line of the history: one comparison, in short."""
 
-    date: datetime.date = Field(description="the day on which it was added")
+    date: datetime.date = Field(description="day of the entry")
     old: str = Field(description="the model in production")
     new: str = Field(description="its replacement")
     tag: str | None = Field(default=None, description="as --tag gave it, or the git commit")
@@ -64,7 +64,7 @@ _IDENTIFYING: Any = dict.fromkeys(("n", "counts", "per_class", "pairs"), True) |
 class History(Model):
     """The releases of a history, as `mptctl history --json` prints them."""
 
-    releases: list[Release] = Field(description="in the order in which they were added")
+    releases: list[Release] = Field(description="oldest entry first")
 
 
 def make_release(report: FlipReport, today: datetime.date, tag: str | None = None) -> Release:
