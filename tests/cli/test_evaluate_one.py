@@ -83,27 +83,6 @@ def test_a_run_is_measured_on_its_test_part_and_fitted_on_its_validation_part(
     assert both["old"]["er_all"] == pytest.approx(page["er_all"])
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        ("answers.npz", 4, "write `logits`"),
-        ("gone.npz", 4, "no such file"),
-        ("test.npz --temperature fit", 2, "--temperature FILE"),
-        ("test.npz --temperature fitt", 5, "fitt: no such run or file"),
-        ("test.npz --temperature test.npz", 4, "holds the test samples"),
-        ("test.npz --max-nfr 2", 2, "--max-nfr: is for a comparison"),
-        ("test.npz --markdown -", 2, "--markdown: is for a comparison"),
-        ("test.npz test.npz --temperature fit", 2, "--temperature: is for one model"),
-        ("test.npz --report test.npz", 2, "is read by this call"),
-        ("test.npz --temperature val.npz --report val.npz", 2, "is read by this call"),
-    ],
-)
-def test_what_is_refused(words: str, code: int, message: str, mptctl: CommandLine) -> None:
-    done = mptctl("evaluate", *words.split())
-    assert (done.returncode, done.stdout) == (code, ""), done.stderr
-    assert message in done.stderr
-
-
 def test_a_fit_that_fails_is_said_and_exits_0(mptctl: CommandLine) -> None:
     np.savez("one.npz", id=["val/1", "val/2"], label=[0, 0], logits=np.eye(3)[:2], classes=np.arange(3))
     done = mptctl("evaluate", "test.npz", "--temperature", "one.npz")

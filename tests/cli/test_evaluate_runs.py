@@ -7,35 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from mptctl.data.split import Split, make_split
-from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
-from mptctl.models.networks import build_model
-from mptctl.recipe import load_recipe
 from tests.common import CommandLine
+from tests.untrained import untrained_run
 
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Split:
-    """Untrained models of the digits in an empty folder: old, again (the same classes), new and free (all classes)."""
+    """Untrained models of the digits in an empty folder: old, and new, which knows all classes."""
     monkeypatch.chdir(tmp_path)
     split = make_split("digits", run_root=Path("runs"))
-    for seed, (name, classes) in enumerate(
-        {"old": split.classes.old, "again": split.classes.old, "new": split.classes.names}.items()
-    ):
-        run_folder(split, name, classes, seed)
-    run_folder(split, "free", split.classes.names, 9)
+    untrained_run(Path("runs/old"), split.classes.old, split.classes.num_old, seed=0)
+    untrained_run(Path("runs/new"), split.classes.names, split.classes.num_old, seed=2)
     return split
-
-
-def run_folder(split: Split, name: str, classes: tuple[str, ...], seed: int) -> None:
-    recipe = load_recipe("digits")
-    torch.manual_seed(seed)
-    model = build_model(recipe.model, len(classes), recipe.data.image_size)
-    meta = CheckpointMeta(recipe=recipe, class_names=classes, num_old=split.classes.num_old)
-    (split.run_root / name).mkdir()
-    save_checkpoint(split.run_root / name / "best.pt", meta, model.state_dict())
 
 
 def test_slices_by_size(runs: Split, mptctl: CommandLine) -> None:
@@ -55,13 +40,7 @@ def test_slices_by_size(runs: Split, mptctl: CommandLine) -> None:
 def test_a_class_map_for_run_folders(runs: Split, mptctl: CommandLine) -> None:
     """OLD under other names than the split's is refused (5), and read with a map as it would be under the split's."""
     names = tuple(f"digit {name}" for name in runs.classes.old)
-    checkpoint = torch.load(runs.run_root / "old" / "best.pt", weights_only=True)
-    recipe = load_recipe("digits")
-    model = build_model(recipe.model, len(names), recipe.data.image_size)
-    model.load_state_dict(checkpoint["model"])
-    meta = CheckpointMeta(recipe=recipe, class_names=names, num_old=len(names))
-    (runs.run_root / "former").mkdir()
-    save_checkpoint(runs.run_root / "former" / "best.pt", meta, model.state_dict())
+    untrained_run(Path("runs/former"), names, len(names), seed=0)
     words = ("new", "--device", "cpu", "--json")
     refused = mptctl("evaluate", "former", *words)
     assert (refused.returncode, refused.stdout) == (5, "")

@@ -12,8 +12,8 @@ from pyarrow import parquet
 from mptctl.data.split import Split, make_split
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.cli.test_evaluate_runs import run_folder
 from tests.common import CommandLine, Log, short_recipe
+from tests.untrained import untrained_run
 
 
 def table_split(folder: Path, out: Path, columns: list[str], *, overwrite: bool = False) -> Split:
@@ -30,8 +30,8 @@ def table_split(folder: Path, out: Path, columns: list[str], *, overwrite: bool 
 
 def test_slices_by_a_column_of_the_table(folder: Path, tmp_path: Path, mptctl: CommandLine) -> None:
     split = table_split(folder, tmp_path, ["camera"])
-    run_folder(split, "old", split.classes.old, 0)
-    run_folder(split, "new", split.classes.names, 1)
+    untrained_run(tmp_path / "runs/old", split.classes.old, split.classes.num_old)
+    untrained_run(tmp_path / "runs/new", split.classes.names, split.classes.num_old, seed=1)
     words = ("evaluate", "old", "new", "--device", "cpu", "--run-root", tmp_path / "runs", "--min-slice", "1")
     page = json.loads(mptctl(*words, "--by", "camera", "--json").stdout)
     assert {row["by"]["camera"] for row in page["slices"]} == {"0", "1"}

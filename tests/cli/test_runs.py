@@ -123,21 +123,6 @@ def test_who_taught_whom_is_known_by_the_weights(mptctl: CommandLine, root: Path
     assert runs["10/mpt-kl"]["teacher_of"] == []
 
 
-def test_the_table_fits_80_columns_and_says_the_same(mptctl: CommandLine, root: Path) -> None:
-    out = mptctl("runs", "--run-root", root)
-    assert (out.returncode, out.stderr) == (0, "")
-    lines = out.stdout.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert str(root) not in out.stdout
-    assert lines[0].split() == ["run", "method", "state", "(epoch)", "error", "when", "teacher", "of"]
-    (row,) = (line for line in lines if line.startswith("10/ensemble/0 "))
-    runs = listed(mptctl, root)
-    error = f"{100 * runs['10/ensemble/0']['val_error']:.1f} %"
-    assert row.split(maxsplit=1)[1].startswith("no-treatment")
-    assert error in row
-    assert row.rstrip().endswith(" mpt-kl")  # of the same folder, so without it
-
-
 def test_an_interrupted_run_says_how_far_it_came(mptctl: CommandLine, root: Path) -> None:
     split = load_split(root)
     long = short_recipe("runtime.seed=3", "optim.epochs=3", method="no-treatment")

@@ -27,26 +27,10 @@ def test_characters_need_no_data_root(mptctl: CommandLine, tmp_path: Path) -> No
     done = mptctl("split", "characters", "--run-root", tmp_path, "--seed", "1", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert (found["source"], found["data_root"], found["num_old"], found["num_new"]) == (
-        "characters",
-        None,
-        31,
-        31,
-    )
+    assert (found["data_root"], found["num_old"], found["num_new"]) == (None, 31, 31)
     assert {part: counts["all"] for part, counts in found["parts"].items()} == {
         "train": 62 * 264, "val": 62 * 66, "test": 62 * 150,
     }  # fmt: skip
-
-
-def test_json_is_one_object_and_nothing_else(mptctl: CommandLine, tmp_path: Path) -> None:
-    done = mptctl("split", "digits", "--run-root", tmp_path, "--old-fraction", "0.3", "--json")
-    found = json.loads(done.stdout)
-    assert (found["num_old"], found["num_new"], found["kept"]) == (3, 7, False)
-    assert found["old_classes"] == ["0", "1", "2"]
-    assert sum(part["all"] for part in found["parts"].values()) == 1797
-    assert json.loads(
-        mptctl("split", "digits", "--run-root", tmp_path, "--old-fraction", "0.3", "--json").stdout
-    )["kept"]
 
 
 def test_old_classes_come_from_a_file_in_its_order(mptctl: CommandLine, tmp_path: Path) -> None:
@@ -56,30 +40,6 @@ def test_old_classes_come_from_a_file_in_its_order(mptctl: CommandLine, tmp_path
     found = json.loads(done.stdout)
     assert found["old_classes"] == ["7", "3"]
     assert found["new_classes"] == ["0", "1", "2", "4", "5", "6", "8", "9"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (["cifar1000"], 2, "cifar100"),
-        (["cifar10"], 2, "--data-root"),
-        (["cifar10", "--data-root", "."], 4, "cifar-10-batches-py"),
-        (["imagefolder", "--data-root", "/nowhere"], 4, "/nowhere"),
-        (["digits", "--old-fraction", "1.5"], 2, "--old-fraction"),
-        (["digits", "--old-classes", "/nowhere"], 2, "--old-classes"),
-        (["digits", "--val-fraction", "1"], 2, "--val-fraction"),
-        (["digits", "--order", "random", "--seed", "-1"], 2, "--seed"),
-    ],
-)
-def test_errors_are_one_line_with_the_exit_code_of_their_kind(
-    mptctl: CommandLine, tmp_path: Path, arguments: list[str], code: int, words: str
-) -> None:
-    done = mptctl("split", *arguments, "--run-root", tmp_path / "runs")
-    assert done.returncode == code, done.stderr
-    assert done.stdout == ""
-    assert len(done.stderr.splitlines()) == 1
-    assert words in done.stderr
-    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize(
@@ -111,24 +71,12 @@ def test_bad_pictures_are_listed_or_kept_out(mptctl: CommandLine, tmp_path: Path
             (tmp_path / "data" / part / name).mkdir(parents=True)
             for number in range(3):
                 Image.new("RGB", (20, 20)).save(tmp_path / "data" / part / name / f"{number}.jpg")
-    bad = [
-        tmp_path / "data/train/cat/1.jpg",
-        tmp_path / "data/train/dog/2.jpg",
-        tmp_path / "data/val/dog/0.jpg",
-    ]
+    bad = [tmp_path / "data" / name for name in ("train/cat/1.jpg", "train/dog/2.jpg", "val/dog/0.jpg")]
     bad[0].write_bytes(bad[0].read_bytes()[:200])
     bad[1].write_text("no picture")
     Image.new("P", (20, 20)).save(bad[2], format="GIF")
-    arguments = [
-        "split",
-        "imagefolder",
-        "--data-root",
-        tmp_path / "data",
-        "--run-root",
-        tmp_path / "runs",
-        "--val-fraction",
-        0,
-    ]
+    places = ("--data-root", tmp_path / "data", "--run-root", tmp_path / "runs")
+    arguments = ["split", "imagefolder", *places, "--val-fraction", 0]
     refused = mptctl(*arguments)
     assert refused.returncode == 4
     for path in bad:
@@ -138,11 +86,7 @@ def test_bad_pictures_are_listed_or_kept_out(mptctl: CommandLine, tmp_path: Path
     assert kept.returncode == 0
     found = json.loads(kept.stdout)
     assert len(found["quarantined"]) == 3
-    assert {part: counts["all"] for part, counts in found["parts"].items()} == {
-        "train": 4,
-        "val": 0,
-        "test": 5,
-    }
+    assert [counts["all"] for counts in found["parts"].values()] == [4, 0, 5]
 
 
 def test_it_says_which_folder_is_which_part_and_which_classes_a_part_lacks(

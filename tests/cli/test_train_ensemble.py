@@ -11,13 +11,11 @@ import torch
 
 from mptctl.data.split import load_split, make_split
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint
-from mptctl.names import Role
 from mptctl.recipe import differences, load_recipe
-from mptctl.teachers.ensemble import Teachers
 from mptctl.training.observer import Observer
 from mptctl.training.request import ENSEMBLE_SEED_OFFSET, RunRequest
 from mptctl.training.train import train
-from tests.common import CPU, CommandLine, short_recipe, train_until_killed
+from tests.common import CommandLine, train_until_killed
 
 KEYS = ("--device", "cpu", "--set", "optim.max_steps=2", "--set", "runtime.threads=1")
 SEEDS = ("--set", "runtime.seed=5")
@@ -246,16 +244,6 @@ def test_ten_members_are_in_the_order_of_their_numbers(root: Path) -> None:
     (root / "ensemble" / "notes").mkdir()
     found = find_references(["ensemble"], root)
     assert found == tuple(root / "ensemble" / str(i) / "best.pt" for i in range(11))
-
-
-def test_a_mean_is_asked_of_all_members(root: Path) -> None:
-    from mptctl.models.run_folder import find_references
-
-    recipe, split = short_recipe(), load_split(root)
-    teachers = Teachers(
-        None, find_references(["ensemble"], root), split.classes, recipe.data, recipe.runtime, CPU
-    )
-    assert len(teachers.members[Role.REF]) == 2
 
 
 def test_a_folder_without_finished_members_is_refused_by_name(mptctl: CommandLine, root: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mptctl.data.split import make_split
-from mptctl.errors import DataError, UsageError
+from mptctl.errors import DataError
 
 
 @pytest.mark.parametrize(("fraction", "held"), [(0.0, 0), (0.1, 1), (0.25, 3), (0.5, 5)])
@@ -30,12 +30,6 @@ def test_the_validation_part_depends_on_the_seed_and_not_on_the_class_order(tmp_
     assert held[0] == held[1]
     assert len(held[0] & held[2]) < len(held[0]) / 2
     assert len({split.fingerprint for split in splits}) == 3
-
-
-@pytest.mark.parametrize("value", [-0.1, 1.0, 2.0])
-def test_a_validation_part_out_of_range_is_a_usage_error(tmp_path: Path, value: float) -> None:
-    with pytest.raises(UsageError, match="--val-fraction"):
-        make_split("digits", run_root=tmp_path, val_fraction=value)
 
 
 def test_a_class_that_would_lose_all_its_training_pictures_is_refused(

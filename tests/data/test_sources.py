@@ -151,11 +151,6 @@ def test_only_cifar_can_be_fetched() -> None:
         read_source("digits", None, download=True)
 
 
-def test_a_source_without_a_data_root_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="--data-root"):
-        read_source("imagefolder", None)
-
-
 def test_a_folder_gives_classes_in_order_and_val_as_test_part(folder: Path) -> None:
     manifest = read_source("imagefolder", folder).manifest
     assert manifest.class_names == ("class0", "class1", "class2", "class3")

@@ -74,11 +74,6 @@ def test_a_kept_split_does_not_ignore_how_pictures_are_to_be_checked(
     assert mptctl(*words, "--on-bad", "quarantine").returncode == 0
 
 
-def test_a_run_root_without_a_split_says_what_to_run(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no split\.json in .*; run mptctl split SOURCE first"):
-        load_split(tmp_path / "nowhere")
-
-
 def test_a_split_can_be_read_while_it_is_replaced(tmp_path: Path) -> None:
     make_split("digits", run_root=tmp_path, seed=1)
     program = """

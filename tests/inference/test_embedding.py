@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mptctl.data.split import Split
-from mptctl.errors import CheckpointError, NonFiniteError
+from mptctl.errors import NonFiniteError
 from mptctl.inference.embedding import compute_embeddings
 from mptctl.inference.predict import predict
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
@@ -61,18 +61,6 @@ def test_a_model_of_another_class_order_answers_in_that_of_the_split(
     straight, turned = compute_embeddings({"a": new, "b": load_checkpoint(path)}, digits, CPU).values()
     np.testing.assert_array_equal(straight.points, turned.points)
     np.testing.assert_array_equal(straight.predict(straight.points), turned.predict(turned.points))
-
-
-@pytest.mark.parametrize(
-    ("key", "said"), [("null", "has no embedding"), ("8", "has an embedding of 8 dimensions")]
-)
-def test_another_embedding_is_refused_with_what_to_train(
-    digits: Split, run: Train, key: str, said: str
-) -> None:
-    run(short_recipe(f"model.embedding_dim={key}", "optim.max_steps=1"), "wide")
-    wide = load_checkpoint(digits.run_root / "wide" / "best.pt")
-    with pytest.raises(CheckpointError, match=rf"wide/best\.pt: {said}.*model\.embedding_dim=2"):
-        compute_embeddings({"wide": wide}, digits, CPU)
 
 
 def test_features_that_are_not_finite_are_refused(

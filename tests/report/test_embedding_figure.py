@@ -27,13 +27,6 @@ def made(num_classes: int = 4, num_known: int = 4) -> Embedding:
     )
 
 
-def test_one_panel_a_run_with_its_error() -> None:
-    figure = draw_embeddings({"old": made(num_known=2), "a run": made(), "b": made()})
-    titles = [axes.get_title() for axes in figure.axes]
-    assert [title.splitlines()[0] for title in titles] == ["old", "a run", "b"]
-    assert all("error 0.00 %" in title for title in titles)
-
-
 @pytest.mark.parametrize(
     ("panels", "rows", "columns"), [(1, 1, 1), (3, 1, 3), (4, 2, 2), (5, 2, 3), (7, 3, 3)]
 )
@@ -74,19 +67,3 @@ def test_regions_are_those_of_the_classifier() -> None:
 
 def _tint(colour: str) -> np.ndarray:  # type: ignore[type-arg]
     return 1 - 0.25 * (1 - np.array(to_rgb(colour)))
-
-
-@pytest.mark.parametrize("many", [4, 10, 20, 100])
-def test_the_legend_has_a_line_a_class_as_long_as_that_can_be_read(many: int) -> None:
-    (legend,) = draw_embeddings({"run": made(many, many)}).legends
-    texts = [text.get_text() for text in legend.get_texts()]
-    names = [f"c{i}" for i in range(many)] if many <= 20 else []
-    half = many // 2
-    between = "border of the two"
-    assert [text for text in texts if text] == [
-        "old classes",
-        *names[:half],
-        "new classes",
-        *names[half:],
-        between,
-    ]

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-import pytest
-
 from mptctl.evaluation.flip_report import FlippedSample
-from mptctl.report.documents.flip_list import FIRST_ROWS, flip_list, order_sentence
+from mptctl.report.documents.flip_list import FIRST_ROWS, flip_list
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.media.page import anchor, script_json
 from tests.report.examples import HOSTILE, example
@@ -41,25 +39,6 @@ def test_of_all_flips_the_classes_have_as_many_as_in_their_table() -> None:
     page = render_html(report, flips=flips)
     assert page.count('<li class="row" id="flip-') == FIRST_ROWS
     assert f"{report.counts.negative_flips} flipped samples" in page
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        (
-            0.9,
-            0.8,
-            "the sum of the old model's confidence in the right prediction and the new model's confidence",
-        ),
-        (None, 0.8, "Order: by the new model's confidence in the wrong one, highest first"),
-        (None, None, "Order: by id"),
-    ],
-)
-def test_the_order_is_explained_in_a_sentence(old: float | None, new: float | None, said: str) -> None:
-    flip = FlippedSample(
-        id="a", label="x", answer="y", new_class=False, old_confidence=old, new_confidence=new
-    )
-    assert said in order_sentence([flip])
 
 
 def test_nothing_ends_the_script() -> None:

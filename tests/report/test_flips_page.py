@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from html.parser import HTMLParser
 
@@ -54,6 +56,15 @@ def test_it_needs_nothing_but_itself() -> None:
     assert all(url.startswith("#") for url in re.findall(r"url\(([^)]*)\)", text))
     policy = next(a["content"] for t, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
     assert "default-src 'none'" in policy
+
+
+def test_only_the_script_of_the_page_itself_may_run() -> None:
+    text = example_page(HOSTILE)
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy.group(1)
+    assert "script-src 'unsafe-inline'" not in policy.group(1)
 
 
 def test_every_figure_is_there_and_no_id_twice() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import mptctl as library
 from tests.common import CommandLine
 
 CLASSES = np.array(["ant", "bee", "cow", "dog", "eel", "fox"])
@@ -38,19 +37,3 @@ def test_four_limits_that_fail_are_all_named(
         assert done.returncode == 3, done.stderr
         assert "1 more" not in done.stdout
     assert all(name in done.stdout for name in ("NFR 12.50 %", "lost", "Rel-NFR", "error"))
-
-
-def test_six_classes_are_all_in_the_collapsed_block(pair: tuple[Path, Path], mptctl: CommandLine) -> None:
-    done = mptctl("evaluate", *pair, "--markdown", "-")
-    _, _, block = done.stdout.partition("<details>")
-    assert all(any(name in line for line in block.splitlines() if line.startswith("|")) for name in CLASSES)
-    assert "5 of 6" not in block
-
-
-def test_the_flag_for_all_tables_is_named_in_a_terminal_alone(
-    pair: tuple[Path, Path], mptctl: CommandLine
-) -> None:
-    report = library.evaluate(*map(str, pair))
-    assert "--full" in mptctl("evaluate", *pair).stdout
-    assert "--full" not in mptctl("evaluate", *pair, "--markdown", "-").stdout
-    assert not any("--full" in text for text in (str(report), report._repr_html_(), report.to_markdown()))

@@ -67,7 +67,3 @@ def test_the_page_of_evaluate_lists_every_flip_and_says_where_it_comes_from(
     assert re.search(r'"ids":\["001","003",.*"059"\]', text)
     # JSON lists fewer flips than the page.
     assert done.stdout.count('"old_confidence"') == 24
-
-
-def test_without_a_command_none_is_named() -> None:
-    assert provenance(None, {}).command is None

@@ -9,11 +9,8 @@ import pytest
 
 import mptctl
 from mptctl.files import scratch_folder
-from mptctl.models.metrics_log import MetricsLine
-from mptctl.names import TrackerName
 from mptctl.report.trackers.logged_comparison import write_attachments
-from mptctl.report.trackers.logged_run import line_values, tracker_entries
-from mptctl.report.trackers.tracker import require_trackers
+from mptctl.report.trackers.logged_run import tracker_entries
 from tests.common import CommandLine
 
 
@@ -53,18 +50,6 @@ def test_a_tracker_that_fails_is_one_warning(answers: Path, mptctl: CommandLine)
     assert len(warnings) == 1
     assert warnings[0].startswith("warning: --log tensorboard: failed (")
     assert "NFR" in out.stdout
-
-
-def test_lines_as_numbers() -> None:
-    line = MetricsLine(event="step", epoch=1, step=3, lr=0.5, terms={"ce": 1.0}, seconds_left=9.0)
-    assert line_values(line) == {"epoch": 1, "lr": 0.5, "terms/ce": 1.0}
-    assert line_values(MetricsLine(event="checkpoint", epoch=1, step=3)) == {}
-
-
-def test_each_tracker_once() -> None:
-    board = TrackerName.TENSORBOARD
-    assert require_trackers([board, board]) == [board]
-    assert require_trackers(None) == []
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"mlflow": "1"}'])

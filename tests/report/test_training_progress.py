@@ -51,13 +51,6 @@ def test_decoding_is_shown_on_a_terminal(folder: Path) -> None:
     assert text.index("decoding") < text.index("epoch   1")
 
 
-def test_decoding_is_said_now_and_then_in_a_log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress_bars, "LOG_SECONDS", 0.0)
-    shown = console(terminal=False)
-    train(job(folder), progress.ProgressLines(shown))
-    assert "decoding pictures: 288 of 288\n" in text_of(shown)
-
-
 def test_a_picture_that_cannot_be_decoded_leaves_the_terminal_as_it_was(folder: Path) -> None:
     asked = job(folder)
     broken = Path(asked.split.manifest.file(int(asked.split.indices("train")[-1])))

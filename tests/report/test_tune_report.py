@@ -20,7 +20,7 @@ from mptctl.report.media.page import unbroken
 from mptctl.tune.choice import choose
 from mptctl.tune.sweep import refuse_if_none
 from mptctl.tune.tune_report import Comparison, Reference, Trial, TuneReport
-from tests.report.rendered import print_tune, tune_page
+from tests.report.rendered import print_tune
 
 REFERENCE = rate(2600, 5000)
 
@@ -121,13 +121,6 @@ def test_a_budget_that_no_trial_keeps_names_the_least(whole: TuneReport) -> None
         "validation pictures of old classes), at most 1.30 %, of kl-k8; no recipe was written; raise the budget, "
         "search larger k, or hold out more pictures"
     )
-
-
-def test_the_page_and_figures_of_a_budget_hold_its_limit(budgeted: TuneReport, tmp_path: Path) -> None:
-    page = tune_page(budgeted)
-    assert "NFR of at most 5.5&nbsp;%" in page or "NFR of at most 5.5\u00a0%" in page
-    assert "not shown to keep the budget" in page
-    assert save_tune_figure(budgeted, tmp_path) == [tmp_path / "tune.png", tmp_path / "tune.html"]
 
 
 def test_trials_shorter_than_the_reference_are_said_to_be_the_cause() -> None:

@@ -98,12 +98,6 @@ def test_in_a_pipe_the_verdict_is_one_line_however_long(monkeypatch: pytest.Monk
     assert len(line) > 80
 
 
-def test_an_error_on_classes_that_a_model_does_not_know_is_not_defined() -> None:
-    old = counted(2, 8, 4).old
-    assert old.knows_new is False
-    assert old.er_new_classes == 1.0  # in the JSON it stays what it is
-
-
 @pytest.mark.parametrize(
     ("flips", "healed", "noise"),
     [(8, 8, True), (57, 86, False), (38, 22, False)],

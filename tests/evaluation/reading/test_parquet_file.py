@@ -15,22 +15,6 @@ from tests.evaluation.files import table
 
 
 class TestDamagedParquet:
-    def test_a_repeated_column(self, tmp_path: Path) -> None:
-        arrays = [pa.array(["a"]), pa.array(["0"]), pa.array(["0"]), pa.array(["1"])]
-        names = ["id", "label", "pred", "pred"]
-        parquet.write_table(pa.Table.from_arrays(arrays, names=names), tmp_path / "p.parquet")
-        with pytest.raises(DataError, match=r"p\.parquet: `pred` heads 2 columns"):
-            read_predictions(tmp_path / "p.parquet")
-
-    @pytest.mark.parametrize(
-        "kind", [pa.list_(pa.float32()), pa.list_(pa.float32(), 2), pa.large_list(pa.float64())]
-    )
-    def test_null_rows_of_logits(self, tmp_path: Path, kind: pa.DataType) -> None:
-        logits = pa.array([[0.0, 1.0], None, [1.0, 0.0], [0.0, 1.0]], type=kind)
-        classes = pa.array([["cat", "dog"]] * 4)
-        with pytest.raises(DataError, match=r"1 empty cells in `logits` of 4 rows \(row 2\)"):
-            read_predictions(table(tmp_path / "p.parquet", logits=logits, classes=classes))
-
     def test_null_numbers_in_logits(self, tmp_path: Path) -> None:
         logits = pa.array([[0.0, 1.0], [None, 1.0]])
         with pytest.raises(DataError, match=r"`logits` holds empty items in 1 rows \(row 2\)"):

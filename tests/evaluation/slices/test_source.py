@@ -172,12 +172,6 @@ class TestFilesThatCannotBeSliced:
         write(path, id=[*IDS, "more"], country=[*COUNTRY, "xx"])
         assert len(sliced(twenty, path, [("country",)]).slices) == 3
 
-    def test_a_damaged_file(self, twenty: Pair, path: Path) -> None:
-        write(path, id=IDS, country=COUNTRY)
-        path.write_bytes(path.read_bytes()[:60] + b'"\xff"')
-        with pytest.raises(DataError, match=path.name):
-            sliced(twenty, path, [("country",)])
-
     @pytest.mark.parametrize(
         "row",
         ['s01,"de" ', "s01,d\0e", "s01,de,", 's01,de,""', "s01, de, x", 's01,"d"e', 's01, "de"'],
@@ -190,12 +184,6 @@ class TestFilesThatCannotBeSliced:
         (tmp_path / "m.csv").write_text("\n".join(["id,country", *rows]) + "\n")
         with pytest.raises(DataError, match=r"m\.csv: "):
             sliced(twenty, tmp_path / "m.csv", [("country",)])
-
-    @pytest.mark.parametrize("value", [b"\xff", "\ud800"])
-    def test_text_that_is_none(self, twenty: Pair, tmp_path: Path, value: str | bytes) -> None:
-        np.savez(tmp_path / "m.npz", id=IDS, country=np.array([value] * 20))
-        with pytest.raises(DataError, match=r"m\.npz: cannot be read"):
-            sliced(twenty, tmp_path / "m.npz", [("country",)])
 
     def test_a_column_that_could_be_two(self, twenty: Pair, path: Path) -> None:
         write(path, id=IDS, **{"class": COUNTRY})
