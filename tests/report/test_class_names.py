@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 from rich.console import Console
 
 from mptctl.report.documents.class_names import with_class_names
 from mptctl.report.documents.flips import flips_document
 from mptctl.report.documents.flips_markdown import render_markdown
+from mptctl.report.documents.flips_object import Report
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.media.terminal import print_document
 from tests.report.examples import example
@@ -29,3 +31,16 @@ def test_a_name_stands_beside_its_id_in_terminal_markdown_and_page_and_ids_stay_
     assert report.per_class == example().per_class
     assert with_class_names(shown) == shown
     assert report.model_dump()["class_labels"] == LABELS
+
+
+def test_the_python_object_shows_the_names_that_its_files_have(tmp_path: Path) -> None:
+    report = Report(example().model_copy(update={"class_labels": LABELS}))
+    text = report.to_markdown(tmp_path / "flips.md")
+    for shown in (
+        text,
+        (tmp_path / "flips.md").read_text(encoding="utf-8"),
+        str(report),
+        report._repr_html_(),
+    ):
+        assert "wood ant (ant)" in shown
+    assert report.model_dump()["per_class"] == example().model_dump(mode="json")["per_class"]

@@ -43,6 +43,7 @@ def test_old_and_new_classes_have_their_own_marker_and_every_class_its_colour() 
     assert old.get_paths()[0].vertices.shape != new.get_paths()[0].vertices.shape
     colours = class_colours(4)
     assert len(set(colours)) == 4
+    assert len(set(class_colours(100))) == 100
     for group, classes in ((old, (0, 1)), (new, (2, 3))):
         found = {tuple(np.round(colour[:3], 6)) for colour in group.get_facecolors()}
         assert found == {tuple(np.round(to_rgb(colours[c]), 6)) for c in classes}

@@ -20,7 +20,7 @@ from mptctl.report.media.page import unbroken
 from mptctl.tune.choice import choose
 from mptctl.tune.sweep import refuse_if_none
 from mptctl.tune.tune_report import Comparison, Reference, Trial, TuneReport
-from tests.report.rendered import print_tune
+from tests.report.rendered import print_tune, tune_page
 
 REFERENCE = rate(2600, 5000)
 
@@ -161,3 +161,9 @@ def test_an_nfr_of_zero_is_a_point_and_an_nfr_without_samples_is_none() -> None:
     trials = [trial("kl", 0, 2490), trial("kl", 1, 2500, 30), trial("kl", 2, 2510, val_nfr=rate(0, 0))]
     nfr_curve = draw_over_k(report(trials)).axes[0].lines[0]
     assert list(nfr_curve.get_ydata()) == pytest.approx([0, 1.2, math.nan], nan_ok=True)  # type: ignore[arg-type]
+
+
+def test_the_page_and_figures_of_a_budget_hold_its_limit(budgeted: TuneReport, tmp_path: Path) -> None:
+    page = tune_page(budgeted)
+    assert "not shown to keep the budget" in page
+    assert save_tune_figure(budgeted, tmp_path) == [tmp_path / "tune.png", tmp_path / "tune.html"]

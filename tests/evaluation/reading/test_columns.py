@@ -76,6 +76,14 @@ class TestClassLists:
         with pytest.raises(DataError, match=r"p\.parquet.*`classes`"):
             read_predictions(file)
 
+    @pytest.mark.parametrize(
+        "kind", [pa.list_(pa.string(), 2), pa.large_list(pa.dictionary(pa.int8(), pa.string()))]
+    )
+    def test_of_a_parquet_file_in_each_type(self, tmp_path: Path, kind: pa.DataType) -> None:
+        lists = pa.array([["cat", "dog"]] * 2, type=kind)
+        file = table(tmp_path / "p.parquet", pred=pa.array(["cat", "cat"]), classes=lists)
+        assert read_predictions(file).classes == ("cat", "dog")
+
     @pytest.mark.parametrize("value", ["021", [["cat", "dog"]], [], [0.5, 1], [True, False]])
     def test_of_an_archive_that_are_none(self, tmp_path: Path, value: Any) -> None:
         file = write(tmp_path / "p.npz", id=[1], label=["cat"], pred=["cat"], classes=value)

@@ -32,6 +32,11 @@ class TestDamagedCsv:
         assert found.ids.tolist() == ["a", "b,c", "d"]
         assert found.preds.tolist() == ["0", "1", "0"]
 
+    def test_another_encoding_is_called_so(self, tmp_path: Path) -> None:
+        (tmp_path / "p.csv").write_bytes("id,label,pred\na,0,0\n".encode("utf-16"))
+        with pytest.raises(DataError, match="holds a NUL; save the file as UTF-8"):
+            read_predictions(tmp_path / "p.csv")
+
     @pytest.mark.parametrize(
         "content",
         [

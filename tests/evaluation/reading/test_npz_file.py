@@ -38,3 +38,13 @@ def test_more_than_the_machines_memory_is_refused_before_it_is_read(tmp_path: Pa
     assert zlib.crc32(member) == info.CRC
     with pytest.raises(StorageError, match=r"`logits` needs 4000\.0 GB of memory"):
         read_predictions(file)
+
+
+def test_a_wrong_checksum_of_logits_that_are_mapped(tmp_path: Path) -> None:
+    logits, rows = np.eye(400, 4, dtype=np.float32), np.arange(400)
+    file = write(tmp_path / "p.npz", id=rows, label=rows % 4, logits=logits)
+    content = bytearray(file.read_bytes())
+    content[content.index(logits.tobytes()) + logits.nbytes - 1] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(DataError, match=r"p\.npz: the checksum of `logits` is wrong"):
+        read_predictions(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +149,9 @@ def test_labels_of_two_types_that_one_model_knows_are_its_classes() -> None:
     assert not any("are names" in warning for warning in compare(threes, whole).warnings)
     same = build_predictions("new", ids, labels, np.array(["cat", "3"]), classes=("3", "cat"))
     assert any("are names" in warning for warning in compare(threes, same).warnings)
+
+
+def test_a_fifo_is_there_and_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "p.csv")
+    with pytest.raises(DataError, match=r"p\.csv: is no plain file; .* save them in a file"):
+        read_predictions(tmp_path / "p.csv")
