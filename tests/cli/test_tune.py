@@ -11,23 +11,15 @@ import pytest
 
 from mptctl.data.split import make_split
 from mptctl.recipe import load_recipe
-from mptctl.training.observer import Observer
-from mptctl.training.request import RunRequest
-from mptctl.training.train import train
-from tests.common import Done, short_recipe
+from tests.common import Done, digits_with_teachers
 
 CommandLine = Callable[..., Done]
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run root of the digits with teachers that have seen next to nothing."""
-    root = tmp_path_factory.mktemp("tune")
-    split = make_split("digits", run_root=root)
-    for name in ("old", "ref"):
-        recipe = short_recipe("optim.max_steps=1")
-        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Observer())
-    return root
+    """A run root of the digits with teachers of one epoch."""
+    return digits_with_teachers(tmp_path_factory.mktemp("tune"), val_fraction=0.1, epochs=1).run_root
 
 
 @pytest.fixture
