@@ -1,14 +1,19 @@
-"""Predictions files: every form reads the same, and what is wrong with one is said in a line."""
+"""Predictions of every form, in memory and as answers that are saved; what is wrong with one is said in a line."""
 
 from __future__ import annotations
 
+import csv
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 
 from mptctl.errors import DataError, NonFiniteError, StorageError
+from mptctl.evaluation.reading.answers import answers_from_logits
+from mptctl.evaluation.reading.in_memory import InMemory
 from mptctl.evaluation.reading.predictions import (
     build_predictions,
     first_maximum,
@@ -182,3 +187,58 @@ class TestWrongFiles:
         file = write(tmp_path / "p.npz", id=IDS, label=[0, 1, 0], logits=np.zeros(3))
         with pytest.raises(DataError, match=r"shape \(N, C\)"):
             read_predictions(file)
+
+
+def test_answers_and_logits_become_predictions() -> None:
+    test = InMemory.of(["cat", "dog", "emu"], classes=["cat", "dog", "emu"], old_classes=["dog", "cat"])
+    assert test.ids.tolist() == ["0", "1", "2"]
+    answers = test.predictions("new", ["cat", "cat", "emu"])
+    assert (answers.preds.tolist(), answers.classes) == (["cat", "cat", "emu"], ("cat", "dog", "emu"))
+    # The old model's columns are named by `old_classes`, whose first is the dog.
+    old = test.predictions("old", np.eye(2)[[0, 1, 1]], is_old=True)
+    assert (old.preds.tolist(), old.classes) == (["dog", "cat", "cat"], ("dog", "cat"))
+    # Old answers are those of a model that does not say what it knows.
+    assert test.predictions("old", ["cat", "cat", "cat"], is_old=True).classes is None
+
+
+def test_without_names_columns_are_numbers() -> None:
+    found = InMemory.of([0, 1, 2]).predictions("old", np.eye(3), is_old=True)
+    assert (found.preds.tolist(), found.counted) == (["0", "1", "2"], True)
+
+
+def test_lengths_that_do_not_fit() -> None:
+    with pytest.raises(DataError, match="ids: 1 rows for 2 labels"):
+        InMemory.of([0, 1], ids=["a"])
+    with pytest.raises(DataError, match="new: 3 rows for 2 labels"):
+        InMemory.of([0, 1]).predictions("new", [0, 1, 1])
+
+
+def test_confidences_by_hand() -> None:
+    """Softmax of 0 and ln 3 is 1/4 and 3/4; of two equal logits the first is the answer, with one half."""
+    logits = np.array([[0, math.log(3)], [1000, 1000]], dtype=np.float32)
+    found = answers_from_logits("m", np.array(["a", "b"]), logits, ("cat", "dog"))
+    assert found.answers.tolist() == ["dog", "cat"]
+    assert found.confidences.tolist() == pytest.approx([0.75, 0.5])
+    assert len(found) == 2
+    with pytest.raises(NonFiniteError, match="m: 1 of 2 rows"):
+        answers_from_logits("m", np.array(["a", "b"]), logits * np.float32([[1, np.nan], [1, 1]]), ("x", "y"))
+
+
+def test_names_with_commas_quotes_and_breaks_come_back(tmp_path: Path) -> None:
+    ids = np.array(['a,"b"/ü.jpg', "two\nlines.jpg"])
+    found = answers_from_logits("m", ids, np.eye(2, dtype=np.float32), ("x,y", "z"))
+    with found.save(tmp_path / "a.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["id"] for row in rows] == ids.tolist()
+    assert [row["pred"] for row in rows] == ["x,y", "z"]
+    assert [float(row["confidence"]) for row in rows] == found.confidences.tolist()
+
+
+def test_a_large_table_is_written_block_by_block(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    ids, logits = np.arange(3000).astype(str), rng.normal(size=(3000, 500)).astype(np.float32)
+    found = answers_from_logits("m", ids, logits, tuple(f"class {i}" for i in range(500)))
+    table = pyarrow.parquet.read_table(found.save(tmp_path / "a.parquet"))
+    assert table["id"].to_pylist() == ids.tolist()
+    assert np.array_equal(np.stack(table["logits"].to_numpy()), logits)
+    assert table["classes"][2999].as_py() == list(found.classes)
