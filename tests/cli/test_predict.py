@@ -104,19 +104,3 @@ def test_with_labels_evaluate_takes_them(
     done = mptctl("evaluate", out, out, "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["n"] == 16
-
-
-def test_bad_files_are_named(mptctl: CommandLine, runs: Path, pictures: Path, tmp_path: Path) -> None:
-    (pictures / "class1" / "bad.jpg").write_text("no picture")
-    flags = ("--out", tmp_path / "answers.npz", "--run-root", runs)
-    done = mptctl("predict", "mine", pictures, *flags)
-    assert done.returncode == 4
-    assert len(done.stderr.splitlines()) == 1
-    assert "1 of 17 pictures cannot be used" in done.stderr
-    assert "bad.jpg" in done.stderr
-    assert "--on-bad quarantine" in done.stderr
-    assert not (tmp_path / "answers.npz").exists()
-    done = mptctl("predict", "mine", pictures, *flags, "--on-bad", "quarantine")
-    assert done.returncode == 0
-    assert f"left out: {pictures}/class1/bad.jpg: " in done.stderr
-    assert "16 pictures predicted, 1 left out" in done.stderr

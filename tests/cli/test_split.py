@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from tests.common import CommandLine
 
@@ -63,30 +62,6 @@ def test_a_flag_without_effect_is_refused_in_one_line(
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
     assert words.format(**places) in done.stderr
     assert not (tmp_path / "runs").exists()
-
-
-def test_bad_pictures_are_listed_or_kept_out(mptctl: CommandLine, tmp_path: Path) -> None:
-    for part in ("train", "val"):
-        for name in ("cat", "dog"):
-            (tmp_path / "data" / part / name).mkdir(parents=True)
-            for number in range(3):
-                Image.new("RGB", (20, 20)).save(tmp_path / "data" / part / name / f"{number}.jpg")
-    bad = [tmp_path / "data" / name for name in ("train/cat/1.jpg", "train/dog/2.jpg", "val/dog/0.jpg")]
-    bad[0].write_bytes(bad[0].read_bytes()[:200])
-    bad[1].write_text("no picture")
-    Image.new("P", (20, 20)).save(bad[2], format="GIF")
-    places = ("--data-root", tmp_path / "data", "--run-root", tmp_path / "runs")
-    arguments = ["split", "imagefolder", *places, "--val-fraction", 0]
-    refused = mptctl(*arguments)
-    assert refused.returncode == 4
-    for path in bad:
-        assert str(path) in refused.stderr
-    assert "--on-bad quarantine" in refused.stderr
-    kept = mptctl(*arguments, "--on-bad", "quarantine", "--json")
-    assert kept.returncode == 0
-    found = json.loads(kept.stdout)
-    assert len(found["quarantined"]) == 3
-    assert [counts["all"] for counts in found["parts"].values()] == [4, 0, 5]
 
 
 def test_it_says_which_folder_is_which_part_and_which_classes_a_part_lacks(

@@ -153,7 +153,7 @@ ARROW = {
 
 LINES = {
     "not UTF-8": b"\xff\xfe,cat,cat\n", "half a character": b"\xed\xa0\x80,cat,cat\n", "a NUL": b"a\0b,cat,cat\n",
-    "too few fields": b"x,cat\n", "too many fields": b"x,cat,cat,cat\n", "an open quote": b'"x,cat,cat\n',
+    "too few fields": b"x,cat\n", "too many fields": b"x,cat,cat,cat\n", "an open quote": b'x,cat,"cat\n',
 }  # fmt: skip
 
 

@@ -25,21 +25,6 @@ def test_samples_are_matched_in_any_order() -> None:
     assert {role: found.tolist() for role, found in pairing.answers.items()} == {"old": [1, 2], "new": [0, 1]}
 
 
-def test_repeated_ids() -> None:
-    ids = ["a", "b", "b", "c", "c", "c", "d", "d", "e", "e"]
-    with pytest.raises(DataError, match=r"two: 4 ids stand there more than once \(b, c, d and 1 more\)"):
-        pair({"old": model("one", ["a"]), "new": model("two", ids)})
-
-
-def test_different_labels_for_one_id() -> None:
-    one = model("one", ["a", "b", "c", "d"], ["1", "2", "3", "4"])
-    two = model("two", ["d", "c", "b", "a"], ["9", "9", "9", "9"])
-    expected = r"two: 4 labels differ from one \(a: 1 or 9, b: 2 or 9, c: 3 or 9 and 1 more\)"
-    with pytest.raises(DataError, match=expected) as caught:
-        pair({"old": one, "new": two})
-    assert caught.value.exit_code == 4
-
-
 def test_a_third_model_is_matched_too() -> None:
     with pytest.raises(DataError, match="three: against one"):
         pair({"old": model("one", ["a"]), "new": model("two", ["a"]), "baseline": model("three", ["b"])})

@@ -153,13 +153,6 @@ def test_sorted_by_q_and_worse_only_below_the_level() -> None:
 
 
 class TestFilesThatCannotBeSliced:
-    def test_a_column_that_is_not_there(self, twenty: Pair, path: Path) -> None:
-        write(path, id=IDS, country=COUNTRY)
-        with pytest.raises(
-            DataError, match=r"--by county: no such column \(nearest: country\).*has id, country"
-        ):
-            sliced(twenty, path, [("county",)])
-
     def test_an_id_twice(self, twenty: Pair, path: Path) -> None:
         write(path, id=[*IDS, "s03"], country=[*COUNTRY, "de"])
         with pytest.raises(DataError, match=r"1 ids stand there more than once \(s03\)"):
