@@ -127,10 +127,10 @@ def test_each_validation_that_could_have_been_the_best_is_a_candidate(
     method: dict[str, object],
     candidates: int,
     rounded: Callable[[float], int],
-    root: Path,
+    trained: Path,
     tmp_path: Path,
 ) -> None:
-    source = load_checkpoint(root / "new" / "best.pt")
+    source = load_checkpoint(trained / "new" / "best.pt")
     recipe = source.meta.recipe
     recipe = recipe.model_copy(update={"method": recipe.method.model_copy(update=method)})
     path = tmp_path / "best.pt"

@@ -150,24 +150,18 @@ def test_a_run_that_is_written_is_running(mptctl: CommandLine, root: Path) -> No
     assert listed(mptctl, root)["old"]["state"] == "finished"
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "foreign", "metrics", "recipe", "lost"])
+@pytest.mark.parametrize("damage", ["flipped", "metrics", "recipe", "lost"])
 def test_a_broken_run_is_named_and_the_others_are_listed(
     mptctl: CommandLine, root: Path, damage: str
 ) -> None:
     folder = root / "10" / "mpt-kl"
     best = folder / "best.pt"
     content = best.read_bytes()
-    if damage == "cut":
-        best.write_bytes(content[: len(content) // 2])
-    elif damage == "flipped":
-        with zipfile.ZipFile(
-            best
-        ) as archive:  # in a tensor: between members there are bytes that mean nothing
+    if damage == "flipped":
+        with zipfile.ZipFile(best) as archive:  # in a tensor: bytes between members mean nothing
             largest = archive.read(max(archive.infolist(), key=lambda member: member.file_size))
         middle = content.index(largest) + len(largest) // 2
         best.write_bytes(content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :])
-    elif damage == "foreign":
-        best.write_bytes(b"not a checkpoint")
     elif damage == "metrics":
         (folder / "metrics.jsonl").write_bytes(b"\xff\xfe\n")
     elif damage == "lost":
