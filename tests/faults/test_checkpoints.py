@@ -110,6 +110,7 @@ def test_row_05_a_checkpoint_of_another_program(
         (("--seed", "7"), "runtime.seed: 1 -> 7"),
         (("--seed", "1", "--set", "optim.lr=0.2"), "optim.lr: 0.1 -> 0.2"),
         (("--seed", "1", "--set", "optim.lr=0.2", "--set", "data.padding=2"), "data.padding: 1 -> 2"),
+        (("--seed", "1", "--set", "optim.max_steps=7"), "optim.max_steps: None -> 7"),
     ],
 )
 def test_row_09_resuming_as_another_run(
