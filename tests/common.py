@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import resource
+import shutil
 import signal
 import sys
 import traceback
@@ -22,7 +24,7 @@ from torch import Tensor
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import LOADERS
-from mptctl.data.split import Split, make_split
+from mptctl.data.split import Split, load_split, make_split
 from mptctl.machine.facts import git_commit
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import MetricsLine, read_metrics
@@ -39,13 +41,32 @@ def short_recipe(*overrides: str, method: str = "no-treatment", **fixed: Any) ->
     return load_recipe("digits", (*base, *overrides), {"method.name": method, **fixed})
 
 
+# Where a session of tests keeps what its processes share; tests/conftest.py says it.
+SESSION: dict[str, Path] = {}
+
+
+def made_once(name: str, make: Callable[[Path], object], root: Path) -> Path:
+    """Copy to `root` a folder that the first process of the session that wants it makes, by `make`, for all."""
+    made = SESSION["folder"] / name
+    with open(f"{made}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            half = made.with_name(f"half of {name}")
+            make(half)
+            half.rename(made)
+    return shutil.copytree(made, root, dirs_exist_ok=True)
+
+
 def digits_with_teachers(root: Path, *, val_fraction: float, epochs: int, seed: int = 5) -> Split:
     """A split of the digits with an old model, of that seed, and a reference, of the next, beside it."""
-    split = make_split("digits", run_root=root, val_fraction=val_fraction)
-    for number, name in enumerate(("old", "ref"), start=seed):
-        recipe = short_recipe(f"optim.epochs={epochs}", f"runtime.seed={number}")
-        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Log())
-    return split
+
+    def make(folder: Path) -> None:
+        split = make_split("digits", run_root=folder, val_fraction=val_fraction)
+        for number, name in enumerate(("old", "ref"), start=seed):
+            recipe = short_recipe(f"optim.epochs={epochs}", f"runtime.seed={number}")
+            train(RunRequest(recipe, split, folder / name, only_old_classes=name == "old"), Log())
+
+    return load_split(made_once(f"digits-{val_fraction}-{epochs}-{seed}", make, root))
 
 
 ROOT = Path(__file__).parent.parent

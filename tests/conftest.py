@@ -24,7 +24,7 @@ from mptctl.recipe import DataRecipe, Recipe
 from mptctl.training.observer import FitResult
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import CPU, CommandLine, Done, Log, MakeLoader, Train, make_folder
+from tests.common import CPU, SESSION, CommandLine, Done, Log, MakeLoader, Train, make_folder
 from tests.crashed_workers import pytest_configure as pytest_configure
 from tests.crashed_workers import pytest_terminal_summary as pytest_terminal_summary
 from tests.crashed_workers import pytest_testnodedown as pytest_testnodedown
@@ -90,6 +90,13 @@ def own_ray_environment() -> Iterator[None]:
     for name in [name for name in os.environ if name.startswith("RAY_")]:
         del os.environ[name]
     os.environ.update(before)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def session_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """All processes of a session share one folder, which goes with its other temporary ones."""
+    base = tmp_path_factory.getbasetemp()
+    SESSION["folder"] = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
 @pytest.fixture(scope="session")

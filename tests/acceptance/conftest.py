@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.common import made_once
 from tests.same.command import HERE, Commands
 from tests.same.inputs import make_predictions, make_sources
 
@@ -18,7 +19,12 @@ SHORT = ("--set", "optim.epochs=2", *HERE)
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder as commands find it; not to be changed."""
-    place = tmp_path_factory.mktemp("prepared")
+    return made_once("prepared", prepare, tmp_path_factory.mktemp("prepared"))
+
+
+def prepare(place: Path) -> None:
+    """Make the folder."""
+    place.mkdir()
     make_sources(place)
     make_predictions(place)
     for part in ("train", "val"):
@@ -42,7 +48,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     commands.must("train-mpt", "--k", "1", *SHORT)
     weights = torch.load(place / "runs/mpt-kl/best.pt", weights_only=True)["model"]
     torch.save(weights, place / "weights.pt")
-    return place
 
 
 TEXTS = {

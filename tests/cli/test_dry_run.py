@@ -89,14 +89,6 @@ def test_a_dry_run_decodes_and_writes_nothing(
     assert tree(unreadable) == before
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
-def test_a_dry_run_knows_every_optimizer(mptctl: CommandLine, digits_root: Path, optimizer: str) -> None:
-    flags = ("train-ref", "--run-root", digits_root, "--name", "new", "--dry-run")
-    done = mptctl(*flags, "--set", f"optim.name={optimizer}", "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["estimate"]["seconds"] > 0
-
-
 def test_a_teacher_is_timed_whatever_its_optimizer() -> None:
     """The order of its layers is not known, and by its recipe, as of an import, the rate falls from layer to layer."""
     keys = (

@@ -1,4 +1,4 @@
-"""`mptctl evaluate` as a person and a program call it: output, files, and exit codes."""
+"""`mptctl evaluate` as a person and a program call it: output, files, and exit codes; of two models and of one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mptctl.data.split import make_split
 from mptctl.evaluation.reading.readers import FORMS
-from tests.cli.conftest import IDS, LABELS, NEW, OLD, Call
+from tests.cli.conftest import IDS, LABELS, Call
+from tests.common import CommandLine
 
 
 def logits(path: str, columns: int, seed: int, labels: np.ndarray = LABELS) -> None:
@@ -37,101 +39,17 @@ def test_json_is_one_object_and_nothing_else(call: Call) -> None:
     assert page["rel_nfr"] == pytest.approx((2 / 6) / ((5 / 6) * (2 / 6)))
     assert page["new"]["er_all"] == pytest.approx(2 / 8)
     assert page["old"]["ece"] is None
-    assert page["gate"] == {
-        "max_nfr": None,
-        "max_lost": None,
-        "max_rel_nfr": None,
-        "max_er_increase": None,
-        "confidence": None,
-        "undecided": "fail",
-        "allow_identical": False,
-        "allow_unfinished": False,
-        "passed": True,
-        "answer": "pass",
-        "with_waivers": False,
-        "failed": [],
-        "checks": [],
-        "limits": [],
-        "waivers": [],
-    }
-
-
-def test_nan_in_logits_exits_6_and_prints_no_rate(call: Call) -> None:
-    bad = np.zeros((8, 3))
-    bad[[1, 5], 2] = np.nan
-    np.savez("bad.npz", id=IDS, label=LABELS, logits=bad, classes=[0, 1, 2])
-    done = call("old.npz", "bad.npz", "--json")
-    assert (done.code, done.out) == (6, "")
-    assert "bad.npz: 2 of 8 rows" in done.err
-
-
-def test_no_sample_of_an_old_class_exits_4(call: Call) -> None:
-    np.savez("a.npz", id=IDS[:4], label=LABELS[:4], pred=OLD[:4], classes=[0, 1])
-    Path("classes.txt").write_text("1\n")
-    np.savez("b.npz", id=IDS[:4], label=LABELS[:4], pred=NEW[:4])
-    done = call("a.npz", "b.npz", "--old-classes", "classes.txt")
-    assert done.code == 4
-    assert done.err.count("\n") == 1
-    assert "none of its 4 samples is of an old class" in done.err
-
-
-@pytest.mark.parametrize(
-    ("ids", "labels", "message"),
-    [
-        (IDS[:7], LABELS[:7], "lacks 1 of its ids (test/00007)"),
-        ([*IDS, "more"], [*LABELS, 0], "has 1 ids more (more)"),
-        ([*IDS[:7], IDS[0]], LABELS, "1 ids stand there more than once (test/00000)"),
-        (IDS, [1, 1, 1, 1, 0, 0, 2, 2], "6 labels differ from old.npz"),
-    ],
-)
-def test_ids_and_labels_that_do_not_match_exit_4(
-    call, ids: list[str], labels: list[int], message: str
-) -> None:
-    np.savez("bad.npz", id=np.array(ids), label=np.array(labels), pred=np.zeros(len(ids), dtype=int))
-    done = call("old.npz", "bad.npz")
-    assert (done.code, done.out) == (4, "")
-    assert message in done.err
-
-
-def test_old_classes_that_the_new_file_lacks_are_named(call: Call) -> None:
-    np.savez("bad.npz", id=IDS, label=LABELS, pred=np.zeros(8, dtype=int), classes=[0, 2])
-    done = call("old.npz", "bad.npz")
-    assert done.code == 4
-    assert "does not know 1 of the 2 old classes (1)" in done.err
 
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ("old.npz", "new.npz", "--max-nfr", "101"),
-        ("old.npz", "new.npz", "--max-nfr", "-1"),
-        ("old.npz", "new.npz", "--max-nfr", "two"),
-        ("old.npz", "new.npz", "--max-nfr", "nan"),
-        ("old.npz", "new.npz", "--max-lost", "100.5"),
-        ("old.npz", "new.npz", "--max-lost", "-1"),
-        ("old.npz", "new.npz", "--max-rel-nfr", "inf"),
-        ("old.npz", "new.npz", "--max-rel-nfr", "nan"),
-        ("old.npz", "new.npz", "--max-rel-nfr", "601"),  # six samples
-        ("old.npz", "new.npz", "--max-er-increase", "-inf"),
-        ("old.npz", "new.npz", "--confidence", "95"),
-        ("old.npz", "new.npz", "--confidence", "1e-9"),
-        ("old.npz", "new.npz", "--confidence", "nan"),
-        ("old.npz", "new.npz", "--old-classes", "nowhere.txt"),
-        ("old.npz", "new.npz", "--json", "--markdown", "-"),
-        ("old.npz", "--max-nfr", "2"),  # a gate without NEW
-    ],
-)
-def test_wrong_flags_exit_2_in_one_line(call: Call, words: tuple[str, ...]) -> None:
-    done = call(*words)
+    ["--max-lost 100.5", "--max-lost -1", "--max-rel-nfr inf", "--max-rel-nfr nan", "--max-er-increase -inf",
+     "--confidence 95", "--confidence nan", "--json --markdown -"],
+)  # fmt: skip
+def test_wrong_flags_exit_2_in_one_line(call: Call, words: str) -> None:
+    done = call("old.npz", "new.npz", *words.split())
     assert (done.code, done.out) == (2, "")
     assert done.err.count("\n") == 1
-
-
-def test_a_model_that_is_not_there(call: Call) -> None:
-    assert call("nowhere.npz", "new.npz").code == 4
-    done = call("nowhere", "new.npz")
-    assert done.code == 5
-    assert "nowhere" in done.err
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "doc.json", "conf.yaml", "empty"])
@@ -162,21 +80,6 @@ def test_parts_and_patterns_are_found_below_the_run_root_too_and_never_written_o
     done = call("elsewhere/prod", "new.npz", "--markdown", "elsewhere/prod/part-0.npz")
     assert (done.code, done.out) == (2, "")
     assert "is read by this call" in done.err
-
-
-def test_a_pattern_that_matches_nothing_and_a_size_that_is_none(call: Call) -> None:
-    done = call("old-*.parquet", "new.npz")
-    assert (done.code, done.err.count("\n")) == (4, 1)
-    assert "matches no file" in done.err
-    assert call("old.npz", "new.npz", "--memory-limit", "1kB").code == 2
-    assert call("old.npz", "new.npz", "--memory-limit", "100MB").code == 0
-
-
-def test_labels_that_old_predicts_count_as_old_with_a_note(call: Call) -> None:
-    np.savez("plain.npz", id=IDS, label=LABELS, pred=OLD)
-    done = call("plain.npz", "new.npz")
-    assert "6 test samples of old classes" in done.out
-    assert "the 2 labels that it predicts count as old, and not 2, which" in " ".join(done.out.split())
 
 
 def test_files_are_written_and_said_on_standard_error(call: Call) -> None:
@@ -261,10 +164,8 @@ def test_what_cannot_be_sliced_is_said(call: Call) -> None:
     done = call("old.npz", "new.npz", "--by", "country")
     assert (done.code, done.out) == (4, "")
     assert "--by country: no such column; old.npz has id, label, pred and 1 more; new.npz has" in done.err
-    assert call("old.npz", "new.npz", "--by", "class,").code == 2
-    alone = call("old.npz", "new.npz", "--metadata", "meta.csv")
-    assert (alone.code, "--metadata: is for --by or --gate" in alone.err) == (2, True)
-    assert call("old.npz", "new.npz", "--by", "class,class").code == 2
+    for words in ("--by class,", "--metadata meta.csv", "--by class,class"):
+        assert call("old.npz", "new.npz", *words.split()).code == 2
     assert call("old.npz", "new.npz", "--by", "class", "--metadata", "nowhere.csv").code == 4
     assert call("old.npz", "--by", "class").code == 2
     Path("meta.csv").write_text("id,country\n")
@@ -281,6 +182,85 @@ def test_baseline(call: Call) -> None:
     assert [curve["name"] for curve in page["bias_sweep"]][-1] == "b.npz"
 
 
-def test_help_names_every_format_that_can_be_read(call: Call) -> None:
-    said = " ".join(call("--help").out.replace("│", " ").split())
-    assert ", ".join(FORMS) in said
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test set, a validation part, and answers without logits, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    for name, part, n, seed in (("test", "test", 300, 0), ("val", "val", 200, 1)):
+        rng = np.random.default_rng(seed)
+        labels = rng.integers(0, 3, n)
+        logits = 3 * (rng.normal(size=(n, 3)) + np.eye(3)[labels])
+        ids = np.array([f"{part}/{i}" for i in range(n)])
+        np.savez(f"{name}.npz", id=ids, label=labels, logits=logits, classes=np.arange(3))
+    np.savez("answers.npz", id=ids, label=labels, pred=labels)
+
+
+@pytest.mark.usefixtures("files")
+def test_json_is_one_object_of_the_promised_keys(mptctl: CommandLine) -> None:
+    done = mptctl("evaluate", "test.npz", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    page = json.loads(done.stdout)
+    promised = {"n", "accuracy", "er_all", "ece", "aece", "cwece", "mce", "nll", "brier", "temperature"}
+    assert promised <= set(page)
+    assert (page["n"], page["temperature"], page["scaled"]) == (300, None, None)
+    assert page["accuracy"] == pytest.approx(1 - page["er_all"])
+    assert sum(b["n"] for b in page["reliability"]) == 300
+
+
+@pytest.mark.usefixtures("files")
+def test_the_table_fits_80_columns_and_shows_before_and_after(mptctl: CommandLine) -> None:
+    done = mptctl("evaluate", "test.npz", "--temperature", "val.npz")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert max(len(line) for line in done.stdout.splitlines()) <= 80
+    page = json.loads(mptctl("evaluate", "test.npz", "--temperature", "val.npz", "--json").stdout)
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith("ECE")]
+    assert f"{100 * page['ece']:.2f} %" in row
+    assert f"{100 * page['scaled']['ece']:.2f} %" in row
+    assert f"temperature {page['temperature']:.4g}" in done.stdout
+    assert page["n_validation"] == 200
+    plain = mptctl("evaluate", "test.npz").stdout
+    assert "temperature" not in plain
+    assert f"{100 * page['mce']:.2f} %" in plain
+
+
+@pytest.mark.usefixtures("files")
+def test_the_page_has_the_diagram_with_its_counts(mptctl: CommandLine) -> None:
+    done = mptctl("evaluate", "test.npz", "--temperature", "val.npz", "--report", "page.html")
+    assert (done.returncode, done.stderr) == (0, "wrote page.html\n")
+    page = Path("page.html").read_text()
+    found = json.loads(mptctl("evaluate", "test.npz", "--json").stdout)
+    figure = page[page.index('<figure id="reliability"') :]
+    counts = [b["n"] for b in found["reliability"] if b["n"]]
+    assert all(f">{count}</text>" in figure for count in counts)
+    assert "as it is" in figure
+    assert "temperature" in figure
+    assert "://" not in page.replace("http://www.w3.org", "")
+
+
+@pytest.mark.usefixtures("files")
+def test_a_run_is_measured_on_its_test_part_and_fitted_on_its_validation_part(
+    mptctl: CommandLine, tmp_path: Path
+) -> None:
+    split = make_split("digits", run_root=tmp_path / "runs")
+    trained = mptctl("train-old", "--set", "optim.epochs=3", "--set", "runtime.threads=1", "--device", "cpu")
+    assert trained.returncode == 0, trained.stderr
+    done = mptctl("evaluate", "old", "--temperature", "fit", "--json")
+    assert done.returncode == 0, done.stderr
+    page = json.loads(done.stdout)
+    assert page["n_all"] == len(split.indices("test"))
+    assert page["n"] == len(split.indices("test", split.classes.num_old)) < page["n_all"]
+    assert page["n_validation"] == len(split.indices("val", split.classes.num_old))
+    assert page["temperature"] > 0
+    assert page["scaled"]["nll"] != page["nll"]
+    both = json.loads(mptctl("evaluate", "old", "old", "--json").stdout)
+    assert (both["old"]["ece"], both["old"]["aece"]) == pytest.approx((page["ece"], page["aece"]))
+    assert both["old"]["er_all"] == pytest.approx(page["er_all"])
+
+
+@pytest.mark.usefixtures("files")
+def test_a_fit_that_fails_is_said_and_exits_0(mptctl: CommandLine) -> None:
+    np.savez("one.npz", id=["val/1", "val/2"], label=[0, 0], logits=np.eye(3)[:2], classes=np.arange(3))
+    done = mptctl("evaluate", "test.npz", "--temperature", "one.npz")
+    assert done.returncode == 0
+    assert "no temperature: all validation samples are of one class" in " ".join(done.stdout.split())
+    assert "as it is" not in done.stdout

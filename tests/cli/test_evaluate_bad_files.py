@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import zipfile
-from collections.abc import Callable
 from csv import writer
 from pathlib import Path
 from xml.etree import ElementTree
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -37,47 +34,6 @@ def csv(name: str, preds: list[str], labels: list[str] | None = None, head: str 
 def pairs(name: str, rows: list[tuple[str, str]]) -> None:
     with Path(name).open("w", encoding="utf-8", newline="") as file:
         writer(file).writerows(rows)
-
-
-def vast() -> None:
-    """A few kilobytes that unpack to 2e8 rows."""
-    head = np.lib.format.magic(1, 0)
-    text = "{'descr': '<i8', 'fortran_order': False, 'shape': (200000000000,), }"
-    text += " " * (-(len(head) + 2 + len(text) + 1) % 64) + "\n"
-    with zipfile.ZipFile("bad.npz", "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in ("id", "label", "pred"):
-            archive.writestr(f"{name}.npy", head + len(text).to_bytes(2, "little") + text.encode())
-
-
-# What the fault rows on predictions do not have; those and the differential test refuse all else.
-CASES: dict[str, tuple[str, Callable[[], object], int, str]] = {
-    "a column that is missing": (
-        "bad.csv",
-        lambda: csv("bad.csv", LABELS, head="id,label,answer"),
-        4,
-        "answer",
-    ),
-    "other labels": (
-        "bad.csv",
-        lambda: csv("bad.csv", LABELS, ["a", "a", "b", "b", "a", "a"]),
-        4,
-        "(s5: ",
-    ),
-    "a file that says it is vast": ("bad.npz", vast, 4, "bad.npz"),
-    "a pattern that matches nothing": ("day-*.csv", lambda: None, 4, "matches no file"),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_it_is_refused_in_one_line_on_either_side(there: Path, mptctl: CommandLine, case: str) -> None:
-    name, write, code, message = CASES[case]
-    write()
-    for words in ((name, "new.csv"), ("old.csv", name)):
-        done = mptctl("evaluate", *words, "--max-nfr", "100", "--json")
-        assert (done.returncode, done.stdout) == (code, ""), done.stderr
-        assert done.stderr.count("\n") == 1
-        assert name.split("-")[0] in done.stderr
-        assert message in done.stderr
 
 
 def test_memory_that_a_comparison_may_take(there: Path, mptctl: CommandLine) -> None:

@@ -7,16 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from mptctl.data.split import Split, make_split
+from mptctl.data.split import make_split
 from mptctl.inference.named_models import load_updates
-from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
-from mptctl.models.metrics_log import MetricsLine
-from mptctl.models.networks import build_model
 from mptctl.names import Session
-from mptctl.recipe import load_recipe
 from tests.cli.conftest import IDS, LABELS, OLD, Call, Outcome
+from tests.untrained import untrained_run
 
 # No flip and one positive one; of the new class one of two is right.
 BETTER = np.array([0, 0, 0, 0, 1, 1, 2, 0])
@@ -105,39 +101,32 @@ def test_a_note_on_one_of_them_says_on_which(evaluate: Call) -> None:
     assert both.count("Note: plain.npz does not say which classes it knows") == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--report page.html", "--report: is for one NEW, and 2 are given; evaluate one at a time"),
-        ("--markdown -", "--markdown: is for one NEW"),
-        ("--figures out", "--figures: is for one NEW"),
-        ("--junit out.xml", "--junit: is for one NEW"),
-        ("--github", "--github: is for one NEW"),
-        ("--append-history h.jsonl", "--append-history: is for one NEW"),
-        ("--save-predictions out", "--save-predictions: is for one NEW"),
-        ("--log tensorboard", "--log: is for one NEW"),
-        ("--full", "--full: is for one NEW"),
-        ("--temperature fit", "--temperature: is for one model alone"),
-        ("new.npz", "new.npz: is named twice as NEW; name each replacement once"),
-        ("./better.npz", "better.npz: is named twice as NEW"),
-    ],
+ALONE = (
+    "--report page.html;--markdown -;--figures out;--junit out.xml;--github;--append-history h.jsonl;"
+    "--save-predictions out;--log tensorboard;--full"
 )
-def test_what_is_for_one_update_is_refused_and_nothing_is_written(
-    evaluate: Call, words: str, message: str
-) -> None:
+
+
+def test_what_is_for_one_update_is_refused_and_nothing_is_written(evaluate: Call) -> None:
     before = sorted(Path().iterdir())
-    done = evaluate("old.npz", "new.npz", "better.npz", *words.split())
-    assert (done.code, done.out) == (2, "")
-    assert message in done.err
-    assert done.err.count("\n") == 1
+    refused = {words: f"{words.split()[0]}: is for one NEW" for words in ALONE.split(";")}
+    refused |= {
+        "--temperature fit": "--temperature: is for one model alone",
+        "./better.npz": "is named twice as NEW",
+    }
+    for words, message in refused.items():
+        done = evaluate("old.npz", "new.npz", "better.npz", *words.split())
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1), words
+        assert message in done.err
     assert sorted(Path().iterdir()) == before
 
 
 def test_runs_are_asked_once_and_answer_as_each_does_alone(call: Call) -> None:
     split = make_split("digits", run_root=Path("runs"))
-    run_folder(split, "old", split.classes.old, seed=1)
-    run_folder(split, "mpt-kl", split.classes.names, seed=2)
-    run_folder(split, "plain", split.classes.names, seed=3, last="epoch")
+    num_old = split.classes.num_old
+    untrained_run(Path("runs/old"), split.classes.old, num_old, seed=1, last="done")
+    untrained_run(Path("runs/mpt-kl"), split.classes.names, num_old, seed=2, last="done")
+    untrained_run(Path("runs/plain"), split.classes.names, num_old, seed=3, last="epoch")
     shown: list[tuple[str, int, int]] = []
     updates = load_updates(
         {"old": "old"},
@@ -162,16 +151,3 @@ def test_runs_are_asked_once_and_answer_as_each_does_alone(call: Call) -> None:
     nobody = call("old", "plain", "nobody", "--device", "cpu")
     assert (nobody.code, nobody.err.count("\n")) == (5, 1)
     assert "nobody: no such run or file" in nobody.err
-
-
-def run_folder(split: Split, name: str, classes: tuple[str, ...], seed: int, last: str = "done") -> None:
-    """A run folder with an untrained model; `last` is the last event of its metrics."""
-    recipe = load_recipe("digits")
-    torch.manual_seed(seed)
-    model = build_model(recipe.model, len(classes), recipe.data.image_size)
-    meta = CheckpointMeta(recipe=recipe, class_names=classes, num_old=split.classes.num_old)
-    folder = split.run_root / name
-    folder.mkdir()
-    save_checkpoint(folder / "best.pt", meta, model.state_dict())
-    line = MetricsLine(event=last, epoch=2, step=24)  # type: ignore[arg-type]
-    (folder / "metrics.jsonl").write_text(line.model_dump_json(exclude_none=True) + "\n")

@@ -1,41 +1,31 @@
-"""`mptctl evaluate` of run folders: slices by pictures, and classes of other names."""
+"""`mptctl evaluate` of run folders: slices by pictures and by columns of a table, and classes of other names."""
 
 from __future__ import annotations
 
+import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
+from pyarrow import parquet
 
 from mptctl.data.split import Split, make_split
-from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
-from mptctl.models.networks import build_model
-from mptctl.recipe import load_recipe
-from tests.common import CommandLine
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
+from tests.common import CommandLine, Log, short_recipe
+from tests.untrained import untrained_run
 
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Split:
-    """Untrained models of the digits in an empty folder: old, again (the same classes), new and free (all classes)."""
+    """Untrained models of the digits in an empty folder: old, and new, which knows all classes."""
     monkeypatch.chdir(tmp_path)
     split = make_split("digits", run_root=Path("runs"))
-    for seed, (name, classes) in enumerate(
-        {"old": split.classes.old, "again": split.classes.old, "new": split.classes.names}.items()
-    ):
-        run_folder(split, name, classes, seed)
-    run_folder(split, "free", split.classes.names, 9)
+    untrained_run(Path("runs/old"), split.classes.old, split.classes.num_old, seed=0)
+    untrained_run(Path("runs/new"), split.classes.names, split.classes.num_old, seed=2)
     return split
-
-
-def run_folder(split: Split, name: str, classes: tuple[str, ...], seed: int) -> None:
-    recipe = load_recipe("digits")
-    torch.manual_seed(seed)
-    model = build_model(recipe.model, len(classes), recipe.data.image_size)
-    meta = CheckpointMeta(recipe=recipe, class_names=classes, num_old=split.classes.num_old)
-    (split.run_root / name).mkdir()
-    save_checkpoint(split.run_root / name / "best.pt", meta, model.state_dict())
 
 
 def test_slices_by_size(runs: Split, mptctl: CommandLine) -> None:
@@ -55,13 +45,7 @@ def test_slices_by_size(runs: Split, mptctl: CommandLine) -> None:
 def test_a_class_map_for_run_folders(runs: Split, mptctl: CommandLine) -> None:
     """OLD under other names than the split's is refused (5), and read with a map as it would be under the split's."""
     names = tuple(f"digit {name}" for name in runs.classes.old)
-    checkpoint = torch.load(runs.run_root / "old" / "best.pt", weights_only=True)
-    recipe = load_recipe("digits")
-    model = build_model(recipe.model, len(names), recipe.data.image_size)
-    model.load_state_dict(checkpoint["model"])
-    meta = CheckpointMeta(recipe=recipe, class_names=names, num_old=len(names))
-    (runs.run_root / "former").mkdir()
-    save_checkpoint(runs.run_root / "former" / "best.pt", meta, model.state_dict())
+    untrained_run(Path("runs/former"), names, len(names), seed=0)
     words = ("new", "--device", "cpu", "--json")
     refused = mptctl("evaluate", "former", *words)
     assert (refused.returncode, refused.stdout) == (5, "")
@@ -71,3 +55,60 @@ def test_a_class_map_for_run_folders(runs: Split, mptctl: CommandLine) -> None:
     plain = json.loads(mptctl("evaluate", "old", *words).stdout)
     for key in ("counts", "n_old", "per_class", "margins"):
         assert found[key] == plain[key]
+
+
+def table_split(folder: Path, out: Path, columns: list[str], *, overwrite: bool = False) -> Split:
+    """Split a table of a folder's pictures whose further columns count the rows."""
+    with (out / "pictures.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["path", "label", "split", *columns])
+        for number, path in enumerate(sorted(folder.rglob("*.*"))):
+            rows.writerow([path, path.parent.name, path.parent.parent.name, *[number % 2 for _ in columns]])
+    return make_split(
+        "table", run_root=out / "runs", data_root=folder, place=str(out / "pictures.csv"), overwrite=overwrite
+    )
+
+
+def test_slices_by_a_column_of_the_table(folder: Path, tmp_path: Path, mptctl: CommandLine) -> None:
+    split = table_split(folder, tmp_path, ["camera"])
+    untrained_run(tmp_path / "runs/old", split.classes.old, split.classes.num_old)
+    untrained_run(tmp_path / "runs/new", split.classes.names, split.classes.num_old, seed=1)
+    words = ("evaluate", "old", "new", "--device", "cpu", "--run-root", tmp_path / "runs", "--min-slice", "1")
+    page = json.loads(mptctl(*words, "--by", "camera", "--json").stdout)
+    assert {row["by"]["camera"] for row in page["slices"]} == {"0", "1"}
+    assert sum(row["n"] for row in page["slices"]) == len(split.indices("test", split.classes.num_old))
+    done = mptctl(*words, "--by", "camra")
+    assert "nearest: camera" in done.stderr
+
+
+def test_runs_without_their_run_root_bring_the_columns_of_the_table(
+    folder: Path, tmp_path: Path, mptctl: CommandLine
+) -> None:
+    split = table_split(folder, tmp_path, ["camera"])
+    recipe = short_recipe("optim.epochs=1", "optim.batch_size=8", "data.loader=threaded")
+    alone = tmp_path / "alone"
+    for name in ("old", "new"):
+        run = tmp_path / "runs" / name
+        train(RunRequest(recipe, split, run, only_old_classes=name == "old"), Log())
+        shutil.copytree(run, alone / name)
+    shutil.rmtree(tmp_path / "runs")
+    (tmp_path / "gate.yaml").write_text("limits: {max_nfr: 100}\nmust_keep: {by: {camera: 0}}\n")
+    words = ("evaluate", "old", "new", "--device", "cpu", "--run-root", alone, "--min-slice", "1", "--json")
+    page = json.loads(mptctl(*words, "--by", "camera").stdout)
+    assert {row["by"]["camera"] for row in page["slices"]} == {"0", "1"}
+    page = json.loads(mptctl(*words, "--gate", tmp_path / "gate.yaml").stdout)
+    assert "must-keep" in [check["name"] for check in page["gate"]["checks"]]
+
+
+def test_columns_of_an_earlier_split_go_with_it(folder: Path, tmp_path: Path) -> None:
+    split = table_split(folder, tmp_path, ["camera", "id_of_owner"])
+    (kept,) = (tmp_path / "runs").glob("columns-*.parquet")
+    table = parquet.read_table(kept)
+    assert table.column_names == ["id", "camera", "id_of_owner"]
+    assert sorted(table["id"].to_pylist()) == sorted(
+        split.ids(split.indices("train")).tolist()
+        + split.ids(split.indices("val")).tolist()
+        + split.ids(split.indices("test")).tolist()
+    )
+    table_split(folder, tmp_path, [], overwrite=True)
+    assert list((tmp_path / "runs").glob("columns-*")) == []

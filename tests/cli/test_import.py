@@ -43,21 +43,6 @@ def test_a_model_becomes_a_run_folder_and_is_looked_at(
     assert "--resume" not in again.stderr  # it has no such flag
 
 
-def test_a_model_that_cannot_be_measured_leaves_no_run(
-    mptctl: CommandLine, foreign: tuple[Path, Path], tmp_path: Path
-) -> None:
-    weights, classes = foreign
-    state = torch.load(weights, weights_only=True)
-    state["fc.bias"][1] = float("nan")
-    torch.save(state, weights)
-    make_split("digits", run_root=tmp_path / "runs")
-    flags = flags_of(classes, tmp_path)
-    out = mptctl("import", weights, *flags, "--set", "data.image_size=32", "--set", "runtime.device=cpu")
-    assert (out.returncode, out.stdout) == (6, ""), out.stderr
-    assert "its logits are NaN" in out.stderr
-    assert not (tmp_path / "runs" / "mine").exists()
-
-
 def test_a_module_of_lightning_is_taken_with_its_prefix(
     mptctl: CommandLine, foreign: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -84,35 +69,3 @@ def test_a_description_is_not_that_of_weights_that_are_not_there(
         out = mptctl("import", tmp_path / name, *words)
         assert (out.returncode, out.stdout) == (2, "")
         assert "nothing says which network these weights are of" in out.stderr
-
-
-@pytest.mark.parametrize(
-    ("change", "code", "message"),
-    [
-        ({}, 2, "mptctl split"),
-        ({"--recipe": "digit"}, 2, "did you mean digits"),
-        ({"--recipe": "digits", "WEIGHTS": "nowhere.pt"}, 5, "nowhere.pt"),
-        ({"--recipe": "digits", "--arch": "resnet19"}, 2, "resnet19"),
-        ({"--recipe": "digits", "--class-names": "nowhere.txt"}, 2, "nowhere.txt"),
-        ({"--recipe": "digits", "--name": "../x"}, 2, "../x"),
-    ],
-)
-def test_errors_are_one_line_with_the_exit_code_of_their_kind(
-    change: dict[str, str],
-    code: int,
-    message: str,
-    mptctl: CommandLine,
-    foreign: tuple[Path, Path],
-    tmp_path: Path,
-) -> None:
-    words = {"WEIGHTS": foreign[0], "--arch": "resnet18", "--class-names": foreign[1]} | change
-    weights = words.pop("WEIGHTS")
-    flags = [word for pair in words.items() for word in pair]
-    out = mptctl("import", weights, *flags, "--run-root", tmp_path / "runs")
-    assert (out.returncode, out.stdout) == (code, ""), out.stderr
-    assert [
-        line for line in out.stderr.splitlines() if line.startswith("mptctl: ")
-    ] == out.stderr.splitlines()
-    assert out.stderr.count("\n") == 1
-    assert message in out.stderr
-    assert not (tmp_path / "runs").exists()

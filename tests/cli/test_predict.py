@@ -11,20 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
-from mptctl.models.networks import build_model
-from mptctl.recipe import load_recipe
 from tests.common import CommandLine
+from tests.untrained import untrained_run
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     """A run root with an untrained model of two classes."""
-    recipe = load_recipe("digits", ["data.image_size=32", "data.threads=1"])
-    model = build_model(recipe.model, 2, recipe.data.image_size)
-    meta = CheckpointMeta(recipe=recipe, class_names=("cat", "dog"), num_old=1)
-    save_checkpoint(tmp_path / "runs" / "mine" / "best.pt", meta, model.state_dict())
-    return tmp_path / "runs"
+    keys = ["data.image_size=32", "data.threads=1"]
+    return untrained_run(tmp_path / "runs" / "mine", ("cat", "dog"), 1, keys=keys).parents[1]
 
 
 @pytest.fixture
@@ -109,54 +104,3 @@ def test_with_labels_evaluate_takes_them(
     done = mptctl("evaluate", out, out, "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["n"] == 16
-
-
-def test_bad_files_are_named(mptctl: CommandLine, runs: Path, pictures: Path, tmp_path: Path) -> None:
-    (pictures / "class1" / "bad.jpg").write_text("no picture")
-    flags = ("--out", tmp_path / "answers.npz", "--run-root", runs)
-    done = mptctl("predict", "mine", pictures, *flags)
-    assert done.returncode == 4
-    assert len(done.stderr.splitlines()) == 1
-    assert "1 of 17 pictures cannot be used" in done.stderr
-    assert "bad.jpg" in done.stderr
-    assert "--on-bad quarantine" in done.stderr
-    assert not (tmp_path / "answers.npz").exists()
-    done = mptctl("predict", "mine", pictures, *flags, "--on-bad", "quarantine")
-    assert done.returncode == 0
-    assert f"left out: {pictures}/class1/bad.jpg: " in done.stderr
-    assert "16 pictures predicted, 1 left out" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("change", "code", "message"),
-    [
-        ({"RUN": "nobody"}, 5, "nobody: no such run or file"),
-        ({"DIR": "nowhere"}, 4, "nowhere: not a folder"),
-        ({"DIR": "."}, 4, "holds no picture"),
-        (
-            {"--out": "answers.txt"},
-            2,
-            "answers.txt: no form of predictions file; use one of .csv, .npz, .parquet",
-        ),
-        ({"--out": "folder.npz"}, 2, "folder.npz: is a folder"),
-        ({"--device": "tpu"}, 2, "tpu"),
-    ],
-)
-def test_what_cannot_be_done_is_one_line(
-    mptctl: CommandLine,
-    runs: Path,
-    pictures: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    change: dict[str, str],
-    code: int,
-    message: str,
-) -> None:
-    (tmp_path / "empty" / "folder.npz").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / "empty")
-    words = {"RUN": "mine", "DIR": str(pictures), "--out": "answers.npz", "--run-root": str(runs)} | change
-    flags = [word for key, value in words.items() if key.startswith("--") for word in (key, value)]
-    done = mptctl("predict", words["RUN"], words["DIR"], *flags)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert message in done.stderr
-    assert len(done.stderr.splitlines()) == 1

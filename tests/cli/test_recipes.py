@@ -52,18 +52,6 @@ def test_a_name_of_a_preset_and_a_study_shows_both(mptctl: CommandLine) -> None:
     assert out.count("# study cifar10: ") == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [("cifar-100", "did you mean cifar100?"), ("cifar100-kk", "did you mean cifar100-k?"), ("x", "valid: ")],
-)
-def test_an_unknown_name_is_refused_with_the_nearest(mptctl: CommandLine, name: str, meant: str) -> None:
-    for more in ((), ("--json",)):
-        out = mptctl("recipes", name, *more)
-        assert (out.returncode, out.stdout, out.stderr.count("\n")) == (2, "", 1)
-        assert f"{name}: no such preset or study" in out.stderr
-        assert meant in out.stderr
-
-
 def test_a_list_of_names_that_is_cut_says_so_and_what_lists_them_all(mptctl: CommandLine) -> None:
     entries = json.loads(mptctl("recipes", "--json").stdout)["recipes"]
     both = {entry["name"] for entry in entries}

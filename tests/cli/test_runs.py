@@ -123,21 +123,6 @@ def test_who_taught_whom_is_known_by_the_weights(mptctl: CommandLine, root: Path
     assert runs["10/mpt-kl"]["teacher_of"] == []
 
 
-def test_the_table_fits_80_columns_and_says_the_same(mptctl: CommandLine, root: Path) -> None:
-    out = mptctl("runs", "--run-root", root)
-    assert (out.returncode, out.stderr) == (0, "")
-    lines = out.stdout.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert str(root) not in out.stdout
-    assert lines[0].split() == ["run", "method", "state", "(epoch)", "error", "when", "teacher", "of"]
-    (row,) = (line for line in lines if line.startswith("10/ensemble/0 "))
-    runs = listed(mptctl, root)
-    error = f"{100 * runs['10/ensemble/0']['val_error']:.1f} %"
-    assert row.split(maxsplit=1)[1].startswith("no-treatment")
-    assert error in row
-    assert row.rstrip().endswith(" mpt-kl")  # of the same folder, so without it
-
-
 def test_an_interrupted_run_says_how_far_it_came(mptctl: CommandLine, root: Path) -> None:
     split = load_split(root)
     long = short_recipe("runtime.seed=3", "optim.epochs=3", method="no-treatment")
@@ -165,24 +150,18 @@ def test_a_run_that_is_written_is_running(mptctl: CommandLine, root: Path) -> No
     assert listed(mptctl, root)["old"]["state"] == "finished"
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "foreign", "metrics", "recipe", "lost"])
+@pytest.mark.parametrize("damage", ["flipped", "metrics", "recipe", "lost"])
 def test_a_broken_run_is_named_and_the_others_are_listed(
     mptctl: CommandLine, root: Path, damage: str
 ) -> None:
     folder = root / "10" / "mpt-kl"
     best = folder / "best.pt"
     content = best.read_bytes()
-    if damage == "cut":
-        best.write_bytes(content[: len(content) // 2])
-    elif damage == "flipped":
-        with zipfile.ZipFile(
-            best
-        ) as archive:  # in a tensor: between members there are bytes that mean nothing
+    if damage == "flipped":
+        with zipfile.ZipFile(best) as archive:  # in a tensor: bytes between members mean nothing
             largest = archive.read(max(archive.infolist(), key=lambda member: member.file_size))
         middle = content.index(largest) + len(largest) // 2
         best.write_bytes(content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :])
-    elif damage == "foreign":
-        best.write_bytes(b"not a checkpoint")
     elif damage == "metrics":
         (folder / "metrics.jsonl").write_bytes(b"\xff\xfe\n")
     elif damage == "lost":

@@ -31,36 +31,6 @@ def study(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["dmo"], "did you mean demo?"),
-        (["demo", "--seeds", "1,1"], "--seeds 1,1: 1: must be from 0"),
-        (["demo", "--seeds", "1;2"], "write them as 1,2,3"),
-        (["demo", "--seeds", "-1"], "--seeds -1"),
-        (["cifar100-r18"], "needs --data-root DIR"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_in_one_line(
-    mptctl: CommandLine, tmp_path: Path, words: list[str], message: str
-) -> None:
-    done = mptctl("study", *words, "--run-root", tmp_path / "runs")
-    assert done.returncode == 2, done.stderr
-    (said,) = (line for line in done.stderr.splitlines() if line.startswith("mptctl:"))
-    assert message in said
-    assert not list((tmp_path / "runs").rglob("*.pt"))
-
-
-def test_a_run_root_that_cannot_be_written_is_refused(
-    mptctl: CommandLine, study: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "file").write_text("mine")
-    done = mptctl("study", study, "--run-root", tmp_path / "file" / "runs")
-    assert done.returncode == 7, done.stderr
-    assert "cannot be written" in done.stderr
-    assert not list(tmp_path.rglob("*.pt"))
-
-
 def test_a_disk_that_is_too_small_is_refused_before_anything_is_trained(
     mptctl: CommandLine, study: Path, tmp_path: Path
 ) -> None:

@@ -11,13 +11,11 @@ import torch
 
 from mptctl.data.split import load_split, make_split
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint
-from mptctl.names import Role
 from mptctl.recipe import differences, load_recipe
-from mptctl.teachers.ensemble import Teachers
 from mptctl.training.observer import Observer
 from mptctl.training.request import ENSEMBLE_SEED_OFFSET, RunRequest
 from mptctl.training.train import train
-from tests.common import CPU, CommandLine, short_recipe, train_until_killed
+from tests.common import CommandLine, train_until_killed
 
 KEYS = ("--device", "cpu", "--set", "optim.max_steps=2", "--set", "runtime.threads=1")
 SEEDS = ("--set", "runtime.seed=5")
@@ -95,19 +93,18 @@ def test_speed_makes_no_other_member(mptctl: CommandLine, root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("words", "message"),
     [
         (("--set", "optim.lr=0.05"), "optim.lr: 0.1 -> 0.05"),
-        (("--seed", "3"), "runtime.seed: 3006 -> 4"),
+        (("--seed", "3", "--resume"), "runtime.seed: 3006 -> 4"),
     ],
 )
-@pytest.mark.parametrize("flag", [(), ("--resume",)])
 def test_a_member_of_another_recipe_is_refused_by_name_before_anything_is_trained(
-    mptctl: CommandLine, root: Path, change: tuple[str, ...], message: str, flag: tuple[str, ...]
+    mptctl: CommandLine, root: Path, words: tuple[str, ...], message: str
 ) -> None:
     shutil.rmtree(root / "ensemble" / "0")
     before = stamps(root)
-    out = mptctl("train-ensemble", "--size", 2, "--run-root", root, *KEYS, *SEEDS, *change, *flag)
+    out = mptctl("train-ensemble", "--size", 2, "--run-root", root, *KEYS, *SEEDS, *words)
     assert (out.returncode, out.stdout, out.stderr.count("\n")) == (5, "", 1)
     assert f"{root / 'ensemble' / '1' / 'best.pt'}: this is another run: {message}" in out.stderr
     assert stamps(root) == before
@@ -204,7 +201,6 @@ def test_a_dry_run_says_which_members_would_be_trained(mptctl: CommandLine, root
 
 METHODS = [
     ("train-baseline", "elodi", "--set", "method.elodi_start_epoch=0"),
-    ("train-baseline", "elodi-topk", "--set", "method.elodi_start_epoch=0"),
     ("train-mpt",),
 ]
 
@@ -246,16 +242,6 @@ def test_ten_members_are_in_the_order_of_their_numbers(root: Path) -> None:
     (root / "ensemble" / "notes").mkdir()
     found = find_references(["ensemble"], root)
     assert found == tuple(root / "ensemble" / str(i) / "best.pt" for i in range(11))
-
-
-def test_a_mean_is_asked_of_all_members(root: Path) -> None:
-    from mptctl.models.run_folder import find_references
-
-    recipe, split = short_recipe(), load_split(root)
-    teachers = Teachers(
-        None, find_references(["ensemble"], root), split.classes, recipe.data, recipe.runtime, CPU
-    )
-    assert len(teachers.members[Role.REF]) == 2
 
 
 def test_a_folder_without_finished_members_is_refused_by_name(mptctl: CommandLine, root: Path) -> None:

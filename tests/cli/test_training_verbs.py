@@ -18,7 +18,6 @@ from mptctl.cli.messages import resume_command
 from mptctl.data.split import Split, make_split
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.networks import build_model
-from mptctl.names import METHOD_NAMES
 from mptctl.recipe import load_recipe
 from mptctl.training.train_request import TrainSettings
 from tests.common import CommandLine
@@ -51,22 +50,17 @@ def test_the_training_flags_are_the_same_for_every_verb() -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_flags_win_over_set_and_set_over_the_file(verb: str, recipe: Any, tmp_path: Path) -> None:
+def test_flags_win_over_set_and_set_over_the_file_which_is_read_once(
+    verb: str, recipe: Any, tmp_path: Path
+) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("optim: {lr: 0.5, epochs: 3}\nruntime: {device: cuda, seed: 9}\n")
     keys = ("--set", "optim.epochs=1e+1", "--set", "runtime.seed=8", "--device", "cpu", "--seed", "7")
+    OPENED.clear()
     found = recipe(verb, "--recipe", file, *keys)
+    assert OPENED.count(str(file)) == 1
     assert (found["optim"]["lr"], found["optim"]["epochs"]) == (0.5, 10)
     assert (found["runtime"]["device"], found["runtime"]["seed"]) == ("cpu", 7)
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_a_recipe_is_read_once(verb: str, recipe: Any, tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text("optim: {lr: 0.5}\n")
-    OPENED.clear()
-    recipe(verb, "--recipe", file)
-    assert OPENED.count(str(file)) == 1
 
 
 def test_one_seed_for_all_verbs_makes_no_twins(recipe: Any) -> None:
@@ -97,11 +91,6 @@ def test_the_method_is_the_verbs(recipe: Any, tmp_path: Path) -> None:
     assert method("train-baseline mpt-nodistill", "--k", "3") == ("mpt-nodistill", 3.0)
 
 
-@pytest.mark.parametrize("name", METHOD_NAMES)
-def test_every_method_has_its_name_on_the_command_line(name: str, recipe: Any) -> None:
-    assert recipe(f"train-baseline {name}")["method"]["name"] == name
-
-
 def test_teacher_logits_are_cached_where_it_is_asked_for(recipe: Any) -> None:
     def cached(*words: object) -> bool:
         found: bool = recipe(*words)["runtime"]["cache_teachers"]
@@ -112,46 +101,6 @@ def test_teacher_logits_are_cached_where_it_is_asked_for(recipe: Any) -> None:
     assert cached("train-baseline pct-kl", "--set", "runtime.cache_teachers=true")
     assert cached("tune")
     assert not cached("tune", "--no-cache-teachers")
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        ("train-baseline elodix", 2, "did you mean elodi"),
-        ("train-mpt --k nan", 2, "method.k"),
-        ("train-mpt --seed -1", 2, "runtime.seed"),
-        ("train-ref --resume --overwrite", 2, "contradict"),
-        ("train-ref --recipe cifar-100", 2, "did you mean cifar100"),
-        ("train-ref --set optim.lrr=1", 2, "did you mean optim.lr"),
-        ("train-old --set criterion.name=mlbs", 2, "did you mean mbls"),
-        ("train-mpt --set criterion.alpha=-1", 2, "criterion.alpha"),
-        ("train-ref --device tpu", 2, "runtime.device tpu"),
-        ("train-mpt --old older", 5, "older: no such run or file"),
-        ("train-baseline pct-kl --old older", 5, "older: no such run or file"),
-        ("train-baseline no-treatment --old older", 5, "older: no such run or file"),
-    ],
-)
-def test_what_is_wrong_is_said_in_one_line(
-    words: str, code: int, message: str, mptctl: CommandLine, tmp_path: Path
-) -> None:
-    make_split("digits", run_root=tmp_path)
-    before = sorted(tmp_path.rglob("*"))
-    out = mptctl(*words.split(), "--run-root", tmp_path)
-    assert (out.returncode, out.stdout, out.stderr.count("\n")) == (code, "", 1), out.stderr
-    assert message in out.stderr
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_a_run_is_trained_and_named(mptctl: CommandLine, digits_root: Path, tmp_path: Path) -> None:
-    make_split("digits", run_root=tmp_path)
-    keys = ("--set", "optim.max_steps=1", "--set", "runtime.threads=1", "--device", "cpu")
-    old = mptctl("train-old", "--run-root", tmp_path, *keys)
-    assert (old.returncode, old.stdout) == (0, f"{tmp_path / 'old' / 'best.pt'}\n"), old.stderr
-    plain = mptctl(
-        "train-baseline", "no-treatment", "--run-root", tmp_path, "--name", "mine", *keys, "--json"
-    )
-    assert plain.returncode == 0, plain.stderr
-    assert yaml.safe_load(plain.stdout)["best"] == str(tmp_path / "mine" / "best.pt")
 
 
 def test_a_run_goes_on_by_its_own_recipe_and_its_own_teachers(mptctl: CommandLine, tmp_path: Path) -> None:
@@ -295,19 +244,19 @@ def test_an_update_without_a_reference_goes_on_without_a_flag(mptctl: CommandLin
     assert "method.name: mpt-kl-noref -> mpt-kl" in other.stderr
 
 
-@pytest.mark.parametrize("verb", ["train-old", "train-mpt --no-ref", "train-baseline elodi"])
 def test_a_run_to_resume_that_is_not_there_is_named_before_recipe_and_teachers(
-    verb: str, mptctl: CommandLine, digits: Split
+    mptctl: CommandLine, digits: Split
 ) -> None:
     root = ("--run-root", digits.run_root)
     began = mptctl("train-ref", *root, "--set", "optim.max_steps=1", "--name", "first")
     assert began.returncode == 0, began.stderr
-    refused = mptctl(*verb.split(), *root, "--resume", "--name", "frist", "--set", "optim.batch_size=100000")
-    assert refused.returncode == 5
-    assert refused.stderr.count("\n") == 1
-    assert f"{digits.run_root / 'frist'}: nothing to resume: there is no such run" in refused.stderr
-    assert "runs there: first; did you mean first?" in refused.stderr
-    assert not (digits.run_root / "frist").exists()
+    resume = (*root, "--resume", "--name", "frist", "--set", "optim.batch_size=100000")
+    for verb in ("train-old", "train-mpt --no-ref", "train-baseline elodi"):
+        refused = mptctl(*verb.split(), *resume)
+        assert (refused.returncode, refused.stderr.count("\n")) == (5, 1)
+        assert f"{digits.run_root / 'frist'}: nothing to resume: there is no such run" in refused.stderr
+        assert "runs there: first; did you mean first?" in refused.stderr
+        assert not (digits.run_root / "frist").exists()
 
 
 def test_a_finished_run_that_was_cleaned_is_not_told_to_begin_anew_in_its_folder(
@@ -347,11 +296,3 @@ def test_an_update_that_begins_with_the_old_model_has_its_network(mptctl: Comman
     found = yaml.safe_load(named.stdout)
     assert (found["model"]["embedding_dim"], found["data"]["mean"]) == (None, [0.1, 0.2, 0.3])
     assert "as old has it, whose weights it begins with: data.mean\n" in named.stderr
-
-
-@pytest.mark.parametrize("other", [("--ref", "ref"), ("--init", "ref")])
-def test_no_reference_and_a_reference_contradict_each_other(
-    other: tuple[str, str], mptctl: CommandLine, digits_root: Path
-) -> None:
-    refused = mptctl("train-mpt", "--run-root", digits_root, "--no-ref", *other)
-    assert (refused.returncode, "--no-ref: leaves out" in refused.stderr) == (2, True)

@@ -11,23 +11,15 @@ import pytest
 
 from mptctl.data.split import make_split
 from mptctl.recipe import load_recipe
-from mptctl.training.observer import Observer
-from mptctl.training.request import RunRequest
-from mptctl.training.train import train
-from tests.common import Done, short_recipe
+from tests.common import Done, digits_with_teachers
 
 CommandLine = Callable[..., Done]
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run root of the digits with teachers that have seen next to nothing."""
-    root = tmp_path_factory.mktemp("tune")
-    split = make_split("digits", run_root=root)
-    for name in ("old", "ref"):
-        recipe = short_recipe("optim.max_steps=1")
-        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Observer())
-    return root
+    """A run root of the digits with teachers of one epoch."""
+    return digits_with_teachers(tmp_path_factory.mktemp("tune"), val_fraction=0.1, epochs=1).run_root
 
 
 @pytest.fixture
@@ -87,18 +79,19 @@ def test_without_a_validation_part_it_refuses(mptctl: CommandLine, runs: Path) -
     [
         (["--resume", "--overwrite"], "contradict"),
         (["--trials", "3"], "a grid has as many trials as its values"),
-        (["--k", "0:8"], "a grid needs values"),
-        (["--tau", "0"], "method.tau"),
-        (["--lr", "0.1:-1", "--search", "random"], "LOW below HIGH"),
         (["--gpus-per-trial", "1.5"], "whole number"),
-        (["--set", "optim.lr=x"], "optim.lr"),
         (["--set", "runtime.cache_limit_gb=0.00001"], "cache_limit_gb"),
         (["--resume"], "nothing to resume"),
         (["--max-er-increase", "101"], "max-er-increase"),
         (
-            ["--max-nfr", "0"],
-            "validation pictures of old classes cannot show it: without a single flip the bound is",
+            ["--max-nfr", "2", "--max-er-increase", "1"],
+            "one is the limit and the other what it costs; give one",
         ),
+        (["--max-nfr", "2", "--asha"], "--max-nfr and --asha: it gives trials up by the flips"),
+        (["--max-nfr", "2", "--search", "optuna"], "--search optuna: it chooses trials by the flips"),
+        (["--confidence", "0.9"], "--confidence 0.9: says how sure a budget must be; give --max-nfr too"),
+        (["--set", "method.max_nfr=2"], "method.max_nfr: moves k in every trial"),
+        (["--max-nfr", "0"], "pictures of old classes cannot show it: without a single flip the bound is"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(
@@ -121,12 +114,6 @@ def test_a_cluster_that_does_not_answer_is_named(mptctl: CommandLine, runs: Path
         done = mptctl("tune", "--run-root", runs, "--device", "cpu", "--ray-address", address)
     assert done.returncode == 2
     assert f"--ray-address {address}: nobody answers there" in done.stderr
-
-
-def test_a_teacher_that_is_not_there_is_named(mptctl: CommandLine, runs: Path) -> None:
-    done = mptctl("tune", "--run-root", runs, "--old", "older")
-    assert done.returncode == 5
-    assert "older: no such run or file" in done.stderr
 
 
 def test_an_earlier_search_is_not_overwritten_unasked(mptctl: CommandLine, runs: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mptctl.data.split import Split
-from mptctl.errors import UsageError, one_line
+from mptctl.errors import UsageError
 from mptctl.recipe import validate_criterion, validate_method
 from tests.common import CommandLine, command, environment
 
@@ -28,6 +28,10 @@ LINES = [
     ("train-baseline mpt-nobais --run-root ROOT", "no such method: mpt-nobais; did you mean mpt-"),
     ("train-baseline pct-kl --k 2 --run-root ROOT", "--k 2: pct-kl has no k"),
     ("train-mpt --k -1 --run-root ROOT", "method.k: must be greater than or equal to 0, got -1"),
+    ("train-mpt --k nan --run-root ROOT", "method.k"),
+    ("train-old --set criterion.name=mlbs --run-root ROOT", "did you mean mbls"),
+    ("train-mpt --no-ref --ref ref --run-root ROOT", "--no-ref: leaves out"),
+    ("train-mpt --no-ref --init ref --run-root ROOT", "--no-ref: leaves out"),
     ("train-old --set optim.leraning_rate=1 --run-root ROOT", "did you mean optim.lr?"),
     ("train-old --set data.epochs=1 --run-root ROOT", "unknown key data.epochs; did you mean optim.epochs?"),
     ("train-old --set optim.schedule=cosin --run-root ROOT", "no such value: 'cosin'; did you mean cosine?"),
@@ -88,12 +92,6 @@ def test_a_method_and_a_criterion_are_never_called_a_recipe() -> None:
         assert str(error.value).startswith(f"{what}: unknown key ")
 
 
-def test_what_the_system_says_is_said_without_its_number(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="Errno") as error:
-        (tmp_path / "nothing").read_text()
-    assert one_line(error.value) == f"No such file or directory: {tmp_path / 'nothing'}"
-
-
 def test_the_program_is_called_by_its_name_however_it_was_started() -> None:
     words = command("train-mpt", "--epochs", "3")
     done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
@@ -124,11 +122,3 @@ def test_a_missing_run_says_what_makes_it_and_which_are_there(digits: Split, mpt
     (root / "old" / "last.pt").touch()
     done = mptctl("evaluate", "old", "mine", "--run-root", root)
     assert "old: its run is not finished; go on with --resume" in done.stderr
-
-
-def test_a_confidence_without_a_limit_is_refused(mptctl: CommandLine, tmp_path: Path) -> None:
-    file = tmp_path / "a.csv"
-    file.write_text("id,label,pred\na,x,x\nb,y,y\n")
-    done = mptctl("evaluate", file, file, "--confidence", "0.9")
-    assert done.returncode == 2
-    assert "--confidence 0.9: says how sure a limit must be; give one, such as --max-nfr 2" in done.stderr

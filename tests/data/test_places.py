@@ -19,7 +19,7 @@ from mptctl.data.packing.records import PackRequest
 from mptctl.data.places import find_place
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import DataError, UsageError
-from mptctl.names import OnBad, PlaceKind
+from mptctl.names import OnBad
 from tests.common import KINDS, CommandLine, MakeLoader, make_folder
 from tests.data.test_pack_tars import write_tar
 
@@ -228,12 +228,6 @@ def test_labels_of_shards_stand_in_cls_or_json_or_where_it_is_said(folder: Path,
 def test_what_is_no_place_is_said(place: str, message: str, tmp_path: Path) -> None:
     with pytest.raises((DataError, UsageError), match=message):
         split_of(place, tmp_path / "runs")
-
-
-def test_the_kind_of_a_place_can_be_said(folder: Path) -> None:
-    kinds: dict[PlaceKind, str] = {"imagefolder": "imagefolder", "table": "table"}
-    for kind, source in kinds.items():
-        assert find_place(str(folder), None, kind).source == source
 
 
 def test_an_archive_beside_class_folders_is_no_shard(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Digits, CIFAR as torchvision keeps it, and folders of classes."""
+"""Digits, CIFAR as torchvision keeps it, and folders of classes; and their sizes without a picture being read."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from torchvision import datasets
 
 from mptctl.data.embedded import read
 from mptctl.data.manifest import NONSTANDARD, TEST, TRAIN
-from mptctl.data.sources import load_embedded_digits, read_cifar, read_source
+from mptctl.data.sources import count_source, load_embedded_digits, read_cifar, read_source
 from mptctl.errors import DataError, UsageError
-from tests.common import environment
+from tests.common import environment, make_folder
 
 # Of the pictures of digits and characters: what README says was measured on these.
 DIGESTS = ["5c90d8bf1762fc3aa32f15fecf9130ff", "b7037129b967b2a2764bc02c79cb3f57"]
@@ -151,11 +151,6 @@ def test_only_cifar_can_be_fetched() -> None:
         read_source("digits", None, download=True)
 
 
-def test_a_source_without_a_data_root_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="--data-root"):
-        read_source("imagefolder", None)
-
-
 def test_a_folder_gives_classes_in_order_and_val_as_test_part(folder: Path) -> None:
     manifest = read_source("imagefolder", folder).manifest
     assert manifest.class_names == ("class0", "class1", "class2", "class3")
@@ -206,3 +201,17 @@ def test_a_folder_of_another_layout_is_refused_with_what_was_expected(own_folder
     assert str(root) in str(caught.value)
     wanted = {"strange class": "unknown", "empty class": "class1"}.get(case, "train/ and val/")
     assert wanted in str(caught.value)
+
+
+def test_digits_are_counted_as_their_manifest_has_them() -> None:
+    manifest = read_source("digits", None).manifest
+    parts = manifest.parts.tolist()
+    assert count_source("digits", None) == (10, parts.count(TRAIN), parts.count(TEST))
+
+
+def test_a_folder_is_counted_by_its_names_alone(tmp_path: Path) -> None:
+    root = make_folder(tmp_path / "pictures", classes=3, train=5, val=2, size=8)
+    for path in root.rglob("*.jpg"):
+        path.write_bytes(b"garbage")
+    (root / "train" / "class0" / "notes.txt").write_text("not a picture")
+    assert count_source("imagefolder", root) == (3, 15, 6)

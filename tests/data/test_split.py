@@ -1,4 +1,4 @@
-"""The split: who is old, who is held out, what is kept, what is refused."""
+"""The split: who is old, who is held out, what is kept, what is refused; and what it says of itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 
 from mptctl.data.listing.listing import BadPictures
 from mptctl.data.split import Split, load_split, make_split
-from mptctl.errors import UsageError
+from mptctl.data.split_summary import summarise
+from mptctl.errors import DataError, UsageError
 from tests.common import CommandLine
 
 
@@ -74,11 +75,6 @@ def test_a_kept_split_does_not_ignore_how_pictures_are_to_be_checked(
     assert mptctl(*words, "--on-bad", "quarantine").returncode == 0
 
 
-def test_a_run_root_without_a_split_says_what_to_run(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no split\.json in .*; run mptctl split SOURCE first"):
-        load_split(tmp_path / "nowhere")
-
-
 def test_a_split_can_be_read_while_it_is_replaced(tmp_path: Path) -> None:
     make_split("digits", run_root=tmp_path, seed=1)
     program = """
@@ -137,3 +133,61 @@ def test_bad_files_are_all_named_and_kept_out_on_request(tmp_path: Path, own_fol
     # Every other picture has the index, and so the augmentation, that it had without the bad ones.
     np.testing.assert_array_equal(kept.ids(used), clean.ids(used))
     assert kept.file.counts == {"train": 35, "val": 4, "test": 15}
+
+
+@pytest.mark.parametrize(("fraction", "held"), [(0.0, 0), (0.1, 1), (0.25, 3), (0.5, 5)])
+def test_the_validation_part_is_the_same_share_of_each_class(
+    tmp_path: Path, folder: Path, fraction: float, held: int
+) -> None:
+    split = make_split("imagefolder", run_root=tmp_path, data_root=folder, val_fraction=fraction)
+    assert np.bincount(split.labels[split.indices("val")], minlength=4).tolist() == [held] * 4
+    assert len(split.indices("train")) == 40 - 4 * held
+    assert len(split.indices("test")) == 16
+
+
+def test_the_validation_part_depends_on_the_seed_and_not_on_the_class_order(tmp_path: Path) -> None:
+    splits = [
+        make_split("digits", run_root=tmp_path / str(number), seed=seed, order=order)
+        for number, (seed, order) in enumerate([(0, "given"), (0, "random"), (1, "given")])
+    ]
+    held = [set(split.indices("val").tolist()) for split in splits]
+    assert held[0] == held[1]
+    assert len(held[0] & held[2]) < len(held[0]) / 2
+    assert len({split.fingerprint for split in splits}) == 3
+
+
+def test_a_class_that_would_lose_all_its_training_pictures_is_refused(
+    tmp_path: Path, own_folder: Path
+) -> None:
+    with pytest.raises(DataError, match="no training picture is left of 4 classes"):
+        make_split("imagefolder", run_root=tmp_path / "runs", data_root=own_folder, val_fraction=0.99)
+
+
+def test_counts_of_old_and_new_classes_add_up(tmp_path: Path, folder: Path) -> None:
+    split = make_split(
+        "imagefolder", run_root=tmp_path, data_root=folder, old_names=["class2"], val_fraction=0.2, seed=4
+    )
+    found = summarise(split, kept=False)
+    assert (found.old_classes, found.new_classes) == (["class2"], ["class0", "class1", "class3"])
+    assert (found.num_old, found.num_new, found.seed, found.kept) == (1, 3, 4, False)
+    counts = {part: (c.old, c.new, c.all) for part, c in found.parts.items()}
+    assert counts == {"train": (8, 24, 32), "val": (2, 6, 8), "test": (4, 12, 16)}
+    assert found.path == str(tmp_path / "split.json")
+    assert found.fingerprint == split.fingerprint
+
+
+def test_a_validation_part_that_rounds_to_nothing_is_said_with_what_would_hold_out_one(
+    tmp_path: Path, folder: Path
+) -> None:
+    """Each class has 10 training pictures, of which 0.04 is 0.4 of a picture and 0.05 is rounded to one."""
+    keys = {"data_root": folder, "overwrite": True}
+    none = make_split("imagefolder", run_root=tmp_path, val_fraction=0.04, **keys)  # type: ignore[arg-type]
+    (note,) = (text for text in summarise(none, kept=False).notes if text.startswith("warning"))
+    assert note == (
+        "warning: --val-fraction 0.04 of at most 10 training pictures a class rounds to none, so there is no "
+        "validation part; hold out at least 0.05"
+    )
+    for fraction, held_out in ((0.05, 4), (0.0, 0)):
+        made = make_split("imagefolder", run_root=tmp_path, val_fraction=fraction, **keys)  # type: ignore[arg-type]
+        assert len(made.indices("val")) == held_out
+        assert not any("rounds to none" in text for text in summarise(made, kept=False).notes)

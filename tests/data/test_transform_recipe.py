@@ -1,4 +1,4 @@
-"""Keys of a recipe for transforms, interpolation and crop: what is refused, and what stays as it was without."""
+"""Keys of a recipe's `data` group: transforms, interpolation, crop; what is refused, and what stays."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torchvision.transforms import v2
 
 from mptctl.data.pictures import resize_and_crop
+from mptctl.data.plan import EpochPlan
 from mptctl.errors import UsageError
 from mptctl.models.export_meta import Preprocessing
 from mptctl.recipe import SPEED, DataRecipe, list_marked_keys, load_recipe
@@ -117,3 +118,22 @@ def test_an_export_says_how_its_pictures_are_resized() -> None:
         "bilinear",
         "bicubic",
     ]
+
+
+def test_ratio_limits_the_aspect_of_resized_crops() -> None:
+    rows = np.arange(500, dtype=np.int64)
+    side = np.full(500, 1000, dtype=np.int32)
+    for ratio in ((1.0, 1.0), (2.0, 3.0)):
+        data = DataRecipe(augment="random-resized-crop", scale=(0.1, 0.2), ratio=ratio)
+        views = EpochPlan(0, data).views(0, rows, side, side)
+        aspects = views.width / views.height
+        # Sides are whole numbers, which moves an aspect by less than a hundredth here.
+        assert ratio[0] - 0.01 <= aspects.min()
+        assert aspects.max() <= ratio[1] + 0.01
+    assert aspects.max() - aspects.min() > 0.9  # the whole range is drawn
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1])
+def test_the_hardware_decoders_part_lies_between_none_and_all(value: float) -> None:
+    with pytest.raises(UsageError, match=r"data\.hw_decoder_load"):
+        load_recipe("digits", [f"data.hw_decoder_load={value}"])

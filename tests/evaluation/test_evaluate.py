@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
@@ -152,17 +151,6 @@ class TestTwentySamples:
         # Above ln(.43 / .19) sample s19 falls to an old class; up to ln 7 nothing else changes.
         assert curve.points[-2].er_all == pytest.approx(8 / 20)
         assert curve.nfr_at_new_error == pytest.approx(3 / 14)
-
-    def test_the_json_holds_the_promised_keys(self, twenty: tuple[Predictions, Predictions]) -> None:
-        page = json.loads(compare(*twenty).model_dump_json())
-        for key in ("n", "n_old", "counts", "nfr", "pfr", "rel_nfr", "nfi", "churn", "old", "new"):
-            assert key in page
-        assert {"er_old_classes", "ece", "aece"} <= page["old"].keys()
-        assert {"er_old_classes", "er_all", "ece", "aece"} <= page["new"].keys()
-        assert len(page["nfr_ci95"]) == 2
-        assert 0 <= page["mcnemar_p"] <= 1
-        assert page["gate"]["max_nfr"] is None
-        assert page["gate"]["passed"] is True
 
 
 @pytest.mark.parametrize("name", ["c100_k4", "c1000_k1p5"])

@@ -6,17 +6,12 @@ import numpy as np
 import pytest
 
 from mptctl.errors import CheckpointError, DataError
-from mptctl.evaluation.evaluate import ComparisonRequest, compare
+from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 from tests.evaluation.made_up import answers
 
 
 class TestUndefined:
-    def test_no_sample_of_an_old_class_is_a_data_error(self) -> None:
-        old = build_predictions("old", np.arange(2), np.array([3, 3]), np.array([0, 1]), classes=("0", "1"))
-        with pytest.raises(DataError, match="none of its 2 samples is of an old class"):
-            compare(old, answers("new", [3, 3], [3, 3]))
-
     def test_a_new_model_without_errors_has_no_rel_nfr(self) -> None:
         report = compare(answers("old", [0, 1], [0, 0]), answers("new", [0, 1], [0, 1]))
         assert report.nfr == 0
@@ -45,34 +40,12 @@ class TestUndefined:
 
 
 class TestOldClasses:
-    def test_without_classes_the_labels_that_old_predicts_are_old_and_it_says_so(self) -> None:
-        report = compare(answers("old", [0, 1, 2], [0, 1, 1]), answers("new", [0, 1, 2], [0, 1, 2]))
-        assert (report.n_old, report.never_predicted) == (2, ["2"])
-        assert "the 2 labels that it predicts count as old, and not 2, which it never" in report.warnings[0]
-
     def test_the_old_files_classes_are_the_old_ones(self) -> None:
         old = build_predictions(
             "old", np.arange(3), np.array([0, 1, 2]), np.array([0, 1, 1]), classes=("0", "1")
         )
         report = compare(old, answers("new", [0, 1, 2], [0, 2, 2]))
         assert (report.n_old, report.nfr, report.warnings) == (2, 0.5, [])
-
-    def test_the_option_wins(self) -> None:
-        old = build_predictions(
-            "old", np.arange(3), np.array([0, 1, 2]), np.array([0, 1, 1]), classes=("0", "1")
-        )
-        assert (
-            compare(old, answers("new", [0, 1, 2], [0, 2, 2]), ComparisonRequest(old_classes=["0"])).n_old
-            == 1
-        )
-
-    def test_an_unknown_class_in_the_option_is_named(self) -> None:
-        with pytest.raises(DataError, match="zebra"):
-            compare(
-                answers("old", [0], [0]),
-                answers("new", [0], [0]),
-                ComparisonRequest(old_classes=["0", "zebra"]),
-            )
 
     @pytest.mark.parametrize(("origin", "error"), [("file", DataError), ("checkpoint", CheckpointError)])
     def test_old_classes_that_the_new_model_lacks_are_named(

@@ -12,7 +12,7 @@ from mptctl.data.split import make_split
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import short_recipe
+from tests.common import made_once, short_recipe
 
 
 @pytest.fixture
@@ -34,12 +34,14 @@ def write_pair(folder: Path, names: np.ndarray) -> tuple[Path, Path]:
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run root of the digits with `old`, `ref` and `new`, two epochs each; not to be written to."""
-    root = tmp_path_factory.mktemp("trained") / "runs"
-    split = make_split("digits", run_root=root)
-    for seed, name in enumerate(("old", "ref", "new")):
-        recipe = short_recipe(f"runtime.seed={seed}")
-        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Observer())
-    return root
+
+    def make(root: Path) -> None:
+        split = make_split("digits", run_root=root)
+        for seed, name in enumerate(("old", "ref", "new")):
+            recipe = short_recipe(f"runtime.seed={seed}")
+            train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Observer())
+
+    return made_once("old-ref-new", make, tmp_path_factory.mktemp("trained") / "runs")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -152,25 +153,25 @@ ARROW = {
 
 LINES = {
     "not UTF-8": b"\xff\xfe,cat,cat\n", "half a character": b"\xed\xa0\x80,cat,cat\n", "a NUL": b"a\0b,cat,cat\n",
-    "too few fields": b"x,cat\n", "too many fields": b"x,cat,cat,cat\n", "an open quote": b'"x,cat,cat\n',
+    "too few fields": b"x,cat\n", "too many fields": b"x,cat,cat,cat\n", "an open quote": b'x,cat,"cat\n',
 }  # fmt: skip
 
 
 Change = dict[str, Any] | bytes
-# Columns of a file, or a row at its end.
-NO_LABELS: list[tuple[str, str, Change]] = [
-    *((f"{column}: {kind}", form, {column: value})
+# Columns of a file, or a row at its end; and the reason, without which a later refusal might hide a lost guard.
+NO_LABELS: list[tuple[str, str, Change, str]] = [
+    *((f"{column}: {kind}", form, {column: value}, rf"`{column}` (holds|hold|are not|of 12 rows) |Invalid UTF8")
       for form, values in ((".npz", ODD), (".parquet", ARROW)) for kind, value in values.items()
       for column in ("id", "label", "pred")),
-    *((kind, ".csv", row) for kind, row in LINES.items()),
+    *((kind, ".csv", row, "line 14 |1 rows have other than the 3 fields") for kind, row in LINES.items()),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("form", "change"), [case[1:] for case in NO_LABELS], ids=[case[0] for case in NO_LABELS]
+    ("form", "change", "reason"), [case[1:] for case in NO_LABELS], ids=[case[0] for case in NO_LABELS]
 )
 def test_row_39_values_that_are_no_label(
-    tmp_path: Path, mptctl: CommandLine, form: str, change: Change
+    tmp_path: Path, mptctl: CommandLine, form: str, change: Change, reason: str
 ) -> None:
     columns = {"id": IDS, "label": LABELS, "pred": LABELS} | (change if isinstance(change, dict) else {})
     new = tmp_path / f"new{form}"
@@ -180,7 +181,8 @@ def test_row_39_values_that_are_no_label(
         write(new, **columns)
     if isinstance(change, bytes):
         new.write_bytes(new.read_bytes() + change)
-    assert new.name in refused(mptctl, 4, good(tmp_path / "old.npz"), new)
+    said = refused(mptctl, 4, good(tmp_path / "old.npz"), new)
+    assert re.search(rf"{re.escape(new.name)}: .*({reason})", said)
 
 
 def test_row_39_ids_of_300_characters_are_ids(tmp_path: Path, mptctl: CommandLine) -> None:

@@ -1,4 +1,4 @@
-"""Features of a 2-dimensional embedding, and the classifier over them."""
+"""Features of an embedding, the classifier over them, and their variance between and within classes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from mptctl.data.split import Split
-from mptctl.errors import CheckpointError, NonFiniteError
+from mptctl.errors import NonFiniteError
+from mptctl.inference.discriminability import compute_spread
 from mptctl.inference.embedding import compute_embeddings
 from mptctl.inference.predict import predict
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
@@ -63,18 +64,6 @@ def test_a_model_of_another_class_order_answers_in_that_of_the_split(
     np.testing.assert_array_equal(straight.predict(straight.points), turned.predict(turned.points))
 
 
-@pytest.mark.parametrize(
-    ("key", "said"), [("null", "has no embedding"), ("8", "has an embedding of 8 dimensions")]
-)
-def test_another_embedding_is_refused_with_what_to_train(
-    digits: Split, run: Train, key: str, said: str
-) -> None:
-    run(short_recipe(f"model.embedding_dim={key}", "optim.max_steps=1"), "wide")
-    wide = load_checkpoint(digits.run_root / "wide" / "best.pt")
-    with pytest.raises(CheckpointError, match=rf"wide/best\.pt: {said}.*model\.embedding_dim=2"):
-        compute_embeddings({"wide": wide}, digits, CPU)
-
-
 def test_features_that_are_not_finite_are_refused(
     digits: Split, models: dict[str, Checkpoint], tmp_path: Path
 ) -> None:
@@ -86,3 +75,35 @@ def test_features_that_are_not_finite_are_refused(
     save_checkpoint(path, models["new"].meta, weights)
     with pytest.raises(NonFiniteError, match=r"nan\.pt: .*not finite"):
         compute_embeddings({"nan": load_checkpoint(path)}, digits, CPU)
+
+
+def test_a_case_by_hand() -> None:
+    """Class a has (1, 0) and (0, 1): mean (.5, .5), distances .5 each. Class b has (-1, 0): mean itself, 0.
+
+    Within: (.5 + 0) / 2 = .25. Between: 1.5^2 + .5^2 = 2.5.
+    """
+    features = np.array([[3, 0], [0, 0.2], [-5, 0], [-1, 0]], dtype=np.float32)
+    found = compute_spread(features, np.array(["a", "a", "b", "b"]))
+    assert found is not None
+    assert (found.classes, found.pictures) == (2, 4)
+    assert (found.between, found.within, found.ratio) == pytest.approx((2.5, 0.25, 10.0), abs=1e-6)
+
+
+def test_many_classes_are_the_mean_over_pairs() -> None:
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(60, 5)).astype(np.float32)
+    labels = np.array(list("abcdef") * 10)
+    x = features / np.linalg.norm(features, axis=1, keepdims=True)
+    means = np.stack([x[labels == name].mean(axis=0) for name in "abcdef"]).astype(np.float64)
+    pairs = [((means[i] - means[j]) ** 2).sum() for i in range(6) for j in range(6) if i != j]
+    found = compute_spread(features, labels)
+    assert found is not None
+    assert found.between == pytest.approx(np.mean(pairs), rel=1e-5)
+
+
+def test_edges() -> None:
+    features = np.array([[1, 0], [0, 1], [0, 0]], dtype=np.float32)
+    assert compute_spread(features[:2], np.array(["a", "a"])) is None
+    found = compute_spread(features, np.array(["a", "b", "c"]))
+    assert found is not None
+    assert (found.within, found.ratio) == (0.0, None)

@@ -1,27 +1,30 @@
-"""From checkpoints of ours to predictions on the test part of a split."""
+"""From checkpoints of ours to predictions on a part of a split."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from mptctl.data.split import Split, make_split
-from mptctl.errors import CheckpointError, DataError, NonFiniteError, UsageError
+from mptctl.data.loading.base import Loader
+from mptctl.data.loading.choose import make_loader
+from mptctl.data.loading.part import LoadPlan
+from mptctl.data.split import Split, load_split, make_split
+from mptctl.errors import CheckpointError, DataError, NonFiniteError
 from mptctl.evaluation.evaluate import compare
-from mptctl.evaluation.reading.predictions import save_predictions
+from mptctl.inference.forward import forward
 from mptctl.inference.named_models import NamedModels, load_predictions
-from mptctl.inference.predict import make_image_reader, predict
+from mptctl.inference.predict import make_image_reader
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint, save_checkpoint
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.networks import build_model
 from mptctl.names import Progress, Session, tell_nobody
 from mptctl.recipe import load_recipe
-from tests.common import make_folder
+from tests.common import CPU, make_folder
 
 
 @pytest.fixture(scope="module")
@@ -79,20 +82,6 @@ def test_a_run_folder_answers_the_test_part(split: Split) -> None:
         expected = model(((picture - mean) / std)[None])[0].numpy()
     assert predictions.logits is not None
     np.testing.assert_allclose(predictions.logits[0], expected, atol=1e-4)
-
-
-def test_old_and_new_run_compare_by_class_name(split: Split) -> None:
-    save_run(split, "old", split.classes.old)
-    save_run(split, "ref", split.classes.names, seed=1)
-    old, new = ask(["old", str(split.run_root / "ref" / "best.pt")], split.run_root).models.values()
-    report = compare(old, new)
-    assert report.n == len(split.indices("test"))
-    assert report.n_old == len(split.indices("test", split.classes.num_old))
-    assert (report.old.classes, report.new.classes) == (split.classes.num_old, len(split.classes.names))
-    # Neither was trained: both guess, and always the same class.
-    for text in ("predict all 901 samples alike", "hardly ever right"):
-        assert any(text in warning for warning in report.warnings), report.warnings
-    assert not report.identical
 
 
 @pytest.mark.parametrize("how", ["name", "path", "link", "copy", "saved again"])
@@ -199,14 +188,6 @@ def test_an_old_model_of_other_old_classes_is_refused(split: Split, case: str) -
     assert len(ask(["ref", "foreign"], split.run_root).models) == 2
 
 
-def test_an_old_class_that_the_new_run_lacks_is_named(split: Split) -> None:
-    save_run(split, "old", split.classes.old)
-    save_run(split, "narrow", (*split.classes.old[1:], *split.classes.new))
-    old, narrow = ask(["old", "narrow"], split.run_root).models.values()
-    with pytest.raises(CheckpointError, match=rf"\({split.classes.old[0]}\)"):
-        compare(old, narrow)
-
-
 def test_models_that_see_pictures_differently_get_passes_of_their_own(split: Split) -> None:
     save_run(split, "small", split.classes.names)
     save_run(split, "large", split.classes.names, data__image_size="16")
@@ -232,23 +213,6 @@ def test_a_run_of_another_split_is_told(split: Split) -> None:
     save_run(split, "stranger", split.classes.names, fingerprint="0" * 32)
     (warning,) = ask(["stranger"], split.run_root).warnings
     assert "another split" in warning
-
-
-def test_a_file_and_a_run_go_together(split: Split, tmp_path: Path) -> None:
-    save_run(split, "ref", split.classes.names)
-    (model,) = ask(["ref"], split.run_root).models.values()
-    save_predictions(model, tmp_path / "ref.npz")
-    from_file, from_run = ask([str(tmp_path / "ref.npz"), "ref"], split.run_root).models.values()
-    assert compare(from_file, from_run).churn == 0
-
-
-def test_without_a_split_it_says_what_to_do(split: Split, tmp_path: Path) -> None:
-    save_run(split, "ref", split.classes.names)
-    alone = tmp_path / "somewhere" / "alone.pt"
-    alone.parent.mkdir()
-    alone.write_bytes((split.run_root / "ref" / "best.pt").read_bytes())
-    with pytest.raises(UsageError, match="mptctl split"):
-        ask([str(alone)], tmp_path)
 
 
 def test_run_folders_named_by_path_are_tested_on_their_own_split(split: Split, tmp_path: Path) -> None:
@@ -289,20 +253,43 @@ def test_asked_for_the_validation_part_no_test_picture_is_read(folder_split: Spl
         load_predictions(names, Session(folder_split.run_root, "cpu"), part="test")
 
 
-@pytest.mark.parametrize("ask_for_a_part", [load_predictions, predict, make_image_reader])
-def test_every_call_names_its_part(ask_for_a_part: Callable[..., object]) -> None:
-    part = inspect.signature(ask_for_a_part).parameters["part"]
-    assert (part.default, part.kind) == (part.empty, part.KEYWORD_ONLY)
-
-
-def test_all_names_are_asked_in_one_pass(split: Split) -> None:
-    save_run(split, "old", split.classes.old)
-    save_run(split, "ref", split.classes.names, seed=1)
-    seen: list[tuple[str, int, int]] = []
-    names = {"old": "old", "ref": "ref", "again": "ref"}
-    found = load_predictions(
-        names, Session(split.run_root, "cpu", lambda *step: seen.append(step)), part="test"
+@pytest.fixture
+def loader(tmp_path: Path) -> Iterator[Loader]:
+    split = make_split("digits", run_root=tmp_path, val_fraction=0.2)
+    made = make_loader(
+        LoadPlan(split, load_recipe("digits").data, "val", batch_size=50, seed=0, train=False, device=CPU)
     )
-    assert list(found.models) == list(names)
-    n = len(split.indices("test"))
-    assert seen[-1] == ("test pictures", n, n)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def model() -> nn.Module:
+    recipe = load_recipe("digits")
+    torch.manual_seed(0)
+    return build_model(recipe.model, 10, recipe.data.image_size).train()
+
+
+def test_every_sample_has_the_logits_of_every_model(loader: Loader, model: nn.Module, tmp_path: Path) -> None:
+    assert any(isinstance(part, nn.BatchNorm2d) for part in model.modules())
+    half = nn.Sequential(model, nn.Hardtanh(-0.5, 0.5))
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    index = []
+    for batch, (one, two) in forward([model, half], loader):
+        index += batch.index.tolist()
+        with torch.no_grad():
+            assert torch.equal(one, model(batch.images))
+        assert torch.equal(two, one.clamp(-0.5, 0.5))
+        assert not one.requires_grad
+    assert index == load_split(tmp_path).indices("val").tolist()
+    assert not model.training
+    # Statistics of batch normalisation would move if the model were still training.
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+def test_autocast_computes_in_fewer_bits_and_answers_in_float32(loader: Loader, model: nn.Module) -> None:
+    (_, (full,)), *_ = forward([model], loader)
+    (_, (reduced,)), *_ = forward([model], loader, "bf16")
+    assert reduced.dtype == torch.float32
+    assert not torch.equal(full, reduced)
+    assert torch.equal(reduced, reduced.bfloat16().float())

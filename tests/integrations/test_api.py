@@ -9,45 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 import pytest
-import torch
 
 import mptctl
 from mptctl.errors import (
-    CheckpointError,
     ComparisonWarning,
     DataError,
     GateFailed,
-    NonFiniteError,
     UsageError,
 )
 from mptctl.evaluation.statistics import exact_interval
-from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
-from mptctl.models.networks import build_model
-from mptctl.recipe import load_recipe
 from tests.common import CommandLine, environment
 from tests.integrations.small_arrays import LABELS, NEW, OLD, OLD_CLASSES, by_hand, evaluate_arrays, large
-
-
-def test_the_flip_table_by_hand() -> None:
-    report = by_hand()
-    assert (report.n, report.n_old) == (5, 4)
-    assert report.counts.model_dump() == {
-        "both_right": 2,
-        "negative_flips": 1,
-        "positive_flips": 1,
-        "both_wrong": 0,
-    }
-    assert (report.nfr, report.pfr, report.lost, report.churn) == (1 / 4, 1 / 4, 1 / 3, 2 / 4)
-    assert report.rel_nfr == pytest.approx(0.25 / (0.75 * 0.25))
-    # One of four, or more, with p: 1 - (1 - p)^4 = 0.025; one, or none: (1 - p)^4 + 4 p (1 - p)^3 = 0.025.
-    low, high = report.nfr_ci95
-    assert 1 - (1 - low) ** 4 == pytest.approx(0.025)
-    assert (1 - high) ** 4 + 4 * high * (1 - high) ** 3 == pytest.approx(0.025)
-    assert report.new.er_all == 1 / 5
-    assert report.warnings == []
 
 
 def test_importing_is_light_and_so_is_comparing() -> None:
@@ -91,24 +64,6 @@ def test_numbers_are_those_of_files_of_the_same_content(mptctl: CommandLine, tmp
     assert found["margins"] is not None
 
 
-@pytest.mark.parametrize(
-    "make",
-    [torch.from_numpy, pa.array, pd.Series, list, np.ndarray.tolist],
-    ids=["torch", "arrow", "pandas", "list", "tolist"],
-)
-def test_arrays_of_other_libraries_give_the_same(make: Any) -> None:
-    content = large()
-    answers = {key: value if key == "labels" else value.argmax(1) for key, value in content.items()}
-    assert _counts({key: make(value) for key, value in answers.items()}) == _counts(answers)
-    # Logits on the graph, as a validation loop has them.
-    on_graph = {"old": torch.tensor(content["old"], requires_grad=True), "new": torch.tensor(content["new"])}
-    assert _counts(content | on_graph) == _counts(content)
-
-
-def _counts(content: dict[str, Any]) -> Any:
-    return evaluate_arrays(**content, old_classes=[0, 1, 2, 3]).counts
-
-
 def test_names_of_the_logits_columns() -> None:
     """Columns are named by `classes` for the new model, and by `old_classes` for the old one."""
     old, new = np.eye(2)[[0, 0, 1, 0, 1]], np.eye(3)[[0, 1, 1, 1, 2]]
@@ -120,12 +75,6 @@ def test_names_of_the_logits_columns() -> None:
         LABELS, old=new, new=new[::-1].copy(), classes=["cat", "dog", "emu"], old_classes=OLD_CLASSES
     )
     assert (both.n_old, both.old.classes) == (4, 3)
-
-
-def test_a_baseline_as_the_command_line_takes_them() -> None:
-    content = large()
-    report = evaluate_arrays(**content, baseline=content["new"])
-    assert [curve.role for curve in report.bias_sweep] == ["new", "baseline"]
 
 
 def test_the_gate_answers() -> None:
@@ -149,32 +98,15 @@ def test_the_gate_answers() -> None:
         ({}, "gate: no limit; give one, such as max_nfr=0.02"),
         ({"confidence": 0.95}, "gate: no limit; give one, such as max_nfr=0.02"),
         ({"max_nfr": 1}, "max_nfr=1: was percent meant? Limits are fractions below 1; 1 % is 0.01"),
-        ({"max_lost": 2.5}, "max_lost=2.5: was percent meant? Limits are fractions below 1; 2.5 % is 0.025"),
         ({"max_nfr": -0.1}, "max_nfr=-0.1: must lie between 0 and 1; rates are fractions, 2 % is 0.02"),
-        (
-            {"max_nfr": 0.1, "confidence": 95},
-            "confidence=95: must be a number, at least 0.5 and below 1, such as 0.95",
-        ),
-        (
-            {"max_nfr": 0.1, "confidence": "0.95"},
-            "confidence='0.95': must be a number, at least 0.5 and below 1, such as 0.95",
-        ),
-        ({"max_nfr": "abc"}, "gate: max_nfr: must be a valid number, got 'abc'"),
+        ({"max_nfr": 0.1, "confidence": "0.95"},
+         "confidence='0.95': must be a number, at least 0.5 and below 1, such as 0.95"),
         ({"max_nfr": True}, "gate: max_nfr: input should not be true or false, got True"),
-        (
-            {"max_nfr": np.eye(2)},
-            r"gate: max_nfr: must be a valid number, got array([[1., 0.],\n       [0., 1.]])",
-        ),
-        (
-            {"max_nfr": 0.1, "undecided": "maybe"},
-            "gate: undecided: no such value: 'maybe'; valid: fail, pass",
-        ),
-        (
-            {"max_nfr": 0.1, "allow_identical": "maybe"},
-            "gate: allow_identical: must be true or false, got 'maybe'",
-        ),
+        ({"max_nfr": np.eye(2)}, r"gate: max_nfr: must be a valid number, got array([[1., 0.],\n       [0., 1.]])"),
+        ({"max_nfr": 0.1, "undecided": "maybe"}, "gate: undecided: no such value: 'maybe'; valid: fail, pass"),
+        ({"max_nfr": 0.1, "allow_identical": "maybe"}, "gate: allow_identical: must be true or false, got 'maybe'"),
     ],
-)
+)  # fmt: skip
 def test_limits_that_mean_nothing(limits: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as error:
         by_hand().gate(**limits)
@@ -185,26 +117,14 @@ def test_limits_that_mean_nothing(limits: dict[str, Any], message: str) -> None:
     ("change", "kind", "message"),
     [
         ({"new": NEW[:4]}, DataError, "new: 4 rows for 5 labels; give one for each sample"),
-        ({"labels": LABELS[:4]}, DataError, "old: 5 rows for 4 labels"),
         ({"new": None}, UsageError, "evaluate: give labels with old= and new=, or two files or frames"),
         ({"labels": np.array([0.5, 1, 1, 1, 2])}, DataError, "labels: 1 of 5 values"),
-        (
-            {"new": np.full((5, 3), np.nan), "classes": ["cat", "dog", "emu"]},
-            NonFiniteError,
-            "new: 5 of 5 rows",
-        ),
         ({"new": np.zeros((5, 3))}, DataError, "new: `logits` with text labels need `classes`"),
         ({"old_classes": ["cat", "cow"]}, DataError, "old_classes: cow not known to either model"),
         ({"old_classes": {"cat", "dog"}}, DataError, "old_classes: a set, which is no array"),
         ({"ids": ["a"]}, DataError, "ids: 1 rows for 5 labels"),
-        ({"ids": ["a", "a", "b", "c", "d"]}, DataError, "old: 1 ids stand there more than once (a)"),
-        (
-            {"new": ["Cat", "dog", "dog", "dog", "emu"]},
-            DataError,
-            "new: 1 of 5 predictions are spelled unlike",
-        ),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_compared_is_one_line(
     change: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
@@ -227,13 +147,6 @@ def test_names_with_dashes_stay_as_they_are() -> None:
     assert report.result.warnings[0].endswith("give old_classes")
 
 
-def test_a_new_model_that_does_not_know_the_old_classes() -> None:
-    with pytest.raises((DataError, CheckpointError), match="does not know 1 of the 2 old classes"):
-        mptctl.evaluate(
-            ["cat", "dog"], old=["cat", "dog"], new=["cat", "cat"], classes=["cat"], old_classes=OLD_CLASSES
-        )
-
-
 def test_columns_that_could_be_named_in_two_ways_are_refused() -> None:
     logits = np.eye(2)[[0, 1]]
     with pytest.raises(DataError, match="the same labels in two orders"):
@@ -253,23 +166,3 @@ def test_a_warning_speaks_python() -> None:
         "old does not say which classes it knows: the 2 labels that it predicts count as old, and not emu, "
         "which it never predicts; add `classes` to the file, or give old_classes",
     ]
-
-
-def test_the_runs_of_a_folder(tmp_path: Path) -> None:
-    recipe = load_recipe("digits", [])
-    model = build_model(recipe.model, 2, recipe.data.image_size)
-    meta = CheckpointMeta(recipe=recipe, class_names=("cat", "dog"), num_old=1, origin="imported")
-    for name in ("10", "9/deep"):
-        save_checkpoint(tmp_path / name / "best.pt", meta, model.state_dict())
-    (tmp_path / "bad").mkdir()
-    (tmp_path / "bad" / "best.pt").write_bytes(b"no checkpoint")
-    (tmp_path / "bad" / "lock").touch()
-    found = mptctl.runs(tmp_path)
-    assert [(run.run, run.state) for run in found] == [
-        ("9/deep", "imported"),
-        ("10", "imported"),
-        ("bad", "broken"),
-    ]
-    assert mptctl.load(tmp_path / found[0].run).class_names == ("cat", "dog")
-    with pytest.raises(UsageError, match="nowhere: no such folder"):
-        mptctl.runs(tmp_path / "nowhere")

@@ -12,7 +12,6 @@ import pytest
 
 import mptctl
 from mptctl.errors import ComparisonWarning, DataError, UsageError
-from mptctl.integrations.flip_monitor import FlipMonitor
 from tests.common import CommandLine
 
 GATE = """confidence: 0.95
@@ -98,18 +97,3 @@ def test_a_gate_file_gives_rise_to_warnings(frame: pd.DataFrame, tmp_path: Path)
     ) as warned:
         compared(frame).gate(tmp_path / "gate.yaml")
     assert {each.filename for each in warned} == {__file__}
-
-
-def test_what_is_typed_at_a_prompt_answers_in_a_line(frame: pd.DataFrame) -> None:
-    report = compared(frame)
-    assert repr(report.result) == "<FlipReport: NFR 10.00 % (30 / 300), old -> new>"
-    gate = report.gate(max_nfr=0.02)
-    assert repr(gate) == "<Gate: fail, failed: max-nfr>"
-    assert repr(gate.checks[0]).startswith("<GateCheck max-nfr: fail, NFR ")
-    assert repr(report.gate(max_nfr=0.2)) == "<Gate: pass>"
-    monitor = FlipMonitor(frame["y"].tolist(), frame["prod"].tolist(), say=None)
-    assert repr(monitor) == "<FlipMonitor: 300 samples, 0 validations>"
-    monitor(frame["cand"].tolist())
-    assert repr(monitor).startswith(
-        "<FlipMonitor: 300 samples, 1 validations, the last <FlipReport: NFR 10.00 %"
-    )

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import pickle
 import resource
 import signal
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 
@@ -19,7 +15,6 @@ from mptctl.models.checkpoint import (
     CheckpointMeta,
     load_checkpoint,
     save_checkpoint,
-    write_atomically,
 )
 from mptctl.models.state_dict import read_state_dict
 from mptctl.recipe import load_recipe
@@ -77,14 +72,6 @@ def test_the_one_before_is_kept(saved: Path) -> None:
     assert sorted(p.name for p in saved.parent.iterdir()) == ["last.pt", "previous.pt"]
 
 
-def test_half_a_file_is_incomplete_and_the_valid_one_beside_it_is_named(saved: Path) -> None:
-    whole = saved.read_bytes()
-    saved.with_name("previous.pt").write_bytes(whole)
-    saved.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(CheckpointError, match=r"last\.pt: incomplete.*previous\.pt"):
-        load_checkpoint(saved)
-
-
 def test_a_directory_on_a_second_disk_is_read_or_called_damaged(saved: Path) -> None:
     # zipfile refuses both archives with an exception of its own; torch looks at the second number alone.
     whole, digest = saved.read_bytes(), load_checkpoint(saved).digest
@@ -98,58 +85,6 @@ def test_a_directory_on_a_second_disk_is_read_or_called_damaged(saved: Path) -> 
         else:
             with pytest.raises(CheckpointError, match=r"last\.pt: damaged"):
                 load_checkpoint(saved)
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"<!DOCTYPE html><html></html>", b"epoch,loss\n1,0.3\n", b"\x89PNG\r\n"]
-)
-def test_what_is_not_a_checkpoint_is_called_so(content: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "x.pt"
-    path.write_bytes(content)
-    with pytest.raises(CheckpointError, match="not a checkpoint") as caught:
-        load_checkpoint(path)
-    assert "weights_only" not in str(caught.value)
-
-
-def test_one_flipped_bit_in_the_weights_is_found(saved: Path) -> None:
-    content = bytearray(saved.read_bytes())
-    needle = weights()["w"].numpy().tobytes()[:64]
-    at = bytes(content).index(needle)
-    content[at + 7] ^= 1
-    saved.write_bytes(content)
-    with pytest.raises(CheckpointError, match=r"digest expected [0-9a-f]{16}, found [0-9a-f]{16}"):
-        load_checkpoint(saved)
-
-
-class Hostile:
-    """A pickle of this creates a file when it is loaded."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return os.mkdir, (str(self.path),)
-
-
-@pytest.mark.parametrize("how", ["torch", "pickle"])
-def test_a_pickle_that_runs_code_is_refused_and_has_not_run(how: str, tmp_path: Path) -> None:
-    path, trace = tmp_path / "evil.pt", tmp_path / "ran"
-    if how == "torch":
-        torch.save({"model": Hostile(trace)}, path)
-    else:
-        path.write_bytes(pickle.dumps({"model": Hostile(trace)}))
-    for read in (load_checkpoint, read_state_dict):
-        with pytest.raises(CheckpointError, match=r"refused: it holds (posix|os)\.mkdir|not a checkpoint"):
-            read(path)
-    assert not trace.exists()
-
-
-@pytest.mark.parametrize("thing", [SimpleNamespace(lr=0.1), Path("x"), np.float64(0.3)])
-def test_a_foreign_checkpoint_says_what_is_in_the_way(thing: object, tmp_path: Path) -> None:
-    path = tmp_path / "foreign.pt"
-    torch.save({"state_dict": {"w": torch.ones(2)}, "args": thing}, path)
-    with pytest.raises(CheckpointError, match=r"refused: it holds (types\.SimpleNamespace|pathlib|numpy)"):
-        read_state_dict(path)
 
 
 def test_a_state_dict_is_found_below_its_usual_names(tmp_path: Path) -> None:
@@ -195,9 +130,3 @@ def test_a_full_disk_keeps_the_checkpoint_before_and_leaves_nothing_partial(
     assert "more than the largest file that is allowed (ulimit -f)" in said.read_text()
     assert load_checkpoint(saved).meta.epoch == 3
     assert [p.name for p in saved.parent.iterdir()] == ["last.pt"]
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(StorageError, match=r"file/x: cannot be written: .*; choose another folder"):
-        write_atomically(tmp_path / "file" / "x", b"1")

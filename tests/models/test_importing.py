@@ -8,8 +8,8 @@ import pytest
 import torch
 import torchvision
 
-from mptctl.data.split import Split, load_split
-from mptctl.errors import CheckpointError, StorageError, UsageError
+from mptctl.data.split import Split
+from mptctl.errors import StorageError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.importing import prepare_import, read_class_names, write_import
 from mptctl.recipe import load_recipe
@@ -83,23 +83,6 @@ def test_a_teacher_in_another_class_order_answers_in_the_splits(tmp_path: Path, 
     torch.testing.assert_close(teacher(images), plain.flip(1), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("num_classes", "names", "arch", "message"),
-    [
-        (5, ["0", "1", "2"], "resnet18", "answers 5 classes, .* names 3"),
-        (2, ["0", "ten"], "resnet18", "ten not among the split's classes"),
-        (2, ["0", "1"], "resnet34", "does not fit --arch resnet34"),
-    ],
-)
-def test_what_does_not_fit_is_refused(
-    num_classes: int, names: list[str], arch: str, message: str, tmp_path: Path, digits_root: Path
-) -> None:
-    weights, classes = foreign(tmp_path, num_classes, names)
-    with pytest.raises(CheckpointError, match=message):
-        take_in(weights, classes, tmp_path / "x", load_split(digits_root), arch)
-    assert not (tmp_path / "x").exists()
-
-
 def test_weights_without_room_leave_the_run_that_was_there_or_none(tmp_path: Path, digits: Split) -> None:
     weights, classes = foreign(tmp_path, 2, ["0", "1"])
     old = tmp_path / "old"
@@ -114,13 +97,3 @@ def test_weights_without_room_leave_the_run_that_was_there_or_none(tmp_path: Pat
     assert {path.name: path.read_bytes() for path in old.iterdir()} == before
     load_checkpoint(take_in(weights, classes, old, digits, overwrite=True))
     assert {path.name for path in old.iterdir()} == before.keys() - {"last.pt"}
-
-
-@pytest.mark.parametrize(
-    ("text", "message"), [("", "--class-names .*: holds no name"), ("1\n1\n", "stands there twice")]
-)
-def test_unusable_class_names_are_refused(text: str, message: str, tmp_path: Path) -> None:
-    classes = tmp_path / "classes.txt"
-    classes.write_text(text)
-    with pytest.raises(UsageError, match=message):
-        read_class_names(classes)

@@ -14,7 +14,7 @@ from pylatexenc.latex2text import LatexNodes2Text
 from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMacroNode, LatexWalker
 from rich.console import Console
 
-from mptctl.report.documents.comparison import comparison_document, conclusion, marks_sentence, spread_text
+from mptctl.report.documents.comparison import comparison_document, conclusion, spread_text
 from mptctl.report.documents.comparison_files import render_csv
 from mptctl.report.figures.trade_off import draw_trade_off
 from mptctl.report.media.document import Table
@@ -64,14 +64,6 @@ def test_below_the_name_of_a_row_stand_its_method_and_the_weights_that_it_began_
         ("plain from the old weights", ()),
         ("mpt-kl", ("mpt-kl from the old weights",)),
     ]
-
-
-def test_with_one_seed_it_says_that_samples_alone_were_drawn(tmp_path: Path) -> None:
-    made_seed(tmp_path, 1, {"no-treatment": 2.0, "mpt-kl": 3.0})
-    comparison = compare_runs([tmp_path])
-    assert comparison.noise.over == "samples"
-    assert "within sampling noise (95 % for all rows together; one seed a row)" in marks_sentence(comparison)
-    assert "±" not in printed(comparison).split("\n\n")[0]
 
 
 def test_the_best_of_the_rows_with_most_seeds_is_not_called_the_best_of_all(tmp_path: Path) -> None:
@@ -236,21 +228,3 @@ def test_one_seed_has_the_interval_of_another_test_draw_and_two_have_both_differ
     assert markdown_differences(two)[0] == ["NFR", f"{points(of_both.mean, 'nfr')} ({both})", "", ""]
     assert conclusion(two) == "Two seeds judge no difference; a third gives intervals."
     assert conclusion(one) == "Fewer flips than mpt-kl: none; more: no-treatment."
-
-
-def test_every_row_with_fewer_flips_with_more_and_within_noise_is_named(held_against: Comparison) -> None:
-    rows = {row.name: row for row in held_against.rows}
-    fewer, noise = rows["mpt-kl"], rows[ODD]
-    turned = fewer.differences["nfr"].model_copy(update={"low": 0.5, "high": 1.5})
-    more = fewer.model_copy(update={"differences": fewer.differences | {"nfr": turned}})
-    copies = [
-        row.model_copy(update={"name": f"{kind}-{copy}"})
-        for kind, row in (("fewer", fewer), ("more", more), ("noise", noise))
-        for copy in range(5)
-    ]
-    names = {kind: ", ".join(f"{kind}-{copy}" for copy in range(5)) for kind in ("fewer", "more", "noise")}
-    said = conclusion(held_against.model_copy(update={"rows": [rows["no-treatment"], *copies]}))
-    assert said == (
-        f"Fewer flips than no-treatment: {names['fewer']}; more: {names['more']}; "
-        f"apart by no more than noise: {names['noise']}."
-    )

@@ -16,8 +16,13 @@ from mptctl import __version__
 from mptctl.cli.app import app
 from mptctl.evaluation.reading.predictions import read_predictions
 from mptctl.inference.named_models import NamedModels
+from mptctl.report.documents.study import save_study_page
 from mptctl.report.media.provenance import digest_of_files, digests_of_models, provenance
+from mptctl.studies.compare import compare_runs
+from mptctl.studies.run_folders import identify
+from mptctl.studies.study_report import StudyReport, StudyRow
 from tests.evaluation.files import write
+from tests.studies.made_runs import made_seed
 
 ARGV = ["/usr/bin/mptctl", "evaluate", "old.csv", "a b.csv"]
 
@@ -69,5 +74,21 @@ def test_the_page_of_evaluate_lists_every_flip_and_says_where_it_comes_from(
     assert done.stdout.count('"old_confidence"') == 24
 
 
-def test_without_a_command_none_is_named() -> None:
-    assert provenance(None, {}).command is None
+def test_the_page_of_a_study_has_the_digests_of_its_finished_runs(tmp_path: Path) -> None:
+    made_seed(tmp_path / "1", 1, {"no-treatment": 2.0, "mpt-kl": 3.0})
+    rows = [
+        StudyRow(seed=1, run=run, method=run, status=status, steps=3, error=None)
+        for run, status in (("no-treatment", "done"), ("mpt-kl", "failed"))
+    ]
+    study = StudyReport(
+        study="demo",
+        run_root=str(tmp_path),
+        seeds=[1],
+        runs=rows,
+        comparison=compare_runs([tmp_path]),
+        seconds=3,
+    )
+    save_study_page(study, tmp_path / "study.html", ["mptctl", "study", "demo"])
+    page = (tmp_path / "study.html").read_text(encoding="utf-8")
+    assert identify(tmp_path / "1" / "no-treatment").digest in page
+    assert identify(tmp_path / "1" / "mpt-kl").digest not in page

@@ -10,7 +10,7 @@ from mptctl.data.split_summary import summarise
 from mptctl.report.documents.split import split_document
 from mptctl.report.documents.split_page import CLASSES, PER_CLASS, SEEN, split_page
 from mptctl.report.media.document import Note, Table
-from tests.common import CommandLine, smooth_picture
+from tests.common import smooth_picture
 
 NAMES = ("a <b>class</b> with a name that is rather long, as those of WordNet are", "cat", "dog")
 
@@ -71,12 +71,3 @@ def test_the_page_has_a_few_pictures_of_each_class_and_no_name_is_markup(tmp_pat
     assert "by the preset imagenet: a random part of 8 to 100 % of the area" in page
     assert len(NAMES) < CLASSES
     assert 'alt="train/dog/0.png"' in page
-
-
-def test_the_command_writes_it(tmp_path: Path, mptctl: CommandLine) -> None:
-    folder, page = uneven_folder(tmp_path / "data"), tmp_path / "split.html"
-    words = ("split", "imagefolder", "--data-root", folder, "--run-root", tmp_path / "runs", "--report", page)
-    done = mptctl(*words)
-    assert done.returncode == 0, done.stderr
-    assert f"wrote {page}" in " ".join(done.stderr.split())
-    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")

@@ -10,10 +10,8 @@ import pytest
 import mptctl
 from mptctl.files import scratch_folder
 from mptctl.models.metrics_log import MetricsLine
-from mptctl.names import TrackerName
 from mptctl.report.trackers.logged_comparison import write_attachments
 from mptctl.report.trackers.logged_run import line_values, tracker_entries
-from mptctl.report.trackers.tracker import require_trackers
 from tests.common import CommandLine
 
 
@@ -55,19 +53,13 @@ def test_a_tracker_that_fails_is_one_warning(answers: Path, mptctl: CommandLine)
     assert "NFR" in out.stdout
 
 
-def test_lines_as_numbers() -> None:
-    line = MetricsLine(event="step", epoch=1, step=3, lr=0.5, terms={"ce": 1.0}, seconds_left=9.0)
-    assert line_values(line) == {"epoch": 1, "lr": 0.5, "terms/ce": 1.0}
-    assert line_values(MetricsLine(event="checkpoint", epoch=1, step=3)) == {}
-
-
-def test_each_tracker_once() -> None:
-    board = TrackerName.TENSORBOARD
-    assert require_trackers([board, board]) == [board]
-    assert require_trackers(None) == []
-
-
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"mlflow": "1"}'])
 def test_what_is_damaged_is_as_if_it_were_new(content: str, tmp_path: Path) -> None:
     (tmp_path / "trackers.json").write_text(content)
     assert tracker_entries(tmp_path) == ({"mlflow": "1"} if "1" in content else {})
+
+
+def test_lines_as_numbers() -> None:
+    line = MetricsLine(event="step", epoch=1, step=3, lr=0.5, terms={"ce": 1.0}, seconds_left=9.0)
+    assert line_values(line) == {"epoch": 1, "lr": 0.5, "terms/ce": 1.0}
+    assert line_values(MetricsLine(event="checkpoint", epoch=1, step=3)) == {}

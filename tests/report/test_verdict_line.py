@@ -1,4 +1,4 @@
-"""The last line of a comparison, and what fits above it: fixed counts in, text out."""
+"""The last line of a comparison, its numbers, and what fits above it: fixed counts in, text out."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from rich.console import Console
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.limits import Limits
+from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.reading.predictions import build_predictions
 from mptctl.report.documents.wording import further_sentences, verdict_line
+from mptctl.report.media.numbers import format_count, of_count, p_value, q_value
 from tests.report.golden import coloured
 from tests.report.rendered import print_screen
 
@@ -98,12 +100,6 @@ def test_in_a_pipe_the_verdict_is_one_line_however_long(monkeypatch: pytest.Monk
     assert len(line) > 80
 
 
-def test_an_error_on_classes_that_a_model_does_not_know_is_not_defined() -> None:
-    old = counted(2, 8, 4).old
-    assert old.knows_new is False
-    assert old.er_new_classes == 1.0  # in the JSON it stays what it is
-
-
 @pytest.mark.parametrize(
     ("flips", "healed", "noise"),
     [(8, 8, True), (57, 86, False), (38, 22, False)],
@@ -115,3 +111,21 @@ def test_what_the_interval_and_the_test_both_allow_is_called_noise(
     report = counted(flips, healed, 3, n=2199)
     (said,) = (sentence for sentence in further_sentences(report) if sentence.startswith("Error on old"))
     assert said.endswith("no more than sampling noise.") is noise
+
+
+@pytest.mark.parametrize(
+    ("of", "text"),
+    [(452, "452"), (1200, "1,200"), (4.04, "4.0"), (0.96, "0.96"), (0.04, "0.04"), (0.0, "0.0")],
+)
+def test_a_denominator_that_is_expected_is_no_zero(of: float, text: str) -> None:
+    rate = Rate(count=2, of=of, value=None, ci95=None)
+    assert format_count(rate) == f"2 / {text}"
+    assert of_count(rate).startswith(f"2 of {text}")
+
+
+@pytest.mark.parametrize(
+    ("p", "text", "q"),
+    [(0.042, "p = 0.042", "0.042"), (4.2e-5, "p = 4.2e-05", "4e-05"), (0.0, "p < 1e-300", "< 1e-300")],
+)
+def test_a_p_value_is_no_zero(p: float, text: str, q: str) -> None:
+    assert (p_value(p), q_value(p)) == (text, q)

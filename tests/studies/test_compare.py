@@ -273,25 +273,6 @@ def test_rows_of_fewer_seeds_are_said_and_are_not_the_best(tmp_path: Path) -> No
     assert any("of 2 seeds some rows have fewer" in note and "mpt-lm 1" in note for note in comparison.notes)
 
 
-def test_what_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="nothing: no such folder"):
-        compare_runs([tmp_path / "nothing"])
-    by_hand(tmp_path / "1")
-    with pytest.raises(CheckpointError, match="--old away: no run of that name beside"):
-        compare_runs([tmp_path], old=Path("away"))
-    shutil.rmtree(tmp_path / "1" / "old")
-    with pytest.raises(CheckpointError, match=r"its old model \(old-1\) is missing .* \(old is not there\)"):
-        compare_runs([tmp_path])
-    for name in ("no-treatment", "mpt-kl"):
-        shutil.rmtree(tmp_path / "1" / name)
-    part = part_of(OLD, LABEL)
-    made_run(tmp_path / "1" / "ref", "no-treatment", 1, part, part, old=None)
-    with pytest.raises(CheckpointError, match="no update there"):
-        compare_runs([tmp_path])
-    with pytest.raises(CheckpointError, match=r"ref: records no old model; name it with --old"):
-        compare_runs([tmp_path / "1" / "ref"])
-
-
 def test_a_run_whose_old_model_was_overwritten_is_left_out_and_named(tmp_path: Path) -> None:
     by_hand(tmp_path / "1")
     whole = compare_runs([tmp_path])

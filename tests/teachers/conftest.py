@@ -31,7 +31,7 @@ OLD, BOTH = frozenset({Role.OLD}), frozenset(Role)
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run root with a split of the digits, and an old and a reference model of one epoch."""
-    return digits_with_teachers(tmp_path_factory.mktemp("cache"), val_fraction=0.1, epochs=1, seed=1).run_root
+    return digits_with_teachers(tmp_path_factory.mktemp("cache"), val_fraction=0.1, epochs=1).run_root
 
 
 @pytest.fixture

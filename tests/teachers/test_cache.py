@@ -111,24 +111,6 @@ def test_a_damaged_cache_is_computed_again(split: Split, damage: str) -> None:
     assert teachers.computed == loader.steps_per_epoch
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "runtime.cache_precision=fp32",
-        "data.padding=2",
-        "data.mean=[0.4,0.4,0.4]",
-        "runtime.channels_last=false",
-    ],
-)
-def test_another_cache_key_has_another_answer(split: Split, change: str) -> None:
-    source, _, loader = opened(split, short_recipe())
-    batch = next(iter(loader.epoch(0)))
-    source.logits(batch, OLD)
-    other, teachers, _ = opened(split, short_recipe(change))
-    other.logits(batch, OLD)
-    assert teachers.computed == 1
-
-
 KEYS = {
     "layout", "role", "teachers", "split", "part", "samples", "seed", "data", "loader", "batch", "kept as",
     "computed as", "device", "torch",

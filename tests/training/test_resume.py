@@ -19,7 +19,6 @@ from tests.forked import mptctl_process
 
 # Long enough to be killed in the middle, and saving so often that kills hit the saving too.
 LONG = ("optim.epochs=8", "runtime.checkpoint_every_steps=2")
-FLAGS = [word for key in ("runtime.device=cpu", "runtime.threads=1", *LONG) for word in ("--set", key)]
 
 
 @pytest.mark.parametrize("ends", [24, 18])
@@ -81,36 +80,6 @@ def test_a_dry_run_with_resume_writes_nothing(run: Train, digits: Split) -> None
     out = mptctl_process("train-ref", *words, *keys)
     assert out.returncode == 0, out.stderr
     assert {p: (p.stat().st_mtime_ns, p.stat().st_size) for p in digits.run_root.rglob("*")} == before
-
-
-def test_nothing_starts_over_when_no_checkpoint_is_whole(run: Train) -> None:
-    first, _ = run(short_recipe(), "run")
-    for path in (first.run.last, first.run.previous):
-        path.write_bytes(b"")
-    with pytest.raises(CheckpointError, match="not a checkpoint: neither an archive nor a pickle of torch"):
-        run(short_recipe(), "run", resume=True)
-
-
-def test_resume_without_a_run_is_refused(run: Train) -> None:
-    with pytest.raises(CheckpointError, match="nothing to resume"):
-        run(short_recipe(), "never", resume=True)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"runtime.seed": 5}, r"runtime\.seed: 0 -> 5"),
-        ({"optim.lr": 0.2}, r"optim\.lr: 0\.1 -> 0\.2"),
-        ({"data.padding": 2}, r"data\.padding: 1 -> 2"),
-        ({"optim.max_steps": 7}, r"optim\.max_steps: None -> 7"),
-    ],
-)
-def test_resuming_another_run_names_every_difference(
-    change: dict[str, object], message: str, run: Train
-) -> None:
-    run(short_recipe(), "run")
-    with pytest.raises(CheckpointError, match=message):
-        run(short_recipe(**change), "run", resume=True)  # type: ignore[arg-type]
 
 
 def test_what_changes_no_number_may_change(run: Train) -> None:
@@ -193,15 +162,6 @@ def test_what_is_finished_is_not_trained_again(run: Train) -> None:
     assert result_lines(again)[0] == "run: already finished: 24 steps; nothing was left to train"
 
 
-def test_resume_on_another_split_is_refused(run: Train, tmp_path: Path, digits: Split) -> None:
-    run(short_recipe(), "run")
-    other = make_split("digits", run_root=tmp_path / "other", seed=7)
-    with pytest.raises(CheckpointError, match="split_fingerprint"):
-        train(
-            RunRequest(recipe=short_recipe(), split=other, folder=digits.run_root / "run", resume=True), Log()
-        )
-
-
 def test_pictures_whose_times_changed_since_the_run_began_are_warned_of(
     own_folder: Path, tmp_path: Path
 ) -> None:
@@ -219,11 +179,3 @@ def test_pictures_whose_times_changed_since_the_run_began_are_warned_of(
     assert train_on(touch=False, resume=True) == []
     (warning,) = train_on(touch=True, resume=True)
     assert warning.startswith("warning: ")
-
-
-def test_the_verb_says_the_same_in_one_line(digits: Split) -> None:
-    out = mptctl_process("train-ref", "--run-root", digits.run_root, "--resume")
-    assert out.returncode == 5
-    assert out.stdout == ""
-    assert out.stderr.startswith("mptctl: ")
-    assert out.stderr.count("\n") == 1

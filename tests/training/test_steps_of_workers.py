@@ -1,4 +1,4 @@
-"""Several workers of gloo: ten steps together are those of one worker."""
+"""Several workers: their steps are those of one, and their batch statistics are torch's own."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from mptctl.data.loading.part import Batch
 from mptctl.data.plan import worker_share
@@ -22,6 +24,7 @@ from mptctl.training.optimizer.guard import NonFiniteGuard
 from mptctl.training.optimizer.optim import build_optimizer
 from mptctl.training.run import Student
 from mptctl.training.step import train_step
+from mptctl.training.sync_batchnorm import convert_sync_batchnorm
 from tests.common import CPU
 
 
@@ -81,3 +84,19 @@ def test_ten_steps_at_a_high_rate_are_those_of_one_worker_in_double_precision(tm
     for part in parts:
         for found, wanted in zip(part[1:], alone[1:], strict=True):
             torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("arch", ["resnet18", "timm:efficientnet_b0"])
+def test_on_gpus_it_is_torchs_own_layer(arch: str) -> None:
+    """It needs several GPUs to compute in training; its type and names are seen without one."""
+    if arch.startswith("timm:"):
+        pytest.importorskip("timm")
+    model = build_model(ModelRecipe(arch=arch), 10, 32).eval()
+    x, before = torch.randn(2, 3, 32, 32), list(model.state_dict())
+    answers = model(x)
+    model = convert_sync_batchnorm(model)
+    norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
+    assert norms
+    assert all(isinstance(norm, nn.SyncBatchNorm) for norm in norms)
+    assert list(model.state_dict()) == before
+    assert torch.equal(model(x), answers)

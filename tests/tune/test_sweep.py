@@ -201,30 +201,6 @@ def test_a_budget_chooses_anew_without_training_and_one_that_no_trial_keeps_ends
     assert "No choice: no whole trial keeps the budget." in shown.get()
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (
-            ["--max-nfr", "2", "--max-er-increase", "1"],
-            "one is the limit and the other what it costs; give one",
-        ),
-        (["--max-nfr", "2", "--asha"], "--max-nfr and --asha: it gives trials up by the flips"),
-        (
-            ["--max-nfr", "2", "--search", "optuna"],
-            "--max-nfr and --search optuna: it chooses trials by the flips",
-        ),
-        (["--max-nfr", "101"], "--max-nfr 101"),
-        (["--confidence", "0.9"], "--confidence 0.9: says how sure a budget must be; give --max-nfr too"),
-        (["--set", "method.max_nfr=2"], "method.max_nfr: moves k in every trial"),
-    ],
-)
-def test_a_budget_that_makes_no_sense_is_refused(runs: Path, flags: list[str], said: str) -> None:
-    done = mptctl_process("tune", "--run-root", runs, "--name", "refused", "--device", "cpu", *flags)
-    assert done.returncode == 2, done.stderr
-    assert said in done.stderr.splitlines()[-1]
-    assert not (runs / "refused").exists()
-
-
 @pytest.mark.slow
 def test_a_search_that_is_asked_to_stop_says_how_to_go_on(runs: Path) -> None:
     process = search(runs, "--name", "asked", "--k", "1", "--set", "optim.epochs=500")

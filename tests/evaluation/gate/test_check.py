@@ -23,11 +23,6 @@ def counts(both_right: int, negative: int, positive: int, both_wrong: int) -> Co
 TABLE = counts(880, 20, 50, 50)  # NFR 2 %, ER_old 10 %, ER_new 7 %
 
 
-def test_no_limit_passes() -> None:
-    gate = check_gate(TABLE, Limits())
-    assert (gate.passed, gate.failed, gate.checks, gate.max_nfr) == (True, [], [], None)
-
-
 @pytest.mark.parametrize(("limit", "passed"), [(0.0199, False), (0.02, True), (0.03, True)])
 def test_nfr_is_held_against_its_limit(limit: float, passed: bool) -> None:
     gate = check_gate(TABLE, Limits(max_nfr=limit))
@@ -88,33 +83,17 @@ def test_a_confidence_outside_its_range_is_a_usage_error(level: float) -> None:
         Limits(confidence=level)
 
 
-@pytest.mark.parametrize("level", [0.5, 0.95, math.nextafter(1, 0)])
-def test_a_confidence_in_its_range_is_taken_without_a_limit_too(level: float) -> None:
-    assert check_gate(TABLE, Limits(confidence=level)).passed
-
-
-@pytest.mark.parametrize("limit", [math.inf, -math.inf, math.nan])
-@pytest.mark.parametrize("name", ["max_nfr", "max_lost", "max_rel_nfr", "max_er_increase"])
-def test_a_limit_that_is_no_number_is_a_usage_error(name: str, limit: float) -> None:
-    with pytest.raises(UsageError, match=f"--{name.replace('_', '-')}"):
-        Limits(**{name: limit})  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
-    ("name", "limit"),
-    [
-        ("max_nfr", 1.01),
-        ("max_nfr", -0.01),
-        ("max_lost", 1.01),
-        ("max_lost", -0.01),
-        ("max_rel_nfr", -0.01),
-        ("max_er_increase", 1.01),
-        ("max_er_increase", -1.01),
-    ],
+    ("name", "beyond"),
+    [("max_nfr", 1.01), ("max_lost", 1.01), ("max_rel_nfr", None), ("max_er_increase", 1.01)],
 )
-def test_a_limit_that_no_rate_can_reach_is_a_usage_error(name: str, limit: float) -> None:
-    with pytest.raises(UsageError, match=f"--{name.replace('_', '-')}"):
-        Limits(**{name: limit})  # type: ignore[arg-type]
+def test_a_limit_that_is_no_number_or_that_no_rate_can_reach_is_a_usage_error(
+    name: str, beyond: float | None
+) -> None:
+    least = -1.01 if name == "max_er_increase" else -0.01
+    for limit in (math.inf, -math.inf, math.nan, least, *([] if beyond is None else [beyond])):
+        with pytest.raises(UsageError, match=f"--{name.replace('_', '-')}"):
+            Limits(**{name: limit})  # type: ignore[arg-type]
 
 
 def test_a_limit_on_rel_nfr_above_the_number_of_samples_is_a_usage_error() -> None:
@@ -166,11 +145,6 @@ class TestThreeAnswers:
         assert check.answer == answer
         assert (check.more_samples is None) == (answer != "undecided")
         assert gate.failed == ([] if answer == "pass" else ["max-nfr"])
-
-    def test_the_value_decides_without_a_confidence(self) -> None:
-        for limit, answer in ((0.0199, "fail"), (0.02, "pass")):
-            gate = check_gate(TABLE, Limits(max_nfr=limit))
-            assert (gate.answer, gate.checks[0].interval) == (answer, None)
 
     def test_undecided_may_pass_and_a_failure_may_not(self) -> None:
         limits = Limits(max_nfr=0.025, confidence=0.95, undecided="pass")
@@ -231,21 +205,3 @@ class TestConditions:
         assert check_gate(TABLE, Limits(max_nfr=0.01, allow_identical=True), identical=True).failed == [
             "max-nfr"
         ]
-
-    def test_an_unfinished_run(self) -> None:
-        gate = check_gate(TABLE, Limits(max_er_increase=1), unfinished=["runs/x: its run is not finished"])
-        assert gate.failed == ["unfinished"]
-        assert "runs/x: its run is not finished" in gate.checks[0].message
-        allowed = Limits(max_nfr=0.5, allow_unfinished=True)
-        assert check_gate(TABLE, allowed, unfinished=["x"]).passed
-        assert check_gate(TABLE, Limits(), unfinished=["x"]).passed
-
-    @pytest.mark.parametrize("limit", ["max_nfr", "max_lost", "max_rel_nfr", "max_er_increase"])
-    def test_an_old_model_that_is_never_right(self, limit: str) -> None:
-        never = counts(0, 0, 90, 10)
-        everything = Limits(**{limit: 1}, allow_identical=True, allow_unfinished=True)  # type: ignore[arg-type]
-        gate = check_gate(never, everything)
-        assert not gate.passed
-        assert gate.failed[0] == "old-never-right"
-        assert "wrong on all 100 samples of old classes" in gate.checks[0].message
-        assert check_gate(never, Limits()).passed

@@ -11,8 +11,8 @@ import pytest
 
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
-from mptctl.evaluation.gate.gate_file import FileLimits, read_gate_file
-from mptctl.evaluation.limits import LIMITS, Limits
+from mptctl.evaluation.gate.gate_file import read_gate_file
+from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.reading.predictions import build_predictions
 from mptctl.evaluation.slices.ranking import SliceRequest
@@ -113,15 +113,6 @@ def test_of_flag_and_file_the_stricter_holds(judged: Any, flag: float, file: str
     assert judged("confidence: 0.95\nlimits: {max_nfr: 20}", confidence=0.9).confidence == 0.95
 
 
-def test_undecided_fails_beside_a_file_whatever_flags_say(judged: Any) -> None:
-    text = "confidence: 0.95\nlimits: {max_nfr: 10}"
-    loosened = judged(text, confidence=0.999, undecided="pass")
-    assert (loosened.confidence, loosened.undecided, loosened.passed) == (0.999, "fail", False)
-    # Without a confidence in the file the value passes, and a flag may ask for more than that.
-    assert judged("limits: {max_nfr: 10}").passed
-    assert not judged("limits: {max_nfr: 10}", confidence=0.95, undecided="pass").passed
-
-
 def test_what_flags_say_otherwise_is_said_with_what_holds(tmp_path: Path) -> None:
     path = tmp_path / "g.yaml"
     path.write_text("confidence: 0.95\nlimits: {max_nfr: 2, max_lost: 5}")
@@ -217,10 +208,6 @@ class TestWaivers:
         assert [(row.name, row.flips) for row in gate.waivers] == [("test/00001", 0)]
 
 
-def test_every_limit_can_stand_in_the_file() -> None:
-    assert {kind.key for kind in LIMITS} == set(FileLimits.model_fields)
-
-
 def test_ids_from_a_file_beside_the_gate_file(judged: Any, tmp_path: Path) -> None:
     (tmp_path / "keep.txt").write_text("test/00000\n\ntest/00037\n")
     gate = judged("must_keep: {file: keep.txt, ids: [test/00001]}")
@@ -259,10 +246,6 @@ class TestWhatCannotFlip:
         gate = verdict(f"must_keep: {{ids: [{ids}]}}")
         assert gate.answer == answer
         assert message in gate.checks[0].message
-
-    def test_nothing_to_keep_has_no_rate(self, verdict: Any) -> None:
-        assert verdict("must_keep: {ids: [5]}").limits[0].value is None
-        assert verdict("must_keep: {ids: [3, 5]}").limits[0].value == pytest.approx(1 / 2)
 
     @pytest.mark.parametrize(
         "text", ["must_keep: {ids: [0, 8, 9]}", "limits: {max_nfr: 50}\n" + waiver("id: 9")]
@@ -323,24 +306,6 @@ def test_a_form_that_is_not_a_gate_file_s_is_a_usage_error(judged: Any, text: st
         judged(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("must_keep: {ids: [test/99999, test/00000]}", r"1 ids are not in the test set \(test/99999\)"),
-        ("limits: {max_nfr: 50}\n" + waiver("id: 42"), r"not in the test set \(42\)"),
-        ("slices: [{by: {country: fr}, max_nfr: 1}]", "the slice country=fr has no test sample"),
-        ("must_keep: {by: {customer: goldd}}", "the slice customer=goldd has no test sample"),
-        (
-            "slices: [{by: {contry: de}, max_nfr: 1}]",
-            r"the column contry: no such column \(nearest: country\)",
-        ),
-    ],
-)
-def test_what_the_test_set_has_not_is_a_data_error(judged: Any, text: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        judged(text)
-
-
 def test_values_are_taken_as_they_are_written(tmp_path: Path) -> None:
     (tmp_path / "g.yaml").write_text(
         "slices: [{by: {a: no, b: 1.50}, max_nfr: 1}]\nmust_keep: {ids: [00042, 1_0]}\n"
@@ -348,16 +313,6 @@ def test_values_are_taken_as_they_are_written(tmp_path: Path) -> None:
     found = read_gate_file(tmp_path / "g.yaml")
     assert found.slices[0].by == {"a": "no", "b": "1.50"}
     assert found.must_keep.ids == ["00042", "1_0"]
-
-
-def test_one_model_twice_fails_a_file_that_only_says_what_must_be_kept(tmp_path: Path) -> None:
-    (tmp_path / "g.yaml").write_text("must_keep: {ids: [a]}")
-    ids, labels = np.array(["a", "b"]), np.array(["x", "x"])
-    models = [build_predictions(name, ids, labels, labels, classes=("x",)) for name in ("old", "new")]
-    gate = compare(
-        models[0], models[1], ComparisonRequest(gate_file=read_gate_file(tmp_path / "g.yaml"))
-    ).gate
-    assert gate.failed == ["identical"]
 
 
 def test_the_example_of_the_docs_can_be_read(tmp_path: Path) -> None:

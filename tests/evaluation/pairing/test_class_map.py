@@ -41,23 +41,16 @@ def files(tmp_path: Path, suffix: str, **more: Any) -> tuple[Path, Path]:
     return old, new
 
 
-def compared(tmp_path: Path, suffix: str, **more: Any) -> FlipReport:
-    old, new = files(tmp_path, suffix, **more)
+def compared(tmp_path: Path, **more: Any) -> FlipReport:
+    old, new = files(tmp_path, ".npz", **more)
     return compare(
         read_predictions(old), read_predictions(new), ComparisonRequest(class_map=mapped(tmp_path))
     )
 
 
-@pytest.mark.parametrize("suffix", WRITERS)
-def test_by_hand(tmp_path: Path, suffix: str) -> None:
-    report = compared(tmp_path, suffix)
-    counts = report.counts
-    assert (counts.both_right, counts.negative_flips, counts.positive_flips, counts.both_wrong) == (
-        3,
-        3,
-        2,
-        0,
-    )
+def test_by_hand(tmp_path: Path) -> None:
+    report = compared(tmp_path)
+    assert list(report.counts.model_dump().values()) == [3, 3, 2, 0]
     assert {row.label: (row.n, row.negative_flips, row.taken_by) for row in report.per_class} == {
         "feline": (2, 1, "van"),
         "sofa": (3, 1, "van"),
@@ -71,12 +64,11 @@ def test_by_hand(tmp_path: Path, suffix: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("suffix", WRITERS)
-def test_without_a_map_it_is_refused_and_labels_may_be_in_either_names(tmp_path: Path, suffix: str) -> None:
-    old, new = files(tmp_path, suffix)
+def test_without_a_map_it_is_refused_and_labels_may_be_in_either_names(tmp_path: Path) -> None:
+    old, new = files(tmp_path, ".npz")
     with pytest.raises(DataError, match="--class-map"):
         compare(read_predictions(old), read_predictions(new))
-    assert compared(tmp_path, suffix, label=OLD_LABELS).counts.negative_flips == 3
+    assert compared(tmp_path, label=OLD_LABELS).counts.negative_flips == 3
 
 
 def test_csv_says_the_same(tmp_path: Path) -> None:
@@ -113,7 +105,7 @@ def test_logits_of_merged_classes_are_their_largest_and_answers_stay(tmp_path: P
     assert old.preds.tolist() == names[logits.argmax(axis=1)].tolist()
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_any_map_counts_as_a_dictionary_does(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     pairs = {"a": ["x"], "b": ["x"], "c": ["p", "q"], "d": ["d"]}

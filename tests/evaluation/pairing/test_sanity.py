@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mptctl.errors import DataError
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
@@ -105,23 +104,6 @@ class TestDoubts:
         if warned:
             assert f"{lost} of the 800" in found[0]
             assert "preprocessing" in found[0]
-
-    def test_an_old_model_that_is_never_right(self) -> None:
-        report = compare(
-            *table(10, 0, 0, 60, 40), ComparisonRequest(limits=Limits(max_nfr=1, max_er_increase=1))
-        )
-        assert report.lost is None
-        # Each sample is answered with the name of the next class.
-        assert report.gate.failed == ["old-never-right", "old-names-exchanged"]
-        assert "wrong on all 100 samples" in report.warnings[0]
-        assert "preprocessing" in report.warnings[0]
-
-
-def test_wrong_data_comes_before_a_gate_that_would_fail() -> None:
-    ids, labels = np.arange(2), np.array([3, 3])
-    old = build_predictions("old", ids, labels, np.array([0, 1]), classes=("0", "1"))
-    with pytest.raises(DataError, match="none of its 2 samples"):
-        compare(old, old, ComparisonRequest(identical=True, unfinished=["old"], limits=Limits(max_nfr=0)))
 
 
 def test_predictions_of_other_samples_look_unrelated() -> None:

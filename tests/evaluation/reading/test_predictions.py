@@ -1,16 +1,19 @@
-"""Predictions files: every form reads the same, and what is wrong with one is said in a line."""
+"""Predictions of every form, in memory and as answers that are saved; what is wrong with one is said in a line."""
 
 from __future__ import annotations
 
-import re
-import zipfile
+import csv
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 
-from mptctl.errors import DataError, NonFiniteError, StorageError, UsageError
+from mptctl.errors import DataError, NonFiniteError, StorageError
+from mptctl.evaluation.reading.answers import answers_from_logits
+from mptctl.evaluation.reading.in_memory import InMemory
 from mptctl.evaluation.reading.predictions import (
     build_predictions,
     first_maximum,
@@ -40,14 +43,6 @@ def test_logits_read_the_same_from_every_form(path: Path) -> None:
     assert found.classes == ("cat", "dog")
     assert found.logits is not None
     np.testing.assert_array_equal(found.logits, LOGITS)
-
-
-def test_integers_are_classes_and_ids_too(path: Path) -> None:
-    found = read_predictions(write(path, id=[7, 8, 9], label=[0, 1, 0], logits=LOGITS))
-    assert found.ids.tolist() == ["7", "8", "9"]
-    assert found.labels.tolist() == ["0", "1", "0"]
-    assert found.preds.tolist() == ["0", "0", "1"]
-    assert found.classes == ("0", "1")
 
 
 def test_words_that_mean_nothing_to_pandas_are_classes(path: Path) -> None:
@@ -152,23 +147,6 @@ class TestWrongFiles:
         with pytest.raises(DataError, match=r"neww\.npz: no such file.*; did you mean new\.npz\?$"):
             read_predictions(tmp_path / "neww.npz")
 
-    def test_another_ending(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match=re.escape(f"use one of {', '.join(sorted(WRITERS))}")):
-            read_predictions(tmp_path / "p.json")
-
-    @pytest.mark.parametrize("content", [b"", b"<html>not found</html>", b"PK\x03\x04 cut"])
-    def test_damaged(self, path: Path, content: bytes) -> None:
-        path.write_bytes(content)
-        with pytest.raises(DataError, match=path.name) as caught:
-            read_predictions(path)
-        assert "\n" not in str(caught.value)
-
-    def test_cut_to_half_its_length(self, tmp_path: Path) -> None:
-        file = write(tmp_path / "p.npz", id=IDS, label=LABELS, logits=LOGITS, classes=CLASSES)
-        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-        with pytest.raises(DataError, match="cannot be read"):
-            read_predictions(file)
-
     def test_a_pickle_inside_is_not_run(self, tmp_path: Path) -> None:
         marker = tmp_path / "ran"
 
@@ -183,37 +161,15 @@ class TestWrongFiles:
             read_predictions(tmp_path / "p.npz")
         assert not marker.exists()
 
-    def test_a_missing_column_is_named_with_what_is_there(self, path: Path) -> None:
-        with pytest.raises(DataError, match="no `label`"):
-            read_predictions(write(path, id=IDS, pred=LABELS))
-
-    def test_neither_pred_nor_logits(self, path: Path) -> None:
-        with pytest.raises(DataError, match="neither `pred` nor `logits`"):
-            read_predictions(write(path, id=IDS, label=LABELS))
-
     def test_no_rows(self, tmp_path: Path) -> None:
         (tmp_path / "p.csv").write_text("id,label,pred\n")
         with pytest.raises(DataError, match="holds no sample"):
-            read_predictions(tmp_path / "p.csv")
-
-    def test_an_empty_cell(self, tmp_path: Path) -> None:
-        (tmp_path / "p.csv").write_text("id,label,pred\na,cat,\nb,cat,dog\n")
-        with pytest.raises(DataError, match="1 empty cells in `pred`"):
             read_predictions(tmp_path / "p.csv")
 
     def test_unequal_lengths(self, tmp_path: Path) -> None:
         file = write(tmp_path / "p.npz", id=IDS, label=LABELS[:2], pred=LABELS)
         with pytest.raises(DataError, match="2 rows of `label` for 3 of `id`"):
             read_predictions(file)
-
-    def test_logits_of_unequal_lengths(self, tmp_path: Path) -> None:
-        (tmp_path / "p.csv").write_text('id,label,logits\na,0,"[1.0]"\nb,0,"[1.0, 2.0]"\n')
-        with pytest.raises(DataError, match="different lengths"):
-            read_predictions(tmp_path / "p.csv")
-
-    def test_logits_with_text_labels_need_classes(self, path: Path) -> None:
-        with pytest.raises(DataError, match="need `classes`"):
-            read_predictions(write(path, id=IDS, label=LABELS, logits=LOGITS))
 
     @pytest.mark.parametrize(
         ("classes", "message"),
@@ -227,18 +183,62 @@ class TestWrongFiles:
         with pytest.raises(DataError, match="not among its `classes`: emu"):
             read_predictions(write(path, id=IDS, label=LABELS, pred=["cat", "emu", "cat"], classes=CLASSES))
 
-    def test_labels_that_are_no_whole_numbers(self, tmp_path: Path) -> None:
-        file = write(tmp_path / "p.npz", id=IDS, label=[0.0, 1.5, 2.0], pred=[0, 1, 2])
-        with pytest.raises(DataError, match="not whole"):
-            read_predictions(file)
-
     def test_logits_that_are_no_matrix(self, tmp_path: Path) -> None:
         file = write(tmp_path / "p.npz", id=IDS, label=[0, 1, 0], logits=np.zeros(3))
         with pytest.raises(DataError, match=r"shape \(N, C\)"):
             read_predictions(file)
 
-    def test_an_archive_without_arrays(self, tmp_path: Path) -> None:
-        with zipfile.ZipFile(tmp_path / "p.npz", "w") as archive:
-            archive.writestr("readme.txt", "hello")
-        with pytest.raises(DataError, match="no `id` and no `label`"):
-            read_predictions(tmp_path / "p.npz")
+
+def test_answers_and_logits_become_predictions() -> None:
+    test = InMemory.of(["cat", "dog", "emu"], classes=["cat", "dog", "emu"], old_classes=["dog", "cat"])
+    assert test.ids.tolist() == ["0", "1", "2"]
+    answers = test.predictions("new", ["cat", "cat", "emu"])
+    assert (answers.preds.tolist(), answers.classes) == (["cat", "cat", "emu"], ("cat", "dog", "emu"))
+    # The old model's columns are named by `old_classes`, whose first is the dog.
+    old = test.predictions("old", np.eye(2)[[0, 1, 1]], is_old=True)
+    assert (old.preds.tolist(), old.classes) == (["dog", "cat", "cat"], ("dog", "cat"))
+    # Old answers are those of a model that does not say what it knows.
+    assert test.predictions("old", ["cat", "cat", "cat"], is_old=True).classes is None
+
+
+def test_without_names_columns_are_numbers() -> None:
+    found = InMemory.of([0, 1, 2]).predictions("old", np.eye(3), is_old=True)
+    assert (found.preds.tolist(), found.counted) == (["0", "1", "2"], True)
+
+
+def test_lengths_that_do_not_fit() -> None:
+    with pytest.raises(DataError, match="ids: 1 rows for 2 labels"):
+        InMemory.of([0, 1], ids=["a"])
+    with pytest.raises(DataError, match="new: 3 rows for 2 labels"):
+        InMemory.of([0, 1]).predictions("new", [0, 1, 1])
+
+
+def test_confidences_by_hand() -> None:
+    """Softmax of 0 and ln 3 is 1/4 and 3/4; of two equal logits the first is the answer, with one half."""
+    logits = np.array([[0, math.log(3)], [1000, 1000]], dtype=np.float32)
+    found = answers_from_logits("m", np.array(["a", "b"]), logits, ("cat", "dog"))
+    assert found.answers.tolist() == ["dog", "cat"]
+    assert found.confidences.tolist() == pytest.approx([0.75, 0.5])
+    assert len(found) == 2
+    with pytest.raises(NonFiniteError, match="m: 1 of 2 rows"):
+        answers_from_logits("m", np.array(["a", "b"]), logits * np.float32([[1, np.nan], [1, 1]]), ("x", "y"))
+
+
+def test_names_with_commas_quotes_and_breaks_come_back(tmp_path: Path) -> None:
+    ids = np.array(['a,"b"/ü.jpg', "two\nlines.jpg"])
+    found = answers_from_logits("m", ids, np.eye(2, dtype=np.float32), ("x,y", "z"))
+    with found.save(tmp_path / "a.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["id"] for row in rows] == ids.tolist()
+    assert [row["pred"] for row in rows] == ["x,y", "z"]
+    assert [float(row["confidence"]) for row in rows] == found.confidences.tolist()
+
+
+def test_a_large_table_is_written_block_by_block(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    ids, logits = np.arange(3000).astype(str), rng.normal(size=(3000, 500)).astype(np.float32)
+    found = answers_from_logits("m", ids, logits, tuple(f"class {i}" for i in range(500)))
+    table = pyarrow.parquet.read_table(found.save(tmp_path / "a.parquet"))
+    assert table["id"].to_pylist() == ids.tolist()
+    assert np.array_equal(np.stack(table["logits"].to_numpy()), logits)
+    assert table["classes"][2999].as_py() == list(found.classes)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
@@ -129,17 +128,6 @@ def test_a_missing_column_is_named_with_those_that_are_there(tmp_path: Path, for
         read_predictions(file)
 
 
-def test_a_parquet_file_that_is_cut_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "p.parquet"
-    parquet.write_table(pa.table({"id": range(1000), "label": [1] * 1000, "pred": [1] * 1000}), file)
-    whole = file.read_bytes()
-    for share in (0.1, 0.5, 0.99):
-        file.write_bytes(whole[: int(len(whole) * share)])
-        with pytest.raises(DataError, match=r"p\.parquet: cannot be read as parquet") as caught:
-            read_predictions(file)
-        assert caught.value.exit_code == 4
-
-
 def test_labels_of_two_types_are_said_with_an_example_of_each(tmp_path: Path) -> None:
     old = write(tmp_path / "old.csv", id=["a", "b"], label=[3, 4], pred=[3, 4])
     new = write(tmp_path / "new.parquet", id=["a", "b"], label=["cat", "dog"], pred=["cat", "dog"])
@@ -161,35 +149,6 @@ def test_labels_of_two_types_that_one_model_knows_are_its_classes() -> None:
     assert not any("are names" in warning for warning in compare(threes, whole).warnings)
     same = build_predictions("new", ids, labels, np.array(["cat", "3"]), classes=("3", "cat"))
     assert any("are names" in warning for warning in compare(threes, same).warnings)
-
-
-@pytest.mark.parametrize(
-    "kind", [pa.string(), pa.binary(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())]
-)
-def test_ids_of_every_text_type(tmp_path: Path, kind: pa.DataType) -> None:
-    ids = pa.array(["é/1", "é/2"]).cast(kind)
-    parquet.write_table(
-        pa.table({"id": ids, "label": ["a", "b"], "pred": ["a", "b"]}), tmp_path / "p.parquet"
-    )
-    assert read_predictions(tmp_path / "p.parquet").ids.tolist() == ["é/1", "é/2"]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        'id,label,pred\n1, "a",a\n',
-        'id,label,pred\n1,"a" ,a\n',
-        'id,label,pred\n1,\t"a",a\n',
-        ' "id",label,pred\n1,a,a\n',
-    ],
-)
-def test_blanks_beside_quotes_of_a_csv_are_not_dropped(tmp_path: Path, content: str) -> None:
-    (tmp_path / "p.csv").write_text(content)
-    try:
-        found = read_predictions(tmp_path / "p.csv").labels.tolist()
-    except DataError:
-        return
-    assert found != ["a"]
 
 
 def test_a_fifo_is_there_and_is_no_file(tmp_path: Path) -> None:

@@ -153,13 +153,6 @@ def test_sorted_by_q_and_worse_only_below_the_level() -> None:
 
 
 class TestFilesThatCannotBeSliced:
-    def test_a_column_that_is_not_there(self, twenty: Pair, path: Path) -> None:
-        write(path, id=IDS, country=COUNTRY)
-        with pytest.raises(
-            DataError, match=r"--by county: no such column \(nearest: country\).*has id, country"
-        ):
-            sliced(twenty, path, [("county",)])
-
     def test_an_id_twice(self, twenty: Pair, path: Path) -> None:
         write(path, id=[*IDS, "s03"], country=[*COUNTRY, "de"])
         with pytest.raises(DataError, match=r"1 ids stand there more than once \(s03\)"):
@@ -171,12 +164,6 @@ class TestFilesThatCannotBeSliced:
             sliced(twenty, path, [("country",)])
         write(path, id=[*IDS, "more"], country=[*COUNTRY, "xx"])
         assert len(sliced(twenty, path, [("country",)]).slices) == 3
-
-    def test_a_damaged_file(self, twenty: Pair, path: Path) -> None:
-        write(path, id=IDS, country=COUNTRY)
-        path.write_bytes(path.read_bytes()[:60] + b'"\xff"')
-        with pytest.raises(DataError, match=path.name):
-            sliced(twenty, path, [("country",)])
 
     @pytest.mark.parametrize(
         "row",
@@ -190,12 +177,6 @@ class TestFilesThatCannotBeSliced:
         (tmp_path / "m.csv").write_text("\n".join(["id,country", *rows]) + "\n")
         with pytest.raises(DataError, match=r"m\.csv: "):
             sliced(twenty, tmp_path / "m.csv", [("country",)])
-
-    @pytest.mark.parametrize("value", [b"\xff", "\ud800"])
-    def test_text_that_is_none(self, twenty: Pair, tmp_path: Path, value: str | bytes) -> None:
-        np.savez(tmp_path / "m.npz", id=IDS, country=np.array([value] * 20))
-        with pytest.raises(DataError, match=r"m\.npz: cannot be read"):
-            sliced(twenty, tmp_path / "m.npz", [("country",)])
 
     def test_a_column_that_could_be_two(self, twenty: Pair, path: Path) -> None:
         write(path, id=IDS, **{"class": COUNTRY})

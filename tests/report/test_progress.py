@@ -1,7 +1,8 @@
-"""What is shown while a run goes, on a terminal and where there is none."""
+"""What is shown while pictures are passed over and runs go, on a terminal and where there is none."""
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from rich.console import Console
 
 from mptctl.data.split import make_split
 from mptctl.errors import DataError
@@ -18,7 +20,49 @@ from mptctl.report.media import training_progress as progress
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import short_recipe
-from tests.report.test_progress_bars import console, text_of
+
+
+def console(terminal: bool) -> Console:
+    return Console(file=io.StringIO(), force_terminal=terminal, width=80)
+
+
+def text_of(shown: Console) -> str:
+    assert isinstance(shown.file, io.StringIO)
+    return shown.file.getvalue()
+
+
+def test_a_terminal_has_a_bar_for_each_pass() -> None:
+    shown = console(terminal=True)
+    with progress_bars.progress_bars(shown) as progress:
+        progress("decoding pictures", 300, 300)
+        progress("test pictures", 10, 300)
+    text = text_of(shown)
+    assert "decoding pictures" in text
+    assert "300/300" in text
+    assert "10/300" in text
+
+
+def test_a_log_has_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    shown = console(terminal=False)
+    with progress_bars.progress_bars(shown) as progress:
+        progress("test pictures", 0, 1500)
+        for done in range(1, 1500):
+            now += 0.1
+            progress("test pictures", done, 1500)
+    lines = text_of(shown).splitlines()
+    assert len(lines) == 4  # 150 seconds, the first half minute of which says nothing
+    assert lines[-1].startswith("test pictures: 1,")
+    assert lines[-1].endswith(" of 1,500")
+
+
+def test_a_pass_of_a_few_seconds_says_nothing_in_a_log() -> None:
+    shown = console(terminal=False)
+    with progress_bars.progress_bars(shown) as progress:
+        for done in range(100):
+            progress("checking files", done, 100)
+    assert text_of(shown) == ""
 
 
 @pytest.fixture
@@ -49,13 +93,6 @@ def test_decoding_is_shown_on_a_terminal(folder: Path) -> None:
     assert "decoding" in text
     assert "288 of 288" in text
     assert text.index("decoding") < text.index("epoch   1")
-
-
-def test_decoding_is_said_now_and_then_in_a_log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress_bars, "LOG_SECONDS", 0.0)
-    shown = console(terminal=False)
-    train(job(folder), progress.ProgressLines(shown))
-    assert "decoding pictures: 288 of 288\n" in text_of(shown)
 
 
 def test_a_picture_that_cannot_be_decoded_leaves_the_terminal_as_it_was(folder: Path) -> None:

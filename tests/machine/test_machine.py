@@ -1,0 +1,226 @@
+"""Facts of the machine: cores, memory and packages, limits of containers, the allocator, and what `doctor` says."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from rich.console import Console
+
+from mptctl.files.control_groups import cpu_quota, free_group_memory, memory_limit
+from mptctl.machine import facts
+from mptctl.machine.doctor import MIN_FREE, Check, DoctorReport, conclude, examine
+from mptctl.machine.facts import usable_cores, usable_memory
+from mptctl.report.documents.lists import doctor_document
+from mptctl.report.media.terminal import print_document
+from tests.common import CommandLine
+
+
+def test_cores_are_counted_where_the_system_does_not_say_which_may_be_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert facts.usable_cores(tmp_path) == len(os.sched_getaffinity(0))
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert facts.usable_cores(tmp_path) == os.cpu_count()
+
+
+def test_packages_are_looked_for_also_inside_packages_that_are_not_there() -> None:
+    assert facts.has_package("numpy")
+    assert facts.has_package("importlib.metadata")
+    assert not facts.has_package("nosuchpackage")
+    assert not facts.has_package("nosuchpackage.inside")
+    assert facts.version_of("nosuchpackage") is None
+    assert "nosuchpackage" not in facts.versions()
+    assert facts.versions()["numpy"] == facts.version_of("numpy")
+
+
+def test_a_worker_knows_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    assert (facts.rank(), facts.local_rank(), facts.world_size()) == (0, 0, 1)
+    for name, value in (("RANK", "5"), ("LOCAL_RANK", "1"), ("WORLD_SIZE", "8")):
+        monkeypatch.setenv(name, value)
+    assert (facts.rank(), facts.local_rank(), facts.world_size()) == (5, 1, 8)
+
+
+def test_everything_is_examined_and_advice_goes_with_every_fault(tmp_path: Path) -> None:
+    checks = {check.name: check for check in examine(tmp_path / "not" / "there" / "yet")}
+    assert set(checks) == {
+        "Python", "comparisons", "torch", "torchvision", "JPEG", "GPU", "Triton", "DALI", "Ray Tune", "cores", "storage"
+    }  # fmt: skip
+    assert checks["torch"].found == torch.__version__
+    assert (checks["GPU"].state == "ok") == torch.cuda.is_available()
+    assert all(check.advice for check in checks.values() if check.state != "ok")
+
+
+def test_storage_is_judged_by_what_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def judge(free: int) -> Check:
+        monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=free))
+        return examine(tmp_path)[-1]
+
+    enough, short = judge(MIN_FREE), judge(MIN_FREE - 1)
+    assert (enough.state, enough.found, enough.advice) == ("ok", f"1 GB free at {tmp_path}", None)
+    assert (short.state, short.found, short.advice) == ("unusable", "1.0 GB free", "make room")
+
+
+def test_no_line_is_longer_than_a_pipe_is_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    advice = "pip install nvidia-dali-cuda130 (Linux x86-64); image folders are read by threads instead"
+    checks = [
+        Check(name="GPU", state="missing", found="none"),
+        Check(name="DALI", state="missing", found="none", advice=advice),
+        Check(name="cores", state="ok", found="2"),
+    ]
+    console = Console(file=StringIO())
+    report = DoctorReport(checks=checks, conclusion=conclude(checks))
+    print_document(doctor_document(report), console)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert max(map(len, lines)) <= 80
+    assert " ".join(" ".join(lines).split()).endswith(conclude(checks))
+
+
+def test_json_is_one_object(mptctl: CommandLine) -> None:
+    out = mptctl("doctor", "--json")
+    assert out.returncode == 0, out.stderr
+    assert Check.model_validate(json.loads(out.stdout)["checks"][0]).name == "Python"
+
+
+FLAGS = "rw,nosuid,nodev,noexec,relatime"
+GB = 2**30
+# (proc/self/cgroup, proc/self/mountinfo, other files) of each, and then quota, limit and what is free.
+SYSTEMS = {
+    "docker, a namespace of its own": (
+        "0::/\n",
+        f"1042 1021 0:29 / /sys/fs/cgroup ro,{FLAGS} - cgroup2 cgroup rw,nsdelegate,memory_recursiveprot\n",
+        {
+            "sys/fs/cgroup/cpu.max": "400000 100000\n",
+            "sys/fs/cgroup/memory.max": f"{8 * GB}\n",
+            "sys/fs/cgroup/memory.current": f"{3 * GB}\n",
+            "sys/fs/cgroup/memory.stat": f"anon {GB}\nfile {2 * GB}\ninactive_file {GB}\nactive_file {GB}\n",
+        },
+        (4.0, 8 * GB, 6 * GB),
+    ),
+    "a slice of systemd, whose limits hold for what is within it": (
+        "0::/user.slice/user-1000.slice/session-3.scope\n",
+        f"29 23 0:26 / /sys/fs/cgroup {FLAGS} shared:4 - cgroup2 cgroup2 rw,nsdelegate\n",
+        {
+            "sys/fs/cgroup/user.slice/cpu.max": "max 100000\n",
+            "sys/fs/cgroup/user.slice/memory.max": f"{2 * GB}\n",
+            "sys/fs/cgroup/user.slice/memory.current": f"{GB}\n",
+            "sys/fs/cgroup/user.slice/user-1000.slice/cpu.max": "250000 100000\n",
+            "sys/fs/cgroup/user.slice/user-1000.slice/memory.max": "max\n",
+            "sys/fs/cgroup/user.slice/user-1000.slice/session-3.scope/cpu.max": "800000 100000\n",
+            "sys/fs/cgroup/user.slice/user-1000.slice/session-3.scope/memory.max": f"{4 * GB}\n",
+            "sys/fs/cgroup/user.slice/user-1000.slice/session-3.scope/memory.current": "0\n",
+        },
+        (2.5, 2 * GB, GB),
+    ),
+    "a group above the one that is mounted": (
+        "0::/../../init.scope\n",
+        f"29 23 0:26 / /sys/fs/cgroup {FLAGS} - cgroup2 cgroup2 rw\n",
+        {"sys/fs/cgroup/cpu.max": "100000 100000\n"},
+        (1.0, None, None),
+    ),
+    "no control groups": ("", "22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n", {}, (None, None, None)),
+}
+
+
+def build(root: Path, name: str) -> Path:
+    groups, mounts, files, _ = SYSTEMS[name]
+    for path, content in {**files, "proc/self/cgroup": groups, "proc/self/mountinfo": mounts}.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(content)
+    return root
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_the_least_limit_of_a_group_and_those_around_it_holds(name: str, tmp_path: Path) -> None:
+    system = build(tmp_path, name)
+    assert (cpu_quota(system), memory_limit(system), free_group_memory(system)) == SYSTEMS[name][3]
+
+
+def test_cores_are_those_of_the_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(64)))
+    cores = {name: usable_cores(build(tmp_path / str(i), name)) for i, name in enumerate(SYSTEMS)}
+    assert list(cores.values()) == [4, 2, 1, 64]
+
+
+def test_memory_is_the_containers_where_that_is_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 4 * GB // 4096, "SC_PAGE_SIZE": 4096}.get)
+    memory = {name: usable_memory(build(tmp_path / str(i), name)) for i, name in enumerate(SYSTEMS)}
+    assert list(memory.values()) == [4 * GB, 2 * GB, 4 * GB, 4 * GB]
+
+
+# Counted in a process of its own, since the allocator remembers what a process did before. A tensor of 40 MB stands
+# for the activations of a step: above 32 MB glibc never learns to keep a block by itself.
+FAULTS = """
+import resource, sys
+from contextlib import nullcontext
+import torch
+from mptctl.machine.device import keep_freed_memory
+
+def step():
+    torch.ones(10 * 2**20)
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+torch.set_num_threads(1)
+with keep_freed_memory() if sys.argv[1] == "kept" else nullcontext():
+    for _ in range(20):
+        step()
+    before = faults()
+    for _ in range(10):
+        step()
+    print(faults() - before)
+"""
+RESIDENT = """
+from pathlib import Path
+import torch
+from mptctl.machine.device import keep_freed_memory
+
+def megabytes():
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) // 1024
+
+torch.set_num_threads(1)
+with keep_freed_memory():
+    with keep_freed_memory():
+        made = [torch.ones(2 * 2**20) for _ in range(40)]
+        high = megabytes()
+        del made
+    print(high - megabytes())
+print(high - megabytes())
+"""
+
+glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt is glibc's")
+
+
+def numbers(program: str, *arguments: str) -> list[int]:
+    """The numbers that a program prints, one a line."""
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [int(line) for line in done.stdout.split()]
+
+
+@glibc
+def test_a_step_takes_the_memory_that_the_one_before_freed() -> None:
+    (without,), (kept,) = numbers(FAULTS, "not"), numbers(FAULTS, "kept")
+    assert without > 1000  # ten blocks of 10,240 pages
+    assert kept < without / 10
+
+
+@glibc
+def test_the_system_gets_it_back_at_the_end_of_the_outermost_block() -> None:
+    inside, after = numbers(RESIDENT)  # of 320 MB
+    assert inside < 30
+    assert after > 250
