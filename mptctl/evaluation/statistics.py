@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, betainccinv, betaincinv  # scipy.stats takes a second to import
+from scipy.special import bdtr, betainccinv, betaincinv, betaln  # scipy.stats takes a second to import
 
 from mptctl.evaluation.rates import Counts, Interval, Rate
 
@@ -52,6 +52,42 @@ def _exact_ends(count: int, total: int, tail: float) -> Interval:
     low = float(betaincinv(count, total - count + 1, tail)) if count else 0.0
     high = float(betainccinv(count + 1, total - count, tail)) if count < total else 1.0
     return low, high
+
+
+def sequence_interval(count: int, total: int, level: float) -> Interval:
+    """Compute an interval of a share that holds after every number of samples at once.
+
+    Samples come one by one, independent and of one share p. With a Beta(1/2, 1/2) prior, the probability of
+    the samples under the prior over that under p is a martingale of mean one (Robbins 1970), so it ever
+    exceeds 2 / (1 - level) with a probability of at most (1 - level) / 2; each end of the interval is the
+    last p for which it does not.
+
+    >>> [round(end, 4) for end in sequence_interval(0, 20, 0.95)]
+    [0.0, 0.2504]
+
+    Args:
+        count: from 0 to `total`.
+        total: samples so far, at least one.
+        level: two-sided, over all sizes of the test set.
+    """
+    under_prior = betaln(count + 0.5, total - count + 0.5) - betaln(0.5, 0.5)
+    budget = -math.log(tail_of(level))
+
+    def is_within(share: float) -> bool:
+        right = count * math.log(share) if count else 0.0
+        wrong = (total - count) * math.log1p(-share) if count < total else 0.0
+        return bool(under_prior - right - wrong <= budget)
+
+    def last_within(end: float) -> float:
+        inside, outside = count / total, end
+        if inside == outside:
+            return end
+        while abs(outside - inside) > 1e-12:
+            middle = (inside + outside) / 2
+            inside, outside = (middle, outside) if is_within(middle) else (inside, middle)
+        return outside
+
+    return last_within(0.0), last_within(1.0)
 
 
 def upper_bounds(counts: NDArray[np.int64], total: int, confidence: float) -> NDArray[np.float64]:

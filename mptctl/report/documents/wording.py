@@ -11,7 +11,7 @@ from mptctl.evaluation.flip_report import FlipReport, SweepCurve
 from mptctl.evaluation.pairing.sanity import IDENTICAL
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.statistics import SIGNIFICANT
-from mptctl.evaluation.verdict import GateCheck, WaiverRow
+from mptctl.evaluation.verdict import Gate, GateCheck, WaiverRow
 from mptctl.files.explained import shown
 from mptctl.report.media.document import State
 from mptctl.report.media.numbers import format_interval, of_count, p_value, percent, points
@@ -53,7 +53,7 @@ def slices_sentence(report: FlipReport) -> str:
 
 def verdict(report: FlipReport) -> Verdict:
     """The head of a report: whether the new model may be released, and why."""
-    gate, state = report.gate, _state(report)
+    gate, state = report.gate, gate_state(report.gate)
     flips = report.rates.nfr
     sentences = (
         *_doubt_sentences(report),
@@ -73,9 +73,8 @@ def verdict(report: FlipReport) -> Verdict:
     return Verdict(state, title, sentences)
 
 
-def _state(report: FlipReport) -> State:
+def gate_state(gate: Gate) -> State:
     """The state of the gate; it is passed also if undecided limits may pass."""
-    gate = report.gate
     if not gate.checks:
         return "ungated"
     if gate.passed:
@@ -86,7 +85,7 @@ def _state(report: FlipReport) -> State:
 def _state_words(report: FlipReport, write: Callable[[str], str] = str) -> str:
     """The state of the gate, as `write` writes it, and whether it passed with waivers alone."""
     with_waivers = report.gate.passed and report.gate.with_waivers
-    return write(_state(report)) + (" with waivers" if with_waivers else "")
+    return write(gate_state(report.gate)) + (" with waivers" if with_waivers else "")
 
 
 def sentences_beside_line(report: FlipReport) -> tuple[str, ...]:
@@ -237,7 +236,7 @@ def _limit_groups(report: FlipReport, *, in_title: bool = False) -> list[str]:
         "passed": [("", kept), ("undecided, which passes here: ", undecided)],
         "undecided": [("", undecided), ("kept: ", kept)],
         "failed": [("", failed), ("undecided: ", undecided), ("kept: ", kept)],
-    }[_state(report)]
+    }[gate_state(report.gate)]
     return [
         prefix + some_of_all([_brief(check, in_title) for check in checks], NAMED)
         for prefix, checks in groups
