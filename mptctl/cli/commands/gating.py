@@ -62,7 +62,7 @@ def disagree() -> None:
 
         mptctl disagree old.parquet new.parquet --limit 2 --out to_label.csv
 
-        mptctl disagree old mpt-kl --pictures ~/incoming --draw 500 --out to_label.csv
+        mptctl disagree old mpt-kl --pictures ~/incoming --out to_label.csv
     """
 
 

@@ -93,9 +93,9 @@ def log_ratio(stratum: Stratum, total: Any) -> FloatArray:
 
         R(F) = (B(a + f, a + m - f) / B(a, a)) / (F! / (F - f)! (D - F)! / (D - F - m + f)! (D - m)! / D!)
 
-    the probability of the labels under the prior over that under F. Where F is true, R is a martingale of
-    mean one over the labels that come in random order (Waudby-Smith and Ramdas, NeurIPS 2020), so it ever
-    exceeds 1 / a with a probability of at most a.
+    the probability of the labels under the prior over that under F. Where F is true, R begins at one and is
+    never expected to grow with the next label in random order (Waudby-Smith and Ramdas, NeurIPS 2020), so it
+    ever exceeds 1 / a with a probability of at most a.
 
     >>> round(math.exp(log_ratio(Stratum(2, 1, 1), 1)), 6)  # (1 / 2) / (1 / 2)
     1.0
@@ -122,8 +122,8 @@ def most_flips(strata: Sequence[Stratum], tail: float, looks: Looks) -> int:
     for any looks the logarithm of the prior-posterior ratio. Totals whose costs add up to more than a budget
     are ruled out, and the largest sum of others is the limit. The strata are drawn apart. So for one look the
     sum of H costs is at most that of H exponential variables (Fisher 1932), and the budget is the quantile of
-    a gamma distribution; for any looks the product of the ratios is a martingale, and the budget is
-    log(1 / tail). With one stratum this inverts the hypergeometric distribution, or the ratio. With several
+    a gamma distribution; for any looks the product of the ratios is not expected to grow either, and the
+    budget is log(1 / tail). With one stratum this inverts the hypergeometric distribution, or the ratio. With several
     the largest sum is replaced by its Lagrangian bound, which is never below it.
 
     >>> most_flips([Stratum(4, 2, 0)], 0.2, "once")  # P(X = 0) is 1/2 with one flip, 1/6 with two

@@ -50,7 +50,9 @@ def disagree_document(report: DisagreeReport) -> Document:
         ],
         title="Strata",
     )
-    tables = [pairs, *([slices] if report.slices else []), *([strata] if len(report.strata) > 1 else [])]
+    tables: list[Table[Any]] = [pairs]
+    tables += [slices] if report.slices else []
+    tables += [strata] if len(report.strata) > 1 else []
     head = (
         f"{count:,} of {of:,} predictions differ ({percent(report.differ.value)}); no other sample can flip."
     )
