@@ -356,7 +356,7 @@ def test_looks_at_a_test_set_that_grows(mptctl: CommandLine) -> None:
     for one, many in zip(once, json.loads(done.stdout)["gate"]["checks"], strict=True):
         assert many["interval"][0] < one["interval"][0] < one["interval"][1] < many["interval"][1]
     undecided = mptctl(*line, "--max-nfr", "2.2", "--looks", "any")
-    assert (undecided.returncode, "ask again at the same level" in undecided.stdout) == (3, True)
+    assert (undecided.returncode, "and ask again: --max-nfr keeps its level" in undecided.stdout) == (3, True)
     for words, named in (
         ((*line, "--max-rel-nfr", "50", "--looks", "any"), "--max-rel-nfr has no interval"),
         (("evaluate", "old.npz", "new.npz", "--max-nfr", "2", "--looks", "any"), "give --confidence"),

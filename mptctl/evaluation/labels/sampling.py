@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,8 +20,6 @@ FloatArray = NDArray[np.float64]
 # Chosen: the part of an interval's error that goes to the labels' sampling; the rest goes to the traffic's own.
 # Over labels of 10 to 100 % of disagreements, no other part in tenths has a smaller largest loss of width.
 SAMPLING_PART = 0.3
-# Prior of the share of flips among disagreements in `Looks` any: Beta(1, 1), which prefers no share.
-PRIOR = 1.0
 # Points at which a stratum's cost is computed, and multipliers that are tried, where there are several strata.
 POINTS, MULTIPLIERS = 512, 256
 
@@ -57,7 +55,7 @@ def _log_binomial(total: Any, chosen: Any) -> Any:
     return gammaln(total + 1) - gammaln(chosen + 1) - gammaln(total - chosen + 1)
 
 
-def log_lower_tail(flips: Any, total: Any, rows: int, labelled: int) -> FloatArray:
+def log_lower_tail(flips: Any, total: Any, rows: Any, labelled: Any) -> FloatArray:
     """The logarithm of P(X <= flips) for a hypergeometric X: flips among the labelled rows.
 
     >>> round(math.exp(log_lower_tail(0, 2, 4, 2)), 6)  # of 4 rows 2 flip: neither is among 2 labels, 1 / 6
@@ -65,19 +63,19 @@ def log_lower_tail(flips: Any, total: Any, rows: int, labelled: int) -> FloatArr
 
     Args:
         flips: (...) from 0 to `labelled`.
-        total: (...) flips among all rows, broadcast with `flips`.
-        rows: all rows.
-        labelled: rows drawn without replacement.
+        total, rows, labelled: (...) flips among all rows, all rows, and rows drawn without replacement.
     """
-    most, total = np.broadcast_arrays(np.asarray(flips, np.int64), np.asarray(total, np.int64))
+    arrays = (np.asarray(each, np.int64) for each in (flips, total, rows, labelled))
+    most, total, rows, labelled = np.broadcast_arrays(*arrays)
     # The standard deviation is at most root / 2: terms further down do not change a double.
-    root = math.isqrt(labelled) + 1
+    root = math.isqrt(int(labelled.max())) + 1
     width = min(int(most.max()), 20 * root + 100) + 1
+    all_flips, every, drawn = (each[..., None] for each in (total, rows, labelled))
     found = most[..., None] - np.arange(width)
-    possible = (found >= 0) & (found <= total[..., None]) & (labelled - found <= rows - total[..., None])
-    found = np.where(possible, found, np.maximum(0, labelled - rows + total[..., None]))
-    terms = _log_binomial(total[..., None], found) + _log_binomial(rows - total[..., None], labelled - found)
-    terms = np.where(possible, terms - _log_binomial(rows, labelled), -np.inf)
+    possible = (found >= 0) & (found <= all_flips) & (drawn - found <= every - all_flips)
+    found = np.where(possible, found, np.maximum(0, drawn - every + all_flips))
+    terms = _log_binomial(all_flips, found) + _log_binomial(every - all_flips, drawn - found)
+    terms = np.where(possible, terms - _log_binomial(every, drawn), -np.inf)
     largest = terms.max(axis=-1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         tail = np.log(np.exp(terms - largest).sum(axis=-1)) + largest[..., 0]
@@ -89,9 +87,9 @@ def log_lower_tail(flips: Any, total: Any, rows: int, labelled: int) -> FloatArr
 def log_ratio(stratum: Stratum, total: Any) -> FloatArray:
     """The logarithm of the prior-posterior ratio at a total number of flips, after some labels.
 
-    With D rows, m labels, f flips and a beta-binomial prior of the total F, the ratio is
+    With D rows, m labels, f flips and an even prior of the total F from 0 to D, the ratio is
 
-        R(F) = (B(a + f, a + m - f) / B(a, a)) / (F! / (F - f)! (D - F)! / (D - F - m + f)! (D - m)! / D!)
+        R(F) = B(1 + f, 1 + m - f) / (F! / (F - f)! (D - F)! / (D - F - m + f)! (D - m)! / D!)
 
     the probability of the labels under the prior over that under F. Where F is true, R begins at one and is
     never expected to grow with the next label in random order (Waudby-Smith and Ramdas, NeurIPS 2020), so it
@@ -101,13 +99,27 @@ def log_ratio(stratum: Stratum, total: Any) -> FloatArray:
     1.0
     """
     rows, labelled, flips = stratum.rows, stratum.labelled, stratum.flips
-    under_prior = betaln(PRIOR + flips, PRIOR + labelled - flips) - betaln(PRIOR, PRIOR)
+    under_prior = betaln(1 + flips, 1 + labelled - flips)
     drawn = (
         _falling(total, flips)
         + _falling(rows - np.asarray(total), labelled - flips)
         - _falling(rows, labelled)
     )
     return np.asarray(under_prior - drawn)
+
+
+def log_ratio_from_below(stratum: Stratum, total: Any) -> FloatArray:
+    """The logarithm of the ratio whose prior has only smaller totals, so that all of its error is on one side.
+
+    That is R(F) P(F' < F after the labels) / P(F' < F before). With an even prior the latter is F / (D + 1),
+    and the former the probability that a sample of m + 1 of D + 1 rows with F flips has more than f.
+
+    >>> round(math.exp(log_ratio_from_below(Stratum(2, 1, 0), 1)), 6)  # one smaller total: 1 / (1 / 2)
+    2.0
+    """
+    after = -np.expm1(log_lower_tail(stratum.flips, total, stratum.rows + 1, stratum.labelled + 1))
+    with np.errstate(divide="ignore"):
+        return log_ratio(stratum, total) + np.log(after) + np.log((stratum.rows + 1) / np.asarray(total))
 
 
 def _falling(number: Any, times: Any) -> Any:
@@ -119,12 +131,13 @@ def most_flips(strata: Sequence[Stratum], tail: float, looks: Looks) -> int:
     """Compute an upper limit of the flips among all rows of some strata.
 
     Each stratum has a cost c(F) of a total F: for one look -log P(X <= flips), so that exp(-c) is a p-value;
-    for any looks the logarithm of the prior-posterior ratio. Totals whose costs add up to more than a budget
-    are ruled out, and the largest sum of others is the limit. The strata are drawn apart. So for one look the
-    sum of H costs is at most that of H exponential variables (Fisher 1932), and the budget is the quantile of
-    a gamma distribution; for any looks the product of the ratios is not expected to grow either, and the
-    budget is log(1 / tail). With one stratum this inverts the hypergeometric distribution, or the ratio. With several
-    the largest sum is replaced by its Lagrangian bound, which is never below it.
+    for any looks the logarithm of the prior-posterior ratio, of one stratum that from below. Totals whose
+    costs add up to more than a budget are ruled out, and the largest sum of others is the limit. The strata
+    are drawn apart. So for one look the sum of H costs is at most that of H exponential variables (Fisher
+    1932), and the budget is the quantile of a gamma distribution; for any looks the product of the ratios is
+    not expected to grow either, and the budget is log(1 / tail). One stratum inverts the hypergeometric
+    distribution, or the ratio. With several the largest sum is replaced by its Lagrangian bound, which is
+    never below it.
 
     >>> most_flips([Stratum(4, 2, 0)], 0.2, "once")  # P(X = 0) is 1/2 with one flip, 1/6 with two
     1
@@ -138,21 +151,29 @@ def most_flips(strata: Sequence[Stratum], tail: float, looks: Looks) -> int:
     known = sum(each.flips if each.labelled else each.rows for each in strata if each not in partly)
     if not partly:
         return known
-    budget = -math.log(tail) if looks == "any" or len(partly) == 1 else float(gammainccinv(len(partly), tail))
-    lowest = [_lowest(each, looks) for each in partly]
-    least = [float(_cost(each, start, looks)) for each, start in zip(partly, lowest, strict=True)]
-    spare = [budget - sum(least) + own for own in least]
-    highest = [_last_within(*each, looks) for each in zip(partly, lowest, spare, strict=True)]
     if len(partly) == 1:
-        return known + highest[0]
+        (one,) = partly
+        cost = log_ratio_from_below if looks == "any" else _tail_cost
+        return known + _last_within(one, _lowest(one, looks), -math.log(tail), cost)
+    cost = log_ratio if looks == "any" else _tail_cost
+    budget = budget_of(len(partly), tail, looks)
+    lowest = [_lowest(each, looks) for each in partly]
+    least = [float(cost(each, start)) for each, start in zip(partly, lowest, strict=True)]
+    spare = [budget - sum(least) + own for own in least]
+    highest = [_last_within(*each, cost) for each in zip(partly, lowest, spare, strict=True)]
     multipliers = np.concatenate([[0], np.geomspace(1e-3, sum(highest) + 1, MULTIPLIERS)])
     bound = multipliers * budget
     for each, low, high in zip(partly, lowest, highest, strict=True):
         # The cost of totals between two points is at least that at the lower one.
         points = np.unique(np.linspace(low, high, POINTS).astype(np.int64))
         lower = np.concatenate([points[:1], points[:-1]])
-        bound += (points - multipliers[:, None] * _cost(each, lower, looks)).max(axis=1)
+        bound += (points - multipliers[:, None] * cost(each, lower)).max(axis=1)
     return known + min(math.floor(float(bound.min()) + 1e-6), sum(highest))
+
+
+def budget_of(strata: int, tail: float, looks: Looks) -> float:
+    """What the costs of strata, partly labelled, may add up to, as `most_flips` has it."""
+    return -math.log(tail) if looks == "any" else float(gammainccinv(strata, tail))
 
 
 def _lowest(stratum: Stratum, looks: Looks) -> int:
@@ -162,20 +183,17 @@ def _lowest(stratum: Stratum, looks: Looks) -> int:
     return flips if looks == "once" else max(flips, likely)
 
 
-def _cost(stratum: Stratum, total: Any, looks: Looks) -> FloatArray:
-    """The cost of totals, as `most_flips` has it."""
-    if looks == "any":
-        return log_ratio(stratum, total)
+def _tail_cost(stratum: Stratum, total: Any) -> FloatArray:
+    """The cost of totals for one look, as `most_flips` has it."""
     return -log_lower_tail(stratum.flips, total, stratum.rows, stratum.labelled)
 
 
-def _last_within(stratum: Stratum, low: int, budget: float, looks: Looks) -> int:
+def _last_within(
+    stratum: Stratum, low: int, budget: float, cost: Callable[[Stratum, Any], FloatArray]
+) -> int:
     """The largest total, from `low` on, whose cost is within a budget; costs rise from there."""
-    high = stratum.rows - stratum.labelled + stratum.flips + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _cost(stratum, middle, looks) <= budget else (low, middle)
-    return low
+    most = stratum.rows - stratum.labelled + stratum.flips
+    return _bisect(low, most + 1, lambda total: bool(cost(stratum, total) <= budget))
 
 
 def flips_interval(strata: Sequence[Stratum], tail: float, looks: Looks) -> tuple[int, int]:

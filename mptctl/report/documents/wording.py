@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from mptctl.errors import some
 from mptctl.evaluation.flip_report import FlipReport, SweepCurve
+from mptctl.evaluation.limits import Looks
 from mptctl.evaluation.pairing.sanity import IDENTICAL
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.statistics import SIGNIFICANT
@@ -92,16 +93,22 @@ def sentences_beside_line(report: FlipReport) -> tuple[str, ...]:
     """Sentences to print where `verdict_line` gives the verdict; they repeat none of its limits."""
     return (
         *_doubt_sentences(report),
-        *(_samples_sentence(check) for check in report.gate.checks[:CHECKS] if check.answer == "undecided"),
+        *(
+            _samples_sentence(check, report.gate.looks)
+            for check in report.gate.checks[:CHECKS]
+            if check.answer == "undecided"
+        ),
         *waiver_sentences(report.gate.waivers),
         *further_sentences(report),
     )
 
 
-def _samples_sentence(check: GateCheck) -> str:
+def _samples_sentence(check: GateCheck, looks: Looks) -> str:
     """A sentence on how many more samples would decide an undecided limit, if any number would."""
     kind, _, slice_name = check.name.partition(" of ")
     limit, samples_of = (check.name, f" of {slice_name}") if slice_name else (f"--{kind}", " of old classes")
+    if looks == "any":
+        return f"Add samples{samples_of}, and ask again: {limit} keeps its level."
     if check.more_samples is None:
         return f"No number of samples within reach would settle {limit} at this rate."
     return f"About {check.more_samples:,} more samples{samples_of} would settle {limit} at this rate."
