@@ -177,8 +177,9 @@ def is_allowed(
     if partly.any():
         stratum = Stratum(rows[partly], labelled[partly], flips[partly])  # type: ignore[arg-type]
         costs[partly] = _cost(stratum, total[partly], looks, alone=False)
-    budgets = np.array([budget_of(max(1, strata), TAIL, looks) for strata in range(rows.shape[1] + 1)])
-    return np.asarray(costs.sum(axis=1) <= budgets[partly.sum(axis=1)] + 1e-9)
+    sizes = [list(zip(*each, strict=True)) for each in zip(rows.tolist(), labelled.tolist(), strict=True)]
+    budgets = np.array([budget_of(each, TAIL, looks) for each in sizes])
+    return np.asarray(~partly.any(axis=1) | (costs.sum(axis=1) <= budgets + 1e-9))
 
 
 def drawn(

@@ -151,12 +151,14 @@ def most_flips(strata: Sequence[Stratum], tail: float, looks: Looks) -> int:
     known = sum(each.flips if each.labelled else each.rows for each in strata if each not in partly)
     if not partly:
         return known
-    if len(partly) == 1:
+    # Of any looks, what is added up is the same at each: strata count whose labels are all there, or not begun.
+    kept = partly if looks == "once" else [each for each in strata if each.rows]
+    if len(kept) == 1:
         (one,) = partly
         cost = log_ratio_from_below if looks == "any" else _tail_cost
         return known + _last_within(one, _lowest(one, looks), -math.log(tail), cost)
     cost = log_ratio if looks == "any" else _tail_cost
-    budget = budget_of(len(partly), tail, looks)
+    budget = budget_of([(each.rows, each.labelled) for each in strata], tail, looks)
     lowest = [_lowest(each, looks) for each in partly]
     least = [float(cost(each, start)) for each, start in zip(partly, lowest, strict=True)]
     spare = [budget - sum(least) + own for own in least]
@@ -171,9 +173,17 @@ def most_flips(strata: Sequence[Stratum], tail: float, looks: Looks) -> int:
     return known + min(math.floor(float(bound.min()) + 1e-6), sum(highest))
 
 
-def budget_of(strata: int, tail: float, looks: Looks) -> float:
-    """What the costs of strata, partly labelled, may add up to, as `most_flips` has it."""
-    return -math.log(tail) if looks == "any" else float(gammainccinv(strata, tail))
+def budget_of(sizes: Sequence[tuple[int, int]], tail: float, looks: Looks) -> float:
+    """What the costs of the strata that are partly labelled may add up to, as `most_flips` has it.
+
+    Args:
+        sizes: rows and labelled rows of all strata.
+        tail, looks: as `most_flips` has them.
+    """
+    if looks == "once":
+        return float(gammainccinv(max(1, sum(0 < labelled < rows for rows, labelled in sizes)), tail))
+    # The ratio of D rows that are all labelled is 1 / (D + 1) at the true total.
+    return -math.log(tail) + sum(math.log(rows + 1) for rows, labelled in sizes if labelled == rows)
 
 
 def _lowest(stratum: Stratum, looks: Looks) -> int:
