@@ -12,10 +12,9 @@ from mptctl.cli.show import show
 from mptctl.cli.streams import outputs_are_one, write_commands
 from mptctl.errors import GateFailed, UsageError
 from mptctl.evaluation.evaluate_request import EvaluateRequest
-from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
 from mptctl.evaluation.labels.draw import read_traffic
 from mptctl.evaluation.labels.label_file import match_labels, read_label_file, redraw
-from mptctl.evaluation.labels.report import FlipLimits, LabelledReport, report_labels
+from mptctl.evaluation.labels.report import LabelledReport, report_labels
 from mptctl.evaluation.labels.slices import read_groups
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.workspace import parse_size, workspace
@@ -25,7 +24,7 @@ from mptctl.inference.traffic import load_traffic
 from mptctl.report.documents.labels import labelled_document, labelled_markdown, verdict_of_labels
 from mptctl.report.media.progress_bars import showing_progress
 
-# Settings that go with --labels, and keys of a gate file.
+# Settings that go with --labels.
 TAKEN = {
     "old",
     "news",
@@ -38,22 +37,37 @@ TAKEN = {
     "junit",
     "github",
 } | {
-    *("labels", "max_flip_rate", "max_nfr", "pictures", "confidence", "looks", "undecided", "gate_file"),
-    *("by", "metadata", "memory_limit"),
+    *(
+        "labels",
+        "max_flip_rate",
+        "pictures",
+        "confidence",
+        "looks",
+        "undecided",
+        "by",
+        "metadata",
+        "memory_limit",
+    )
 }
-TAKEN_OF_FILE = {"confidence", "looks", "limits"}
 
 
 def evaluate_labels(asked: EvaluateRequest) -> None:
     """Report what labels say of all traffic; write the files that are asked for, and gate the release.
 
     Raises:
-        UsageError: a setting, or a key of the gate file, that labels of disagreements cannot decide.
+        UsageError: a setting that labels of disagreements cannot decide or show.
         DataError: labels or predictions that cannot be used.
         GateFailed: the gate did not pass.
         typer.Exit: in its place, where the verdict has just been printed on the same screen.
     """
-    limits, rules = _read_limits(asked)
+    for name in EvaluateRequest.model_fields:
+        if name in asked.model_fields_set and name not in TAKEN:
+            raise UsageError(
+                f"{asked.flag_names(name)[0]}: labels of rows whose predictions differ cannot decide or show it; "
+                "limit --max-flip-rate, or evaluate a test set with labels"
+            )
+    rules = Limits(confidence=asked.confidence or 0.95, undecided=asked.undecided, looks=asked.looks)
+    limit = None if asked.max_flip_rate is None else asked.max_flip_rate / 100
     keys = slice_columns(asked.by)
     markdown = None if asked.markdown in (None, "-") else Path(str(asked.markdown))
     if asked.as_json and asked.markdown == "-":
@@ -62,7 +76,7 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
     outputs.add_file("--report", asked.report, PAGE)
     outputs.add_file("--markdown", markdown)
     outputs.add_file("--junit", asked.junit)
-    named = [path for path in (asked.labels, asked.metadata, asked.gate_file) if path is not None]
+    named = [path for path in (asked.labels, asked.metadata) if path is not None]
     outputs.check([*files_read_for([asked.old, *asked.news], asked.run_root), *named])
     memory = None if asked.memory_limit is None else parse_size(asked.memory_limit, "--memory-limit")
     with showing_progress(asked.session) as session, workspace(memory):
@@ -70,7 +84,7 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
         models = load_traffic({"old": asked.old, "new": asked.news[0]}, asked.pictures, session)
         traffic = read_traffic(models["old"], models["new"])
         outcomes = match_labels(redraw(traffic, labels), labels.rows)
-        report = report_labels(outcomes, limits, rules, read_groups(traffic, keys, asked.metadata))
+        report = report_labels(outcomes, limit, rules, read_groups(traffic, keys, asked.metadata))
     _write(asked, markdown, report)
     if asked.github:
         from mptctl.report.documents.ci import render_github
@@ -86,36 +100,6 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
         if not asked.as_json and asked.markdown != "-" and outputs_are_one():
             raise typer.Exit(error.exit_code) from error
         raise
-
-
-def _read_limits(asked: EvaluateRequest) -> tuple[FlipLimits, Limits]:
-    """The limits of flags and gate file, the stricter of two, and how they decide.
-
-    Raises:
-        UsageError: a setting or a key of the gate file does not go with labels.
-    """
-    for name in EvaluateRequest.model_fields:
-        if name in asked.model_fields_set and name not in TAKEN:
-            raise UsageError(
-                f"{asked.flag_names(name)[0]}: labels of rows whose predictions differ cannot decide or show it; "
-                "leave it out, or evaluate a test set with labels"
-            )
-    file = GateFile() if asked.gate_file is None else read_gate_file(asked.gate_file)
-    others = [key for key in file.model_fields_set if key not in TAKEN_OF_FILE]
-    others += [f"limits: {kind.key}" for kind, _ in file.limits.given() if kind.key != "max_nfr"]
-    if others:
-        raise UsageError(
-            f"--gate {asked.gate_file}: labels of rows whose predictions differ cannot decide {others[0]}; name a file "
-            "with confidence, looks and limits: max_nfr alone"
-        )
-    nfrs = [limit for limit in (asked.max_nfr, file.limits.max_nfr) if limit is not None]
-    rules = Limits(
-        confidence=max(asked.confidence or file.confidence or 0.95, file.confidence or 0),
-        undecided="fail" if asked.gate_file is not None else asked.undecided,
-        looks="any" if "any" in (asked.looks, file.looks) else "once",
-    )
-    rate = None if asked.max_flip_rate is None else asked.max_flip_rate / 100
-    return FlipLimits(rate, min(nfrs) / 100 if nfrs else None), rules
 
 
 def _write(asked: EvaluateRequest, markdown: Path | None, report: LabelledReport) -> None:

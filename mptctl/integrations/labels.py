@@ -12,7 +12,6 @@ from mptctl.evaluation.labels.draw import Draw, read_traffic
 from mptctl.evaluation.labels.label_file import match_labels, read_label_file, redraw, rows_of_mapping
 from mptctl.evaluation.labels.report import (
     DisagreeReport,
-    FlipLimits,
     LabelledReport,
     report_disagreement,
     report_labels,
@@ -50,7 +49,6 @@ class LabelDraw:
         labels: Mapping[Any, Any] | str | Path,
         *,
         max_flip_rate: float | None = None,
-        max_nfr: float | None = None,
         confidence: float = 0.95,
         looks: Literal["once", "any"] = "once",
     ) -> LabelledReport:
@@ -58,7 +56,7 @@ class LabelDraw:
 
         Args:
             labels: by id, each a class, ``other`` or ``unsure``, of the first rows; or a labelled file.
-            max_flip_rate, max_nfr: limits, as fractions, of the verdict in `gate`.
+            max_flip_rate: limit of negative flips per sample, a fraction, of the verdict in `gate`.
             confidence: level of the two-sided intervals.
             looks: ``any``: the intervals may be looked at after every label.
 
@@ -73,7 +71,7 @@ class LabelDraw:
                 outcomes = match_labels(redraw(self._draw.traffic, file), file.rows)
             else:
                 outcomes = match_labels(self._draw, rows_of_mapping(self._draw, labels))
-            return report_labels(outcomes, FlipLimits(max_flip_rate, max_nfr), rules)
+            return report_labels(outcomes, max_flip_rate, rules)
 
 
 def disagree(

@@ -13,7 +13,7 @@ from mptctl.evaluation.decision import decide
 from mptctl.evaluation.gate.check import make_gate
 from mptctl.evaluation.labels.draw import ROLES, Draw, Traffic
 from mptctl.evaluation.labels.label_file import MAYBE, MISSING, NEGATIVE, NEITHER, POSITIVE, Outcomes
-from mptctl.evaluation.labels.sampling import Shares, Stratum, difference, flip_shares, plan_labels
+from mptctl.evaluation.labels.sampling import Stratum, difference, flip_shares, plan_labels
 from mptctl.evaluation.limits import Limits, Looks
 from mptctl.evaluation.rates import Interval, Rate
 from mptctl.evaluation.statistics import rate, tail_of
@@ -71,7 +71,6 @@ class DisagreeReport(Model):
     plan: LabelPlan | None = Field(description="null without --limit")
     fingerprint: str = Field(description="of the draw")
     drawn: int = Field(description="rows of the draw")
-    warnings: list[str] = Field(description="remarks")
 
 
 class LabelledShare(Model):
@@ -128,15 +127,8 @@ class Groups(NamedTuple):
     by: Sequence[Mapping[str, str]]
 
 
-class FlipLimits(NamedTuple):
-    """The limits that labels of disagreements can decide, in fractions; None: not set."""
-
-    max_flip_rate: float | None = None
-    max_nfr: float | None = None
-
-
 def report_disagreement(
-    draw: Draw, limit: float | None, level: float, slices: Sequence[Groups] = (), warnings: Sequence[str] = ()
+    draw: Draw, limit: float | None, level: float, slices: Sequence[Groups] = ()
 ) -> DisagreeReport:
     """Report how many predictions differ, where they do, and how many labels decide a limit, a fraction."""
     traffic, names = draw.traffic, draw.traffic.pairing.vocabulary
@@ -175,7 +167,6 @@ def report_disagreement(
         plan=plan,
         fingerprint=draw.fingerprint,
         drawn=len(draw),
-        warnings=list(warnings),
     )
 
 
@@ -185,41 +176,31 @@ def _sizes(groups: Groups, chosen: NDArray[np.int64] | None = None) -> NDArray[n
 
 
 def report_labels(
-    outcomes: Outcomes,
-    limits: FlipLimits,
-    rules: Limits,
-    slices: Sequence[Groups] = (),
-    warnings: Sequence[str] = (),
+    outcomes: Outcomes, limit: float | None, rules: Limits, slices: Sequence[Groups] = ()
 ) -> LabelledReport:
-    """Report what labels say of flips, and hold them against limits.
+    """Report what labels say of flips, and hold them against a limit.
 
     Every interval has the level of `rules`, each end one half of its error. That of the change of accuracy is
     made of the intervals of both kinds of flips, each with half of the error.
 
     Args:
         outcomes: the labels.
-        limits: of flips per sample, and of NFR where that is the same.
+        limit: of negative flips per sample, a fraction; None: not set.
         rules: confidence, looks, and what an undecided limit does; its own limits are not read.
         slices: the keys of slices.
-        warnings: of the caller.
     """
-    traffic, level, looks = outcomes.draw.traffic, rules.confidence or 0.95, rules.looks
-    total, tail = len(traffic.pairing), tail_of(level)
+    draw, level, looks = outcomes.draw, rules.confidence or 0.95, rules.looks
+    models, total, tail = draw.traffic.pairing.models, len(draw.traffic.pairing), tail_of(level)
     strata = {kind: outcomes.strata(kind) for kind in (NEGATIVE, POSITIVE)}
-    whole = {kind: flip_shares(each, total, tail, looks) for kind, each in strata.items()}
-    half = {kind: flip_shares(each, total, tail / 2, looks) for kind, each in strata.items()}
-    negative, positive = (_share(strata[kind], total, whole[kind]) for kind in (NEGATIVE, POSITIVE))
-    won, lost = half[POSITIVE], half[NEGATIVE]
-    values = (positive.value, negative.value)
-    reason = why_no_nfr(traffic, outcomes)
-    missing = outcomes.count(MISSING)
-    notes = [f"{missing:,} rows before the last label have none, and count as unsure"] if missing else []
+    negative, positive = (_share(each, total, tail, looks) for each in strata.values())
+    lost, won = (flip_shares(each, total, tail / 2, looks) for each in strata.values())
+    reason, missing = why_no_nfr(draw.traffic, outcomes), outcomes.count(MISSING)
     return LabelledReport(
-        old=traffic.pairing.models["old"].name,
-        new=traffic.pairing.models["new"].name,
+        old=models["old"].name,
+        new=models["new"].name,
         n=total,
-        differ=len(traffic),
-        drawn=len(outcomes.draw),
+        differ=len(draw.traffic),
+        drawn=len(draw),
         labelled=len(outcomes.said),
         unsure=outcomes.count(MAYBE, MISSING),
         other=outcomes.count(NEITHER),
@@ -228,7 +209,9 @@ def report_labels(
         negative_flips=negative,
         positive_flips=positive,
         accuracy_change=LabelledShare(
-            value=None if values[0] is None or values[1] is None else values[0] - values[1],
+            value=None
+            if negative.value is None or positive.value is None
+            else positive.value - negative.value,
             count=positive.count - negative.count,
             drawn=difference(won.drawn, lost.drawn),
             population=difference(won.population, lost.population),
@@ -236,14 +219,17 @@ def report_labels(
         nfr=None if reason else negative.value,
         nfr_reason=reason,
         slices=_slices(outcomes, slices, tail, looks),
-        fingerprint=outcomes.draw.fingerprint,
-        gate=_gate(outcomes, negative, limits, rules, level, reason),
-        warnings=[*warnings, *notes],
+        fingerprint=draw.fingerprint,
+        gate=make_gate(rules, [] if limit is None else [_check(outcomes, negative, limit, rules)]),
+        warnings=[f"{missing:,} rows before the last label have none, and count as unsure"]
+        if missing
+        else [],
     )
 
 
-def _share(strata: Sequence[Stratum], total: int, shares: Shares) -> LabelledShare:
+def _share(strata: Sequence[Stratum], total: int, tail: float, looks: Looks) -> LabelledShare:
     """Put the estimate of flips per sample beside its intervals; rows that may be flips are left out of it."""
+    shares = flip_shares(strata, total, tail, looks)
     certain = [each.labelled - each.unsure for each in strata]
     estimated = all(n or not each.rows for n, each in zip(certain, strata, strict=True))
     flips = sum(each.rows * each.flips / n for n, each in zip(certain, strata, strict=True) if n)
@@ -269,7 +255,7 @@ def _slices(outcomes: Outcomes, slices: Sequence[Groups], tail: float, looks: Lo
                     n=total,
                     differ=sum(each.rows for each in strata),
                     labelled=sum(each.labelled for each in strata),
-                    negative_flips=_share(strata, total, flip_shares(strata, total, tail, looks)),
+                    negative_flips=_share(strata, total, tail, looks),
                 )
             )
     return sorted(rows, key=lambda row: -(row.negative_flips.value or 0))[:LISTED]
@@ -287,45 +273,31 @@ def why_no_nfr(traffic: Traffic, outcomes: Outcomes) -> str:
     return ""
 
 
-def _gate(
-    outcomes: Outcomes, flips: LabelledShare, limits: FlipLimits, rules: Limits, level: float, reason: str
-) -> Gate:
-    """Hold flips per sample against each limit, by the interval of the traffic that was drawn from."""
+def _check(outcomes: Outcomes, flips: LabelledShare, limit: float, rules: Limits) -> GateCheck:
+    """Hold negative flips per sample against a limit, by the interval of the traffic that was drawn from."""
+    answer, title = decide(flips.population, limit), "negative flips per sample"
     rest = len(outcomes.draw.traffic) - len(outcomes.said)
     more = (
         f"label more of the {rest:,} other rows" if rest else "all rows are labelled: it takes more traffic"
     )
-    checks = []
-    for name, limit in zip(("max-flip-rate", "max-nfr"), limits, strict=True):
-        if limit is None:
-            continue
-        is_defined = name == "max-flip-rate" or not reason
-        answer = decide(flips.population, limit) if is_defined else "fail"
-        low, high = (100 * end for end in flips.population)
-        title = "negative flips per sample" if name == "max-flip-rate" else "NFR"
-        value = "n/a" if flips.value is None or not is_defined else f"{100 * flips.value:.2f} %"
-        interval = f"{100 * level:.10g} % interval {low:.2f} to {high:.2f}"
-        verb = {"pass": "is within", "fail": "exceeds", "undecided": "is undecided: the interval contains"}[
-            answer
-        ]
-        message = f"{title} {value} ({interval} %) {verb} the limit of {100 * limit:g} %"
-        message += f"; {more}" if answer == "undecided" else ""
-        relation = {"pass": " within limit ", "fail": " > limit ", "undecided": ", limit "}[answer]
-        brief = f"{title} {value}{relation}{100 * limit:g} %  ({len(outcomes.said):,} labels, {interval})"
-        if not is_defined:
-            message = brief = f"{title} n/a, limit {100 * limit:g} %: {reason}; limit --max-flip-rate"
-        checks.append(
-            GateCheck(
-                name=name,
-                limit=limit,
-                value=flips.value if is_defined else None,
-                tested=flips.population[1] if is_defined else None,
-                interval=flips.population if is_defined else None,
-                answer=answer,
-                counted=flips.count,
-                passed=answer == "pass" or (answer == "undecided" and rules.undecided == "pass"),
-                message=message,
-                brief=brief,
-            )
-        )
-    return make_gate(rules.model_copy(update={"confidence": level}), checks)
+    value = "n/a" if flips.value is None else f"{100 * flips.value:.2f} %"
+    shown = f"{100 * limit:g} %"
+    low, high = (100 * end for end in flips.population)
+    interval = f"{100 * (rules.confidence or 0.95):.10g} % interval {low:.2f} to {high:.2f}"
+    verb = {"pass": "is within", "fail": "exceeds", "undecided": "is undecided: the interval contains"}[
+        answer
+    ]
+    relation = {"pass": " within limit ", "fail": " > limit ", "undecided": ", limit "}[answer]
+    return GateCheck(
+        name="max-flip-rate",
+        limit=limit,
+        value=flips.value,
+        tested=flips.population[1],
+        interval=flips.population,
+        answer=answer,
+        counted=flips.count,
+        passed=answer == "pass" or (answer == "undecided" and rules.undecided == "pass"),
+        message=f"{title} {value} ({interval} %) {verb} the limit of {shown}"
+        + (f"; {more}" if answer == "undecided" else ""),
+        brief=f"{title} {value}{relation}{shown}  ({len(outcomes.said):,} labels, {interval})",
+    )

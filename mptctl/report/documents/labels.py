@@ -58,7 +58,7 @@ def disagree_document(report: DisagreeReport) -> Document:
     )
     plan = [] if report.plan is None else _plan_sentences(report)
     return Document(
-        [*tables, *notes(report.warnings, "doubt"), *notes(plan), Note(head, "strong", whole=True)],
+        [*tables, *notes(plan), Note(head, "strong", whole=True)],
         title=head,
     )
 
