@@ -139,13 +139,7 @@ def _refuse_misplaced(asked: EvaluateRequest) -> None:
     Raises:
         UsageError: there is such a setting; the message names its flag.
     """
-    alone, of_one_update = (
-        AloneSettings.model_fields,
-        {
-            *OutputSettings.model_fields,
-            "labels",
-        },
-    )
+    alone, of_one_update = AloneSettings.model_fields, {"labels", *OutputSettings.model_fields}
     for name in [name for name in EvaluateRequest.model_fields if name in asked.model_fields_set]:
         flag = asked.flag_names(name)[0]
         if not asked.news and name not in ALWAYS and name not in alone:
