@@ -159,6 +159,16 @@ def test_several_strata_are_never_below_each_alone(looks: str) -> None:
     assert most >= max(alone)
 
 
+def test_a_stratum_that_is_all_labelled_keeps_its_part_of_the_error_of_any_looks() -> None:
+    """Three rows that are all labelled have a ratio of 1 / 4 at the true total, whatever their order."""
+    half, done = Stratum(200, 60, 10), Stratum(3, 3, 1)
+    totals = np.arange(34, 151)  # from the likeliest on
+    allowed = totals[log_ratio(half, totals) <= math.log(4 / TAIL)].max()
+    assert most_flips([half, done], TAIL, "any") == 1 + allowed
+    assert math.exp(log_ratio(done, 1)) == pytest.approx(1 / 4)
+    assert most_flips([half, done], TAIL, "once") == 1 + most_flips([half], TAIL, "once")
+
+
 def test_unsure_labels_widen_both_ways() -> None:
     sure, unsure = Stratum(50, 20, 5), Stratum(50, 20, 5, 3)
     low, high = flips_interval([unsure], TAIL, "once")
