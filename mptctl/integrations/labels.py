@@ -18,7 +18,6 @@ from mptctl.evaluation.labels.report import (
 )
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.workspace import workspace
-from mptctl.files import writing
 from mptctl.integrations.two_models import read_model
 
 
@@ -37,12 +36,6 @@ class LabelDraw:
 
     def __repr__(self) -> str:
         return f"<LabelDraw: {self.report.drawn:,} of {self.report.differ.count:,} disagreements>"
-
-    def save(self, path: str | Path) -> Path:
-        """Write the rows as `mptctl disagree --out` does; StorageError where the file cannot be written."""
-        with writing(Path(path)) as stream:
-            self._draw.write_csv(stream)
-        return Path(path)
 
     def evaluate(
         self,

@@ -205,6 +205,20 @@ def test_unsure_labels_and_gaps_are_bounded(drawn: list[dict[str, str]], mptctl:
     assert "1 rows before the last label have none" in printed["warnings"][0]
 
 
+def test_names_that_a_spreadsheet_would_compute_come_back(mptctl: CommandLine) -> None:
+    ids, names = ["=1+1", "00042", "@x", " y "], ["-x", "'+y", " z", "7"]
+    np.savez("old.npz", id=ids, pred=names)
+    np.savez("new.npz", id=ids, pred=names[::-1])
+    assert mptctl("disagree", "old.npz", "new.npz", "--out", "to_label.csv").returncode == 0
+    rows = list(csv.DictReader(Path("to_label.csv").read_text().splitlines()))
+    assert not any(row[cell].startswith(("=", "-", "@")) for row in rows for cell in ("id", "old", "new"))
+    save([row | {"label": row["old"].removeprefix("'")} for row in rows])
+    printed = json.loads(
+        mptctl("evaluate", "old.npz", "new.npz", "--labels", "labelled.csv", "--json").stdout
+    )
+    assert (printed["negative_flips"]["count"], printed["other"]) == (4, 0)
+
+
 def _with(place: int, **cells: str) -> Callable[[list[dict[str, str]]], None]:
     def change(rows: list[dict[str, str]]) -> None:
         rows[place].update(cells)

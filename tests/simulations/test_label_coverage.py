@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from mptctl.evaluation.labels.sampling import Stratum, most_flips, plan_labels
+from mptctl.evaluation.limits import Looks
 from tests.simulations.label_coverage import Setting, count_wrong, critical_counts, reaches
 from tests.simulations.label_savings import Update, labels_for_such, labels_for_this, random_labels_for_such
 
 
 @pytest.mark.parametrize("looks", ["once", "any"])
-def test_what_a_limit_reaches_is_what_the_program_computes(looks: str) -> None:
+def test_what_a_limit_reaches_is_what_the_program_computes(looks: Looks) -> None:
     generator = np.random.default_rng(3)
     rows = generator.integers(1, 60, 40)
     labelled = generator.integers(0, rows + 1)
@@ -20,10 +21,10 @@ def test_what_a_limit_reaches_is_what_the_program_computes(looks: str) -> None:
         [
             most_flips([Stratum(*each)], 0.02, looks)
             for each in zip(*map(np.ndarray.tolist, (rows, labelled, flips)), strict=True)
-        ]  # type: ignore[arg-type]
+        ]
     )
-    assert reaches(rows, labelled, flips, limits, 0.02, looks).all()  # type: ignore[arg-type]
-    assert not reaches(rows, labelled, flips, limits + 1, 0.02, looks).any()  # type: ignore[arg-type]
+    assert reaches(rows, labelled, flips, limits, 0.02, looks).all()
+    assert not reaches(rows, labelled, flips, limits + 1, 0.02, looks).any()
 
 
 def test_intervals_of_one_setting_are_seldom_wrong() -> None:

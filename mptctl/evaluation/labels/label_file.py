@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError, did_you_mean
-from mptctl.evaluation.labels.draw import OTHER, UNSURE, Draw, Strata, Traffic
+from mptctl.evaluation.labels.draw import OTHER, UNSURE, Draw, Traffic
 from mptctl.evaluation.labels.sampling import Stratum
 from mptctl.evaluation.reading.columns import explaining
 from mptctl.evaluation.reading.readers import find_parts, form_of
+from mptctl.evaluation.reading.spreadsheet_cells import WRITTEN_FORMULA, as_cell
 from mptctl.files.explained import shown
 
-_FINGERPRINT = re.compile(r"(draw-[0-9a-f]{16}-(\d+)-(\d+)-(none|confidence))-(\d+)")
+_FINGERPRINT = re.compile(r"(draw-[0-9a-f]{16}-\d+-\d+-(?:none|confidence))-(\d+)")
 # What a label says of a drawn row.
 NEITHER, NEGATIVE, POSITIVE, MAYBE, MISSING = range(5)
 
@@ -36,14 +37,11 @@ class LabelRow(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelFile:
-    """The rows of a file of labels, all of one draw, with its seed, size and strata."""
+    """The rows of a file of labels, all of one draw, whose fingerprint stands beside them."""
 
     name: str
     rows: Sequence[LabelRow]
     draw: str
-    seed: int
-    size: int
-    strata: Strata
 
 
 def read_label_file(path: Path) -> LabelFile:
@@ -72,16 +70,20 @@ def read_label_file(path: Path) -> LabelFile:
         raise DataError(
             f"{path}: no row has a label; write the right class, {OTHER} or {UNSURE} into `label`"
         )
-    draw, seed, size, strata = _parse(rows[0].draw)
     for row in rows:
-        if row.draw != draw:
+        if row.draw != rows[0].draw:
             raise DataError(f"{row.where} is of another draw than row 1; give the labels of one draw")
-    return LabelFile(str(path), rows, draw, seed, size, strata)
+    return LabelFile(str(path), rows, rows[0].draw)
 
 
 def _text(value: object) -> str:
     """A cell as text, without blanks around it and the apostrophe before what a spreadsheet would compute."""
-    return re.sub(r"^'('*[=+\-@])", r"\1", "" if value is None else str(value).strip())
+    return re.sub(WRITTEN_FORMULA, r"\1", "" if value is None else str(value).strip())
+
+
+def _spellings(name: str) -> set[str]:
+    """A name as `_text` reads it, from a file that disagree wrote and from any other."""
+    return {_text(name), _text(as_cell(name))}
 
 
 def _row(where: str, key: str, label: str, sample: str | None) -> LabelRow:
@@ -92,27 +94,20 @@ def _row(where: str, key: str, label: str, sample: str | None) -> LabelRow:
             f"{where}: {shown(key) or 'an empty cell'} is no fingerprint of a drawn row; leave that column as disagree "
             "wrote it"
         )
-    return LabelRow(where, found[1], int(found[5]), sample, label)
-
-
-def _parse(draw: str) -> tuple[str, int, int, Strata]:
-    """The fingerprint of a draw, its seed, size and strata."""
-    found = _FINGERPRINT.fullmatch(f"{draw}-0")
-    assert found is not None  # rows have only such ones
-    return draw, int(found[2]), int(found[3]), "confidence" if found[4] == "confidence" else "none"
+    return LabelRow(where, found[1], int(found[2]), sample, label)
 
 
 def redraw(traffic: Traffic, labels: LabelFile) -> Draw:
     """Make the draw of a label file again; DataError where predictions are not those of the draw."""
-    changed = DataError(
-        f"{labels.name}: these predictions are not those that its rows were drawn from ({labels.draw}); give "
-        "the same two files, or draw again"
-    )
-    if labels.size > len(traffic):
-        raise changed
-    draw = Draw(traffic, labels.seed, labels.size, labels.strata)
-    if draw.fingerprint != labels.draw:
-        raise changed
+    seed, size, strata = labels.draw.split("-")[2:]
+    draw = None
+    if int(size) <= len(traffic):
+        draw = Draw(traffic, int(seed), int(size), "confidence" if strata == "confidence" else "none")
+    if draw is None or draw.fingerprint != labels.draw:
+        raise DataError(
+            f"{labels.name}: these predictions are not those that its rows were drawn from ({labels.draw}); give "
+            "the same two files, or draw again"
+        )
     return draw
 
 
@@ -160,7 +155,7 @@ def match_labels(draw: Draw, rows: Sequence[LabelRow]) -> Outcomes:
     """
     names = draw.traffic.pairing.vocabulary
     ids = draw.traffic.ids
-    known = {name: place for place, name in enumerate(names) if name}
+    known = {written: place for place, name in enumerate(names) if name for written in _spellings(name)}
     old, new = (draw.traffic.answers(role) for role in ("old", "new"))
     said = np.full(len(draw), MISSING, dtype=np.int8)
     given: dict[int, LabelRow] = {}
@@ -168,7 +163,7 @@ def match_labels(draw: Draw, rows: Sequence[LabelRow]) -> Outcomes:
         if row.place >= len(draw):
             raise DataError(f"{row.where} was not drawn: the draw has {len(draw):,} rows; remove it")
         chosen = int(draw.order[row.place])
-        if row.id is not None and row.id != (drawn := ids[chosen].as_py()):
+        if row.id is not None and row.id not in _spellings(drawn := ids[chosen].as_py()):
             raise DataError(
                 f"{row.where} was not drawn: its id is {shown(row.id)}, and {shown(drawn)} was drawn there; restore "
                 "the id, or leave the column out (a spreadsheet may have changed it)"

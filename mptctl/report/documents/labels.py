@@ -56,9 +56,8 @@ def disagree_document(report: DisagreeReport) -> Document:
     head = (
         f"{count:,} of {of:,} predictions differ ({percent(report.differ.value)}); no other sample can flip."
     )
-    plan = [] if report.plan is None else _plan_sentences(report)
     return Document(
-        [*tables, *notes(plan), Note(head, "strong", whole=True)],
+        [*tables, *notes(_plan_sentences(report)), Note(head, "strong", whole=True)],
         title=head,
     )
 

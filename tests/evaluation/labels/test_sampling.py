@@ -22,6 +22,7 @@ from mptctl.evaluation.labels.sampling import (
     plan_labels,
     share_interval,
 )
+from mptctl.evaluation.limits import Looks
 from mptctl.evaluation.statistics import exact_interval, sequence_interval
 
 TAIL = 0.025
@@ -144,18 +145,18 @@ def test_a_limit_of_any_looks_is_the_last_total_that_the_ratio_allows() -> None:
 
 
 @pytest.mark.parametrize("looks", ["once", "any"])
-def test_limits_move_with_the_flips(looks: str) -> None:
+def test_limits_move_with_the_flips(looks: Looks) -> None:
     for rows, labelled in ((9, 4), (200, 60)):
-        limits = [most_flips([Stratum(rows, labelled, each)], TAIL, looks) for each in range(labelled + 1)]  # type: ignore[arg-type]
+        limits = [most_flips([Stratum(rows, labelled, each)], TAIL, looks) for each in range(labelled + 1)]
         assert limits == sorted(limits)
 
 
 @pytest.mark.parametrize("looks", ["once", "any"])
-def test_several_strata_are_never_below_each_alone(looks: str) -> None:
+def test_several_strata_are_never_below_each_alone(looks: Looks) -> None:
     strata = [Stratum(100, 40, 10), Stratum(50, 20, 1), Stratum(30, 30, 3), Stratum(7, 0, 0)]
-    most = most_flips(strata, TAIL, looks)  # type: ignore[arg-type]
-    alone = [most_flips([each], TAIL, looks) for each in strata]  # type: ignore[arg-type]
-    assert 10 + 1 + 3 + 7 < most <= sum(most_flips([each], TAIL / 100, looks) for each in strata)  # type: ignore[arg-type]
+    most = most_flips(strata, TAIL, looks)
+    alone = [most_flips([each], TAIL, looks) for each in strata]
+    assert 10 + 1 + 3 + 7 < most <= sum(most_flips([each], TAIL / 100, looks) for each in strata)
     assert most >= max(alone)
 
 
