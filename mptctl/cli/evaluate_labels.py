@@ -63,7 +63,8 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
     for name in EvaluateRequest.model_fields:
         if name in asked.model_fields_set and name not in TAKEN:
             raise UsageError(
-                f"{asked.flag_names(name)[0]}: labels of rows whose predictions differ cannot decide or show it; "
+                f"{asked.flag_names(name)[0]}: labels of rows whose predictions differ cannot decide or "
+                "show it; "
                 "limit --max-flip-rate, or evaluate a test set with labels"
             )
     rules = Limits(confidence=asked.confidence or 0.95, undecided=asked.undecided, looks=asked.looks)

@@ -82,7 +82,7 @@ class LabelSettings(Request):
     """The labels of traffic that `mptctl disagree` drew rows of."""
 
     labels: Annotated[Path | None, Flag("FILE", panel=TRAFFIC)] = None
-    """Rows that `mptctl disagree --out` wrote, with labels; OLD and NEW predict all traffic, without labels."""
+    """Rows that `mptctl disagree --out` wrote, with labels. OLD and NEW predict all the traffic."""
     max_flip_rate: Annotated[float | None, Flag("PCT", low=0, high=100, panel=TRAFFIC)] = None
     """Largest rate of negative flips, of all samples; decided by the interval (--confidence, or 0.95)."""
     pictures: Annotated[Path | None, Flag("DIR", panel=TRAFFIC)] = None

@@ -260,7 +260,8 @@ class Limits(LimitValues):
             kind.check_range(limit)
             if self.looks == "any" and not kind.is_share:
                 raise UsageError(
-                    f"--looks any: --{kind.name} has no interval that may be looked at again and again; limit "
+                    f"--looks any: --{kind.name} has no interval that may be looked at again and again; "
+                    "limit "
                     "--max-nfr or --max-lost"
                 )
         if self.looks == "any" and self.confidence is None and self.given():

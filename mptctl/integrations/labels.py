@@ -77,7 +77,7 @@ def disagree(
     strata: Literal["none", "confidence"] = "none",
     seed: int = 0,
 ) -> LabelDraw:
-    """Find the samples that two models predict differently, and draw those to label, as `mptctl disagree` does.
+    """Find the samples that two models predict differently, and draw those to label.
 
     Args:
         old, new: predictions files, or frames with the columns of such files; no labels are needed.

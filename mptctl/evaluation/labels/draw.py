@@ -78,7 +78,8 @@ class Traffic:
     def _column_of(self, path: Path) -> FloatArray:
         """(D,) the column `confidence` of a file; DataError where a cell is no number."""
         view = current().register({"place": np.arange(len(self)), "number": self.numbers})
-        samples = f"(SELECT s.id, v.place AS number FROM {self.pairing.relation} AS s JOIN {view} AS v USING (number))"
+        both = f"{self.pairing.relation} AS s JOIN {view} AS v USING (number)"
+        samples = f"(SELECT s.id, v.place AS number FROM {both})"
         codes, values = SideTable(path, ["confidence"]).values_of(samples, len(self))[0]
         try:
             return np.array([float(value) for value in values])[codes]
@@ -117,7 +118,8 @@ def read_traffic(old: Predictions, new: Predictions) -> Traffic:
     numbers = np.flatnonzero(pairing.answers["old"] != pairing.answers["new"])
     if not numbers.size:
         raise DataError(
-            f"{new.name}: gives all {len(new):,} samples the predictions of {old.name}, so no sample can flip and "
+            f"{new.name}: gives all {len(new):,} samples the predictions of {old.name}, so no sample can "
+            "flip and "
             "there is nothing to label; name the replacement as NEW"
         )
     view = current().register({"number": numbers})
@@ -135,7 +137,8 @@ def _refuse_names(models: Mapping[str, Predictions], names: list[str]) -> None:
     """Raise DataError where models spell a class in two ways, or a class is called `other` or `unsure`."""
     if taken := [name for name in names if name in (OTHER, UNSURE)]:
         raise DataError(
-            f"{models['new'].name}: a class is called {first(taken)}, which as a label says that no class is right "
+            f"{models['new'].name}: a class is called {first(taken)}, which as a label says that no class "
+            "is right "
             "or known; rename the class"
         )
     known = {role: {*model.table.answers, *(model.classes or ())} for role, model in models.items()}
@@ -144,7 +147,8 @@ def _refuse_names(models: Mapping[str, Predictions], names: list[str]) -> None:
         other = spellings.setdefault(normal_form(name), name)
         if other != name and not any({name, other} <= own for own in known.values()):
             raise DataError(
-                f"{models['new'].name}: {first([name])} and {first([other])} are two spellings of one class, one of "
+                f"{models['new'].name}: {first([name])} and {first([other])} are two spellings of one "
+                "class, one of "
                 "each model; write one spelling in both files"
             )
 
@@ -171,7 +175,8 @@ class Draw:
     def __post_init__(self) -> None:
         if self.size is not None and self.size > len(self.traffic):
             raise UsageError(
-                f"{option('draw')} {self.size}: predictions differ on {len(self.traffic):,} samples; draw at most these"
+                f"{option('draw')} {self.size}: predictions differ on {len(self.traffic):,} samples; draw "
+                "at most these"
             )
         lacking = (
             [role.upper() for role in ROLES if role not in self.traffic.confidence]
@@ -180,7 +185,8 @@ class Draw:
         )
         if lacking:
             raise UsageError(
-                f"{option('strata')} confidence: {lacking[0]} has neither `logits` nor `confidence`; add one of them, "
+                f"{option('strata')} confidence: {lacking[0]} has neither `logits` nor `confidence`; add "
+                "one of them, "
                 "or draw without strata"
             )
 
@@ -221,7 +227,7 @@ class Draw:
 
     @cached_property
     def fingerprint(self) -> str:
-        """What names the draw: a digest of all that its result depends on, the seed, the size and the strata."""
+        """What names the draw: a digest of all that it depends on, its seed, size and strata."""
         traffic, digest = self.traffic, hashlib.sha256()
         ids = traffic.ids.combine_chunks()
         settings = (len(traffic.pairing), traffic.pairing.vocabulary, np.bincount(self.stratum).tolist())

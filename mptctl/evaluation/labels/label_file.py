@@ -26,7 +26,7 @@ NEITHER, NEGATIVE, POSITIVE, MAYBE, MISSING = range(5)
 
 
 class LabelRow(NamedTuple):
-    """A row of a file of labels: where it stands, its place in a draw, and its label; an empty one is none."""
+    """A row of a file of labels: where it stands, its place in a draw, its label, or empty text."""
 
     where: str
     draw: str
@@ -45,7 +45,7 @@ class LabelFile:
 
 
 def read_label_file(path: Path) -> LabelFile:
-    """Read a labelled draw in any form of predictions files; columns but `fingerprint`, `label`, `id` are not read.
+    """Read a labelled draw of any form: its columns `fingerprint`, `label` and, if there, `id`.
 
     Raises:
         DataError: a column is missing, a row is of no draw or of another one, or nothing is labelled.
@@ -57,7 +57,8 @@ def read_label_file(path: Path) -> LabelFile:
             headers = form_of(part).headers(part)
             if missing := [name for name in ("fingerprint", "label") if name not in headers]:
                 raise DataError(
-                    f"{part}: no column is called `{missing[0]}`; give the file that disagree --out wrote, with labels"
+                    f"{part}: no column is called `{missing[0]}`; give the file that disagree --out "
+                    "wrote, with labels"
                 )
             wanted = [name for name in ("fingerprint", "label", "id") if name in headers]
             with closing(form_of(part).batches(part, wanted)) as batches:
@@ -91,7 +92,8 @@ def _row(where: str, key: str, label: str, sample: str | None) -> LabelRow:
     found = _FINGERPRINT.fullmatch(key)
     if found is None:
         raise DataError(
-            f"{where}: {shown(key) or 'an empty cell'} is no fingerprint of a drawn row; leave that column as disagree "
+            f"{where}: {shown(key) or 'an empty cell'} is no fingerprint of a drawn row; leave that "
+            "column as disagree "
             "wrote it"
         )
     return LabelRow(where, found[1], int(found[2]), sample, label)
@@ -105,7 +107,8 @@ def redraw(traffic: Traffic, labels: LabelFile) -> Draw:
         draw = Draw(traffic, int(seed), int(size), "confidence" if strata == "confidence" else "none")
     if draw is None or draw.fingerprint != labels.draw:
         raise DataError(
-            f"{labels.name}: these predictions are not those that its rows were drawn from ({labels.draw}); give "
+            f"{labels.name}: these predictions are not those that its rows were drawn from "
+            f"({labels.draw}); give "
             "the same two files, or draw again"
         )
     return draw
@@ -165,7 +168,8 @@ def match_labels(draw: Draw, rows: Sequence[LabelRow]) -> Outcomes:
         chosen = int(draw.order[row.place])
         if row.id is not None and row.id not in _spellings(drawn := ids[chosen].as_py()):
             raise DataError(
-                f"{row.where} was not drawn: its id is {shown(row.id)}, and {shown(drawn)} was drawn there; restore "
+                f"{row.where} was not drawn: its id is {shown(row.id)}, and {shown(drawn)} was drawn "
+                "there; restore "
                 "the id, or leave the column out (a spreadsheet may have changed it)"
             )
         if not row.label:
@@ -188,7 +192,8 @@ def _outcome(row: LabelRow, known: Mapping[str, int], old: int, new: int) -> int
     label = known.get(row.label, known.get(re.sub(r"\.0$", "", row.label)))
     if label is None:
         raise DataError(
-            f"{row.where}: {shown(row.label)} is no class of either model{did_you_mean(row.label, known)}; write a "
+            f"{row.where}: {shown(row.label)} is no class of either "
+            f"model{did_you_mean(row.label, known)}; write a "
             f"class, {OTHER} (both are wrong) or {UNSURE}"
         )
     return NEGATIVE if label == old else POSITIVE if label == new else NEITHER

@@ -1,4 +1,4 @@
-"""What labels of drawn disagreements say of flips, for the drawn traffic and for the traffic that it stands for."""
+"""What labels of disagreements say of flips in the drawn traffic, and in the traffic that it stands for."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LabelPlan(Model):
     limit: float = Field(description="of negative flips per sample, a fraction")
     confidence: float = Field(description="level of the two-sided interval")
     labels: int | None = Field(
-        description="of disagreements in random order; 0: their number alone decides; null: not even all of them"
+        description="of disagreements in random order; 0: none is needed; null: not even all"
     )
     random_labels: int | None = Field(description="of samples drawn at random from all; null: more than 10^9")
 
@@ -228,7 +228,7 @@ def report_labels(
 
 
 def _share(strata: Sequence[Stratum], total: int, tail: float, looks: Looks) -> LabelledShare:
-    """Put the estimate of flips per sample beside its intervals; rows that may be flips are left out of it."""
+    """Put the estimate of flips per sample beside its intervals; rows that may be flips are left out."""
     shares = flip_shares(strata, total, tail, looks)
     certain = [each.labelled - each.unsure for each in strata]
     estimated = all(n or not each.rows for n, each in zip(certain, strata, strict=True))
@@ -262,14 +262,14 @@ def _slices(outcomes: Outcomes, slices: Sequence[Groups], tail: float, looks: Lo
 
 
 def why_no_nfr(traffic: Traffic, outcomes: Outcomes) -> str:
-    """Say why flips per sample are not the NFR, which counts samples of old classes alone; empty if they are."""
+    """Say why flips per sample are not the NFR, of samples of old classes alone; empty if they are."""
     old, new = (traffic.pairing.models[role].classes for role in ROLES)
     if old is None or new is None:
         return "a model does not say which classes it knows; add `classes` to its file"
     if set(old) != set(new):
-        return "the models know different classes, and the traffic may hold samples of classes that OLD does not know"
+        return "the models know different classes, and the traffic may hold some that OLD does not know"
     if other := outcomes.count(NEITHER):
-        return f"of {other:,} labels neither prediction is right, so their class may be one that OLD does not know"
+        return f"of {other:,} labels neither prediction is right: OLD may not know the class"
     return ""
 
 

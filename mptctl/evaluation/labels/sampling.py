@@ -1,4 +1,4 @@
-"""Limits of flips that follow from the labels of a random part of the disagreements, by exact sampling theory."""
+"""Limits of flips that follow from the labels of a random part of the disagreements."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mptctl.evaluation.rates import Interval
 from mptctl.evaluation.statistics import exact_interval, tail_of
 
 FloatArray = NDArray[np.float64]
-# Chosen: the part of an interval's error that goes to the labels' sampling; the rest goes to the traffic's own.
+# Chosen: the part of an interval's error that the choice of labels gets; that of the traffic gets the rest.
 # Over labels of 10 to 100 % of disagreements, no other part in tenths has a smaller largest loss of width.
 SAMPLING_PART = 0.3
-# Points at which a stratum's cost is computed, and multipliers that are tried, where there are several strata.
+# Points at which a stratum's cost is computed, and multipliers, where there are several strata.
 POINTS, MULTIPLIERS = 512, 256
 
 
@@ -109,7 +109,7 @@ def log_ratio(stratum: Stratum, total: Any) -> FloatArray:
 
 
 def log_ratio_from_below(stratum: Stratum, total: Any) -> FloatArray:
-    """The logarithm of the ratio whose prior has only smaller totals, so that all of its error is on one side.
+    """The logarithm of the ratio whose prior has smaller totals alone, so that all error is on one side.
 
     That is R(F) P(F' < F after the labels) / P(F' < F before). With an even prior the latter is F / (D + 1),
     and the former the probability that a sample of m + 1 of D + 1 rows with F flips has more than f.
@@ -151,7 +151,7 @@ def most_flips(strata: Sequence[Stratum], tail: float, looks: Looks) -> int:
     known = sum(each.flips if each.labelled else each.rows for each in strata if each not in partly)
     if not partly:
         return known
-    # Of any looks, what is added up is the same at each: strata count whose labels are all there, or not begun.
+    # At any looks the same strata are added up, also those whose labels are complete, or not begun.
     kept = partly if looks == "once" else [each for each in strata if each.rows]
     if len(kept) == 1:
         (one,) = partly

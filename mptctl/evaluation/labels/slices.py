@@ -37,7 +37,8 @@ def read_groups(traffic: Traffic, keys: Sequence[tuple[str, ...]], metadata: Pat
             ]
         if len(by) > LISTED:
             raise UsageError(
-                f"{option('by')} {','.join(key)}: more than {LISTED:,} different values; choose columns of fewer"
+                f"{option('by')} {','.join(key)}: more than {LISTED:,} different values; choose columns "
+                "of fewer"
             )
         found.append(Groups(code, by))
     return found

@@ -85,7 +85,7 @@ class Predictions:
         return Scored(self.logits, self.classes)
 
     def without_labels(self) -> Predictions:
-        """The same predictions, each with the empty text as its label, so that any two of them agree on it."""
+        """The same predictions, each with empty text as its label, on which any two agree."""
         return replace(self, table=replace(self.table, label_names=("",) * len(self.table.label_names)))
 
     def in_memory(self) -> Predictions:

@@ -95,7 +95,7 @@ def verdict_of_labels(report: LabelledReport) -> str:
 
 
 def labelled_document(report: LabelledReport) -> Document:
-    """The document of what labels say of a replacement: the rates of both populations, slices, the verdict."""
+    """The document of what labels say of a replacement: rates, slices and the verdict."""
     level = f"{100 * report.confidence:.10g} % interval"
     rates: list[tuple[str, LabelledShare]] = [
         ("negative flips per sample", report.negative_flips),
@@ -112,8 +112,8 @@ def labelled_document(report: LabelledReport) -> Document:
             Column("in such traffic", lambda row: format_interval(row[1].population)),
         ],
         title=f"Flips, with the {level} that {report.labelled:,} labels allow",
-        legend="In this traffic: the samples that were drawn from. In such traffic: all that these stand for, by "
-        "which a limit is decided.",
+        legend="In this traffic: the samples that were drawn from. In such traffic: all that these "
+        "stand for, by which a limit is decided.",
     )
     slices = Table(
         report.slices[:SHOWN],
@@ -127,13 +127,14 @@ def labelled_document(report: LabelledReport) -> Document:
         total=len(report.slices) if len(report.slices) > SHOWN else 0,
     )
     counted = (
-        f"{report.differ:,} of {report.n:,} predictions differ; {report.labelled:,} of {report.drawn:,} drawn rows are "
+        f"{report.differ:,} of {report.n:,} predictions differ; {report.labelled:,} of {report.drawn:,} "
+        "drawn rows are "
         f"labelled, {report.unsure:,} of them unsure."
     )
     nfr = f"NFR n/a: {report.nfr_reason}." if report.nfr_reason else "NFR: the negative flips per sample."
     looks = "The intervals hold after every label."
     if report.looks == "once" and report.labelled < report.differ:
-        looks = "The intervals are for one look, after a number of labels that was fixed before; --looks any for more."
+        looks = "The intervals are for one look, after a fixed number of labels; --looks any for more."
     state, verdict = gate_state(report.gate), verdict_of_labels(report)
     remarks = [f"Note: {warning}." for warning in report.warnings]
     return Document(
