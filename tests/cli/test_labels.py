@@ -368,6 +368,12 @@ def test_looks_at_a_test_set_that_grows(mptctl: CommandLine) -> None:
     done = mptctl(*line, "--max-nfr", "3", "--max-lost", "9", "--looks", "any", "--json")
     for one, many in zip(once, json.loads(done.stdout)["gate"]["checks"], strict=True):
         assert many["interval"][0] < one["interval"][0] < one["interval"][1] < many["interval"][1]
+    Path("gate.yaml").write_text("confidence: 0.95\nlooks: any\nlimits: {max_nfr: 3, max_lost: 9}\n")
+    of_file = json.loads(mptctl("evaluate", "old.npz", "new.npz", "--gate", "gate.yaml", "--json").stdout)[
+        "gate"
+    ]
+    assert of_file["looks"] == "any"
+    assert of_file["checks"] == json.loads(done.stdout)["gate"]["checks"]
     undecided = mptctl(*line, "--max-nfr", "2.2", "--looks", "any")
     assert (undecided.returncode, "and ask again: --max-nfr keeps its level" in undecided.stdout) == (3, True)
     for words, named in (
