@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 # stays light. `__init__.pyi` says the same to type checkers.
 _MODULE_OF_NAME = {
     "Report": "mptctl.integrations.api",
+    "disagree": "mptctl.integrations.labels",
     "evaluate": "mptctl.integrations.api",
     "load": "mptctl.integrations.api",
     "runs": "mptctl.integrations.api",

@@ -69,6 +69,7 @@ COMMANDS: dict[str, dict[str, Job | typer.Typer]] = {
     "Start": {"quickstart": starting.quickstart, "doctor": starting.doctor},
     "Gate a release": {
         "evaluate": gating.evaluate,
+        "disagree": gating.disagree,
         "gate": gating.gate,
         "history": gating.history,
         "predict": gating.predict,

@@ -90,6 +90,11 @@ def evaluate(asked: EvaluateRequest) -> None:
     if not asked.news:
         evaluate_one(asked)
         return
+    if asked.labels is not None:
+        from mptctl.cli.evaluate_labels import evaluate_labels
+
+        evaluate_labels(asked)
+        return
     roles = {"old": asked.old, "baseline": asked.baseline}
     given = {role: name for role, name in roles.items() if name is not None}
     request = _read_request(asked, [*given.values(), *asked.news])
@@ -134,13 +139,15 @@ def _refuse_misplaced(asked: EvaluateRequest) -> None:
     Raises:
         UsageError: there is such a setting; the message names its flag.
     """
-    alone, of_one_update = AloneSettings.model_fields, OutputSettings.model_fields
+    alone, of_one_update = AloneSettings.model_fields, {"labels", *OutputSettings.model_fields}
     for name in [name for name in EvaluateRequest.model_fields if name in asked.model_fields_set]:
         flag = asked.flag_names(name)[0]
         if not asked.news and name not in ALWAYS and name not in alone:
             raise UsageError(f"{flag}: is for a comparison; name NEW, the replacement, as well")
         if asked.news and name in alone:
             raise UsageError(f"{flag}: is for one model alone; name OLD or NEW alone")
+        if asked.labels is None and name in ("max_flip_rate", "pictures"):
+            raise UsageError(f"{flag}: is for traffic with few labels; give --labels FILE too, or --max-nfr")
         if len(asked.news) > 1 and name in of_one_update:
             raise UsageError(
                 f"{flag}: is for one NEW, and {len(asked.news)} are given; evaluate one at a time"
@@ -174,6 +181,7 @@ def _read_request(asked: EvaluateRequest, models: list[str]) -> Comparing:
         **{kind.key: _fraction(getattr(asked, kind.key)) for kind in LIMITS},
         confidence=asked.confidence,
         undecided=asked.undecided,
+        looks=asked.looks,
         allow_identical=asked.allow_identical,
         allow_unfinished=asked.allow_unfinished,
     )

@@ -12,7 +12,7 @@ from mptctl.files.request import Flag, Json, ModelRequest, Request, argument
 from mptctl.names import TrackerName
 
 MORE_LIMITS, COMPARED, SLICES = "More limits", "What is compared", "Slices"
-OUTPUT, MEMORY, ALONE = "More output", "Memory", "One model alone"
+OUTPUT, MEMORY, ALONE, TRAFFIC = "More output", "Memory", "One model alone", "Traffic with few labels"
 MODEL = f"run name, run folder, .pt or .onnx, or predictions ({SUFFIXES}: file, pattern, or folder of parts)"
 
 
@@ -78,7 +78,18 @@ class AloneSettings(Request):
     show figures with it."""
 
 
-class EvaluateRequest(ComparedSettings, OutputSettings, AloneSettings, ModelRequest):
+class LabelSettings(Request):
+    """The labels of traffic that `mptctl disagree` drew rows of."""
+
+    labels: Annotated[Path | None, Flag("FILE", panel=TRAFFIC)] = None
+    """Rows that `mptctl disagree --out` wrote, with labels. OLD and NEW predict all the traffic."""
+    max_flip_rate: Annotated[float | None, Flag("PCT", low=0, high=100, panel=TRAFFIC)] = None
+    """Largest rate of negative flips, of all samples; decided by the interval (--confidence, or 0.95)."""
+    pictures: Annotated[Path | None, Flag("DIR", panel=TRAFFIC)] = None
+    """Folder of pictures without labels that runs predict, as `mptctl disagree` had it."""
+
+
+class EvaluateRequest(ComparedSettings, OutputSettings, AloneSettings, LabelSettings, ModelRequest):
     """The models, the release gate, what is compared, and what is written."""
 
     old: Annotated[str, Flag("OLD", f"The model in production: {MODEL}.", positional=True)]
@@ -97,6 +108,9 @@ class EvaluateRequest(ComparedSettings, OutputSettings, AloneSettings, ModelRequ
     confidence: Annotated[float | None, Flag("LEVEL")] = None
     """Decide by the two-sided interval at this level, 0.5 to below 1: pass, fail or undecided; default: by
     the value."""
+    looks: Annotated[Literal["once", "any"], Flag(panel=MORE_LIMITS)] = "once"
+    """any: the gate may be asked again as samples or labels are added, and keeps its level; for NFR, right
+    predictions lost, and labels."""
     undecided: Annotated[Literal["fail", "pass"], Flag(panel=MORE_LIMITS)] = "fail"
     """Verdict where the interval contains the limit; fail beside --gate."""
     allow_identical: Annotated[bool, Flag(panel=MORE_LIMITS)] = False

@@ -16,9 +16,12 @@ from mptctl.evaluation.statistics import (
     exact_interval,
     expected_flips,
     relative_nfr_interval,
+    sequence_interval,
 )
 from mptctl.files.explained import shown
 from mptctl.files.model import Typed
+
+Looks = Literal["once", "any"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,17 @@ class LimitKind:
     def counts_flips(self) -> bool:
         """True where the limited rate counts flips, so that waivers lower it."""
         return self.of is not None
+
+    @property
+    def is_share(self) -> bool:
+        """True where the limited rate is a share of samples that come one by one, as coins are tossed."""
+        return self.of is not None and self.high is not None
+
+    def interval_of(self, counts: Counts, flips: int, confidence: float, looks: Looks) -> Interval | None:
+        """Compute the interval of the rate, where it is defined: of one look, or of any number of looks."""
+        if looks == "any" and self.of is not None:
+            return sequence_interval(flips, self.of(counts), confidence)
+        return self.interval(counts, flips, confidence)
 
     def unit(self, value: float = 0) -> str:
         """The unit after a value: ``%`` of a rate, ``point`` or ``points`` of a difference of rates."""
@@ -226,6 +240,11 @@ class Limits(LimitValues):
     undecided: Literal["fail", "pass"] = Field(
         default="fail", description="effect of an undecided limit on `passed`"
     )
+    looks: Looks = Field(
+        default="once",
+        exclude_if=lambda looks: looks == "once",
+        description="any: the interval holds after every number of samples or labels; not there: once",
+    )
     allow_identical: bool = Field(default=False, description="OLD and NEW may be the same model")
     allow_unfinished: bool = Field(default=False, description="models of unfinished runs may pass")
 
@@ -239,4 +258,12 @@ class Limits(LimitValues):
             )
         for kind, limit in self.given():
             kind.check_range(limit)
+            if self.looks == "any" and not kind.is_share:
+                raise UsageError(
+                    f"--looks any: --{kind.name} has no interval that may be looked at again and again; "
+                    "limit "
+                    "--max-nfr or --max-lost"
+                )
+        if self.looks == "any" and self.confidence is None and self.given():
+            raise UsageError("--looks any: is of the interval that decides; give --confidence, such as 0.95")
         return self

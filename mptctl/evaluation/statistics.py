@@ -6,7 +6,13 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, betainccinv, betaincinv  # scipy.stats takes a second to import
+from scipy.special import (
+    bdtr,
+    betainc,
+    betainccinv,
+    betaincinv,
+    betaln,
+)  # scipy.stats takes a second to import
 
 from mptctl.evaluation.rates import Counts, Interval, Rate
 
@@ -52,6 +58,44 @@ def _exact_ends(count: int, total: int, tail: float) -> Interval:
     low = float(betaincinv(count, total - count + 1, tail)) if count else 0.0
     high = float(betainccinv(count + 1, total - count, tail)) if count < total else 1.0
     return low, high
+
+
+def sequence_interval(count: int, total: int, level: float) -> Interval:
+    """Compute an interval of a share that holds after every number of samples at once.
+
+    Samples come one by one, independent and of one share p. Take a Beta(1/2, 1/2) prior cut off at p. The
+    probability of the samples under it over that under p is a martingale of mean one (Robbins 1970), so it
+    ever exceeds 2 / (1 - level) with a probability of at most (1 - level) / 2. The upper end of the interval
+    is the last p for which it does not where the prior has smaller shares alone, the lower end that where it
+    has larger ones alone.
+
+    >>> [round(end, 4) for end in sequence_interval(0, 20, 0.95)]
+    [0.0, 0.2038]
+
+    Args:
+        count: from 0 to `total`.
+        total: samples so far, at least one.
+        level: two-sided, over all sizes of the test set.
+    """
+    most = 1 - _sequence_end(total - count, total, tail_of(level))
+    return most, _sequence_end(count, total, tail_of(level))
+
+
+def _sequence_end(count: int, total: int, tail: float) -> float:
+    """The upper end of `sequence_interval`."""
+    others = total - count
+    under_prior = betaln(count + 0.5, others + 0.5) - betaln(0.5, 0.5)
+
+    def is_within(share: float) -> bool:
+        log_probability = (count * math.log(share) if count else 0.0) + others * math.log1p(-share)
+        below = betainc(count + 0.5, others + 0.5, share) / betainc(0.5, 0.5, share)
+        return bool(under_prior + math.log(below) - log_probability <= -math.log(tail))
+
+    inside, outside = count / total, 1.0
+    while outside - inside > 1e-12:
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if is_within(middle) else (inside, middle)
+    return outside
 
 
 def upper_bounds(counts: NDArray[np.int64], total: int, confidence: float) -> NDArray[np.float64]:

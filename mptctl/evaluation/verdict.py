@@ -110,7 +110,7 @@ class Gate(Limits):
         """Raise GateFailed, with the reasons, if a limit or a condition did not pass."""
         failed = [check for check in self.checks if not check.passed]
         if failed:
-            options = {kind.name for kind in LIMITS}
+            options = {*(kind.name for kind in LIMITS), "max-flip-rate"}
             reasons = [f"--{c.name}: {c.message}" if c.name in options else c.message for c in failed]
             word = "failed" if self.answer == "fail" else "undecided"
             raise GateFailed(f"gate {word}: {some(reasons, NAMED, '; ')}")

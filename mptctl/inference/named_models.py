@@ -51,6 +51,7 @@ def load_predictions(
     *,
     part: Part,
     renamed: frozenset[str] = frozenset(),
+    labelled: bool = True,
 ) -> NamedModels:
     """Load predictions from files, and compute predictions of checkpoints.
 
@@ -60,6 +61,7 @@ def load_predictions(
         session: run root, data and device. Run folders of another root have the split of that root.
         part: part of the split to predict with checkpoints; a predictions file is used as it is.
         renamed: class names of checkpoints that the split need not know, because a class map renames them.
+        labelled: False: files need no labels.
 
     Raises:
         DataError: a predictions file or the split is missing or damaged, or `old` was trained on another
@@ -68,7 +70,7 @@ def load_predictions(
         CheckpointError: a checkpoint is missing, damaged, or knows classes that the split does not.
         UsageError: there is no split, or no such device.
     """
-    return _load(names, session, part, renamed).for_roles({role: role for role in names})
+    return _load(names, session, part, renamed, labelled).for_roles({role: role for role in names})
 
 
 def load_updates(
@@ -145,10 +147,12 @@ class _Loaded:
         )
 
 
-def _load(names: Mapping[str, str], session: Session, part: Part, renamed: frozenset[str]) -> _Loaded:
+def _load(
+    names: Mapping[str, str], session: Session, part: Part, renamed: frozenset[str], labelled: bool = True
+) -> _Loaded:
     """Read files and compute predictions of checkpoints; arguments and errors as `load_predictions`."""
     run_root = session.run_root
-    files = {role: _find_file(name, run_root) for role, name in names.items()}
+    files = {role: find_file(name, run_root) for role, name in names.items()}
     ours = {role: names[role] for role, file in files.items() if file is None}
     if ours:
         from mptctl.inference.own_models import find_named, predict_named
@@ -156,7 +160,9 @@ def _load(names: Mapping[str, str], session: Session, part: Part, renamed: froze
         # Before torch is imported, which takes seconds.
         _refuse_other_files(ours.values(), run_root)
         paths, split = find_named(ours, session)
-    models = {role: read_predictions(file) for role, file in files.items() if file is not None}
+    models = {
+        role: read_predictions(file, labelled=labelled) for role, file in files.items() if file is not None
+    }
     if not ours:
         return _Loaded(models, None, {})
     checkpoints, computed = predict_named(paths, split, session, part=part, renamed=renamed)
@@ -164,7 +170,7 @@ def _load(names: Mapping[str, str], session: Session, part: Part, renamed: froze
     return _Loaded({role: models[role] for role in names}, split, checkpoints)
 
 
-def _find_file(name: str, run_root: Path) -> Path | None:
+def find_file(name: str, run_root: Path) -> Path | None:
     """The path of a predictions file, as named or below the run root; None for a name of no such file."""
     path = Path(name).expanduser()
     if not is_predictions_file(path):
@@ -217,7 +223,7 @@ def _refuse_duplicates(news: Sequence[str], run_root: Path) -> None:
 
     seen: dict[str, str] = {}
     for new in news:
-        path = os.path.realpath(_find_file(new, run_root) or find_checkpoint(new, run_root))
+        path = os.path.realpath(find_file(new, run_root) or find_checkpoint(new, run_root))
         if path in seen:
             other = "" if seen[path] == new else f" (as {seen[path]} before)"
             raise UsageError(f"{new}: is named twice as NEW{other}; name each replacement once")

@@ -13,27 +13,28 @@ from mptctl.evaluation.reading.frames import arrow_column, column_names, is_fram
 from mptctl.evaluation.reading.predictions import Predictions, read_frame, read_predictions
 
 
-def read_model(value: Any, argument: str, names: dict[str, str]) -> Predictions:
+def read_model(value: Any, argument: str, names: dict[str, str], *, labelled: bool = True) -> Predictions:
     """Read the predictions of one model from a file, or from a frame of pandas, polars or Arrow, into memory.
 
     Args:
         value: a path as `mptctl evaluate` takes it, or a frame with the columns of a predictions file.
         argument: the Python argument that gave it; the name of a frame's model, and for messages.
         names: the columns of a frame that have other names than in a file, by name in a file.
+        labelled: False: no labels are needed or read.
 
     Raises:
         UsageError: it is neither, a column is not there, or a file has another ending.
         DataError, NonFiniteError, StorageError: as `read_predictions`.
     """
     if isinstance(value, str | Path):
-        return read_predictions(Path(value).expanduser()).in_memory()
+        return read_predictions(Path(value).expanduser(), labelled=labelled).in_memory()
     if not is_frame(value):
         raise UsageError(
             f"{argument}: neither a predictions file nor a frame with ids, labels and predictions; for "
             "arrays give evaluate(labels, old=..., new=...)"
         )
     there = column_names(value)
-    wanted = {key: names.get(key, key) for key in COLUMNS}
+    wanted = {key: names.get(key, key) for key in COLUMNS if labelled or key != "label"}
     optional = {"pred", "logits", "classes"}
     columns = {
         key: arrow_column(value, name, argument)
@@ -42,4 +43,4 @@ def read_model(value: Any, argument: str, names: dict[str, str]) -> Predictions:
     }
     if not columns.keys() & {"pred", "logits"}:
         arrow_column(value, wanted["pred"], argument)  # raises the error that there is no such column
-    return read_frame(pa.table(columns), argument)
+    return read_frame(pa.table(columns), argument, labelled=labelled)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import mptctl as package
 from tests.acceptance.cases import Case, check, cut, written
 from tests.common import CommandLine
 
@@ -31,6 +34,66 @@ def _nan(place: Path) -> None:
     _spoil("new.npz", logits=logits)(place)  # type: ignore[operator]
 
 
+def _labelled(change: Callable[[list[dict[str, str]]], object] = len) -> Callable[[Path], object]:
+    """Draw the rows whose predictions differ, label all of them, change some, and write labelled.csv."""
+
+    def label(place: Path) -> None:
+        rows = package.disagree("old.npz", "new.npz").rows
+        with np.load(place / "old.npz") as arrays:
+            truth = dict(zip(arrays["id"].tolist(), arrays["label"].tolist(), strict=True))
+        rows = [row | {"label": truth[row["id"]]} for row in rows]
+        change(rows)
+        with (place / "labelled.csv").open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+
+    return label
+
+
+LABELS = f"{FILES} --labels labelled.csv"
+FEW_LABELS = [
+    Case("disagree old.npz new.npz --limit 20 --json"),
+    Case("disagree old.npz nolabel.csv", 4, "nolabel.csv"),
+    Case("disagree old.npz new.csv --out rows.csv", files=("rows.csv",)),
+    Case(
+        "disagree old.npz new.npz --strata confidence --draw 40 --seed 2 --out rows.csv", files=("rows.csv",)
+    ),
+    Case("disagree old.npz new.csv --by country --metadata meta.parquet", named="country=de"),
+    Case("disagree old mpt-kl --json"),
+    Case("disagree old mpt-kl --pictures photos/val --out rows.csv --json", files=("rows.csv",)),
+    Case("disagree old.npz new.npz --draw 601", 2, "--draw"),
+    Case("disagree old.npz new.npz --limit 0", 2, "--limit"),
+    Case("disagree old.npz new.npz --confidence 0.3", 2, "--confidence"),
+    Case("disagree old.npz new.npz --out new.npz", 2, "--out"),
+    Case("disagree old.npz new.npz --out few.csv", 2, "few.csv"),
+    Case("disagree old.npz new.npz --pictures photos/val", 2, "--pictures"),
+    Case("disagree old.npz old.npz", 4, "old.npz"),
+    Case("disagree old gone", 5, "gone"),
+    Case("disagree old.npz new.npz", 6, "new.npz", before=_nan),
+    Case("disagree old.npz new.npz --out file/rows.csv", 7, "file"),
+    Case(f"{LABELS} --max-flip-rate 50 --json", before=_labelled()),
+    Case(
+        f"{LABELS} --looks any --report page.html --markdown labels.md --junit gate.xml",
+        files=("page.html", "labels.md", "gate.xml"),
+        before=_labelled(),
+    ),
+    Case(f"{LABELS} --max-flip-rate 1 --json", 3, "--max-flip-rate", before=_labelled()),
+    Case(f"{LABELS} --max-nfr 50", 2, "--max-nfr", before=_labelled()),
+    Case(f"{LABELS} --max-rel-nfr 5", 2, "--max-rel-nfr", before=_labelled()),
+    Case(f"{LABELS} --gate gate.yaml", 2, "--gate", before=_labelled()),
+    Case(f"{FILES} --max-flip-rate 1", 2, "--max-flip-rate"),
+    Case(f"{FILES} --labels gone.csv", 4, "gone.csv"),
+    Case(f"{FILES} --labels few.csv", 4, "few.csv"),
+    Case(LABELS, 4, "row 3", before=_labelled(lambda rows: rows[2].update(label="cow"))),
+    Case(LABELS, 4, "row 3", before=_labelled(lambda rows: rows[2].update(id="test/99999"))),
+    Case("evaluate old.npz new.csv --labels labelled.csv", named="306 labels", before=_labelled()),
+    Case("evaluate new.npz old.npz --labels labelled.csv", 4, "labelled.csv", before=_labelled()),
+    Case(f"{LABELS} --report file/page.html", 7, "file", before=_labelled()),
+    Case(f"{FILES} --max-nfr 50 --confidence 0.95 --looks any --json"),
+    Case(f"{FILES} --max-rel-nfr 50 --confidence 0.95 --looks any", 2, "--max-rel-nfr"),
+    Case(f"{FILES} --max-nfr 50 --looks any", 2, "--confidence"),
+]
 COMPARISONS = [
     Case(f"{FILES} --json"),
     Case("evaluate old.npz new.csv --json"),
@@ -119,7 +182,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("case", [*COMPARISONS, *OTHERS], ids=str)
+@pytest.mark.parametrize("case", [*COMPARISONS, *FEW_LABELS, *OTHERS], ids=str)
 def test_command(case: Case, place: Path, mptctl: CommandLine) -> None:
     check(case, place, mptctl)
 

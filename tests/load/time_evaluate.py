@@ -1,6 +1,8 @@
 """Times `mptctl evaluate` on two generated predictions files, beside DuckDB's bare join of the same files.
 
-    python -m tests.load.time_evaluate --rows 10000000 --repeats 3 [--integers]
+    python -m tests.load.time_evaluate --rows 10000000 --repeats 3 [--integers] [--disagree]
+
+--disagree times `mptctl disagree`, which reads no labels and draws 1,000 rows.
 
 The files lie in the temporary folder (TMPDIR); 10 million rows take 0.2 GB, and as much again may be spilled.
 """
@@ -62,8 +64,10 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows of each file")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each way, in turns")
     parser.add_argument("--integers", action="store_true", help="ids are integers; default: text")
+    parser.add_argument("--disagree", action="store_true", help="time disagree; default: evaluate")
     given = parser.parse_args()
-    for name, runs in time_evaluate(given.rows, given.repeats, integers=given.integers).items():
+    timed = time_evaluate(given.rows, given.repeats, integers=given.integers, disagree=given.disagree)
+    for name, runs in timed.items():
         seconds = [run.seconds for run in runs]
         processor = statistics.median(run.processor_seconds for run in runs)
         peak = max(run.peak_gb for run in runs)
@@ -74,16 +78,19 @@ def main() -> int:
     return 0
 
 
-def time_evaluate(rows: int, repeats: int, *, integers: bool = False) -> dict[str, list[Run]]:
-    """The runs of `mptctl evaluate` and of the bare join, in turns, on two files of so many rows.
+def time_evaluate(
+    rows: int, repeats: int, *, integers: bool = False, disagree: bool = False
+) -> dict[str, list[Run]]:
+    """The runs of `mptctl evaluate`, or `disagree`, and of the bare join, in turns, on two files of so many rows.
 
     Args:
         rows: of each file.
         repeats: runs of each way.
         integers: ids are integers, and not text.
+        disagree: time `disagree`.
 
     Raises:
-        AssertionError: `evaluate` counted other flips than DuckDB's own SQL.
+        AssertionError: `evaluate` counted other flips, or `disagree` other differences, than DuckDB's own SQL.
     """
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -103,12 +110,19 @@ def time_evaluate(rows: int, repeats: int, *, integers: bool = False) -> dict[st
             "all",
             "--json",
         ]
+        if disagree:
+            command[3:] = ["disagree", paths["old"], paths["new"], "--limit", "2", "--draw", "1000", "--json"]
         command += ["--memory-limit", f"{MEMORY}B"]
         runs: dict[str, list[Run]] = {"ours": [], "bare join": []}
         for _ in range(repeats):
             runs["ours"].append(run(command))
             runs["bare join"].append(run_in_duckdb(_JOIN.format(**paths), folder))
         report = json.loads(runs["ours"][-1].output)
+        if disagree:
+            differ = f"{_JOIN.format(**paths)} WHERE o.pred <> n.pred"
+            ((count,),) = json.loads(run_in_duckdb(differ, folder).output)
+            assert (report["differ"]["count"], report["differ"]["of"]) == (count, rows)
+            return runs
         ((counts,),) = json.loads(run_in_duckdb(_COUNTS.format(**paths), folder).output)
         assert (report["counts"], report["n"]) == (counts, rows)
     return runs

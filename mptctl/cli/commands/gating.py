@@ -15,6 +15,7 @@ REPORT = "evaluation.flip_report:FlipReport"
         "--json": REPORT,
         "OLD NEW1 NEW2 ... --json": f"{REPORT}s",
         "MODEL --json": "evaluation.calibration.report:CalibrationReport",
+        "OLD NEW --labels FILE --json": "evaluation.labels.report:LabelledReport",
     },
 )
 def evaluate() -> None:
@@ -41,6 +42,27 @@ def evaluate() -> None:
         mptctl evaluate old no-treatment mpt-kl mpt-lm --max-nfr 2
 
         mptctl evaluate mpt-kl --temperature fit --report calibration.html
+
+        mptctl evaluate old.npz new.npz --labels labelled.csv --max-flip-rate 2
+    """
+
+
+@job(
+    "evaluation.labels.request:DisagreeRequest",
+    "disagree:disagree",
+    "evaluation.labels.report:DisagreeReport",
+)
+def disagree() -> None:
+    """Say where the predictions of two models differ, and draw the rows to label.
+
+    Only samples whose predictions differ can flip. Predictions need no labels. Prints how many differ, and
+    with --limit how many labels decide that limit; --out writes the rows to label.
+
+    Examples:
+
+        mptctl disagree old.parquet new.parquet --limit 2 --out to_label.csv
+
+        mptctl disagree old mpt-kl --pictures ~/incoming --out to_label.csv
     """
 
 

@@ -70,14 +70,18 @@ def check_gate(
     conditions = []
     if limit_checks or rules:
         conditions = _failed_conditions(counts, limits, identical, unfinished, old_faults)
-    checks = [*conditions, *limit_checks, *rules]
+    return make_gate(limits, [*conditions, *limit_checks, *rules])
+
+
+def make_gate(limits: Limits, checks: Sequence[GateCheck]) -> Gate:
+    """Make the verdict of some checks; `limits` say how they decided."""
     return Gate(
         **limits.model_dump(),
         passed=all(check.passed for check in checks),
         answer=_worst_answer(check.answer for check in checks),
         with_waivers=any(check.with_waivers for check in checks),
         failed=[check.name for check in checks if not check.passed],
-        checks=checks,
+        checks=list(checks),
         limits=[
             LimitRow(**check.model_dump(include=set(LimitRow.model_fields)))
             for check in checks
@@ -145,16 +149,16 @@ def _check_limit(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
     counts, limits, level = scope.counts, scope.limits, scope.limits.confidence
     flips = counts.negative_flips
     value = kind.value(counts, flips - waived)
-    answer, interval = _decide_rate(kind, counts, flips, level, limit)
+    answer, interval = _decide_rate(kind, counts, flips, limits, limit)
     needs_waivers = False
     # Which flips are waived was decided after they had been seen, so the rest is no sample of a rate.
-    if waived and answer != "pass" and _decide_rate(kind, counts, flips - waived, level, limit)[0] == "pass":
+    if waived and answer != "pass" and _decide_rate(kind, counts, flips - waived, limits, limit)[0] == "pass":
         answer, interval, needs_waivers = "pass", None, True
     tested = None if interval is None else interval[1]
     if level is None or needs_waivers:
         tested = value
     more = None
-    if answer == "undecided" and level is not None:
+    if answer == "undecided" and level is not None and limits.looks == "once":
         more = more_samples(counts, flips, kind, level, limit)
     worded = _WordedLimit(scope, kind, limit, value, waived)
     return GateCheck(
@@ -175,7 +179,7 @@ def _check_limit(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
 
 
 def _decide_rate(
-    kind: LimitKind, counts: Counts, flips: int, level: float | None, limit: float
+    kind: LimitKind, counts: Counts, flips: int, limits: Limits, limit: float
 ) -> tuple[Decision, Interval | None]:
     """Decide the limit of a rate, and return the interval that decided, if there is one.
 
@@ -183,15 +187,15 @@ def _decide_rate(
         kind: of the limit.
         counts: the flip table.
         flips: flips that count.
-        level: of the interval; None: the value decides.
+        limits: with the level of the interval, without which the value decides, and the looks that it is for.
         limit: a fraction.
     """
     value = kind.value(counts, flips)
     if value is None:
         return "fail", None
-    if level is None:
+    if limits.confidence is None:
         return decide((value, value), limit), None
-    interval = kind.interval(counts, flips, level)
+    interval = kind.interval_of(counts, flips, limits.confidence, limits.looks)
     return ("fail", None) if interval is None else (decide(interval, limit), interval)
 
 
@@ -257,7 +261,11 @@ class _WordedLimit:
         sentence = f"{shown} {verb} the limit of {self.limit_with_unit}"
         if needs_waivers:
             sentence += " with waivers alone" + ("" if level is None else ", so that this pass has no level")
-        return f"{sentence}; {_samples_needed(more, self.scope.name)}" if answer == "undecided" else sentence
+        if answer != "undecided":
+            return sentence
+        if self.scope.limits.looks == "any":
+            return f"{sentence}; add samples, and ask again at the same level"
+        return f"{sentence}; {_samples_needed(more, self.scope.name)}"
 
     def brief(self, answer: Decision, *, needs_waivers: bool) -> str:
         """The limit in few words: ``NFR 5.94 % > limit 3 %  (58 of 976, 95 % interval 4.54 to 7.61)``.
@@ -275,7 +283,10 @@ class _WordedLimit:
             of = f"{kind.of(counts):,}" if kind.high else f"{expected_flips(counts):,.1f} expected by chance"
             waived = f" counted, {self.waived:,} waived" if self.waived else ""
             remarks.append(f"{self.flips:,} of {of}{waived}")
-        interval = None if needs_waivers else kind.interval(counts, counts.negative_flips, level or 0.95)
+        looks = self.scope.limits.looks
+        interval = None
+        if not needs_waivers:
+            interval = kind.interval_of(counts, counts.negative_flips, level or 0.95, looks)
         if interval is not None:
             remarks.append(self._interval(interval, level or 0.95, digits))
         of_level = "; no level" if needs_waivers and level is not None else ""

@@ -13,7 +13,7 @@ from typing import Literal, Self
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from mptctl.errors import UsageError, option
-from mptctl.evaluation.limits import Limits, LimitValues, refuse_unknown_classes, small_limits
+from mptctl.evaluation.limits import Limits, LimitValues, Looks, refuse_unknown_classes, small_limits
 from mptctl.evaluation.pairing.pairs import ALL, GivenClasses
 from mptctl.files import read_text
 from mptctl.files.explained import explain, shown
@@ -108,6 +108,9 @@ class GateFile(Typed):
     """The rules of a release, as a file that is reviewed like code."""
 
     confidence: float | None = Field(default=None, description="level of the interval that decides")
+    looks: Looks = Field(
+        default="once", description="any: the gate may be asked again as samples or labels are added"
+    )
     old_classes: list[str] | str | None = Field(
         default=None,
         min_length=1,
@@ -204,6 +207,8 @@ class GateFile(Typed):
             content[key] = limit if content[key] is None else min(content[key], limit)
         if self.confidence is not None:
             content["confidence"] = max(self.confidence, flags.confidence or 0)
+        if self.looks == "any":
+            content["looks"] = "any"
         limits = Limits(**content)
         if not (limits.given() or self.slices or self.must_keep != MustKeep()):
             raise UsageError(

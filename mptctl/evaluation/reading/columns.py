@@ -72,22 +72,29 @@ def rows_named(rows: Sequence[int], start: int = 0) -> str:
     return f"row{'s' if len(rows) > 1 else ''} {first([str(start + row + 1) for row in rows])}"
 
 
-def known_columns(path: Path, headers: Sequence[str]) -> list[str]:
+def known_columns(path: Path, headers: Sequence[str], *, labelled: bool = True) -> list[str]:
     """List those columns of a file that predictions files have, in the order of `COLUMNS`.
+
+    Args:
+        path: of the file, for messages.
+        headers: the names of all its columns.
+        labelled: a `label` is needed; False: it is left out where there is one.
 
     Raises:
         DataError: a column is there twice, or one is missing that is needed.
     """
-    known = [name for name in COLUMNS if name in headers]
+    known = [name for name in COLUMNS if name in headers and (labelled or name != "label")]
     for name in known:
         if headers.count(name) > 1:
             raise DataError(
                 f"{path}: `{name}` heads {headers.count(name)} columns; keep the one that is meant"
             )
-    missing = [f"no `{name}`" for name in ("id", "label") if name not in known]
+    needed = ("id", "label") if labelled else ("id",)
+    missing = [f"no `{name}`" for name in needed if name not in known]
     if missing:
+        names = ", ".join(f"`{name}`" for name in needed)
         raise DataError(
-            f"{path}: {' and '.join(missing)}; found {first(headers)}; name them `id`, `label`, and "
+            f"{path}: {' and '.join(missing)}; found {first(headers)}; name them {names}, and "
             "`pred` or `logits`"
         )
     if "pred" not in known and "logits" not in known:

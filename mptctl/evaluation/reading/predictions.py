@@ -84,6 +84,10 @@ class Predictions:
             )
         return Scored(self.logits, self.classes)
 
+    def without_labels(self) -> Predictions:
+        """The same predictions, each with empty text as its label, on which any two agree."""
+        return replace(self, table=replace(self.table, label_names=("",) * len(self.table.label_names)))
+
     def in_memory(self) -> Predictions:
         """The same predictions, whose table needs neither its files nor a workspace any more."""
         return replace(self, table=self.table.in_memory())
@@ -149,13 +153,15 @@ class _Reading:
     Args:
         name: of the predictions.
         in_memory: keep the table in memory, as is done where there are logits.
+        labelled: the batches have labels.
 
     Attributes:
         classes: the list of classes so far; None where there is none.
     """
 
-    def __init__(self, name: str, *, in_memory: bool) -> None:
+    def __init__(self, name: str, *, in_memory: bool, labelled: bool = True) -> None:
         self.name = name
+        self._labelled = labelled
         self.classes: tuple[str, ...] | None = None
         self._logits: list[NDArray[Any]] = []
         self._vocabulary = Vocabulary(name)
@@ -201,7 +207,11 @@ class _Reading:
             self._add_logits(batch["logits"], part)
             if "pred" in codes:
                 self._preds.append(codes["pred"])
-        self._table.add(ids, codes["label"], codes.get("pred", codes["label"]))
+        # A column that is not there has the codes of the other one, which its name replaces at the end.
+        given = next(iter(codes.values()), np.zeros(n, dtype=np.int32))
+        if not codes:
+            self._vocabulary.codes([""], "label")
+        self._table.add(ids, codes.get("label", given), codes.get("pred", given))
         self._rows += n
 
     def _check_kind(self, key: str, values: pa.Array, part: str) -> None:
@@ -264,12 +274,13 @@ class _Reading:
             refuse_one_column(logits, name)
         counted = classes is None
         if classes is None:
-            check_numbered_labels(table.labels, logits.shape[1], name)
+            if self._labelled:
+                check_numbered_labels(table.labels, logits.shape[1], name)
             classes = tuple(str(i) for i in range(logits.shape[1]))
         if len(classes) != logits.shape[1]:
             raise DataError(f"{name}: {len(classes)} `classes` for {logits.shape[1]} columns of `logits`")
         table = table.with_predictions(first_maximum(logits, name), classes)
-        if counted:
+        if counted and self._labelled:
             check_start(table, name)
         if self._preds:
             names = np.array(self._vocabulary.names)
@@ -316,13 +327,17 @@ def first_maximum(logits: NDArray[Any], name: str) -> NDArray[np.int64]:
     return column
 
 
-def read_predictions(path: Path) -> Predictions:
+def read_predictions(path: Path, *, labelled: bool = True) -> Predictions:
     """Read predictions of any framework: a file, the files that a pattern matches, or the parts in a folder.
 
     A file has arrays (``.npz``) or columns (``.csv``, ``.parquet``) `id`, `label`, and `pred` or `logits`,
     and may have `classes`. In a table, a cell of `logits` or `classes` is a list; in CSV, a list as JSON.
     Without logits they are read into the database of the workspace; logits in an uncompressed ``.npz`` are
     mapped.
+
+    Args:
+        path: of the file or folder, or the pattern.
+        labelled: False: no `label` is needed or read, and every label is the empty text.
 
     Raises:
         UsageError: the file has another ending.
@@ -332,11 +347,11 @@ def read_predictions(path: Path) -> Predictions:
     """
     parts = find_parts(path)
     with explaining(parts[0]):
-        columns = known_columns(parts[0], form_of(parts[0]).headers(parts[0]))
-    reading = _Reading(str(path), in_memory="logits" in columns)
+        columns = known_columns(parts[0], form_of(parts[0]).headers(parts[0]), labelled=labelled)
+    reading = _Reading(str(path), in_memory="logits" in columns, labelled=labelled)
     for part in parts:
         with explaining(part):
-            own = known_columns(part, form_of(part).headers(part))
+            own = known_columns(part, form_of(part).headers(part), labelled=labelled)
             if own != columns:
                 raise DataError(
                     f"{part}: columns {', '.join(own)}, and in {parts[0]}: {', '.join(columns)}; write the "
@@ -347,20 +362,25 @@ def read_predictions(path: Path) -> Predictions:
                 for batch in batches:
                     reading.add(batch, str(part), start)
                     start += len(batch["id"])
-    return reading.finish()
+    return reading.finish() if labelled else reading.finish().without_labels()
 
 
-def read_frame(columns: pa.Table, name: str) -> Predictions:
+def read_frame(columns: pa.Table, name: str, *, labelled: bool = True) -> Predictions:
     """Read predictions from a table in memory that has the columns of a predictions file.
+
+    Args:
+        columns: `id`, `label`, and `pred` or `logits`; perhaps `classes`.
+        name: of the model.
+        labelled: False: as for `read_predictions`.
 
     Raises:
         DataError, NonFiniteError: as `read_predictions`.
     """
-    reading, start = _Reading(name, in_memory=True), 0
+    reading, start = _Reading(name, in_memory=True, labelled=labelled), 0
     for batch in read_batches(name, columns.schema, columns.to_batches(), columns.column_names):
         reading.add(batch, name, start)
         start += len(batch["id"])
-    return reading.finish()
+    return reading.finish() if labelled else reading.finish().without_labels()
 
 
 def save_predictions(predictions: Predictions, path: Path, open_output: OpenOutput = writing) -> None:

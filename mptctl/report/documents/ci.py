@@ -6,6 +6,7 @@ import re
 from xml.etree import ElementTree
 
 from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.labels.report import LabelledReport
 from mptctl.report.documents.wording import verdict_line
 
 # Annotations of each kind that GitHub shows for a step (actions/toolkit, docs/problem-matchers.md).
@@ -17,11 +18,15 @@ LONGEST = 500
 _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render_github(report: FlipReport) -> str:
+def render_github(report: FlipReport | LabelledReport, verdict: str = "") -> str:
     """Return workflow commands: an annotation for each limit and warning, and the verdict as a notice.
 
     A limit that stops the release is an error, also if it is undecided. An undecided limit that passes is a
     warning. Of each kind at most `SHOWN` are written; the last one then says how many more there are.
+
+    Args:
+        report: with the gate.
+        verdict: in one line, of a report of labels.
     """
     lines: list[str] = []
     checks = report.gate.checks
@@ -38,7 +43,9 @@ def render_github(report: FlipReport) -> str:
         if len(shown) < len(messages):
             more = len(messages) - len(shown)
             lines.append(annotation(kind, f"{more:,} more; all of them are in the report"))
-    lines.append(annotation("notice", verdict_line(report)))
+    lines.append(
+        annotation("notice", verdict if isinstance(report, LabelledReport) else verdict_line(report))
+    )
     return "\n".join(lines) + "\n"
 
 
@@ -65,7 +72,7 @@ def _escaped(text: str, reserved: str = "") -> str:
     return text
 
 
-def render_junit(report: FlipReport) -> str:
+def render_junit(report: FlipReport | LabelledReport) -> str:
     """Return JUnit XML of one suite with a test for each limit.
 
     A limit that did not pass is a failure, of type ``fail`` or ``undecided``.

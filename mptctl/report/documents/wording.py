@@ -8,10 +8,11 @@ from typing import TypeVar
 
 from mptctl.errors import some
 from mptctl.evaluation.flip_report import FlipReport, SweepCurve
+from mptctl.evaluation.limits import Looks
 from mptctl.evaluation.pairing.sanity import IDENTICAL
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.statistics import SIGNIFICANT
-from mptctl.evaluation.verdict import GateCheck, WaiverRow
+from mptctl.evaluation.verdict import Gate, GateCheck, WaiverRow
 from mptctl.files.explained import shown
 from mptctl.report.media.document import State
 from mptctl.report.media.numbers import format_interval, of_count, p_value, percent, points
@@ -53,7 +54,7 @@ def slices_sentence(report: FlipReport) -> str:
 
 def verdict(report: FlipReport) -> Verdict:
     """The head of a report: whether the new model may be released, and why."""
-    gate, state = report.gate, _state(report)
+    gate, state = report.gate, gate_state(report.gate)
     flips = report.rates.nfr
     sentences = (
         *_doubt_sentences(report),
@@ -73,9 +74,8 @@ def verdict(report: FlipReport) -> Verdict:
     return Verdict(state, title, sentences)
 
 
-def _state(report: FlipReport) -> State:
+def gate_state(gate: Gate) -> State:
     """The state of the gate; it is passed also if undecided limits may pass."""
-    gate = report.gate
     if not gate.checks:
         return "ungated"
     if gate.passed:
@@ -86,23 +86,29 @@ def _state(report: FlipReport) -> State:
 def _state_words(report: FlipReport, write: Callable[[str], str] = str) -> str:
     """The state of the gate, as `write` writes it, and whether it passed with waivers alone."""
     with_waivers = report.gate.passed and report.gate.with_waivers
-    return write(_state(report)) + (" with waivers" if with_waivers else "")
+    return write(gate_state(report.gate)) + (" with waivers" if with_waivers else "")
 
 
 def sentences_beside_line(report: FlipReport) -> tuple[str, ...]:
     """Sentences to print where `verdict_line` gives the verdict; they repeat none of its limits."""
     return (
         *_doubt_sentences(report),
-        *(_samples_sentence(check) for check in report.gate.checks[:CHECKS] if check.answer == "undecided"),
+        *(
+            _samples_sentence(check, report.gate.looks)
+            for check in report.gate.checks[:CHECKS]
+            if check.answer == "undecided"
+        ),
         *waiver_sentences(report.gate.waivers),
         *further_sentences(report),
     )
 
 
-def _samples_sentence(check: GateCheck) -> str:
+def _samples_sentence(check: GateCheck, looks: Looks) -> str:
     """A sentence on how many more samples would decide an undecided limit, if any number would."""
     kind, _, slice_name = check.name.partition(" of ")
     limit, samples_of = (check.name, f" of {slice_name}") if slice_name else (f"--{kind}", " of old classes")
+    if looks == "any":
+        return f"Add samples{samples_of}, and ask again: {limit} keeps its level."
     if check.more_samples is None:
         return f"No number of samples within reach would settle {limit} at this rate."
     return f"About {check.more_samples:,} more samples{samples_of} would settle {limit} at this rate."
@@ -237,7 +243,7 @@ def _limit_groups(report: FlipReport, *, in_title: bool = False) -> list[str]:
         "passed": [("", kept), ("undecided, which passes here: ", undecided)],
         "undecided": [("", undecided), ("kept: ", kept)],
         "failed": [("", failed), ("undecided: ", undecided), ("kept: ", kept)],
-    }[_state(report)]
+    }[gate_state(report.gate)]
     return [
         prefix + some_of_all([_brief(check, in_title) for check in checks], NAMED)
         for prefix, checks in groups

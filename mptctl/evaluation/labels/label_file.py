@@ -1,0 +1,212 @@
+"""Labels of drawn rows: read from a file, matched with the draw, and each held against both answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mptctl.errors import DataError, did_you_mean
+from mptctl.evaluation.labels.draw import OTHER, UNSURE, Draw, Traffic
+from mptctl.evaluation.labels.sampling import Stratum
+from mptctl.evaluation.reading.columns import explaining
+from mptctl.evaluation.reading.readers import find_parts, form_of
+from mptctl.evaluation.reading.spreadsheet_cells import WRITTEN_FORMULA, as_cell
+from mptctl.files.explained import shown
+
+_FINGERPRINT = re.compile(r"(draw-[0-9a-f]{16}-\d+-\d+-(?:none|confidence))-(\d+)")
+# What a label says of a drawn row.
+NEITHER, NEGATIVE, POSITIVE, MAYBE, MISSING = range(5)
+
+
+class LabelRow(NamedTuple):
+    """A row of a file of labels: where it stands, its place in a draw, its label, or empty text."""
+
+    where: str
+    draw: str
+    place: int
+    id: str | None
+    label: str
+
+
+@dataclass(frozen=True)
+class LabelFile:
+    """The rows of a file of labels, all of one draw, whose fingerprint stands beside them."""
+
+    name: str
+    rows: Sequence[LabelRow]
+    draw: str
+
+
+def read_label_file(path: Path) -> LabelFile:
+    """Read a labelled draw of any form: its columns `fingerprint`, `label` and, if there, `id`.
+
+    Raises:
+        DataError: a column is missing, a row is of no draw or of another one, or nothing is labelled.
+        UsageError: the file has another ending.
+    """
+    rows: list[LabelRow] = []
+    for part in find_parts(path):
+        with explaining(part):
+            headers = form_of(part).headers(part)
+            if missing := [name for name in ("fingerprint", "label") if name not in headers]:
+                raise DataError(
+                    f"{part}: no column is called `{missing[0]}`; give the file that disagree --out "
+                    "wrote, with labels"
+                )
+            wanted = [name for name in ("fingerprint", "label", "id") if name in headers]
+            with closing(form_of(part).batches(part, wanted)) as batches:
+                for batch in batches:
+                    cells = {name: [_text(value) for value in batch[name].to_pylist()] for name in wanted}
+                    ids = cells.get("id", [None] * len(cells["label"]))
+                    for key, label, sample in zip(cells["fingerprint"], cells["label"], ids, strict=True):
+                        rows.append(_row(f"{part}: row {len(rows) + 1}", key, label, sample))
+    if not any(row.label for row in rows):
+        raise DataError(
+            f"{path}: no row has a label; write the right class, {OTHER} or {UNSURE} into `label`"
+        )
+    for row in rows:
+        if row.draw != rows[0].draw:
+            raise DataError(f"{row.where} is of another draw than row 1; give the labels of one draw")
+    return LabelFile(str(path), rows, rows[0].draw)
+
+
+def _text(value: object) -> str:
+    """A cell as text, without blanks around it and the apostrophe before what a spreadsheet would compute."""
+    return re.sub(WRITTEN_FORMULA, r"\1", "" if value is None else str(value).strip())
+
+
+def _spellings(name: str) -> set[str]:
+    """A name as `_text` reads it, from a file that disagree wrote and from any other."""
+    return {_text(name), _text(as_cell(name))}
+
+
+def _row(where: str, key: str, label: str, sample: str | None) -> LabelRow:
+    """Make a row of a label file; DataError where its fingerprint is none."""
+    found = _FINGERPRINT.fullmatch(key)
+    if found is None:
+        raise DataError(
+            f"{where}: {shown(key) or 'an empty cell'} is no fingerprint of a drawn row; leave that "
+            "column as disagree "
+            "wrote it"
+        )
+    return LabelRow(where, found[1], int(found[2]), sample, label)
+
+
+def redraw(traffic: Traffic, labels: LabelFile) -> Draw:
+    """Make the draw of a label file again; DataError where predictions are not those of the draw."""
+    seed, size, strata = labels.draw.split("-")[2:]
+    draw = None
+    if int(size) <= len(traffic):
+        draw = Draw(traffic, int(seed), int(size), "confidence" if strata == "confidence" else "none")
+    if draw is None or draw.fingerprint != labels.draw:
+        raise DataError(
+            f"{labels.name}: these predictions are not those that its rows were drawn from "
+            f"({labels.draw}); give "
+            "the same two files, or draw again"
+        )
+    return draw
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What the labels of a beginning of a draw say.
+
+    Attributes:
+        draw: the rows.
+        said: (m,) what the label of each of the first m drawn rows says; a missing one may be anything.
+    """
+
+    draw: Draw
+    said: NDArray[np.int8]
+
+    def count(self, *kinds: int) -> int:
+        """How many labels are of some kinds."""
+        return int(np.isin(self.said, kinds).sum())
+
+    def strata(self, kind: int, chosen: NDArray[np.bool_] | None = None) -> list[Stratum]:
+        """The strata with their labels, of which those of a kind count as flips.
+
+        Args:
+            kind: `NEGATIVE` or `POSITIVE`.
+            chosen: (D,) True for disagreements of a slice; None: all.
+        """
+        draw, size = self.draw, len(self.draw.names)
+        stratum = draw.stratum if chosen is None else np.where(chosen, draw.stratum, size)
+        labelled = stratum[draw.order[: len(self.said)]]
+
+        def counts(of: NDArray[np.int64]) -> list[int]:
+            found: list[int] = np.bincount(of, minlength=size + 1)[:size].tolist()
+            return found
+
+        is_flip, may_be = self.said == kind, np.isin(self.said, (MAYBE, MISSING))
+        columns = (counts(stratum), counts(labelled), counts(labelled[is_flip]), counts(labelled[may_be]))
+        return [Stratum(*each) for each in zip(*columns, strict=True)]
+
+
+def match_labels(draw: Draw, rows: Sequence[LabelRow]) -> Outcomes:
+    """Hold the labels of rows of a draw against both models' answers.
+
+    Raises:
+        DataError: a row was not drawn, has another id than in the draw or two labels, or a label is no class.
+    """
+    names = draw.traffic.pairing.vocabulary
+    ids = draw.traffic.ids
+    known = {written: place for place, name in enumerate(names) if name for written in _spellings(name)}
+    old, new = (draw.traffic.answers(role) for role in ("old", "new"))
+    said = np.full(len(draw), MISSING, dtype=np.int8)
+    given: dict[int, LabelRow] = {}
+    for row in rows:
+        if row.place >= len(draw):
+            raise DataError(f"{row.where} was not drawn: the draw has {len(draw):,} rows; remove it")
+        chosen = int(draw.order[row.place])
+        if row.id is not None and row.id not in _spellings(drawn := ids[chosen].as_py()):
+            raise DataError(
+                f"{row.where} was not drawn: its id is {shown(row.id)}, and {shown(drawn)} was drawn "
+                "there; restore "
+                "the id, or leave the column out (a spreadsheet may have changed it)"
+            )
+        if not row.label:
+            continue
+        before = given.setdefault(row.place, row)
+        if before.label != row.label:
+            raise DataError(
+                f"{row.where}: {shown(str(ids[chosen].as_py()))} is labelled {shown(row.label)}, and "
+                f"{shown(before.label)} before; keep one label"
+            )
+        said[row.place] = _outcome(row, known, int(old[chosen]), int(new[chosen]))
+    return Outcomes(draw, said[: max(given) + 1])
+
+
+def _outcome(row: LabelRow, known: Mapping[str, int], old: int, new: int) -> int:
+    """What a label says of a row with these two answers; DataError where it is no class."""
+    if row.label in (OTHER, UNSURE):
+        return NEITHER if row.label == OTHER else MAYBE
+    # Programs write a column of integers with empty cells as floats.
+    label = known.get(row.label, known.get(re.sub(r"\.0$", "", row.label)))
+    if label is None:
+        raise DataError(
+            f"{row.where}: {shown(row.label)} is no class of either "
+            f"model{did_you_mean(row.label, known)}; write a "
+            f"class, {OTHER} (both are wrong) or {UNSURE}"
+        )
+    return NEGATIVE if label == old else POSITIVE if label == new else NEITHER
+
+
+def rows_of_mapping(draw: Draw, labels: Mapping[object, object]) -> list[LabelRow]:
+    """The rows of labels by id, as a Python program gives them; DataError for an id that was not drawn."""
+    places = {sample: place for place, sample in enumerate(draw.traffic.ids.take(draw.order).to_pylist())}
+    rows = []
+    for sample, label in labels.items():
+        if str(sample) not in places:
+            raise DataError(f"labels: {shown(str(sample))} was not drawn; give labels of `rows` of this draw")
+        rows.append(LabelRow(f"labels: {shown(str(sample))}", "", places[str(sample)], None, _text(label)))
+    if not any(row.label for row in rows):
+        raise DataError("labels: none is given; give {id: label}")
+    return rows

@@ -1,0 +1,303 @@
+"""What labels of disagreements say of flips in the drawn traffic, and in the traffic that it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from mptctl.evaluation.decision import decide
+from mptctl.evaluation.gate.check import make_gate
+from mptctl.evaluation.labels.draw import ROLES, Draw, Traffic
+from mptctl.evaluation.labels.label_file import MAYBE, MISSING, NEGATIVE, NEITHER, POSITIVE, Outcomes
+from mptctl.evaluation.labels.sampling import Stratum, difference, flip_shares, plan_labels
+from mptctl.evaluation.limits import Limits, Looks
+from mptctl.evaluation.rates import Interval, Rate
+from mptctl.evaluation.statistics import rate, tail_of
+from mptctl.evaluation.verdict import Gate, GateCheck
+from mptctl.files import Model
+
+# Chosen: most pairs of answers, and slices, that a report lists.
+LISTED = 1_000
+
+
+class ChangedPair(Model):
+    """Samples whose prediction changes from one class to another."""
+
+    old: str = Field(description="prediction of OLD")
+    new: str = Field(description="prediction of NEW")
+    samples: int = Field(description="how many")
+
+
+class SliceDisagreement(Model):
+    """A slice of the traffic, and how many of its predictions differ."""
+
+    by: dict[str, str] = Field(description="its value in each column")
+    differ: Rate = Field(description="samples whose predictions differ / samples")
+
+
+class DrawnStratum(Model):
+    """A stratum of the disagreements."""
+
+    name: str = Field(description="new surer, about as sure, or old surer; empty without strata")
+    rows: int = Field(description="disagreements")
+    drawn: int = Field(description="how many of them are drawn")
+
+
+class LabelPlan(Model):
+    """How many labels show a limit with 80 % probability, if the true rate is half of it."""
+
+    limit: float = Field(description="of negative flips per sample, a fraction")
+    confidence: float = Field(description="level of the two-sided interval")
+    labels: int | None = Field(
+        description="of disagreements in random order; 0: none is needed; null: not even all"
+    )
+    random_labels: int | None = Field(description="of samples drawn at random from all; null: more than 10^9")
+
+
+class DisagreeReport(Model):
+    """The samples on which two models differ, and what it takes to decide a limit."""
+
+    old: str = Field(description="the model in production")
+    new: str = Field(description="its replacement")
+    differ: Rate = Field(description="samples whose predictions differ / samples: at most these can flip")
+    pairs: list[ChangedPair] = Field(description="by both predictions, most first; at most 1,000")
+    more_pairs: int = Field(description="pairs that are not listed")
+    slices: list[SliceDisagreement] = Field(description="of --by, largest share first; at most 1,000")
+    strata: list[DrawnStratum] = Field(description="of the draw")
+    plan: LabelPlan | None = Field(description="null without --limit")
+    fingerprint: str = Field(description="of the draw")
+    drawn: int = Field(description="rows of the draw")
+
+
+class LabelledShare(Model):
+    """A kind of flips per sample, with the intervals that the labels allow."""
+
+    value: float | None = Field(
+        description="estimate, a fraction of samples; null where a stratum has no label"
+    )
+    count: int = Field(description="labels that are such flips; for a change of accuracy the difference")
+    drawn: Interval = Field(
+        description="of the drawn traffic; its width is zero once all disagreements are labelled"
+    )
+    population: Interval = Field(description="of the traffic that it stands for, by which a gate decides")
+
+
+class LabelledSlice(Model):
+    """A slice of the traffic with the flips that its labels allow."""
+
+    by: dict[str, str] = Field(description="its value in each column")
+    n: int = Field(description="samples")
+    differ: int = Field(description="samples whose predictions differ")
+    labelled: int = Field(description="labelled disagreements")
+    negative_flips: LabelledShare = Field(description="negative flips per sample")
+
+
+class LabelledReport(Model):
+    """What the labels of a beginning of a draw say of a replacement."""
+
+    old: str = Field(description="the model in production")
+    new: str = Field(description="its replacement")
+    n: int = Field(description="samples of the traffic")
+    differ: int = Field(description="samples whose predictions differ")
+    drawn: int = Field(description="rows of the draw")
+    labelled: int = Field(description="rows from the first to the last one with a label")
+    unsure: int = Field(description="of these: labelled unsure, or left out; they may be any of the three")
+    other: int = Field(description="of these: neither prediction is right")
+    confidence: float = Field(description="level of the two-sided intervals")
+    looks: Looks = Field(description="once: one look after a fixed number of labels; any: after every label")
+    negative_flips: LabelledShare = Field(description="negative flips per sample")
+    positive_flips: LabelledShare = Field(description="positive flips per sample")
+    accuracy_change: LabelledShare = Field(description="accuracy of NEW minus that of OLD")
+    nfr: float | None = Field(description="the NFR; null where flips per sample are not the NFR")
+    nfr_reason: str = Field(description="why not; empty where they are")
+    slices: list[LabelledSlice] = Field(description="of --by, highest rate first; at most 1,000")
+    fingerprint: str = Field(description="of the draw")
+    gate: Gate = Field(description="the verdict")
+    warnings: list[str] = Field(description="remarks")
+
+
+class Groups(NamedTuple):
+    """The slices by one key: (N,) the slice of each sample, and the values of each slice by column."""
+
+    code: NDArray[np.int64]
+    by: Sequence[Mapping[str, str]]
+
+
+def report_disagreement(
+    draw: Draw, limit: float | None, level: float, slices: Sequence[Groups] = ()
+) -> DisagreeReport:
+    """Report how many predictions differ, where they do, and how many labels decide a limit, a fraction."""
+    traffic, names = draw.traffic, draw.traffic.pairing.vocabulary
+    old, new = (traffic.answers(role).astype(np.int64) for role in ROLES)
+    pairs, counts = np.unique(old * len(names) + new, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    rows, total = len(traffic), len(traffic.pairing)
+    plan = None
+    if limit is not None:
+        found = plan_labels(rows, total, limit, level)
+        plan = LabelPlan(limit=limit, confidence=level, labels=found.labels, random_labels=found.random)
+    sizes = np.bincount(draw.stratum, minlength=len(draw.names)).tolist()
+    drawn = np.bincount(draw.stratum[draw.order], minlength=len(draw.names)).tolist()
+    by_slice = [
+        SliceDisagreement(by=dict(by), differ=rate(int(of_slice[i]), int(samples[i])))
+        for groups in slices
+        for samples, of_slice in [(_sizes(groups), _sizes(groups, traffic.numbers))]
+        for i, by in enumerate(groups.by)
+    ]
+    return DisagreeReport(
+        old=traffic.pairing.models["old"].name,
+        new=traffic.pairing.models["new"].name,
+        differ=rate(rows, total),
+        pairs=[
+            ChangedPair(old=names[pair // len(names)], new=names[pair % len(names)], samples=count)
+            for pair, count in zip(
+                pairs[order[:LISTED]].tolist(), counts[order[:LISTED]].tolist(), strict=True
+            )
+        ],
+        more_pairs=max(0, len(pairs) - LISTED),
+        slices=sorted(by_slice, key=lambda each: -(each.differ.value or 0))[:LISTED],
+        strata=[
+            DrawnStratum(name=name, rows=size, drawn=n)
+            for name, size, n in zip(draw.names, sizes, drawn, strict=True)
+        ],
+        plan=plan,
+        fingerprint=draw.fingerprint,
+        drawn=len(draw),
+    )
+
+
+def _sizes(groups: Groups, chosen: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """How many samples, or how many of some, each slice has."""
+    return np.bincount(groups.code if chosen is None else groups.code[chosen], minlength=len(groups.by))
+
+
+def report_labels(
+    outcomes: Outcomes, limit: float | None, rules: Limits, slices: Sequence[Groups] = ()
+) -> LabelledReport:
+    """Report what labels say of flips, and hold them against a limit.
+
+    Every interval has the level of `rules`, each end one half of its error. That of the change of accuracy is
+    made of the intervals of both kinds of flips, each with half of the error.
+
+    Args:
+        outcomes: the labels.
+        limit: of negative flips per sample, a fraction; None: not set.
+        rules: confidence, looks, and what an undecided limit does; its own limits are not read.
+        slices: the keys of slices.
+    """
+    draw, level, looks = outcomes.draw, rules.confidence or 0.95, rules.looks
+    models, total, tail = draw.traffic.pairing.models, len(draw.traffic.pairing), tail_of(level)
+    strata = {kind: outcomes.strata(kind) for kind in (NEGATIVE, POSITIVE)}
+    negative, positive = (_share(each, total, tail, looks) for each in strata.values())
+    lost, won = (flip_shares(each, total, tail / 2, looks) for each in strata.values())
+    reason, missing = why_no_nfr(draw.traffic, outcomes), outcomes.count(MISSING)
+    return LabelledReport(
+        old=models["old"].name,
+        new=models["new"].name,
+        n=total,
+        differ=len(draw.traffic),
+        drawn=len(draw),
+        labelled=len(outcomes.said),
+        unsure=outcomes.count(MAYBE, MISSING),
+        other=outcomes.count(NEITHER),
+        confidence=level,
+        looks=looks,
+        negative_flips=negative,
+        positive_flips=positive,
+        accuracy_change=LabelledShare(
+            value=None
+            if negative.value is None or positive.value is None
+            else positive.value - negative.value,
+            count=positive.count - negative.count,
+            drawn=difference(won.drawn, lost.drawn),
+            population=difference(won.population, lost.population),
+        ),
+        nfr=None if reason else negative.value,
+        nfr_reason=reason,
+        slices=_slices(outcomes, slices, tail, looks),
+        fingerprint=draw.fingerprint,
+        gate=make_gate(rules, [] if limit is None else [_check(outcomes, negative, limit, rules)]),
+        warnings=[f"{missing:,} rows before the last label have none, and count as unsure"]
+        if missing
+        else [],
+    )
+
+
+def _share(strata: Sequence[Stratum], total: int, tail: float, looks: Looks) -> LabelledShare:
+    """Put the estimate of flips per sample beside its intervals; rows that may be flips are left out."""
+    shares = flip_shares(strata, total, tail, looks)
+    certain = [each.labelled - each.unsure for each in strata]
+    estimated = all(n or not each.rows for n, each in zip(certain, strata, strict=True))
+    flips = sum(each.rows * each.flips / n for n, each in zip(certain, strata, strict=True) if n)
+    return LabelledShare(
+        value=flips / total if estimated else None,
+        count=sum(each.flips for each in strata),
+        drawn=shares.drawn,
+        population=shares.population,
+    )
+
+
+def _slices(outcomes: Outcomes, slices: Sequence[Groups], tail: float, looks: Looks) -> list[LabelledSlice]:
+    """The slices with samples that can flip; in a slice, too, the order of the labels is random."""
+    rows, traffic = [], outcomes.draw.traffic
+    for groups in slices:
+        samples, of_rows = _sizes(groups), groups.code[traffic.numbers]
+        for place in np.unique(of_rows)[:LISTED].tolist():
+            strata = outcomes.strata(NEGATIVE, of_rows == place)
+            total = int(samples[place])
+            rows.append(
+                LabelledSlice(
+                    by=dict(groups.by[place]),
+                    n=total,
+                    differ=sum(each.rows for each in strata),
+                    labelled=sum(each.labelled for each in strata),
+                    negative_flips=_share(strata, total, tail, looks),
+                )
+            )
+    return sorted(rows, key=lambda row: -(row.negative_flips.value or 0))[:LISTED]
+
+
+def why_no_nfr(traffic: Traffic, outcomes: Outcomes) -> str:
+    """Say why flips per sample are not the NFR, of samples of old classes alone; empty if they are."""
+    old, new = (traffic.pairing.models[role].classes for role in ROLES)
+    if old is None or new is None:
+        return "a model does not say which classes it knows; add `classes` to its file"
+    if set(old) != set(new):
+        return "the models know different classes, and the traffic may hold some that OLD does not know"
+    if other := outcomes.count(NEITHER):
+        return f"of {other:,} labels neither prediction is right: OLD may not know the class"
+    return ""
+
+
+def _check(outcomes: Outcomes, flips: LabelledShare, limit: float, rules: Limits) -> GateCheck:
+    """Hold negative flips per sample against a limit, by the interval of the traffic that was drawn from."""
+    answer, title = decide(flips.population, limit), "negative flips per sample"
+    rest = len(outcomes.draw.traffic) - len(outcomes.said)
+    more = (
+        f"label more of the {rest:,} other rows" if rest else "all rows are labelled: it takes more traffic"
+    )
+    value = "n/a" if flips.value is None else f"{100 * flips.value:.2f} %"
+    shown = f"{100 * limit:g} %"
+    low, high = (100 * end for end in flips.population)
+    interval = f"{100 * (rules.confidence or 0.95):.10g} % interval {low:.2f} to {high:.2f}"
+    verb = {"pass": "is within", "fail": "exceeds", "undecided": "is undecided: the interval contains"}[
+        answer
+    ]
+    relation = {"pass": " within limit ", "fail": " > limit ", "undecided": ", limit "}[answer]
+    return GateCheck(
+        name="max-flip-rate",
+        limit=limit,
+        value=flips.value,
+        tested=flips.population[1],
+        interval=flips.population,
+        answer=answer,
+        counted=flips.count,
+        passed=answer == "pass" or (answer == "undecided" and rules.undecided == "pass"),
+        message=f"{title} {value} ({interval} %) {verb} the limit of {shown}"
+        + (f"; {more}" if answer == "undecided" else ""),
+        brief=f"{title} {value}{relation}{shown}  ({len(outcomes.said):,} labels, {interval})",
+    )

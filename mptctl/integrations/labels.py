@@ -1,0 +1,101 @@
+"""Few labels from Python: the rows on which two models differ, and what their labels say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from mptctl.errors import options_as_arguments
+from mptctl.evaluation.labels.draw import Draw, read_traffic
+from mptctl.evaluation.labels.label_file import match_labels, read_label_file, redraw, rows_of_mapping
+from mptctl.evaluation.labels.report import (
+    DisagreeReport,
+    LabelledReport,
+    report_disagreement,
+    report_labels,
+)
+from mptctl.evaluation.limits import Limits
+from mptctl.evaluation.reading.workspace import workspace
+from mptctl.integrations.two_models import read_model
+
+
+@dataclass(frozen=True)
+class LabelDraw:
+    """Disagreements of two models in random order, to be labelled from the first one on.
+
+    Attributes:
+        report: how many predictions differ, where, and how many labels decide the limit.
+        rows: the drawn rows, by the columns of the file that `mptctl disagree --out` writes.
+    """
+
+    report: DisagreeReport
+    rows: list[dict[str, Any]]
+    _draw: Draw
+
+    def __repr__(self) -> str:
+        return f"<LabelDraw: {self.report.drawn:,} of {self.report.differ.count:,} disagreements>"
+
+    def evaluate(
+        self,
+        labels: Mapping[Any, Any] | str | Path,
+        *,
+        max_flip_rate: float | None = None,
+        confidence: float = 0.95,
+        looks: Literal["once", "any"] = "once",
+    ) -> LabelledReport:
+        """Report what labels say of all traffic, as `mptctl evaluate --labels` does.
+
+        Args:
+            labels: by id, each a class, ``other`` or ``unsure``, of the first rows; or a labelled file.
+            max_flip_rate: limit of negative flips per sample, a fraction, of the verdict in `gate`.
+            confidence: level of the two-sided intervals.
+            looks: ``any``: the intervals may be looked at after every label.
+
+        Raises:
+            DataError: a label is of no drawn row or no class, a row has two, or the file is of another draw.
+            UsageError: the confidence is out of range.
+        """
+        with options_as_arguments(), workspace():
+            rules = Limits(confidence=confidence, looks=looks)
+            if isinstance(labels, str | Path):
+                file = read_label_file(Path(labels))
+                outcomes = match_labels(redraw(self._draw.traffic, file), file.rows)
+            else:
+                outcomes = match_labels(self._draw, rows_of_mapping(self._draw, labels))
+            return report_labels(outcomes, max_flip_rate, rules)
+
+
+def disagree(
+    old: Any,
+    new: Any,
+    *,
+    limit: float | None = None,
+    confidence: float = 0.95,
+    draw: int | None = None,
+    strata: Literal["none", "confidence"] = "none",
+    seed: int = 0,
+) -> LabelDraw:
+    """Find the samples that two models predict differently, and draw those to label.
+
+    Args:
+        old, new: predictions files, or frames with the columns of such files; no labels are needed.
+        limit: of negative flips per sample, a fraction; `report.plan` says how many labels decide it.
+        confidence: level of the two-sided interval that decides.
+        draw: rows to draw; default: all whose predictions differ.
+        strata: ``confidence``: draw in proportion from where the old model, the new one or neither is surer.
+        seed: of the random order.
+
+    Raises:
+        DataError: the predictions do not fit, or none differ.
+        NonFiniteError: rows of logits contain NaN or plus infinity.
+        UsageError: more rows are drawn than there are, or strata lack confidences.
+    """
+    with options_as_arguments(), workspace():
+        Limits(confidence=confidence)
+        models = {
+            role: read_model(value, role, {}, labelled=False) for role, value in (("old", old), ("new", new))
+        }
+        drawn = Draw(read_traffic(models["old"], models["new"]), seed, draw, strata)
+        return LabelDraw(report_disagreement(drawn, limit, confidence), drawn.rows(), drawn)

@@ -1,0 +1,164 @@
+"""Make the documents of disagreements, and of what their labels say of all traffic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mptctl.evaluation.labels.report import DisagreeReport, LabelledReport, LabelledShare
+from mptctl.evaluation.slices.source import slice_name
+from mptctl.files.explained import shown
+from mptctl.report.documents.flips_markdown import MARKS
+from mptctl.report.documents.wording import gate_state
+from mptctl.report.media.document import TONES, Column, Document, Note, Table, notes
+from mptctl.report.media.markdown import document_markdown, escape
+from mptctl.report.media.numbers import format_interval, percent
+
+# Rows of a table on a screen.
+SHOWN = 12
+
+
+def disagree_document(report: DisagreeReport) -> Document:
+    """The document of where two models' predictions differ, and what it takes to decide a limit."""
+    count, of = report.differ.count, int(report.differ.of)
+    every = len(report.pairs) + report.more_pairs
+    pairs = Table(
+        report.pairs[:SHOWN],
+        [
+            Column("OLD", lambda row: shown(row.old)),
+            Column("NEW", lambda row: shown(row.new), words=True),
+            Column("samples", lambda row: f"{row.samples:,}"),
+        ],
+        title="Predictions that differ",
+        total=every if every > SHOWN else 0,
+    )
+    slices = Table(
+        report.slices[:SHOWN],
+        [
+            Column("slice", lambda row: slice_name(row.by)),
+            Column("differ", lambda row: f"{row.differ.count:,} / {row.differ.of:,}"),
+            Column("share", lambda row: percent(row.differ.value)),
+        ],
+        title="Slices",
+        total=len(report.slices) if len(report.slices) > SHOWN else 0,
+    )
+    strata = Table(
+        report.strata,
+        [
+            Column("stratum", lambda row: row.name),
+            Column("rows", lambda row: f"{row.rows:,}"),
+            Column("drawn", lambda row: f"{row.drawn:,}"),
+        ],
+        title="Strata",
+    )
+    tables: list[Table[Any]] = [pairs]
+    tables += [slices] if report.slices else []
+    tables += [strata] if len(report.strata) > 1 else []
+    head = (
+        f"{count:,} of {of:,} predictions differ ({percent(report.differ.value)}); no other sample can flip."
+    )
+    return Document(
+        [*tables, *notes(_plan_sentences(report)), Note(head, "strong", whole=True)],
+        title=head,
+    )
+
+
+def _plan_sentences(report: DisagreeReport) -> list[str]:
+    """The sentence on how many labels decide the limit, and how many of random samples would."""
+    plan = report.plan
+    if plan is None:
+        return []
+    limit, level = f"the limit of {100 * plan.limit:g} %", f"at {100 * plan.confidence:.10g} %"
+    if plan.labels == 0:
+        return [
+            f"No label is needed: so few predictions differ that {limit} is kept {level}, whatever flips."
+        ]
+    power = "with 80 % probability if half as many flip"
+    if plan.labels is None:
+        first = f"Not even all labels show {level} that {limit} is kept, {power}: it takes more traffic."
+    else:
+        first = (
+            f"{plan.labels:,} labels of these, in random order, show {level} that {limit} is kept, {power}."
+        )
+    many = "more than 10^9" if plan.random_labels is None else f"{plan.random_labels:,}"
+    return [first, f"Labels of a random sample of all traffic: {many}."]
+
+
+def verdict_of_labels(report: LabelledReport) -> str:
+    """The verdict and its limits in one line; without a limit the line gives the rate of negative flips."""
+    if report.gate.checks:
+        return f"{gate_state(report.gate).upper()}  {'; '.join(check.brief for check in report.gate.checks)}"
+    flips, level = report.negative_flips, f"{100 * report.confidence:.10g}"
+    return (
+        f"negative flips per sample {percent(flips.value)}  ({report.labelled:,} labels, {level} % interval "
+        f"{format_interval(flips.population)[:-2]})"
+    )
+
+
+def labelled_document(report: LabelledReport) -> Document:
+    """The document of what labels say of a replacement: rates, slices and the verdict."""
+    level = f"{100 * report.confidence:.10g} % interval"
+    rates: list[tuple[str, LabelledShare]] = [
+        ("negative flips per sample", report.negative_flips),
+        ("positive flips per sample", report.positive_flips),
+        ("change of accuracy", report.accuracy_change),
+    ]
+    table = Table(
+        rates,
+        [
+            Column("", lambda row: row[0]),
+            Column("labels", lambda row: f"{row[1].count:,}"),
+            Column("estimate", lambda row: percent(row[1].value)),
+            Column("in this traffic", lambda row: format_interval(row[1].drawn)),
+            Column("in such traffic", lambda row: format_interval(row[1].population)),
+        ],
+        title=f"Flips, with the {level} that {report.labelled:,} labels allow",
+        legend="In this traffic: the samples that were drawn from. In such traffic: all that these "
+        "stand for, by which a limit is decided.",
+    )
+    slices = Table(
+        report.slices[:SHOWN],
+        [
+            Column("slice", lambda row: slice_name(row.by)),
+            Column("labelled", lambda row: f"{row.labelled:,} of {row.differ:,}"),
+            Column("negative flips", lambda row: percent(row.negative_flips.value)),
+            Column("in such traffic", lambda row: format_interval(row.negative_flips.population)),
+        ],
+        title="Slices",
+        total=len(report.slices) if len(report.slices) > SHOWN else 0,
+    )
+    counted = (
+        f"{report.differ:,} of {report.n:,} predictions differ; {report.labelled:,} of {report.drawn:,} "
+        "drawn rows are "
+        f"labelled, {report.unsure:,} of them unsure."
+    )
+    nfr = f"NFR n/a: {report.nfr_reason}." if report.nfr_reason else "NFR: the negative flips per sample."
+    looks = "The intervals hold after every label."
+    if report.looks == "once" and report.labelled < report.differ:
+        looks = "The intervals are for one look, after a fixed number of labels; --looks any for more."
+    state, verdict = gate_state(report.gate), verdict_of_labels(report)
+    remarks = [f"Note: {warning}." for warning in report.warnings]
+    return Document(
+        [
+            table,
+            *([slices] if report.slices else []),
+            *notes(
+                [
+                    counted,
+                    nfr,
+                    *([] if report.labelled == report.differ and report.looks == "once" else [looks]),
+                ]
+            ),
+            *notes(remarks, "doubt"),
+            Note(verdict, TONES[state], whole=True),
+        ],
+        title=verdict.partition("  (")[0],
+        subject=f"{report.old} -> {report.new}",
+        state=state,
+    )
+
+
+def labelled_markdown(report: LabelledReport) -> str:
+    """The report of labels as Markdown for a pull request."""
+    document = labelled_document(report)
+    head = f"### {MARKS[document.state]} {escape(document.title)}\n\n{escape(document.subject)}\n\n"
+    return head + document_markdown(document)

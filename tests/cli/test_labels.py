@@ -1,0 +1,384 @@
+"""`mptctl disagree` and `mptctl evaluate --labels`: the loop of drawing, labelling and gating, and refusals."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import mptctl as program
+from mptctl.errors import DataError
+from tests.common import CommandLine
+
+N = 2000
+IDS = np.char.add("x/", np.arange(N).astype(str))
+# Every tenth prediction differs; of these, NEW is wrong in 40 of 200, OLD in 120, and both in 40.
+LABELS = np.array(["cat", "dog"] * (N // 2))
+DIFFER = np.arange(N) % 10 == 0
+NEGATIVE, POSITIVE = DIFFER & (np.arange(N) < 400), DIFFER & (np.arange(N) >= 800)
+OLD = np.where(DIFFER, "owl", LABELS)
+OLD[NEGATIVE] = LABELS[NEGATIVE]
+NEW = np.where(DIFFER, "bee", LABELS)
+NEW[POSITIVE] = LABELS[POSITIVE]
+CLASSES = ["bee", "cat", "dog", "owl"]
+EVALUATE = ("evaluate", "old.npz", "new.parquet", "--labels", "labelled.csv")
+
+
+def write_models(
+    old: NDArray[np.str_] = OLD, new: NDArray[np.str_] = NEW, classes: list[str] = CLASSES
+) -> None:
+    """Predictions without labels, in two forms and orders."""
+    import pandas as pd
+
+    np.savez("old.npz", id=IDS, pred=old, classes=CLASSES)
+    order = np.random.default_rng(0).permutation(N)
+    table = {
+        "id": IDS[order],
+        "pred": new[order],
+        "classes": [classes] * N,
+        "country": np.where(order < 1000, "de", "fr"),
+    }
+    pd.DataFrame(table).to_parquet("new.parquet")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_models()
+    return tmp_path
+
+
+@pytest.fixture
+def drawn(mptctl: CommandLine) -> list[dict[str, str]]:
+    """The drawn rows, as the file holds them."""
+    done = mptctl("disagree", "old.npz", "new.parquet", "--out", "to_label.csv", "--seed", "3")
+    assert (done.returncode, done.stderr) == (0, "wrote to_label.csv\n")
+    with open("to_label.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def save(rows: list[dict[str, str]], name: str = "labelled.csv") -> None:
+    with open(name, "w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def label(rows: list[dict[str, str]], first: int = N) -> None:
+    """Label the first rows as somebody who knows the truth."""
+    truth = dict(zip(IDS.tolist(), LABELS.tolist(), strict=True))
+    save([row | {"label": truth[row["id"]] if place < first else ""} for place, row in enumerate(rows)])
+
+
+def test_what_differs_and_how_many_labels_decide(mptctl: CommandLine) -> None:
+    done = mptctl("disagree", "old.npz", "new.parquet", "--limit", "5", "--by", "country", "--json")
+    printed = json.loads(done.stdout)
+    assert (printed["differ"]["count"], printed["differ"]["of"]) == (200, N)
+    assert {(row["by"]["country"], row["differ"]["count"]) for row in printed["slices"]} == {
+        ("de", 100),
+        ("fr", 100),
+    }
+    assert sum(row["samples"] for row in printed["pairs"]) == 200
+    plan = printed["plan"]
+    assert 0 < plan["labels"] < 200 < plan["random_labels"]
+    shown = mptctl("disagree", "old.npz", "new.parquet", "--limit", "5").stdout
+    assert shown.endswith("200 of 2,000 predictions differ (10.00 %); no other sample can flip.\n")
+    assert f"{plan['labels']:,} labels of these" in shown
+    assert f"random sample of all traffic: {plan['random_labels']:,}." in shown
+    assert "No label is needed" in mptctl("disagree", "old.npz", "new.parquet", "--limit", "20").stdout
+
+
+def test_the_order_is_of_seed_and_traffic_alone(drawn: list[dict[str, str]], mptctl: CommandLine) -> None:
+    assert sorted(row["id"] for row in drawn) == sorted(IDS[DIFFER].tolist())
+    assert {(row["label"], row["inclusion"], row["path"]) for row in drawn} == {("", "1.0", "")}
+    by_id = {row["id"]: (row["old"], row["new"]) for row in drawn}
+    assert by_id["x/0"] == ("cat", "bee")
+    assert (
+        mptctl("disagree", "old.npz", "new.parquet", "--out", "to_label.csv").returncode == 2
+    )  # is there already
+    order = np.random.default_rng(9).permutation(N)
+    np.savez("old.npz", id=IDS[order], pred=OLD[order], classes=CLASSES)
+    for seed, same in (("3", True), ("4", False)):
+        again = f"again{seed}.csv"
+        line = (
+            "disagree",
+            "old.npz",
+            "new.parquet",
+            "--seed",
+            seed,
+            "--draw",
+            "50",
+            "--out",
+            again,
+            "--data-root",
+            "pics",
+        )
+        assert mptctl(*line).returncode == 0
+        rows = list(csv.DictReader(Path(again).read_text().splitlines()))
+        assert ([row["id"] for row in rows] == [row["id"] for row in drawn[:50]]) == same
+        assert (rows[0]["inclusion"], rows[0]["path"]) == ("0.25", f"pics/{rows[0]['id']}")
+
+
+def test_all_labels_say_how_many_flip(drawn: list[dict[str, str]], mptctl: CommandLine) -> None:
+    label(drawn)
+    done = mptctl(*EVALUATE, "--max-flip-rate", "3.5", "--by", "country", "--json")
+    printed = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert [printed[key] for key in ("n", "differ", "labelled", "unsure", "other")] == [N, 200, 200, 0, 40]
+    for kind, count in (("negative_flips", 40), ("positive_flips", 120), ("accuracy_change", 80)):
+        share = printed[kind]
+        assert share["count"] == count
+        assert share["value"] == pytest.approx(count / N)
+        assert share["drawn"] == pytest.approx([count / N, count / N])
+        assert share["population"][0] < count / N < share["population"][1]
+    # 40 labels are of neither prediction.
+    assert (printed["nfr"], "40 labels" in printed["nfr_reason"]) == (None, True)
+    by = {row["by"]["country"]: row["negative_flips"]["count"] for row in printed["slices"]}
+    assert by == {"de": 40, "fr": 0}
+    failed = mptctl(*EVALUATE, "--max-flip-rate", "1")
+    assert failed.returncode == 3
+    assert "FAILED  negative flips per sample 2.00 % > limit 1 %  (200 labels, 95 % interval" in failed.stdout
+
+
+def test_each_batch_narrows_what_is_known(drawn: list[dict[str, str]], mptctl: CommandLine) -> None:
+    widths = []
+    for first in (20, 60, 120, 200):
+        label(drawn, first)
+        done = mptctl(*EVALUATE, "--max-flip-rate", "4", "--looks", "any", "--json")
+        printed = json.loads(done.stdout)
+        low, high = printed["negative_flips"]["drawn"]
+        assert low <= 40 / N <= high
+        assert (done.returncode, printed["gate"]["answer"]) in ((0, "pass"), (3, "undecided"))
+        assert printed["gate"]["looks"] == printed["looks"] == "any"
+        widths.append(high - low)
+    assert widths == sorted(widths, reverse=True)
+    assert (widths[-1], done.returncode) == (0, 0)
+    once = json.loads(mptctl(*EVALUATE, "--json").stdout)
+    assert "looks" not in once["gate"]
+
+
+def test_files_of_a_gate_with_labels(drawn: list[dict[str, str]], mptctl: CommandLine) -> None:
+    label(drawn, 30)
+    outputs = ("--report", "page.html", "--markdown", "labels.md", "--junit", "gate.xml", "--github")
+    done = mptctl(*EVALUATE, "--max-flip-rate", "3", "--confidence", "0.99", "--looks", "any", *outputs)
+    assert done.returncode == 3
+    suite = ElementTree.parse("gate.xml").getroot()[0]
+    assert (suite[0].get("name"), suite[0][0].get("type")) == ("max-flip-rate", "undecided")
+    assert "UNDECIDED" in Path("labels.md").read_text()
+    assert "99 % interval that 30 labels allow" in Path("page.html").read_text()
+    assert "::error title=mptctl gate::negative flips per sample" in done.stderr
+    assert "label more of the 170 other rows" in done.stderr
+
+
+def test_nfr_is_flips_per_sample_where_both_know_the_same(
+    drawn: list[dict[str, str]], mptctl: CommandLine
+) -> None:
+    save([row | {"label": row["old"] if place < 3 else row["new"]} for place, row in enumerate(drawn[:50])])
+    done = mptctl(*EVALUATE, "--json")
+    printed = json.loads(done.stdout)
+    assert (done.returncode, printed["nfr"], printed["nfr_reason"]) == (
+        0,
+        pytest.approx(3 / 50 * 200 / N),
+        "",
+    )
+    write_models(classes=[*CLASSES, "zebra"])
+    drawn_again = mptctl("disagree", "old.npz", "new.parquet", "--out", "again.csv")
+    assert drawn_again.returncode == 0
+    rows = list(csv.DictReader(Path("again.csv").read_text().splitlines()))
+    save([row | {"label": row["new"]} for row in rows])
+    other = mptctl(*EVALUATE)
+    assert (other.returncode, "know different classes" in other.stdout) == (0, True)
+
+
+def test_unsure_labels_and_gaps_are_bounded(drawn: list[dict[str, str]], mptctl: CommandLine) -> None:
+    rows = [row | {"label": row["new"]} for row in drawn]
+    rows[3]["label"], rows[5]["label"] = "unsure", ""
+    save(rows)
+    printed = json.loads(mptctl(*EVALUATE, "--json").stdout)
+    assert (printed["unsure"], printed["negative_flips"]["drawn"]) == (2, [0.0, 2 / N])
+    assert "1 rows before the last label have none" in printed["warnings"][0]
+
+
+def test_names_that_a_spreadsheet_would_compute_come_back(mptctl: CommandLine) -> None:
+    ids, names = ["=1+1", "00042", "@x", " y "], ["-x", "'+y", " z", "7"]
+    np.savez("old.npz", id=ids, pred=names)
+    np.savez("new.npz", id=ids, pred=names[::-1])
+    assert mptctl("disagree", "old.npz", "new.npz", "--out", "to_label.csv").returncode == 0
+    rows = list(csv.DictReader(Path("to_label.csv").read_text().splitlines()))
+    assert not any(row[cell].startswith(("=", "-", "@")) for row in rows for cell in ("id", "old", "new"))
+    save([row | {"label": row["old"].removeprefix("'")} for row in rows])
+    printed = json.loads(
+        mptctl("evaluate", "old.npz", "new.npz", "--labels", "labelled.csv", "--json").stdout
+    )
+    assert (printed["negative_flips"]["count"], printed["other"]) == (4, 0)
+
+
+def _with(place: int, **cells: str) -> Callable[[list[dict[str, str]]], None]:
+    def change(rows: list[dict[str, str]]) -> None:
+        rows[place].update(cells)
+
+    return change
+
+
+def _duplicate(rows: list[dict[str, str]]) -> None:
+    rows.append(rows[0] | {"label": "owl" if rows[0]["label"] != "owl" else "bee"})
+
+
+def _blank(rows: list[dict[str, str]]) -> None:
+    for row in rows:
+        row["label"] = ""
+
+
+def _another_draw(rows: list[dict[str, str]]) -> None:
+    rows[2]["fingerprint"] = rows[2]["fingerprint"].replace("-3-", "-4-", 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (_with(4, id="x/9"), "labelled.csv: row 5 was not drawn: its id is x/9"),
+        (_with(4, label="cow"), "labelled.csv: row 5: cow is no class of either model"),
+        (_with(4, label="Cat"), "did you mean cat"),
+        (_with(4, fingerprint="17"), "row 5: 17 is no fingerprint"),
+        (_duplicate, "row 201: "),
+        (_blank, "no row has a label"),
+        (_another_draw, "row 3 is of another draw"),
+        (lambda rows: [row.pop("fingerprint") for row in rows], "no column is called `fingerprint`"),
+    ],
+)
+def test_labels_that_cannot_be_used_are_refused(
+    change: Callable[[list[dict[str, str]]], None],
+    named: str,
+    drawn: list[dict[str, str]],
+    mptctl: CommandLine,
+) -> None:
+    rows = [row | {"label": row["new"]} for row in drawn]
+    change(rows)
+    save(rows)
+    done = mptctl(*EVALUATE, "--max-flip-rate", "3")
+    assert done.returncode == 4
+    assert named in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_other_predictions_than_those_of_the_draw_are_refused(
+    drawn: list[dict[str, str]], mptctl: CommandLine
+) -> None:
+    label(drawn)
+    changed = NEW.copy()
+    changed[1] = "owl"
+    write_models(new=changed)
+    done = mptctl(*EVALUATE)
+    assert (done.returncode, "not those that its rows were drawn from" in done.stderr) == (4, True)
+    write_models(new=OLD)
+    same = mptctl("disagree", "old.npz", "new.parquet")
+    assert (same.returncode, "there is nothing to label" in same.stderr) == (4, True)
+    write_models(new=np.where(NEW == "cat", "Cat", NEW), classes=["bee", "Cat", "dog", "owl"])
+    spelled = mptctl("disagree", "old.npz", "new.parquet")
+    assert (spelled.returncode, "two spellings" in spelled.stderr) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--max-nfr", "50"), "--max-nfr"),
+        (("--gate", "gate.yaml"), "--gate"),
+        (("--max-rel-nfr", "50"), "--max-rel-nfr"),
+        (("--max-er-increase", "1"), "--max-er-increase"),
+        (("--old-classes", "all"), "--old-classes"),
+    ],
+)
+def test_what_labels_cannot_decide_is_refused(
+    words: tuple[str, ...], named: str, drawn: list[dict[str, str]], mptctl: CommandLine
+) -> None:
+    label(drawn)
+    done = mptctl(*EVALUATE, *words)
+    assert (done.returncode, done.stderr.startswith(f"mptctl: {named}: labels of rows")) == (2, True)
+
+
+def test_flags_without_labels_are_refused(mptctl: CommandLine) -> None:
+    done = mptctl("evaluate", "old.npz", "new.parquet", "--max-flip-rate", "2")
+    assert (done.returncode, "--labels FILE" in done.stderr) == (2, True)
+    many = mptctl("disagree", "old.npz", "new.parquet", "--draw", "201")
+    assert (many.returncode, "--draw 201" in many.stderr) == (2, True)
+    strata = mptctl("disagree", "old.npz", "new.parquet", "--strata", "confidence")
+    assert (strata.returncode, "OLD has neither `logits` nor `confidence`" in strata.stderr) == (2, True)
+
+
+def test_strata_of_confidence(mptctl: CommandLine) -> None:
+    """OLD is sure of its first 50 of 200, NEW of its last 30; confidences stand in a column, and in logits."""
+    place = np.cumsum(DIFFER) - 1
+    with open("old.csv", "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["id", "pred", "confidence"])
+        rows.writerows(zip(IDS, OLD, np.where(place < 50, 0.9, 0.5), strict=True))
+    chance = np.where(place < 170, 0.5, 0.9)
+    logits = np.log((1 - chance) / 3)[:, None].repeat(4, axis=1)
+    logits[np.arange(N), np.searchsorted(CLASSES, NEW)] = np.log(chance)
+    np.savez("new.npz", id=IDS, logits=logits, classes=CLASSES)
+    line = (
+        "disagree",
+        "old.csv",
+        "new.npz",
+        "--strata",
+        "confidence",
+        "--draw",
+        "100",
+        "--out",
+        "to_label.csv",
+        "--json",
+    )
+    printed = json.loads(mptctl(*line).stdout)
+    assert [(row["rows"], row["drawn"]) for row in printed["strata"]] == [(30, 15), (120, 60), (50, 25)]
+    rows_drawn = list(csv.DictReader(Path("to_label.csv").read_text().splitlines()))
+    surer = {row["id"]: row["stratum"] for row in rows_drawn}
+    assert all((surer[name] == "old surer") == (int(name[2:]) < 500) for name in surer)
+    label(rows_drawn, 80)
+    done = json.loads(mptctl("evaluate", "old.csv", "new.npz", "--labels", "labelled.csv", "--json").stdout)
+    low, high = done["negative_flips"]["drawn"]
+    assert (done["labelled"], low <= 0.02 <= high) == (80, True)
+
+
+def test_the_same_from_python(drawn: list[dict[str, str]], mptctl: CommandLine) -> None:
+    draw = program.disagree("old.npz", "new.parquet", limit=0.05, seed=3)
+    assert [row["id"] for row in draw.rows] == [row["id"] for row in drawn]
+    truth = dict(zip(IDS.tolist(), LABELS.tolist(), strict=True))
+    found = draw.evaluate(
+        {row["id"]: truth[row["id"]] for row in draw.rows[:60]}, max_flip_rate=0.04, looks="any"
+    )
+    label(drawn, 60)
+    printed = json.loads(mptctl(*EVALUATE, "--max-flip-rate", "4", "--looks", "any", "--json").stdout)
+    assert json.loads(found.model_dump_json()) == printed
+    assert draw.evaluate("labelled.csv", max_flip_rate=0.04, looks="any") == found
+    with pytest.raises(DataError, match="was not drawn"):
+        draw.evaluate({"x/1": "cat"})
+
+
+def test_looks_at_a_test_set_that_grows(mptctl: CommandLine) -> None:
+    np.savez("old.npz", id=IDS, label=LABELS, pred=OLD, classes=CLASSES)
+    np.savez("new.npz", id=IDS, label=LABELS, pred=NEW, classes=CLASSES)
+    line = ("evaluate", "old.npz", "new.npz", "--confidence", "0.95")
+    once = json.loads(mptctl(*line, "--max-nfr", "3", "--max-lost", "9", "--json").stdout)["gate"]["checks"]
+    done = mptctl(*line, "--max-nfr", "3", "--max-lost", "9", "--looks", "any", "--json")
+    for one, many in zip(once, json.loads(done.stdout)["gate"]["checks"], strict=True):
+        assert many["interval"][0] < one["interval"][0] < one["interval"][1] < many["interval"][1]
+    Path("gate.yaml").write_text("confidence: 0.95\nlooks: any\nlimits: {max_nfr: 3, max_lost: 9}\n")
+    of_file = json.loads(mptctl("evaluate", "old.npz", "new.npz", "--gate", "gate.yaml", "--json").stdout)[
+        "gate"
+    ]
+    assert of_file["looks"] == "any"
+    assert of_file["checks"] == json.loads(done.stdout)["gate"]["checks"]
+    undecided = mptctl(*line, "--max-nfr", "2.2", "--looks", "any")
+    assert (undecided.returncode, "and ask again: --max-nfr keeps its level" in undecided.stdout) == (3, True)
+    for words, named in (
+        ((*line, "--max-rel-nfr", "50", "--looks", "any"), "--max-rel-nfr has no interval"),
+        (("evaluate", "old.npz", "new.npz", "--max-nfr", "2", "--looks", "any"), "give --confidence"),
+    ):
+        refused = mptctl(*words)
+        assert (refused.returncode, named in refused.stderr) == (2, True)

@@ -1,0 +1,193 @@
+"""Count the labels that decide a limit, of disagreements and of random samples, on kept predictions of studies.
+
+python -m tests.simulations.label_savings results/demo/0 results/equal-cost/{1..5} results/cifar10-small/{1..4}
+
+The traffic of an update is the test samples of old classes of its study. Limits are multiples of the true rate
+of negative flips. A number of labels decides a limit if in 80 % of random orders the interval excludes it: that
+of this traffic, and that of the traffic that it stands for, which not even all labels may decide. Where no label is
+needed, the ratio counts one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import bdtr, bdtrc
+
+from mptctl.evaluation.labels.sampling import SAMPLING_PART, log_lower_tail, share_interval
+from mptctl.studies.answers_file import read_answers
+
+TAIL, PROBABILITY = 0.025, 0.8
+TIMES = (0.5, 0.8, 1.25, 2.0)
+# Most labels of random samples of such traffic that are tried.
+MOST = 10**7
+
+
+class Update(NamedTuple):
+    """An update of a study: samples, those with different predictions, and negative flips."""
+
+    name: str
+    samples: int
+    differ: int
+    flips: int
+
+
+def main() -> int:
+    """Print a line for each update and limit, and the medians over updates."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("seeds", type=Path, nargs="+", help="folders of runs, a seed of a study each")
+    found: dict[float, list[tuple[float, float]]] = {times: [] for times in TIMES}
+    print(
+        "update                                         samples  differ  flips  limit x   this  random    such  random"
+    )
+    for update in [each for seed in parser.parse_args().seeds for each in read_updates(seed)]:
+        for times in TIMES:
+            limit = times * update.flips / update.samples
+            this = labels_for_this(update.differ, update.flips, limit * update.samples)
+            random = labels_for_this(update.samples, update.flips, limit * update.samples)
+            such, random_such = labels_for_such(update, limit), random_labels_for_such(update, limit)
+            counts = "".join(
+                f"{'-' if each is None else f'{each:,}':>8}" for each in (this, random, such, random_such)
+            )
+            print(
+                f"{update.name:<45}{update.samples:>9,}{update.differ:>8,}{update.flips:>7,}{times:>9g}{counts}"
+            )
+            if this is not None and random is not None:
+                with_such = (
+                    random_such / max(such, 1) if such is not None and random_such is not None else math.nan
+                )
+                found[times].append((random / max(this, 1), with_such))
+    for times, ratios in found.items():
+        this_ratio, such_ratio = (np.array(each) for each in zip(*ratios, strict=True))
+        decided = such_ratio[~np.isnan(such_ratio)]
+        such_words = f"{_spread(decided)}" if decided.size else "-"
+        print(
+            f"limit x {times:g}: random / these, median (range), {len(ratios)} updates: this traffic "
+            f"{_spread(this_ratio)}; such traffic, {decided.size} decided: {such_words}"
+        )
+    return 0
+
+
+def _spread(ratios: np.ndarray) -> str:
+    return f"{np.median(ratios):.1f} ({ratios.min():.1f} to {ratios.max():.1f})"
+
+
+def read_updates(seed: Path) -> list[Update]:
+    """Read the kept predictions of the updates in a folder of runs, beside those of its old model."""
+    old, updates = read_answers(seed / "old"), []
+    assert old is not None, seed
+    for folder in sorted(seed.iterdir()):
+        new = (
+            read_answers(folder)
+            if folder.name not in ("old", "ref") and not folder.name.endswith("-old")
+            else None
+        )
+        if new is None or not np.array_equal(new.test.index, old.test.index):
+            continue
+        known = old.test.label < old.head.num_old
+        differ = (old.test.answers() != new.test.answers())[known]
+        flips = int((old.test.right() & ~new.test.right())[known].sum())
+        if flips:
+            updates.append(Update("/".join(folder.parts[-3:]), len(differ), int(differ.sum()), flips))
+    return updates
+
+
+def labels_for_this(rows: int, flips: int, most: float) -> int | None:
+    """The labels of a random part of rows that decide whether at most so many of all flip; all rows at most."""
+    allowed = math.floor(most + 1e-9)
+    if rows <= allowed:
+        return 0
+
+    def decides(labels: int) -> bool:
+        if labels == rows:
+            return True
+        return _power(rows, flips, labels, allowed, TAIL) >= PROBABILITY
+
+    return _first(decides, rows)
+
+
+def labels_for_such(update: Update, limit: float) -> int | None:
+    """The labels of disagreements that decide a limit of the traffic that this one stands for; None: not all."""
+    tail = (1 - SAMPLING_PART) * TAIL
+    counts = range(update.samples + 1)
+    if limit > update.flips / update.samples:
+        allowed = max(
+            (
+                n
+                for n in counts[: 3 * update.flips]
+                if share_interval((n, n), update.samples, tail)[1] <= limit
+            ),
+            default=-1,
+        )
+        if update.differ <= allowed:
+            return 0
+    else:
+        # Decided to fail if more flip than the last count whose lower limit is within.
+        allowed = max(
+            n for n in counts[: 3 * update.flips] if share_interval((n, n), update.samples, tail)[0] <= limit
+        )
+    is_pass = limit > update.flips / update.samples
+
+    def decides(labels: int) -> bool:
+        if labels == update.differ:
+            return update.flips <= allowed if is_pass else update.flips > allowed
+        return (
+            _power(update.differ, update.flips, labels, allowed, SAMPLING_PART * TAIL, is_pass) >= PROBABILITY
+        )
+
+    return _first(decides, update.differ) if allowed >= 0 else None
+
+
+def _power(
+    rows: int, flips: int, labels: int, allowed: int, tail: float, is_pass: bool | None = None
+) -> float:
+    """The probability that labels show that at most, or that more than, `allowed` of all rows flip."""
+    if flips > allowed if is_pass is None else not is_pass:
+        # The rows that do not flip are fewer than if `allowed` flipped.
+        flips, allowed = rows - flips, rows - allowed - 1
+    low, high = -1, labels
+    while high - low > 1:
+        middle = (low + high) // 2
+        is_shown = log_lower_tail(middle, allowed + 1, rows, labels) <= math.log(tail)
+        low, high = (middle, high) if is_shown else (low, middle)
+    return float(np.exp(log_lower_tail(low, flips, rows, labels))) if low >= 0 else 0.0
+
+
+def random_labels_for_such(update: Update, limit: float) -> int | None:
+    """The labels of samples drawn at random that decide a limit, where the true rate is that of the update."""
+    rate = update.flips / update.samples
+    is_pass = limit > rate
+
+    def decides(labels: int) -> bool:
+        found = np.arange(int(labels * max(limit, rate) * 2) + 50)
+        if is_pass:
+            shown = np.flatnonzero(bdtr(found, labels, limit) <= TAIL)
+            return bool(shown.size and bdtr(shown[-1], labels, rate) >= PROBABILITY)
+        shown = np.flatnonzero(bdtrc(found, labels, limit) <= TAIL)  # more than `found`
+        return bool(shown.size and bdtrc(shown[0], labels, rate) >= PROBABILITY)
+
+    return _first(decides, MOST)
+
+
+def _first(holds: Callable[[int], bool], most: int) -> int | None:
+    """A smallest number up to `most` for which something holds that holds about from there on."""
+    high = 1
+    while not holds(high):
+        if high == most:
+            return None
+        high = min(2 * high, most)
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+if __name__ == "__main__":
+    sys.exit(main())
