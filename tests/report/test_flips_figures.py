@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from mptctl.report.figures.flips import PLOTS, draw_figures, figure_files, save_figures
+from mptctl.report.figures.flips import PLOTS, drawings, figure_files, save_figures
 from tests.report.examples import HOSTILE, example, example_page
 
 
@@ -26,6 +26,8 @@ def test_files(tmp_path: Path) -> None:
 def test_each_figure_has_its_caption_as_alternative_text() -> None:
     report = example()
     page, captions = example_page(), {plot.name: plot.caption for plot in PLOTS}
-    for name in draw_figures(report):
-        said = re.search(f'<figure id="{name}">.*?<svg [^>]*role="img" aria-label="([^"]*)"', page, re.DOTALL)
-        assert html.unescape(said.group(1)) == captions[name]
+    for drawing in drawings(report):
+        said = re.search(
+            f'<figure id="{drawing.name}">.*?<svg [^>]*role="img" aria-label="([^"]*)"', page, re.DOTALL
+        )
+        assert html.unescape(said.group(1)) == captions[drawing.name]

@@ -10,7 +10,7 @@ import numpy as np
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.reading.predictions import build_predictions
 from mptctl.report.documents.flips_page import render_html
-from mptctl.report.figures.flips import PLOTS, draw_figures
+from mptctl.report.figures.flips import PLOTS, drawings
 from tests.report.examples import HOSTILE, example, example_page
 
 
@@ -79,7 +79,7 @@ def test_names_stay_text() -> None:
 
 def test_without_logits_there_is_still_a_page() -> None:
     report = example(with_logits=False)
-    page, drawn = Page(render_html(report)), list(draw_figures(report))
+    page, drawn = Page(render_html(report)), drawings(report)
     assert drawn == []
     assert not [attributes for tag, attributes in page.tags if tag == "figure"]
     assert "n/a" in page.text

@@ -6,7 +6,7 @@ import numpy as np
 
 from mptctl.evaluation.calibration.bins import calibrate
 from mptctl.evaluation.flip_report import Bin
-from mptctl.report.figures.flips import draw_figures
+from mptctl.report.figures.flips import drawings
 from mptctl.report.figures.reliability import Panel, draw_reliability
 from mptctl.report.media.svg import NEW, style
 from tests.report.examples import example, example_page
@@ -33,7 +33,7 @@ def test_bars_are_accuracies_and_below_them_stand_the_counts() -> None:
 
 def test_two_models_have_two_panels_on_the_page() -> None:
     report = example()
-    figure = draw_figures(report)["reliability"]
+    (figure,) = (drawing.figure for drawing in drawings(report) if drawing.name == "reliability")
     assert [axes.get_title() for axes in figure.axes] == [
         "old model, accuracy",
         "new model, accuracy",
@@ -50,7 +50,7 @@ def test_two_models_have_two_panels_on_the_page() -> None:
 
 
 def test_a_model_without_logits_has_no_panel() -> None:
-    assert "reliability" not in draw_figures(example(with_logits=False))
+    assert drawings(example(with_logits=False)) == []
 
 
 def test_bins_of_fewer_than_ten_samples_stand_hollow() -> None:
