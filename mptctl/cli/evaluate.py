@@ -68,7 +68,7 @@ class Comparing:
     @property
     def most_flips(self) -> int:
         """The largest number of flipped samples that one of the outputs lists, or the history digests."""
-        if self.files.flips is not None or self.files.history is not None:
+        if self.files.flips is not None or self.asked.append_history is not None:
             return sys.maxsize
         logged = LOGGED_FLIPS if self.asked.log else 0
         on_page = MOST_FLIPS if self.files.page is not None else 0
@@ -174,7 +174,6 @@ def _read_request(asked: EvaluateRequest, models: list[str]) -> Comparing:
         predictions=asked.save_predictions,
         junit=asked.junit,
         flips=asked.flips,
-        history=asked.append_history,
     )
     _check_outputs(asked, files, models)
     limits = Limits(
@@ -216,12 +215,12 @@ def _check_outputs(asked: EvaluateRequest, files: FlipFiles, models: list[str]) 
     outputs.add_file("--markdown", files.markdown)
     outputs.add_file("--junit", files.junit)
     outputs.add_file("--flips", files.flips, (".csv",))
-    outputs.add_file("--append-history", files.history)
+    outputs.add_file("--append-history", asked.append_history)
     outputs.add_folder("--save-predictions", files.predictions, PREDICTIONS)
     inputs = [*files_read_for(models, asked.run_root), *asked.files]
     outputs.check(inputs if asked.gate_file is None else [*inputs, asked.gate_file])
-    if files.history is not None and files.history.exists():
-        read_history(files.history)  # raises an error where it is damaged
+    if asked.append_history is not None and asked.append_history.exists():
+        read_history(asked.append_history)  # raises an error where it is damaged
 
 
 def _fraction(percent: float | None) -> float | None:
@@ -293,11 +292,11 @@ def _compare_and_write(
         typer.echo(f"wrote {path}", err=True)
     if files.figures is not None and not any(path.parent == files.figures for path in written):
         typer.echo("wrote no figures: they show logits, and predictions alone were given", err=True)
-    if files.history is not None:
+    if asked.append_history is not None:
         release = make_release(report, request.today, _release_tag(asked.tag))
-        place = append_release(files.history, release, named=asked.tag is not None)
+        place = append_release(asked.append_history, release, named=asked.tag is not None)
         added = "added to" if place is None else f"not added, since it is release {place} already:"
-        typer.echo(f"{added} {files.history}", err=True)
+        typer.echo(f"{added} {asked.append_history}", err=True)
     return shown
 
 

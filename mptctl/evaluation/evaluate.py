@@ -138,7 +138,7 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: list[str
     """
     counts = answers.counts()
     rates = flip_rates(counts, answers.changed())
-    slices = _slice_source(answers, request, request.slicing.by)
+    slices = _slice_source(answers, request)
     ranked, small = rank(slices, request.slicing, counts)
     verdict = evaluate_gate(
         slices,
@@ -188,14 +188,12 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: list[str
     )
 
 
-def _slice_source(
-    answers: PairedAnswers, request: ComparisonRequest, by: Sequence[tuple[str, ...]]
-) -> SliceSource:
-    """Make the source of slices by keys, a column or several each: the gate file's keys and ``by``."""
+def _slice_source(answers: PairedAnswers, request: ComparisonRequest) -> SliceSource:
+    """Make the source of the slices that --by and the gate file name."""
     slicing = request.slicing
-    columns = DerivedColumns(answers, slicing.pictures)
-    flag_of_key = dict.fromkeys(request.rules.keys(), "--gate: the column") | dict.fromkeys(by, option("by"))
-    return SliceSource(columns, slicing.files, flag_of_key)
+    flag_of_key = dict.fromkeys(request.rules.keys(), "--gate: the column")
+    flag_of_key |= dict.fromkeys(slicing.by, option("by"))
+    return SliceSource(DerivedColumns(answers, slicing.pictures), slicing.files, flag_of_key)
 
 
 def _listed_flips(

@@ -65,15 +65,19 @@ def flips_by_confidence(answers: PairedAnswers) -> list[ConfidenceRow] | None:
     """
     if "old" not in answers.own_scores:
         return None
-    confidence = answers.own_scores["old"].confidence[answers.to_keep]
-    edges = np.array(CONFIDENCE_EDGES)
-    band = np.clip(np.searchsorted(edges, confidence, side="right") - 1, 0, edges.size - 2)
-    n = np.bincount(band, minlength=edges.size - 1)
-    flips = np.bincount(band[answers.flipped[answers.to_keep]], minlength=edges.size - 1)
+    bands = list(itertools.pairwise(CONFIDENCE_EDGES))
+    band = confidence_band(answers.own_scores["old"].confidence[answers.of_old])
+    tables = answers.count_by(band, len(bands)).tolist()
     return [
-        ConfidenceRow(low=low, high=high, flips=rate(int(flips[i]), int(n[i])))
-        for i, (low, high) in enumerate(itertools.pairwise(edges.tolist()))
+        ConfidenceRow(low=low, high=high, flips=rate(flips, kept + flips))
+        for (low, high), (kept, flips, _, _) in zip(bands, tables, strict=True)
     ]
+
+
+def confidence_band(confidence: NDArray[np.float64]) -> NDArray[np.int32]:
+    """(n,) the band of `CONFIDENCE_EDGES` in which each confidence lies; one at the last edge in the last."""
+    place = np.searchsorted(CONFIDENCE_EDGES, confidence, side="right") - 1
+    return np.clip(place, 0, len(CONFIDENCE_EDGES) - 2).astype(np.int32)
 
 
 def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:

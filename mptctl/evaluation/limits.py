@@ -81,28 +81,30 @@ class LimitKind:
         points = "point" if value == 1 else "points"
         return "%" if self.rate else points
 
-    def check_range(self, limit: float) -> None:
-        """Raise UsageError where every rate keeps a limit, a fraction, or none can, whatever the samples."""
-        if self.high is None:
-            if not 0 <= limit < float("inf"):
-                raise UsageError(f"--{self.name} {100 * limit:g}: must be finite and at least 0")
-        elif not self.low <= limit <= self.high:
-            raise UsageError(
-                f"--{self.name} {100 * limit:g}: must lie between {100 * self.low} and {100 * self.high}"
-            )
-
-    def check_reach(self, limit: float, samples: int, place: str = "") -> None:
-        """Raise UsageError where no rate of so many samples can exceed a limit.
+    def written(self, limit: float, place: str = "") -> str:
+        """A limit, a fraction, as it was written: the option and percent, or the key after its place.
 
         Args:
             limit: a fraction.
-            samples: how many.
-            place: gate file and key that the message names; empty: it names the flag.
+            place: of the key in a gate file; empty: the limit is of an option.
         """
-        if self.high is None and limit > samples:
-            name = place + self.key if place else option(self.name)
+        return f"{place + self.key if place else option(self.name)} {100 * limit:g}"
+
+    def check_range(self, limit: float, place: str = "") -> None:
+        """Raise UsageError where every rate keeps a limit, or none can; arguments as `written`."""
+        if self.high is None:
+            if not 0 <= limit < float("inf"):
+                raise UsageError(f"{self.written(limit, place)}: must be finite and at least 0")
+        elif not self.low <= limit <= self.high:
             raise UsageError(
-                f"{name} {100 * limit:g}: {self.title} of {samples:,} samples is never above "
+                f"{self.written(limit, place)}: must lie between {100 * self.low} and {100 * self.high}"
+            )
+
+    def check_reach(self, limit: float, samples: int, place: str = "") -> None:
+        """Raise UsageError where no rate of so many samples can exceed a limit; see `written`."""
+        if self.high is None and limit > samples:
+            raise UsageError(
+                f"{self.written(limit, place)}: {self.title} of {samples:,} samples is never above "
                 f"{100 * samples:,} %; set a limit below that"
             )
 
@@ -152,6 +154,13 @@ LIMITS = (
 )
 
 
+def check_level(level: float | None, name: str) -> None:
+    """Raise UsageError for an interval level, set by an option or a key `name`, outside [0.5, 1)."""
+    # Below one half the upper bound comes ever closer to the value itself, and promises nothing.
+    if level is not None and not 0.5 <= level < 1:
+        raise UsageError(f"{name} {level:g}: must be at least 0.5 and below 1, such as 0.95")
+
+
 class LimitValues(Typed):
     """A value for each kind of limit; null sets no limit."""
 
@@ -180,16 +189,15 @@ def refuse_unknown_classes(
         limits: fractions.
         never_predicted: the labels; empty where OLD says which classes it knows.
         remedy: how the old classes are given; empty: by the flag.
-        place: gate file and key that the message names; empty: it names the flag.
+        place: as for `LimitKind.written`.
 
     Raises:
         UsageError: there are such labels, and such a limit.
     """
     for kind, limit in limits.given():
         if never_predicted and (kind.high is None or limit < 0):
-            name = place + kind.key if place else option(kind.name)
             raise UsageError(
-                f"{name} {100 * limit:g}: OLD does not say which classes it knows, and never predicts "
+                f"{kind.written(limit, place)}: OLD does not say which classes it knows, and never predicts "
                 f"{some(map(shown, sorted(never_predicted)))}, without which this limit may be easier to "
                 f"keep; {remedy or 'give ' + option('old-classes')}"
             )
@@ -204,13 +212,13 @@ def small_limits(limits: LimitValues, place: str = "") -> list[str]:
 
     Args:
         limits: fractions, percent already divided by 100.
-        place: gate file and key that the remarks name; empty: they name the flags.
+        place: as for `LimitKind.written`.
 
     >>> small_limits(LimitValues(max_nfr=0.0002, max_lost=0.02))
     ['--max-nfr 0.02: is in percent, so that it is 2 of 10,000; if 2 % was meant, give 2']
     """
     return [
-        f"{place + kind.key if place else '--' + kind.name} {100 * limit:g}: is in percent, so that it is "
+        f"{kind.written(limit, place)}: is in percent, so that it is "
         f"{1e4 * limit:g} of 10,000; if {1e4 * limit:g} % was meant, give {1e4 * limit:g}"
         for kind, limit in limits.given()
         if kind.rate and 0 < limit < SMALL
@@ -251,11 +259,7 @@ class Limits(LimitValues):
     @model_validator(mode="after")
     def _check_ranges(self) -> Self:
         """Raise UsageError where the confidence or a limit is out of its range."""
-        # Below one half the upper bound comes ever closer to the value itself, and promises nothing.
-        if self.confidence is not None and not 0.5 <= self.confidence < 1:
-            raise UsageError(
-                f"--confidence {self.confidence:g}: must be at least 0.5 and below 1, such as 0.95"
-            )
+        check_level(self.confidence, option("confidence"))
         for kind, limit in self.given():
             kind.check_range(limit)
             if self.looks == "any" and not kind.is_share:

@@ -89,24 +89,26 @@ def evaluate(  # noqa: PLR0913  # a published signature
         raise UsageError(f"must_keep={must_keep!r}: is no list; give the ids of samples")
     keys = slice_columns([by] if isinstance(by, str) else by)
     all_are_old = isinstance(old_classes, str) and old_classes == ALL
-    given_old_classes = None if all_are_old else old_classes
+    listed = None
+    if old_classes is not None and not all_are_old:
+        listed = tuple(as_names(old_classes, "old_classes").tolist())
     kept = as_names(must_keep, "must_keep").tolist() if must_keep is not None and len(must_keep) else []
     # A call has a connection of its own, so that threads do not wait for, or disturb, one another.
     with options_as_arguments(), workspace():
         if old is None and new is None:
             _refuse_arguments_of_arrays(ids=ids, classes=classes)
             given = {"old": labels, "new": replacement, "baseline": baseline}
-            test, models, columns = _read_two_models(given, label, id, given_old_classes)
+            models, columns = _read_two_models(given, label, id)
         else:
             if old is None or new is None or replacement is not None:
                 raise UsageError("evaluate: give labels with old= and new=, or two files or frames: OLD, NEW")
             given = {"old": old, "new": new, "baseline": baseline}
-            test, models, columns = _read_arrays(given, labels, label, id, (ids, classes, given_old_classes))
+            models, columns = _read_arrays(given, labels, label, id, (ids, classes, listed))
         samples = _Samples(
             old=models["old"],
             new=models["new"],
             request=ComparisonRequest(
-                old_classes=ALL if all_are_old else test.old_classes,
+                old_classes=ALL if all_are_old else listed,
                 class_map=None if class_map is None else read_class_map(Path(class_map)),
                 gate_file=GateFile().keeping(kept) if kept else None,
                 worst=len(models["old"]),  # keep every flip; the report chooses which to show
@@ -129,17 +131,16 @@ def _refuse_arguments_of_arrays(**arguments: Any) -> None:
 
 
 def _read_two_models(
-    given: Mapping[str, Any], label: str | None, id: str | None, old_classes: Any
-) -> tuple[InMemory, dict[str, Predictions], SliceColumns]:
+    given: Mapping[str, Any], label: str | None, id: str | None
+) -> tuple[dict[str, Predictions], SliceColumns]:
     """Read models that bring their own ids and labels: files or frames.
 
     Args:
         given: by role, `old` and `new` at least; None where a role is not given.
         label, id: names of these columns in frames; None: as in files.
-        old_classes: the old classes, as given.
 
     Returns:
-        What the models have in common, the predictions by role, and where columns of slices are.
+        The predictions by role, and where columns of slices are.
     """
     names = {key: name for key, name in (("label", label), ("id", id)) if name is not None}
     models = {
@@ -148,19 +149,16 @@ def _read_two_models(
         if value is not None or role in ("old", "new")
     }
     pair = {role: (given[role], models[role]) for role in ("old", "new")}
-    columns = SliceColumns(
+    return models, SliceColumns(
         keys=(),
         frames=[(value, model.ids) for value, model in pair.values() if is_frame(value)],
         files=[Path(value) for value, _ in pair.values() if not is_frame(value)],
     )
-    listed = None if old_classes is None else tuple(as_names(old_classes, "old_classes").tolist())
-    new = models["new"]
-    return InMemory(new.ids, new.labels, new.classes, listed), models, columns
 
 
 def _read_arrays(
     given: Mapping[str, Any], labels: Any, label: str | None, id: str | None, names: tuple[Any, Any, Any]
-) -> tuple[InMemory, dict[str, Predictions], SliceColumns]:
+) -> tuple[dict[str, Predictions], SliceColumns]:
     """Read the predictions of models as arrays beside common labels, or as columns of one frame.
 
     Args:
@@ -175,9 +173,13 @@ def _read_arrays(
     ids, classes, old_classes = names
     frame = None
     if label is not None:
-        _refuse_other_than_frame(labels)
+        if not is_frame(labels):
+            raise UsageError("label: names a column where a frame of pandas, polars or Arrow comes first")
         frame, labels = labels, column(labels, label, "label")
-        given = {role: _column_or_array(frame, value, role) for role, value in given.items()}
+        given = {
+            role: column(frame, value, role) if isinstance(value, str | int) else value
+            for role, value in given.items()
+        }
         ids = ids if id is None else column(frame, id, "id")
     elif id is not None:
         raise UsageError(f"id={id!r}: names a column where a frame comes first; give label='COLUMN' too")
@@ -187,7 +189,7 @@ def _read_arrays(
         for role, value in given.items()
         if value is not None
     }
-    return test, models, SliceColumns(keys=(), frames=[] if frame is None else [(frame, test.ids)])
+    return models, SliceColumns(keys=(), frames=[] if frame is None else [(frame, test.ids)])
 
 
 @dataclass(frozen=True)
@@ -228,17 +230,6 @@ class _Samples:
                 "them in one place"
             )
         return self.compare(replace(self.request, gate_file=gate_file, limits=limits))
-
-
-def _refuse_other_than_frame(value: Any) -> None:
-    """Raise UsageError unless a value is a frame of pandas, polars or Arrow."""
-    if not is_frame(value):
-        raise UsageError("label: names a column where a frame of pandas, polars or Arrow comes first")
-
-
-def _column_or_array(frame: Any, value: Any, argument: str) -> Any:
-    """Return a frame's column if ``value`` is its name, else ``value``; ``argument`` is for messages."""
-    return column(frame, value, argument) if isinstance(value, str | int) else value
 
 
 def load(run: str | Path, run_root: str | Path = "runs", device: str = "cpu") -> LoadedRun:

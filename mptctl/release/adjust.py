@@ -10,7 +10,7 @@ import torch
 
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, DataError, UsageError
-from mptctl.evaluation.bias.choice import BiasChoice, barely_met_warning, choose_bias
+from mptctl.evaluation.bias.choice import BiasChoice, Budget, barely_met_warning, choose_bias
 from mptctl.evaluation.bias.validation_samples import ValidationSamples, validation_samples
 from mptctl.evaluation.calibration.temperature import fit_temperature
 from mptctl.evaluation.pairing.confusion import LIKELY_CAUSE
@@ -29,8 +29,8 @@ from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
 from mptctl.models.records import Adjustment
 from mptctl.models.run_folder import RunDir, find_checkpoint
 from mptctl.names import Session
-from mptctl.release.adjust_report import SUFFIX, AdjustReport, AdjustRequest, Chosen, limits_of
-from mptctl.release.measured import checkpoint_metrics, report_rates
+from mptctl.release.adjust_report import SUFFIX, AdjustReport, AdjustRequest, Chosen
+from mptctl.release.measured import report_rates, validation_counts
 from mptctl.release.new_run import refuse_unfit, warn_of_unknown_training, write_run
 
 
@@ -258,13 +258,14 @@ def _report(
         biases=dict.fromkeys(new_classes, bias) if bias else {},
         temperature=selection.temperature,
     )
-    confidence = 0.95 if request.budget is None else request.budget.confidence
+    budget = request.budget or Budget()
     return AdjustReport(
         chosen=chosen,
         validation=report_rates(samples, bias, selection.temperature, level, has_old=has_old),
         before=report_rates(samples, 0.0, 1.0, level, has_old=has_old),
-        **limits_of(request.budget),
-        confidence=confidence,
+        max_nfr=budget.max_nfr,
+        max_er_increase=budget.max_er_increase,
+        confidence=budget.confidence,
         epochs=selection.epochs,
         run=str(run.path),
         best=str(run.best),
@@ -276,8 +277,16 @@ def _checkpoint_records(
     request: AdjustRequest, checkpoint: Checkpoint, report: AdjustReport, selection: _Selection
 ) -> tuple[CheckpointMeta, MetricsLine]:
     """The meta data of the adjusted checkpoint, and the first line of its log."""
-    adjustment = _adjustment(request, checkpoint, report)
-    metrics = checkpoint_metrics(selection.samples, selection.bias, has_old=request.old is not None)
+    adjustment = Adjustment(
+        adjusted=checkpoint.path.resolve().parent.name,
+        digest=checkpoint.digest,
+        old=None if request.old is None else Path(request.old).name,
+        **report.model_dump(include={"max_nfr", "max_er_increase", "confidence"}),
+        **report.chosen.model_dump(include={"kind", "biases", "temperature"}),
+        **report.validation.model_dump(include={"nfr", "bound", "flips", "samples_old"}),
+    )
+    has_old = request.old is not None
+    metrics = validation_counts(selection.samples, selection.bias, has_old=has_old).figures()
     meta = checkpoint.meta.model_copy(
         update={
             "adjustment": adjustment,
@@ -289,22 +298,3 @@ def _checkpoint_records(
     )
     place = {"epoch": max(meta.epoch, 1), "step": meta.global_step}
     return meta, MetricsLine.model_validate({"event": "adjust", "adjustment": adjustment, **place, **metrics})
-
-
-def _adjustment(request: AdjustRequest, checkpoint: Checkpoint, report: AdjustReport) -> Adjustment:
-    """The record of the adjustment that the new checkpoint keeps."""
-    after = report.validation
-    return Adjustment(
-        adjusted=checkpoint.path.resolve().parent.name,
-        digest=checkpoint.digest,
-        old=None if request.old is None else Path(request.old).name,
-        kind=report.chosen.kind,
-        biases=report.chosen.biases,
-        temperature=report.chosen.temperature,
-        **limits_of(request.budget),
-        confidence=report.confidence,
-        nfr=after.nfr,
-        bound=after.bound,
-        flips=after.flips,
-        samples_old=after.samples_old,
-    )

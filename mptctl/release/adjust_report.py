@@ -82,11 +82,3 @@ class AdjustReport(Model):
     run: str = Field(description="the run folder that was written")
     best: str = Field(description="the checkpoint that evaluate takes")
     warnings: list[str] = Field(description="notes on these numbers")
-
-
-def limits_of(budget: Budget | None) -> dict[str, float | None]:
-    """The fields of a budget's limits in reports and checkpoints; all None without a budget."""
-    return {
-        "max_nfr": None if budget is None else budget.max_nfr,
-        "max_er_increase": None if budget is None else budget.max_er_increase,
-    }

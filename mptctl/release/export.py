@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from pydantic import Field
-from torch import nn
 
 from mptctl.data.classes import label_map
 from mptctl.data.split import Split
@@ -21,7 +20,7 @@ from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
 from mptctl.models.export_meta import ExportMeta, Preprocessing, sidecar_path
 from mptctl.models.programs import PROGRAMS
 from mptctl.names import ExportFormat, Session
-from mptctl.release.export_formats import WRITERS, ToWrite
+from mptctl.release.export_formats import WRITERS
 from mptctl.release.new_run import refuse_unfit
 from mptctl.release.requests import ExportRequest
 
@@ -87,73 +86,47 @@ def export(request: ExportRequest, session: Session) -> ExportReport:
     target = output_file(request.file(checkpoint.path))
     with scratch_folder() as folder:
         path = folder / f"model.{request.format}"
-        export = _export_and_read_back(request, checkpoint, load_model(checkpoint).eval(), path)
-        report = _compare_logits(request, checkpoint, export, split, target, session)
+        write = WRITERS[request.format]
+        meta = write(load_model(checkpoint).eval(), _description(request, checkpoint), path)
+        content = path.read_bytes()
+        # Read back as other programs will.
+        report = _compare_logits(request, checkpoint, load_checkpoint(path), split, target, session)
     _refuse_difference(report)
     description = sidecar_path(target)
     # An old description goes first: after a kill between the two writes it would contradict the new file.
     with suppress(OSError):  # the next line reports what is wrong with the folder
         description.unlink()
-    write_atomically(target, export.content)
-    write_atomically(description, export.meta.model_dump_json(indent=2).encode() + b"\n")
-    return report.model_copy(update={"bytes": len(export.content)})
+    write_atomically(target, content)
+    write_atomically(description, meta.model_dump_json(indent=2).encode() + b"\n")
+    return report
 
 
-@dataclass(frozen=True)
-class _Export:
-    """An exported model in a scratch folder, before its path is written.
-
-    Attributes:
-        content: of the file.
-        meta: the description inside the file.
-        checkpoint: the file read back as a checkpoint.
-    """
-
-    content: bytes
-    meta: ExportMeta
-    checkpoint: Checkpoint
-
-
-def _export_and_read_back(
-    request: ExportRequest, checkpoint: Checkpoint, model: nn.Module, path: Path
-) -> _Export:
-    """Write a network to a path, and read the file as other programs will.
-
-    Args:
-        request: the format, and how to export.
-        checkpoint: of the network.
-        model: the network, in evaluation mode.
-        path: of the file, in a scratch folder.
-    """
+def _description(request: ExportRequest, checkpoint: Checkpoint) -> ExportMeta:
+    """The description of an exported checkpoint, without the digest of the file's content."""
     meta, data = checkpoint.meta, checkpoint.meta.recipe.data
-
-    def describe(content_digest: str) -> ExportMeta:
-        return ExportMeta(
-            class_names=meta.class_names,
-            num_old=meta.num_old,
-            split_fingerprint=meta.split_fingerprint,
-            checkpoint=checkpoint.digest,
-            preprocessing=Preprocessing(
-                exif=data.exif,
-                resize=data.resized_side,
-                interpolation=data.interpolation,
-                crop=data.image_size,
-                mean=data.mean,
-                std=data.std,
-                inside=request.with_preprocessing,
-            ),
-            model=meta.recipe.model.model_copy(update={"pretrained": None}).model_dump(mode="json"),
-            content=content_digest,
-        )
-
-    export_meta = WRITERS[request.format](ToWrite(model, data.image_size, describe, path))
-    return _Export(path.read_bytes(), export_meta, load_checkpoint(path))
+    return ExportMeta(
+        class_names=meta.class_names,
+        num_old=meta.num_old,
+        split_fingerprint=meta.split_fingerprint,
+        checkpoint=checkpoint.digest,
+        preprocessing=Preprocessing(
+            exif=data.exif,
+            resize=data.resized_side,
+            interpolation=data.interpolation,
+            crop=data.image_size,
+            mean=data.mean,
+            std=data.std,
+            inside=request.with_preprocessing,
+        ),
+        model=meta.recipe.model.model_copy(update={"pretrained": None}).model_dump(mode="json"),
+        content="",
+    )
 
 
 def _compare_logits(
     request: ExportRequest,
     checkpoint: Checkpoint,
-    export: _Export,
+    export: Checkpoint,
     split: Split,
     target: Path,
     session: Session,
@@ -163,27 +136,23 @@ def _compare_logits(
     Args:
         request: the tolerance, for the report.
         checkpoint: that was exported.
-        export: read back.
+        export: the exported file, read back.
         split: of the pictures.
         target: the path to be written, for the report.
         session: of the pass.
-
-    Returns:
-        The report, whose `bytes` are 0 still.
 
     Raises:
         NonFiniteError: logits of the export are not finite.
     """
     # The file has only a part of the data recipe. With the checkpoint's whole one both see the same pictures.
-    recipe, data = export.checkpoint.meta.recipe, checkpoint.meta.recipe.data
+    recipe, data = export.meta.recipe, checkpoint.meta.recipe.data
     assert (recipe.data.image_size, recipe.data.mean, recipe.data.std) == (
         data.image_size,
         data.mean,
         data.std,
     )
-    meta = export.checkpoint.meta.model_copy(update={"recipe": recipe.model_copy(update={"data": data})})
-    exported_checkpoint = replace(export.checkpoint, meta=meta)
-    models = {"checkpoint": checkpoint, "export": exported_checkpoint}
+    meta = export.meta.model_copy(update={"recipe": recipe.model_copy(update={"data": data})})
+    models = {"checkpoint": checkpoint, "export": replace(export, meta=meta)}
     logits = compute_outputs(models, split, replace(session, device="cpu"), part="val")
     before, after = logits["checkpoint"], logits["export"]
     not_finite = int((~np.isfinite(after)).any(axis=1).sum())
@@ -200,7 +169,7 @@ def _compare_logits(
         file=str(target),
         described=str(sidecar_path(target)),
         format=request.format,
-        bytes=0,
+        bytes=export.path.stat().st_size,
         pictures=len(truth),
         max_difference=float(np.abs(before.astype(np.float64) - after).max()),
         tolerance=request.tolerance,

@@ -6,7 +6,6 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -18,26 +17,6 @@ from mptctl.models.export_meta import KEY, ExportMeta
 from mptctl.models.onnx_program import MAX_BYTES, onnx_digest
 from mptctl.models.programs import tensors_digest
 from mptctl.names import ExportFormat
-
-# Makes the description of a file from the SHA-256 of its content.
-Describe = Callable[[str], ExportMeta]
-
-
-@dataclass(frozen=True)
-class ToWrite:
-    """A network to be written to a file.
-
-    Attributes:
-        model: in evaluation mode, on the CPU.
-        size: S, side of its pictures in pixels.
-        describe: makes the description, which also says whether normalisation is part of the graph.
-        path: of the file.
-    """
-
-    model: nn.Module
-    size: int
-    describe: Describe
-    path: Path
 
 
 class WithNormalisation(nn.Module):
@@ -68,8 +47,14 @@ class WithNormalisation(nn.Module):
         return logits
 
 
-def write_onnx(wanted: ToWrite) -> ExportMeta:
+def write_onnx(model: nn.Module, meta: ExportMeta, path: Path) -> ExportMeta:
     """Write an ONNX model that takes batches of any size, and return the description inside it.
+
+    Args:
+        model: in evaluation mode, on the CPU.
+        meta: the description without the digest of the file's content; it also says whether normalisation is
+            part of the graph.
+        path: of the file.
 
     Raises:
         UsageError: a package of ONNX is not installed, or the network cannot be exported or is larger than
@@ -77,8 +62,8 @@ def write_onnx(wanted: ToWrite) -> ExportMeta:
     """
     for package in ("onnx", "onnxscript", "onnxruntime"):
         require_extra(package, "export", "--format onnx")
-    model, size = wanted.model, wanted.size
-    preprocessing = wanted.describe("").preprocessing
+    preprocessing = meta.preprocessing
+    size = preprocessing.crop
     example = torch.zeros(2, 3, size, size)
     if preprocessing.inside:
         model = WithNormalisation(model, preprocessing.mean, preprocessing.std)
@@ -97,14 +82,17 @@ def write_onnx(wanted: ToWrite) -> ExportMeta:
         raise UsageError(
             f"--format onnx: {proto.ByteSize() / 1e9:.1f} GB, and ONNX holds 2 GB in a file; use safetensors"
         )
-    meta = wanted.describe(onnx_digest(proto))
+    meta = meta.model_copy(update={"content": onnx_digest(proto)})
     proto.metadata_props.add(key=KEY, value=meta.model_dump_json())
-    wanted.path.write_bytes(proto.SerializeToString())
+    path.write_bytes(proto.SerializeToString())
     return meta
 
 
-def write_safetensors(wanted: ToWrite) -> ExportMeta:
+def write_safetensors(model: nn.Module, meta: ExportMeta, path: Path) -> ExportMeta:
     """Write the state dict of a network, and return the description inside the file.
+
+    Args:
+        model, meta, path: as for `write_onnx`.
 
     Raises:
         UsageError: safetensors is not installed.
@@ -112,9 +100,9 @@ def write_safetensors(wanted: ToWrite) -> ExportMeta:
     require_extra("safetensors", "export", "--format safetensors")
     from safetensors.torch import save_file
 
-    state = {key: tensor.contiguous().clone() for key, tensor in wanted.model.state_dict().items()}
-    meta = wanted.describe(tensors_digest(state))
-    save_file(state, str(wanted.path), metadata={KEY: meta.model_dump_json()})
+    state = {key: tensor.contiguous().clone() for key, tensor in model.state_dict().items()}
+    meta = meta.model_copy(update={"content": tensors_digest(state)})
+    save_file(state, str(path), metadata={KEY: meta.model_dump_json()})
     return meta
 
 
@@ -137,7 +125,7 @@ def _exporting(problem: str) -> Iterator[None]:
         logging.disable(before)
 
 
-WRITERS: dict[ExportFormat, Callable[[ToWrite], ExportMeta]] = {
+WRITERS: dict[ExportFormat, Callable[[nn.Module, ExportMeta, Path], ExportMeta]] = {
     "onnx": write_onnx,
     "safetensors": write_safetensors,
 }

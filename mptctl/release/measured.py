@@ -23,30 +23,27 @@ def report_rates(
         level: of the two-sided interval of NFR whose upper end is the bound.
         has_old: there is an old model.
     """
-    errors, flips = samples.counts(bias)
-    n, n_old = len(samples), samples.n_old
-    has_flips = has_old and n_old > 0
+    counts = validation_counts(samples, bias, has_old=has_old)
+    flips = counts.flips if counts.samples_old else None
     is_known = samples.truth >= 0  # of a class that the model knows
     nll = None
     if is_known.any():
         logits = samples.logits[is_known] - bias * samples.is_new
         nll = score_probabilities(logits, samples.truth[is_known], temperature).nll
     return AdjustFigures(
-        nfr=flips / n_old if has_flips else None,
-        bound=float(upper_bounds(np.array([flips]), n_old, level)[0]) if has_flips else None,
-        er_all=errors / n,
-        flips=flips if has_flips else None,
-        samples_old=n_old if has_flips else None,
-        errors=errors,
-        samples=n,
+        nfr=counts.nfr,
+        bound=None if flips is None else float(upper_bounds(np.array([flips]), counts.samples_old, level)[0]),
+        er_all=counts.errors / counts.samples,
+        flips=flips,
+        samples_old=None if flips is None else counts.samples_old,
+        errors=counts.errors,
+        samples=counts.samples,
         nll=nll,
     )
 
 
-def checkpoint_metrics(
-    samples: ValidationSamples, bias: float, *, has_old: bool
-) -> dict[str, float | int | None]:
-    """The validation metrics of the checkpoint, counts and rates, by the same names as after a training.
+def validation_counts(samples: ValidationSamples, bias: float, *, has_old: bool) -> Validation:
+    """The counts on validation samples, as after a training.
 
     Args:
         samples: the whole validation part.
@@ -60,4 +57,4 @@ def checkpoint_metrics(
         errors_old=int(wrong[samples.of_old].sum()),
         samples_old=samples.n_old,
         flips=int((wrong & samples.to_keep).sum()) if has_old else None,
-    ).figures()
+    )

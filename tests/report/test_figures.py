@@ -17,7 +17,7 @@ from mptctl.release.adjust_report import AdjustFigures, AdjustReport, Chosen
 from mptctl.report.documents.adjust import describe_adjustment
 from mptctl.report.figures.adjust import draw_adjustment
 from mptctl.report.figures.embedding import class_colours, draw_embeddings
-from mptctl.report.figures.flips import draw_figures
+from mptctl.report.figures.flips import drawings
 from mptctl.report.figures.reliability import Panel, draw_reliability
 from mptctl.report.media.svg import NEW, save_figure, style
 from tests.evaluation.made_up import made_up
@@ -146,7 +146,7 @@ def test_bars_are_accuracies_and_below_them_stand_the_counts() -> None:
 
 def test_two_models_have_two_panels_on_the_page() -> None:
     report = example()
-    figure = draw_figures(report)["reliability"]
+    (figure,) = (drawing.figure for drawing in drawings(report) if drawing.name == "reliability")
     assert [axes.get_title() for axes in figure.axes] == [
         "old model, accuracy",
         "new model, accuracy",
@@ -163,7 +163,7 @@ def test_two_models_have_two_panels_on_the_page() -> None:
 
 
 def test_a_model_without_logits_has_no_panel() -> None:
-    assert "reliability" not in draw_figures(example(with_logits=False))
+    assert drawings(example(with_logits=False)) == []
 
 
 def test_bins_of_fewer_than_ten_samples_stand_hollow() -> None:

@@ -28,7 +28,7 @@ from mptctl.report.documents.flips import flips_document
 from mptctl.report.documents.flips_markdown import render_markdown
 from mptctl.report.documents.flips_object import Report
 from mptctl.report.documents.flips_page import render_html
-from mptctl.report.figures.flips import PLOTS, draw_figures, figure_files, save_figures
+from mptctl.report.figures.flips import PLOTS, drawings, figure_files, save_figures
 from mptctl.report.media.markdown import escape
 from mptctl.report.media.page import anchor, script_json
 from mptctl.report.media.pictures import LARGEST, data_url, pictures_below
@@ -111,7 +111,7 @@ def test_names_stay_text() -> None:
 
 def test_without_logits_there_is_still_a_page() -> None:
     report = example(with_logits=False)
-    page, drawn = Page(render_html(report)), list(draw_figures(report))
+    page, drawn = Page(render_html(report)), drawings(report)
     assert drawn == []
     assert not [attributes for tag, attributes in page.tags if tag == "figure"]
     assert "n/a" in page.text
@@ -241,9 +241,11 @@ def test_files(tmp_path: Path) -> None:
 def test_each_figure_has_its_caption_as_alternative_text() -> None:
     report = example()
     page, captions = example_page(), {plot.name: plot.caption for plot in PLOTS}
-    for name in draw_figures(report):
-        said = re.search(f'<figure id="{name}">.*?<svg [^>]*role="img" aria-label="([^"]*)"', page, re.DOTALL)
-        assert html.unescape(said.group(1)) == captions[name]
+    for drawing in drawings(report):
+        said = re.search(
+            f'<figure id="{drawing.name}">.*?<svg [^>]*role="img" aria-label="([^"]*)"', page, re.DOTALL
+        )
+        assert html.unescape(said.group(1)) == captions[drawing.name]
 
 
 LABELS = {"ant": "wood ant", "fox": "red fox"}

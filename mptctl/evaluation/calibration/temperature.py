@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from mptctl.evaluation.calibration.probabilities import shift_to_zero
 from mptctl.evaluation.reading.predictions import row_blocks
@@ -65,6 +64,8 @@ def fit_temperature(logits: NDArray[Any], truth: NDArray[np.int64]) -> Temperatu
     # This case is tested by itself: at very low temperatures the slope is lost in rounding.
     if not behind.any():
         return TemperatureFit(None, certain)
+    from scipy.optimize import brentq  # takes a third of a second to import
+
     low = high = 1.0
     while slope(high, logits, truth) < 0 and high < LIMIT:
         low, high = high, 2 * high

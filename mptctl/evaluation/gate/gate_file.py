@@ -13,7 +13,14 @@ from typing import Literal, Self
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from mptctl.errors import UsageError, option
-from mptctl.evaluation.limits import Limits, LimitValues, Looks, refuse_unknown_classes, small_limits
+from mptctl.evaluation.limits import (
+    Limits,
+    LimitValues,
+    Looks,
+    check_level,
+    refuse_unknown_classes,
+    small_limits,
+)
 from mptctl.evaluation.pairing.pairs import ALL, GivenClasses
 from mptctl.files import read_text
 from mptctl.files.explained import explain, shown
@@ -146,18 +153,21 @@ class GateFile(Typed):
         """The ids that were read from `must_keep.file`; None where no file is named."""
         return self._listed
 
-    def parts(self) -> list[tuple[str, FileLimits]]:
-        """The limits of the whole test set and of each slice, each after its place in the file."""
-        slices = [(f"slices[{i}]: ", rule) for i, rule in enumerate(self.slices)]
-        return [("limits: ", self.limits), *slices]
+    def parts(self) -> list[tuple[str, LimitValues]]:
+        """The limits of the whole test set and of each slice, as fractions, each after its place."""
+        limits = {"limits": self.limits} | {f"slices[{i}]": rule for i, rule in enumerate(self.slices)}
+        return [(f"{self._name}: {key}: ", LimitValues(**each.fractions())) for key, each in limits.items()]
+
+    def check_ranges(self) -> None:
+        """Raise UsageError where a confidence or a limit is out of its range."""
+        check_level(self.confidence, f"{self._name}: confidence")
+        for place, part in self.parts():
+            for kind, limit in part.given():
+                kind.check_range(limit, place)
 
     def small_limits(self) -> list[str]:
         """Return a remark on each limit that may have been meant as a fraction, though it is in percent."""
-        return [
-            remark
-            for place, part in self.parts()
-            for remark in small_limits(LimitValues(**part.fractions()), f"{self._name}: {place}")
-        ]
+        return [remark for place, part in self.parts() for remark in small_limits(part, place)]
 
     def check_reach(self, samples: Sequence[int]) -> None:
         """Raise UsageError where no table of so many samples can exceed a limit on Rel-NFR.
@@ -166,15 +176,13 @@ class GateFile(Typed):
             samples: of the whole test set, then of each slice.
         """
         for (place, part), total in zip(self.parts(), samples, strict=True):
-            for kind, limit in LimitValues(**part.fractions()).given():
-                kind.check_reach(limit, total, f"{self._name}: {place}")
+            for kind, limit in part.given():
+                kind.check_reach(limit, total, place)
 
     def refuse_unknown_classes(self, never_predicted: Collection[str]) -> None:
         """Raise UsageError for a limit that may be easier to keep without labels that OLD never predicts."""
         for place, part in self.parts():
-            limits = LimitValues(**part.fractions())
-            remedy = f"write old_classes into {self._name}"
-            refuse_unknown_classes(limits, never_predicted, remedy, f"{self._name}: {place}")
+            refuse_unknown_classes(part, never_predicted, f"write old_classes into {self._name}", place)
 
     def keys(self) -> list[tuple[str, ...]]:
         """The columns, or crossings of columns, of all slices in limits, waivers and must_keep; each once."""
@@ -281,7 +289,7 @@ def read_gate_file(path: Path) -> GateFile:
     except ValidationError as error:
         raise UsageError(f"{path}: {explain(error, GateFile, forms=_FORMS)}") from error
     rules._name, rules._is_read = str(path), True
-    _check_ranges(path, rules)
+    rules.check_ranges()
     if isinstance(rules.old_classes, list):
         rules._old_classes = list(rules.old_classes)
     elif rules.old_classes not in (None, ALL):
@@ -295,17 +303,3 @@ def read_gate_file(path: Path) -> GateFile:
         lines.setdefault(line.name, line.number)
     rules._listed = ListedIds(listed, lines)
     return rules.keeping(list(lines))
-
-
-def _check_ranges(path: Path, rules: GateFile) -> None:
-    """Raise UsageError, with the key in the file, where a confidence or a limit is out of its range."""
-    where = ""
-    try:
-        Limits(confidence=rules.confidence)
-        for place, limits in rules.parts():
-            where = place
-            Limits(**limits.fractions())
-    except UsageError as error:
-        # `Limits` names the flag, as in `--max-nfr 120: must lie ...`; here its key is named.
-        flag, _, problem = str(error).removeprefix("--").partition(" ")
-        raise UsageError(f"{path}: {where}{flag.replace('-', '_')} {problem}") from error

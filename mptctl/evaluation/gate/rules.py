@@ -133,12 +133,11 @@ def _apply_waivers(
     valid = {flips for row, flips in zip(rows, covered, strict=True) if not row.expired and not row.exceeded}
     waived = frozenset[str]().union(*valid)
     not_waived = {flips: sorted(flips - waived) for flips in set(covered)}
-    checks = []
-    for row, flips in zip(rows, covered, strict=True):
-        if row.expired and not_waived[flips]:
-            checks.append(_fail_expired(row, not_waived[flips]))
-        elif row.exceeded and not_waived[flips]:
-            checks.append(_fail_exceeded(row))
+    checks = [
+        _fail_waiver(row, not_waived[flips])
+        for row, flips in zip(rows, covered, strict=True)
+        if (row.expired or row.exceeded) and not_waived[flips]
+    ]
     return AppliedWaivers(rows, waived, checks)
 
 
@@ -248,24 +247,17 @@ def _flips_of_waivers(
     ]
 
 
-def _fail_expired(row: WaiverRow, flips: Sequence[str]) -> GateCheck:
-    """Make the failed check of an expired waiver that some flips, by id, still need."""
-    still_need = "1 flip still needs" if len(flips) == 1 else f"{len(flips):,} flips still need"
-    return failed_condition(
-        "expired-waiver",
-        f"the waiver of {shown(row.name)} ({shown(row.owner)}: {shown(row.reason)}) expired on "
-        f"{row.expires}, and {still_need} it "
-        f"({first(flips)}); renew it, or mend the model",
-    )
-
-
-def _fail_exceeded(row: WaiverRow) -> GateCheck:
-    """Make the failed check of a waiver whose slice has more flips than were agreed to."""
+def _fail_waiver(row: WaiverRow, flips: Sequence[str]) -> GateCheck:
+    """Make the failed check of a waiver that has expired or was exceeded, and that some flips still need."""
+    waiver = f"the waiver of {shown(row.name)} ({shown(row.owner)}: {shown(row.reason)})"
+    if row.expired:
+        still_need = "1 flip still needs" if len(flips) == 1 else f"{len(flips):,} flips still need"
+        message = f"expired on {row.expires}, and {still_need} it ({first(flips)}); renew it"
+        return failed_condition("expired-waiver", f"{waiver} {message}, or mend the model")
+    message = f"is for at most {row.max_flips:,} flips, and there are {row.flips:,}"
     return failed_condition(
         "exceeded-waiver",
-        f"the waiver of {shown(row.name)} ({shown(row.owner)}: {shown(row.reason)}) is for at most "
-        f"{row.max_flips:,} flips, and there are {row.flips:,}; this waiver covers none of them; agree to "
-        "more, or mend the model",
+        f"{waiver} {message}; this waiver covers none of them; agree to more, or mend the model",
     )
 
 
@@ -285,13 +277,10 @@ def _check_must_keep(
         flips: ids of those samples that flip.
         waived: ids of all waived flips; these do not count.
     """
-    keep = rules.must_keep
-    counted = sorted(flips - waived)
-    samples, right = _count_samples(source, named, keep.ids, keep.by)
-    waived_here = flips & waived
-    unprotected = _rules_without_right_answers(source, rules, named)
-    if unprotected:
-        where = "; on all ".join(unprotected)
+    counted, waived_here = sorted(flips - waived), flips & waived
+    kept = _count_kept(source, rules, named)
+    if kept.unprotected:
+        where = "; on all ".join(kept.unprotected)
         message = f"OLD is wrong on all {where}; so none of these can flip; correct the list"
         if counted:
             message += f"; and {len(counted):,} samples that must be kept flipped ({first(counted)})"
@@ -302,15 +291,16 @@ def _check_must_keep(
             f"{len(waived_here):,} of the samples that must be kept flipped, which waivers allow "
             f"({first(sorted(waived_here))}); all others are kept"
         )
-    elif right < samples:
-        message = f"every sample that must be kept and that OLD gets right is kept ({right:,} of {samples:,})"
+    elif kept.right < kept.samples:
+        numbers = f"{kept.right:,} of {kept.samples:,}"
+        message = f"every sample that must be kept and that OLD gets right is kept ({numbers})"
     else:
         message = "every sample that must be kept is kept"
-    passed = not unprotected and not counted
+    passed = not kept.unprotected and not counted
     return GateCheck(
         name="must-keep",
         limit=0,
-        value=len(counted) / samples if right else None,
+        value=len(counted) / kept.samples if kept.right else None,
         tested=None,
         answer="pass" if passed else "fail",
         counted=len(counted),
@@ -322,41 +312,40 @@ def _check_must_keep(
     )
 
 
-def _count_samples(
-    source: SliceSource,
-    named: Mapping[str, NamedSample],
-    ids: Sequence[str],
-    by: Mapping[str, str] | None,
-) -> tuple[int, int]:
-    """Count the samples with one of some ids or in a slice, and how many of them OLD gets right."""
-    rows = [named[each] for each in dict.fromkeys(ids)]
-    if by is None:
-        return len(rows), sum(row.old_right for row in rows)
-    counts = _require_slice(source, by).counts
-    others = [row for row in rows if any(row.values[column] != value for column, value in by.items())]
-    return counts.total + len(others), counts.old_right + sum(row.old_right for row in others)
+class _Kept(NamedTuple):
+    """The samples that must be kept.
 
-
-def _rules_without_right_answers(
-    source: SliceSource, rules: GateFile, named: Mapping[str, NamedSample]
-) -> list[str]:
-    """Name each rule of `must_keep` of whose samples OLD gets none right, after the number of its samples.
-
-    The rules are the ids in the gate file, those in the file that it names, and the slice: a right answer to
-    a sample of one protects nothing of another.
+    Attributes:
+        samples: how many.
+        right: how many of them OLD gets right.
+        unprotected: the rules of whose samples OLD gets none right, after the number of their samples.
     """
+
+    samples: int
+    right: int
+    unprotected: list[str]
+
+
+def _count_kept(source: SliceSource, rules: GateFile, named: Mapping[str, NamedSample]) -> _Kept:
+    """Count the samples of the rules: the ids in the gate file, those in the file that it names, the slice."""
     keep, lines = rules.must_keep, {} if rules.listed is None else rules.listed.lines
-    own = [each for each in keep.ids if each not in lines]
-    parts: list[tuple[str, Sequence[str], Mapping[str, str] | None]] = []
-    if own:
-        parts.append(("must_keep.ids", own, None))
-    if lines:
-        parts.append(("must_keep.file", list(lines), None))
-    if keep.by is not None:
-        parts.append((f"must_keep.by ({slice_name(keep.by)})", (), keep.by))
-    unprotected = []
-    for name, ids, by in parts:
-        samples, right = _count_samples(source, named, ids, by)
-        if not right:
-            unprotected.append(f"{samples:,} samples of {name}")
-    return unprotected
+    right = {each: named[each].old_right for each in keep.ids}
+    # A right answer to a sample of one rule protects nothing of another.
+    of_rules = {
+        "must_keep.ids": [is_right for each, is_right in right.items() if each not in lines],
+        "must_keep.file": [right[each] for each in lines],
+    }
+    unprotected = [
+        f"{len(of_rule):,} samples of {name}"
+        for name, of_rule in of_rules.items()
+        if of_rule and not any(of_rule)
+    ]
+    if keep.by is None:
+        return _Kept(len(right), sum(right.values()), unprotected)
+    counts = _require_slice(source, keep.by).counts
+    if not counts.old_right:
+        unprotected.append(f"{counts.total:,} samples of must_keep.by ({slice_name(keep.by)})")
+    outside = [
+        is_right for each, is_right in right.items() if not keep.by.items() <= named[each].values.items()
+    ]
+    return _Kept(counts.total + len(outside), counts.old_right + sum(outside), unprotected)

@@ -61,19 +61,28 @@ class Pairing:
     def by_id(self, numbers: NDArray[np.integer[Any]], limit: int | None = None) -> dict[str, int]:
         """The numbers of some samples by id, at most `limit` of them, in the order of the ids as text."""
         end = "" if limit is None else f" LIMIT {limit}"
-        wanted = {"number": np.asarray(numbers, dtype=np.int64)}
-        return self._find(wanted, f"s.number = v.number ORDER BY 1{end}")
+        if self.rows:
+            wanted = {"number": np.asarray(numbers, dtype=np.int64)}
+            return self._find(wanted, f"JOIN {{}} AS v ON s.number = v.number ORDER BY 1{end}")
+        # The first model's table stands in the order of the numbers: a fifth of the time of a join by them.
+        is_wanted = np.zeros(len(self), dtype=np.int32)
+        is_wanted[numbers] = 1
+        return self._find(
+            {"wanted": is_wanted}, f"POSITIONAL JOIN {{}} AS v WHERE wanted = 1 ORDER BY 1{end}"
+        )
 
     def find(self, ids: Sequence[str]) -> dict[str, int]:
         """The numbers of the samples with some ids; an id that no sample has is left out."""
-        return self._find({"name": list(dict.fromkeys(ids))}, "s.id::VARCHAR = v.name")
+        return self._find({"name": list(dict.fromkeys(ids))}, "JOIN {} AS v ON s.id::VARCHAR = v.name")
 
-    def _find(self, wanted: Mapping[str, NDArray[np.int64] | list[str]], condition: str) -> dict[str, int]:
-        """The numbers, by id, of the samples `s` that a condition, in SQL, joins with a table `v`."""
+    def _find(
+        self, wanted: Mapping[str, NDArray[np.signedinteger[Any]] | list[str]], joined: str
+    ) -> dict[str, int]:
+        """The numbers, by id, of the samples `s` that SQL joins with a table, for which {} stands there."""
         work = current()
         view = work.register(wanted)
         found = work.fetch(
-            f"SELECT s.id::VARCHAR, s.number FROM {self.relation} AS s JOIN {view} AS v ON {condition}",
+            f"SELECT s.id::VARCHAR, s.number FROM {self.relation} AS s {joined.format(view)}",
             "reading ids",
             len(self),
         )

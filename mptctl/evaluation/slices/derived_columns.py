@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
-from mptctl.evaluation.flips import CONFIDENCE_EDGES
+from mptctl.evaluation.flips import CONFIDENCE_EDGES, confidence_band
 from mptctl.evaluation.pairing.join import Codes, Pairing
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 
@@ -18,6 +18,8 @@ from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 CLASS, CONFIDENCE = "class", "confidence"
 # There with the pictures of a split.
 SIZE = "size"
+# Derived columns that no file may have; a file may have `size`, which then is used instead.
+RESERVED = (CLASS, CONFIDENCE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,16 +69,11 @@ class DerivedColumns:
             *([] if self.pictures is None else [SIZE]),
         ]
 
-    @property
-    def reserved(self) -> list[str]:
-        """Derived columns that no file may have; a file may have `size`, which then is used instead."""
-        return [CLASS, CONFIDENCE]
-
     def read(self, column: str, flag: str) -> Column:
         """Read one of the columns for all samples.
 
         Args:
-            column: one of `names` or `reserved`.
+            column: one of `names` or `RESERVED`.
             flag: that asks for it, for messages.
 
         Raises:
@@ -101,10 +98,8 @@ class DerivedColumns:
                 "has no logits" if "old" not in self.answers.scores else "has logits that --class-map merged"
             )
             raise DataError(f"{flag} {CONFIDENCE}: {name} {lack}; give others, or leave it out")
-        # A confidence at the last edge lies in the last band.
-        place = np.searchsorted(CONFIDENCE_EDGES, scores.confidence, side="right") - 1
         names = tuple(f"{low:g} to {high:g}" for low, high in itertools.pairwise(CONFIDENCE_EDGES))
-        return Column(np.clip(place, 0, len(names) - 1).astype(np.int32), names)
+        return Column(confidence_band(scores.confidence), names)
 
 
 def _size_bands(pairing: Pairing, pictures: PictureSizes) -> Column:

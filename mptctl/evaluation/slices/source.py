@@ -17,7 +17,7 @@ from mptctl.evaluation.pairing.confusion import Confusion
 from mptctl.evaluation.pairing.paired_answers import count_pairs
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.reading.side_table import SideTable, no_such_column, side_headers
-from mptctl.evaluation.slices.derived_columns import SIZE, Column, DerivedColumns
+from mptctl.evaluation.slices.derived_columns import RESERVED, SIZE, Column, DerivedColumns
 from mptctl.files.explained import shown
 
 # What a derived column needs, for the error that it is not there.
@@ -113,7 +113,7 @@ class SliceSource:
         derived: list[str] = []
         for column in columns:
             files = [file for file, names in headers.items() if column in names]
-            if column in self._own.reserved or (column in self._own.names and not files):
+            if column in RESERVED or (column in self._own.names and not files):
                 if files:
                     raise DataError(
                         f"{self._flag[column]} {column}: is the {column} that the comparison knows, and a "

@@ -118,4 +118,4 @@ def _drawings(report: CalibrationReport) -> list[Drawing]:
     panels = [Panel("as it is", report.reliability, OLD if report.scaled else NEW)]
     if report.scaled is not None:
         panels.append(Panel(temperature_title(report), report.scaled.reliability, NEW))
-    return [Drawing("reliability", CAPTION, lambda: draw_reliability(panels))]
+    return [Drawing("reliability", CAPTION, draw_reliability(panels))]

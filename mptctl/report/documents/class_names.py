@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
-from mptctl.evaluation.flip_report import FlippedSample, FlipReport
+from mptctl.evaluation.flip_report import FlipReport
+from mptctl.files import Model
 
 # Name of the column by which `--by class` makes slices.
 CLASS = "class"
+# Fields of rows that hold a class.
+NAMED = ("label", "answer", "taken_by")
+Row = TypeVar("Row", bound=Model)
 
 
 def class_name(labels: Mapping[str, str], label: str) -> str:
@@ -25,43 +30,25 @@ def with_class_names(report: FlipReport) -> FlipReport:
 
     Without class labels the comparison itself. Names are for readers; JSON and predictions have ids alone.
     """
-    labels = report.class_labels
-    if not labels:
+    if not report.class_labels:
         return report
-
-    def named(label: str | None) -> str | None:
-        return None if label is None else class_name(labels, label)
-
-    lists = {
-        "per_class": [
-            row.model_copy(update={"label": named(row.label), "taken_by": named(row.taken_by)})
-            for row in report.per_class
-        ],
-        "pairs": [
-            row.model_copy(update={"label": named(row.label), "answer": named(row.answer)})
-            for row in report.pairs
-        ],
-        "takers": [row.model_copy(update={"answer": named(row.answer)}) for row in report.takers],
-        "worst_flips": flips_with_class_names(report.worst_flips, labels),
-        "slices": [row.model_copy(update={"by": _slice_values(row.by, labels)}) for row in report.slices],
-    }
-    return report.model_copy(update={**lists, "class_labels": {}})
+    lists = ("per_class", "pairs", "takers", "worst_flips", "slices")
+    named = {each: rows_with_class_names(getattr(report, each), report.class_labels) for each in lists}
+    return report.model_copy(update={**named, "class_labels": {}})
 
 
-def flips_with_class_names(flips: Sequence[FlippedSample], labels: Mapping[str, str]) -> list[FlippedSample]:
-    """Copies of flipped samples with names beside the ids of classes."""
-    return [
-        flip.model_copy(
-            update={
-                "label": class_name(labels, flip.label),
-                "answer": class_name(labels, flip.answer),
-                "by": _slice_values(flip.by, labels),
-            }
-        )
-        for flip in flips
-    ]
-
-
-def _slice_values(values: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
-    """The values of a slice by column, with a name beside the id in the column of classes."""
-    return {key: class_name(labels, value) if key == CLASS else value for key, value in values.items()}
+def rows_with_class_names(rows: Sequence[Row], labels: Mapping[str, str]) -> list[Row]:
+    """Copies of rows with names beside the ids of classes, also in the values of slices."""
+    if not labels:
+        return list(rows)
+    copies = []
+    for row in rows:
+        fields = ((field, getattr(row, field, None)) for field in NAMED)
+        changed: dict[str, object] = {
+            field: class_name(labels, label) for field, label in fields if label is not None
+        }
+        by: Mapping[str, str] = getattr(row, "by", {})
+        if CLASS in by:
+            changed["by"] = {**by, CLASS: class_name(labels, by[CLASS])}
+        copies.append(row.model_copy(update=changed))
+    return copies

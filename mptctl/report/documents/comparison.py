@@ -198,11 +198,7 @@ def _trade_off_drawing(rows: list[ComparisonRow]) -> Drawing:
     """The figure of NFR against error."""
     from mptctl.report.figures.trade_off import draw_trade_off
 
-    return Drawing(
-        "trade-0",
-        CAPTION,
-        lambda: draw_trade_off(rows),
-    )
+    return Drawing("trade-0", CAPTION, draw_trade_off(rows))
 
 
 def _title(comparison: Comparison) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mptctl.evaluation.reading.predictions import Predictions, save_predictions
 from mptctl.files import FilesTogether
-from mptctl.report.documents.class_names import flips_with_class_names, with_class_names
+from mptctl.report.documents.class_names import rows_with_class_names, with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS, flips_csv
 from mptctl.report.documents.flips_markdown import render_markdown, render_markdown_error
 
@@ -37,7 +37,6 @@ class FlipFiles:
         predictions: folder of `old.npz` and `new.npz`.
         junit: JUnit XML of the gate.
         flips: CSV of every negative flip.
-        history: file that the caller adds the comparison to; `write` does not.
     """
 
     page: Path | None = None
@@ -46,7 +45,6 @@ class FlipFiles:
     predictions: Path | None = None
     junit: Path | None = None
     flips: Path | None = None
-    history: Path | None = None
 
     def write_error(self, message: str) -> None:
         """Write why the models could not be compared, to the Markdown and JUnit files only.
@@ -73,7 +71,7 @@ class FlipFiles:
         listed: Sequence[FlippedSample] | None = None,
         sources: Provenance | None = None,
     ) -> list[Path]:
-        """Write the files that have a path, but `history`: all of them or none.
+        """Write the files that have a path: all of them or none.
 
         All but predictions and CSV have readable names of classes beside their ids.
 
@@ -93,9 +91,7 @@ class FlipFiles:
             StorageError, UsageError: a file cannot be written; then none is.
         """
         listed = report.worst_flips if listed is None else listed
-        on_page = listed[:MOST_FLIPS]
-        if report.class_labels:
-            on_page = flips_with_class_names(on_page, report.class_labels)
+        on_page = rows_with_class_names(listed[:MOST_FLIPS], report.class_labels)
         report = with_class_names(report)
         written: list[Path] = []
         with FilesTogether() as files:

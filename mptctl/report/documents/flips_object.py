@@ -181,9 +181,9 @@ class Report:
         Raises:
             UsageError: there is no figure of that name, or no data for it: figures need logits.
         """
-        from mptctl.report.figures.flips import draw_figures
+        from mptctl.report.figures.flips import drawings
 
-        figures = draw_figures(self._with_names)
+        figures = {drawing.name: drawing.figure for drawing in drawings(self._with_names)}
         if not figures:
             raise UsageError("plot: there is nothing to draw: no logits; give logits for old or new")
         if name is not None and name not in figures:

@@ -71,8 +71,8 @@ def _drawings(report: TuneReport) -> list[Drawing]:
     over_k = "NFR and error on all classes over k, of the best trial of each k, with 95 % intervals."
     against = "NFR against error of every whole trial; the line joins those that no other one beats."
     return [
-        Drawing("over-k", over_k, lambda: draw_over_k(report)),
-        Drawing("against", against, lambda: draw_against_error(report)),
+        Drawing("over-k", over_k, draw_over_k(report)),
+        Drawing("against", against, draw_against_error(report)),
     ]
 
 

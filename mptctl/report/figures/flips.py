@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -35,21 +34,11 @@ class Plot:
     draw: Callable[[FlipReport], Figure | None]
 
 
-def draw_figures(report: FlipReport) -> dict[str, Figure]:
-    """Draw the figures that the report has data for; by name, in the order of `PLOTS`."""
-    with style():
-        figures = {plot.name: plot.draw(report) for plot in PLOTS}
-    return {name: figure for name, figure in figures.items() if figure is not None}
-
-
 def drawings(report: FlipReport) -> list[Drawing]:
-    """Draw the figures that the report has data for; with their captions, for a page."""
-    figures = draw_figures(report)
-    return [
-        Drawing(plot.name, plot.caption, partial(figures.__getitem__, plot.name))
-        for plot in PLOTS
-        if plot.name in figures
-    ]
+    """Draw the figures that the report has data for, in the order of `PLOTS`."""
+    with style():
+        figures = [(plot, plot.draw(report)) for plot in PLOTS]
+    return [Drawing(plot.name, plot.caption, figure) for plot, figure in figures if figure is not None]
 
 
 def figure_files() -> list[str]:
@@ -69,10 +58,10 @@ def save_figures(report: FlipReport, folder: Path, open_output: OpenOutput = wri
         StorageError: the folder cannot be made, or a file cannot be written.
     """
     paths = []
-    for name, figure in draw_figures(report).items():
+    for drawing in drawings(report):
         for suffix in ("png", "svg"):
-            path = folder / f"{name}.{suffix}"
-            save_figure(figure, path, open_output)
+            path = folder / f"{drawing.name}.{suffix}"
+            save_figure(drawing.figure, path, open_output)
             paths.append(path)
     return paths
 

@@ -128,12 +128,12 @@ class Drawing:
     Attributes:
         name: id of the element on a page, and name of the figure's file.
         caption: above the figure, and its alternative text.
-        draw: returns the figure. Only pages call it, so that a terminal imports no matplotlib.
+        figure: the figure.
     """
 
     name: str
     caption: str
-    draw: Callable[[], Figure]
+    figure: Figure
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Document:
         title: the result in a few words, the heading of a page.
         subject: what the result is about, above the title of a page.
         state: of a gate; a page colours the title by it.
-        drawings: returns the figures. Only pages call it.
+        drawings: draws the figures. Only pages call it, so that a terminal imports no matplotlib.
         footer: at the end of a page.
     """
 

@@ -95,8 +95,8 @@ def _inert_value(value: Any) -> Any:
 
 
 def drawn_inline(drawing: Drawing) -> Markup:
-    """Draw a figure and return it as an SVG element with the figure's caption as its label."""
-    svg = inline_svg(drawing.name, drawing.draw(), drawing.caption)
+    """A figure as an SVG element, with its caption as its label."""
+    svg = inline_svg(drawing.name, drawing.figure, drawing.caption)
     return Markup(svg)  # noqa: S704  # its texts are escaped
 
 

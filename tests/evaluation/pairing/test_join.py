@@ -183,3 +183,15 @@ def test_every_join_that_is_not_one_to_one_is_found(ids: list[int], message: str
     values = np.zeros(len(ids), dtype=int)
     with pytest.raises(DataError, match=message):
         pair({"old": old, "new": build_predictions("new", np.array(ids), values, values)})
+
+
+def test_the_first_of_many_chosen_samples_are_found_in_the_order_of_their_ids_as_text(tmp_path: Path) -> None:
+    n, rng = 300_000, np.random.default_rng(0)
+    ids = rng.permutation(n)
+    file = write(tmp_path / "m.parquet", id=ids, label=ids % 3, pred=ids % 3)
+    chosen = np.flatnonzero(rng.random(n) < 0.2)
+    wanted = sorted((str(ids[number]), int(number)) for number in chosen)
+    for model in (read_predictions(file), build_predictions("m", ids, ids % 3, ids % 3)):
+        pairing = pair({"old": model, "new": model})
+        assert list(pairing.by_id(chosen, 50).items()) == wanted[:50]
+        assert list(pairing.by_id(chosen).items()) == wanted
