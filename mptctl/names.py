@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 # Sources of pictures that a user gives by name.
 NamedSource = Literal["characters", "digits", "cifar10", "cifar100", "imagefolder"]
@@ -23,7 +23,7 @@ Part = Literal["train", "val", "test"]
 LoaderName = Literal["auto", "resident", "dali", "threaded"]
 Distance = Literal["kl", "lm"]
 HeadName = Literal["linear", "cosine", "linear-margin"]
-MethodName = Literal[
+METHOD_NAMES: tuple[str, ...] = (
     "no-treatment",
     "pct-naive",
     "pct-kl",
@@ -38,8 +38,7 @@ MethodName = Literal[
     "mpt-lm-nobias",
     "elodi",
     "elodi-topk",
-]
-METHOD_NAMES: tuple[str, ...] = get_args(MethodName)
+)
 # Samples on which a method distils: all, or those that the new model gets wrong.
 Gate = Literal["none", "student-wrong"]
 # Weights that the new model begins with: fresh ones, the old model's or the reference's.

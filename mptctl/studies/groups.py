@@ -158,7 +158,12 @@ def group_updates(updates: Sequence[Update]) -> list[Group]:
         lambda update: f" ({update.run.folder.parent})",
     )
     groups = [Group(name, row[0].run.recipe.method.name, row) for name, row in zip(names, rows, strict=True)]
-    return sorted(groups, key=lambda group: (METHOD_NAMES.index(group.method), group.name))
+    return sorted(groups, key=lambda group: (_place_of_method(group.method), group.name))
+
+
+def _place_of_method(method: str) -> int:
+    """The place of a method in the table; one's own stand behind ours."""
+    return METHOD_NAMES.index(method) if method in METHOD_NAMES else len(METHOD_NAMES)
 
 
 def _divide(updates: Sequence[Update], key: Callable[[Update], Hashable]) -> list[list[Update]]:

@@ -12,7 +12,7 @@ import torch
 from mptctl.data.classes import split_classes
 from mptctl.data.sources import SourceSize
 from mptctl.data.split import Split
-from mptctl.methods.rows import ROWS
+from mptctl.methods.rows import row_of
 from mptctl.names import Role, Source
 from mptctl.studies.study_plan import PlannedRun
 from mptctl.studies.study_split import StudySplit
@@ -90,7 +90,7 @@ def estimate_planned(
         steps: optimizer steps left.
         device: where the run computes.
     """
-    roles, reference_keys = ROWS[run.method].teachers, list(run.teachers)
+    roles, reference_keys = row_of(run.method).teachers, list(run.teachers)
     num_classes = sizes.known_to(run)
     teachers: list[Sized] = []
     if run.old is not None:
@@ -142,7 +142,7 @@ def _decoded_bytes(run: PlannedRun, sizes: Sizes) -> int:
 
 def _logit_bytes(run: PlannedRun, sizes: Sizes) -> dict[str, int]:
     """Bytes of the logits that a run caches, by the names of its teachers; empty without a cache."""
-    runtime, roles = run.recipe.runtime, ROWS[run.method].teachers
+    runtime, roles = run.recipe.runtime, row_of(run.method).teachers
     if not runtime.cache_teachers or not roles:
         return {}
     bytes_a_class = sizes.steps(run) * run.recipe.optim.batch_size * BYTES_OF_LOGIT[runtime.cache_precision]

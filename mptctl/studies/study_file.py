@@ -16,8 +16,9 @@ from mptctl.errors import UsageError
 from mptctl.files.explained import explain, nearest
 from mptctl.files.model import Typed
 from mptctl.models.ownership import NOT_RUNS
-from mptctl.names import Init, MethodName
+from mptctl.names import Init
 from mptctl.recipe import Recipe, load_recipe
+from mptctl.recipe.own import refuse_unknown
 from mptctl.recipe.reading import LIST_COMMAND, preset_folder, read_mapping
 from mptctl.studies.study_split import StudySplit
 from mptctl.training.request import MOST_MEMBERS
@@ -64,7 +65,7 @@ class OldModel(Typed):
 class UpdateRow(Typed):
     """A row of the table: a method with its settings. A name alone stands for the method of that name."""
 
-    method: MethodName = Field(description="method")
+    method: str = Field(description="method")
     name: str = Field("", description="of its runs; default: the method's")
     init: Init | None = Field(
         None,
@@ -82,6 +83,16 @@ class UpdateRow(Typed):
         if isinstance(content, Mapping) and not content.get("name"):
             return {**content, "name": content.get("method", "")}
         return content
+
+    @field_validator("method")
+    @classmethod
+    def _is_known(cls, method: str) -> str:
+        """Refuse, by ValueError, a method that there is not."""
+        try:
+            refuse_unknown("method", method, "method: no such value: ")
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+        return method
 
     @field_validator("name")
     @classmethod

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
-from mptctl.methods.rows import ROWS
+from mptctl.methods.rows import row_of
 from mptctl.models.run_folder import RunDir
-from mptctl.names import MethodName, Role
+from mptctl.names import Role
 from mptctl.recipe import Recipe, change_recipe
 from mptctl.studies.study_file import ENSEMBLE, OLD, REF, Study, UpdateRow
 from mptctl.training.request import (
@@ -53,7 +53,7 @@ class PlannedRun:
         return self._key_of(self.name)
 
     @property
-    def method(self) -> MethodName:
+    def method(self) -> str:
         """The method of the recipe."""
         return self.recipe.method.name
 
@@ -165,7 +165,7 @@ def _plan_seed(study: Study, seed: int) -> Iterator[PlannedRun]:
 
 def _choose_reference(update: UpdateRow, recipe: Recipe) -> str | None:
     """``ref`` or ``ensemble``, if the update learns from it or begins with its weights; else None."""
-    learns = Role.REF in ROWS[update.method].teachers
+    learns = Role.REF in row_of(update.method).teachers
     return update.ref if learns or recipe.method.init == "ref" else None
 
 

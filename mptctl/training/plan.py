@@ -10,9 +10,11 @@ import torch
 from numpy.typing import NDArray
 
 from mptctl.errors import UsageError, some
-from mptctl.methods.rows import ROWS
+from mptctl.methods.own import try_out
+from mptctl.methods.rows import row_of
 from mptctl.names import Role
 from mptctl.recipe import OptimRecipe, Recipe
+from mptctl.recipe.own import own_parts
 from mptctl.recipe.timm_pictures import network_notes
 from mptctl.training.optimizer.optim import learning_rate
 from mptctl.training.request import RunRequest, refuse_too_short
@@ -39,13 +41,18 @@ def check_request(request: RunRequest, device: torch.device, workers: int = 1) -
         UsageError: the run cannot be trained as requested, for one of these reasons:
             a teacher is missing that the method needs or begins with; the run ends before the method begins;
             a piece of a worker's batch has too few pictures; `optim.patience` is set without a validation
-            part; `runtime.graph` is set without a GPU or with several workers.
+            part; `runtime.graph` is set without a GPU or with several workers; the function of a method or
+            criterion of one's own does what no loss may.
+        NonFiniteError: what it returns is not finite.
     """
     recipe, split = request.recipe, request.split
     refuse_too_short(recipe, split, request.num_classes)
     _refuse_missing_teachers(request)
     _refuse_batch_size(recipe, workers)
     _refuse_graph(recipe, device, workers)
+    for own in own_parts(recipe):
+        if own.kind != "network":
+            try_out(own, own.settings_in(recipe), request.num_classes, split.classes.num_old)
     return [
         *warn_of_few_pictures(request.class_names, request.class_counts),
         *warn_of_short_schedule(recipe.optim),
@@ -59,7 +66,7 @@ def _refuse_missing_teachers(request: RunRequest) -> None:
     """Raise UsageError if a model is not given that the method needs or the run begins with."""
     method = request.recipe.method
     for role, given, flag in ((Role.OLD, request.old, "--old"), (Role.REF, request.refs, "--ref")):
-        if role in ROWS[method.name].teachers and not given:
+        if role in row_of(method.name).teachers and not given:
             raise UsageError(f"{method.name}: needs a teacher; name it with {flag} RUN")
     if method.init == "old" and request.old is None:
         raise UsageError("method.init old: begins with the old model; name it with --old RUN")
