@@ -59,6 +59,8 @@ OnDuplicates = Literal["keep", "quarantine"]
 PackForm = Literal["folder", "shards"]
 # How `tune` combines values.
 Search = Literal["grid", "random", "optuna"]
+# Variable of the environment with files of plugins, which processes below this one run too.
+PLUGINS = "MPTCTL_PLUGINS"
 # Callback that shows progress: (what is under way, how much is done, how much there is).
 Progress = Callable[[str, int, int], None]
 # Most flips that a tracker gets; the most confident ones come first.

@@ -75,7 +75,7 @@ def _refuse_wrong_terms(what: str, terms: object, logits: Tensor) -> None:
                 f"{where}: must be one number a row, shape {tuple(logits.shape[:1])}, got {got}; leave means "
                 "and sums over rows to the loop"
             )
-        if not rows.requires_grad:
+        if torch.is_grad_enabled() and logits.requires_grad and not rows.requires_grad:
             raise UsageError(
                 f"{where}: is not differentiable in the logits; leave out detach, argmax and item"
             )

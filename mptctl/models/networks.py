@@ -20,7 +20,7 @@ from mptctl.models.layers import insert_drop_block, set_drop_path, trim_convolut
 from mptctl.models.programs import PROGRAMS
 from mptctl.models.timm_networks import TIMM, build_timm
 from mptctl.recipe import ModelRecipe
-from mptctl.recipe.own import Own, all_names, describe_failure, find_own
+from mptctl.recipe.own import GIVE, Own, all_names, describe_failure, find_own
 
 # torchvision's argument for the size of pictures, by the prefix of networks that are built for one size.
 SIZE_ARGUMENTS = {"vit_": "image_size", "maxvit_": "input_size"}
@@ -267,7 +267,9 @@ def _suggest_network(arch: str, names: Sequence[str]) -> str:
     close = difflib.get_close_matches(arch, names, n=1)
     if close:
         return f"did you mean {close[0]}, or {TIMM}{arch} of the package timm?"
-    return f"use a classifier of torchvision, such as resnet18, or {TIMM}NAME"
+    return (
+        f"use a classifier of torchvision, such as resnet18, or {TIMM}NAME; if it is one of your own, {GIVE}"
+    )
 
 
 def _size_setting(arch: str, image_size: int) -> dict[str, object]:

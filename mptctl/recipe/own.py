@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mptctl.errors import UsageError, did_you_mean, one_line
-from mptctl.files.explained import explain, nearest, shown
+from mptctl.files.explained import explain, nearest, shown, shown_value
 from mptctl.files.model import read_as
-from mptctl.names import METHOD_NAMES, Role
+from mptctl.names import METHOD_NAMES, PLUGINS, Role
 from mptctl.recipe.criterion import CriterionName
 
 if TYPE_CHECKING:
@@ -50,9 +50,7 @@ ARGUMENTS: dict[Kind, tuple[str, ...]] = {
     "criterion": ("logits", "target", "settings"),
     "network": ("settings",),
 }
-# Files of plugins that processes below this one load too: workers of studies, of searches, of torchrun.
-VARIABLE = "MPTCTL_PLUGINS"
-GIVE = "give its file with --plugin FILE.py"
+GIVE = f"give its file with --plugin FILE.py or {PLUGINS}=FILE.py"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -223,8 +221,8 @@ def load_plugins(files: Iterable[str]) -> None:
         UsageError: a file cannot be read or run, or registers nothing; nothing of it stays registered.
     """
     paths = [_run_file(Path(file).expanduser().absolute()) for file in files]
-    known = filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))
-    os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys([*known, *map(str, paths)]))
+    known = filter(None, os.environ.get(PLUGINS, "").split(os.pathsep))
+    os.environ[PLUGINS] = os.pathsep.join(dict.fromkeys([*known, *map(str, paths)]))
 
 
 def _run_file(path: Path) -> Path:
@@ -288,7 +286,7 @@ def _offered() -> dict[tuple[Kind, str], EntryPoint]:
 def find_own(kind: Kind, name: str) -> Own | None:
     """Find a part of one's own by its name; None where there is none, and for a part of ours.
 
-    Files of `VARIABLE` are run, and of an installed package the entry point of this name is imported.
+    Files of `MPTCTL_PLUGINS` are run, and of an installed package the entry point of this name is imported.
 
     Raises:
         UsageError: a plugin cannot be run.
@@ -307,7 +305,7 @@ def find_own(kind: Kind, name: str) -> Own | None:
 
 
 def _run_files_of_environment() -> None:
-    for file in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
+    for file in filter(None, os.environ.get(PLUGINS, "").split(os.pathsep)):
         if Path(file).expanduser().absolute() not in _RUN:
             _run_file(Path(file).expanduser().absolute())
 
@@ -334,13 +332,13 @@ def own_parts(recipe: Recipe) -> list[Own]:
     return [own for own in found if own is not None]
 
 
-def refuse_unknown(kind: Kind, name: str, what: str = "no such method: ") -> None:
+def refuse_unknown(kind: Kind, name: str, key: str | None = None) -> None:
     """Refuse a name that no part has.
 
     Args:
         kind: of the part.
         name: of the part.
-        what: the message before the name.
+        key: where the name stands, for the message; empty: whoever is told says so; None: in a command.
 
     Raises:
         UsageError: suggests the nearest name, and says how a plugin is given.
@@ -348,4 +346,5 @@ def refuse_unknown(kind: Kind, name: str, what: str = "no such method: ") -> Non
     if name not in OURS[kind] and find_own(kind, name) is None:
         near = did_you_mean(name, all_names(kind))
         how = near or f"{nearest(name, all_names(kind))}; if it is one of your own, {GIVE}"
-        raise UsageError(f"{what}{shown(name)}{how}")
+        value = f"no such {kind}: {shown(name)}" if key is None else f"no such value: {shown_value(name)}"
+        raise UsageError(f"{f'{key}: ' if key else ''}{value}{how}")

@@ -18,7 +18,7 @@ from mptctl.names import Source
 from mptctl.recipe.criterion import CriterionRecipe, refuse_unused_settings
 from mptctl.recipe.data import DataRecipe
 from mptctl.recipe.fields import Recipe
-from mptctl.recipe.own import all_names
+from mptctl.recipe.own import KEYS, all_names
 from mptctl.recipe.timm_pictures import picture_keys_of_network
 from mptctl.recipe.validation import recipe_keys, validate_recipe
 
@@ -253,7 +253,12 @@ def change_recipe(recipe: Recipe, fixed: Mapping[str, Any], where: str) -> Recip
     Raises:
         UsageError: a key or value is not valid.
     """
-    content = _merge(recipe.model_dump(), _nest_all(fixed))
+    content = recipe.model_dump()
+    for key in set(KEYS.values()) & fixed.keys():
+        group, _, name = key.partition(".")
+        if content[group][name] != fixed[key]:
+            content[group].pop("settings", None)  # they are those of another part
+    content = _merge(content, _nest_all(fixed))
     changed = validate_recipe(_read_class_weights(content, where), where)
     refuse_unused_settings(changed.criterion, _criterion_keys(fixed), f"recipe {where}")
     return changed

@@ -117,7 +117,7 @@ def with_own_settings(recipe: Recipe, where: str) -> Recipe:
         group = getattr(recipe, group_name)
         name = getattr(group, field)
         if kind != "network":  # ours are known to torchvision and timm
-            refuse_unknown(kind, name, f"{where}: {key}: no such value: ")
+            refuse_unknown(kind, name, f"{where}: {key}")
         part = find_own(kind, name)
         if part is not None:
             settings = part.read_settings(group.settings, f"{where}: {group_name}.settings")

@@ -41,6 +41,7 @@ from mptctl.studies.groups import (
     group_updates,
     notes_on_missing_seeds,
     notes_on_old_models,
+    notes_on_plugins,
     notes_on_units_of_cost,
     plain_by_replicate,
     refuse_other_splits,
@@ -109,7 +110,7 @@ def compare_runs(
     shifted = shift_updates(unshifted, target, shift)
     groups = shifted.groups
     notes = [*found.notes, *notes_on_copies, *notes_on_old_models(unshifted), *notes_on_missing_seeds(groups)]
-    notes += notes_on_units_of_cost(groups, unshifted) + shifted.notes
+    notes += notes_on_plugins(groups) + notes_on_units_of_cost(groups, unshifted) + shifted.notes
     base = next((group for group in groups if group.name == against), None)
     if against is not None and base is None:
         notes.append(f"the table: no differences: it has no row {against}")

@@ -252,6 +252,23 @@ def notes_on_missing_seeds(groups: Sequence[Group]) -> list[str]:
     return [f"of {len(seeds)} seeds some rows have fewer, and are not called the best: {', '.join(short)}"]
 
 
+def notes_on_plugins(groups: Sequence[Group]) -> list[str]:
+    """A note on each row whose runs were trained by different texts of a plugin; none where none was."""
+    notes = []
+    for group in groups:
+        texts: dict[str, set[str]] = {}
+        for update in group.updates:
+            for copy in (update.run.folder / "plugins").glob("*-*.py"):
+                texts.setdefault(copy.name.rpartition("-")[0], set()).add(copy.name)
+        notes += [
+            f"{group.name}: was trained by different texts of {name}.py: {', '.join(sorted(copies))} in the "
+            "folders `plugins` of its runs"
+            for name, copies in texts.items()
+            if len(copies) > 1
+        ]
+    return notes
+
+
 def plain_by_replicate(groups: Sequence[Group]) -> dict[tuple[str, int], Update]:
     """The plain update of each split and seed in whose own work costs are counted, all of one setting.
 

@@ -21,9 +21,15 @@ from mptctl.models.lock import is_free, locked, refuse_unusable
 from mptctl.models.ownership import FolderKind
 from mptctl.names import Progress, tell_nobody
 from mptctl.studies.compare import compare_runs
-from mptctl.studies.study_estimate import disk_bytes, free_bytes, sizes_of_split
+from mptctl.studies.study_estimate import (
+    Sizes,
+    disk_bytes,
+    free_bytes,
+    refuse_untrainable_runs,
+    sizes_of_split,
+)
 from mptctl.studies.study_file import Study
-from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study, refuse_runs_too_short
+from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study
 from mptctl.studies.study_report import Board, StudyReport
 from mptctl.studies.study_state import Standing, find_standings, make_splits
 
@@ -80,7 +86,7 @@ def run_study(
         progress: told how many files are checked while a split is made.
 
     Raises:
-        UsageError: another study writes into the run root, or a run is too short for its method.
+        UsageError, NonFiniteError: another study writes into the run root, or a run could not be trained.
         CheckpointError: an existing run differs from the planned one, or its teacher is missing.
         StorageError: the run root cannot be written, or the disk is too small.
         Stopped: a signal came; all runs have saved.
@@ -145,7 +151,9 @@ def prepare_study(
         flat=request.flat,
     )
     runs, standing = plan_runs(request, splits)
-    _refuse_small_disk(request.run_root, [run for run in runs if standing[run.key] == "missing"], splits)
+    sizes = {folder: sizes_of_split(split) for folder, split in splits.items()}
+    refuse_untrainable_runs(runs, sizes, choose_device(runs[0].recipe.runtime.device))
+    _refuse_small_disk(request.run_root, [run for run in runs if standing[run.key] == "missing"], sizes)
     return runs, splits, standing
 
 
@@ -159,7 +167,7 @@ def plan_runs(
         splits: those that exist, by their folders.
 
     Raises:
-        UsageError: there is no run, or one is too short for its method.
+        UsageError: there is no run.
         CheckpointError: an existing run is not the planned one.
     """
     runs = plan_study(request.study, request.seeds, flat=request.flat)
@@ -169,8 +177,6 @@ def plan_runs(
             f"study {request.study.name}: has no run of seed {seeds}: its old models have other seeds; name "
             "some of theirs with --seeds"
         )
-    for folder, split in splits.items():
-        refuse_runs_too_short([run for run in runs if run.split_folder == folder], split)
     return runs, find_standings(runs, splits)
 
 
@@ -191,9 +197,9 @@ def refuse_if_failed(report: StudyReport) -> None:
     )
 
 
-def _refuse_small_disk(root: Path, missing: Sequence[PlannedRun], splits: dict[str, Split]) -> None:
+def _refuse_small_disk(root: Path, missing: Sequence[PlannedRun], sizes: dict[str, Sizes]) -> None:
     """Raise StorageError if the disk of the run root is too small for the missing runs."""
-    needed = disk_bytes(missing, {folder: sizes_of_split(split) for folder, split in splits.items()})
+    needed = disk_bytes(missing, sizes)
     free = free_bytes(root)
     if needed > free:
         raise StorageError(

@@ -17,6 +17,7 @@ from mptctl.studies.study import StudyRequest, gpus_for, plan_runs, refuse_unusa
 from mptctl.studies.study_estimate import (
     Sizes,
     estimate_planned,
+    refuse_untrainable_runs,
     sizes_of_source,
     sizes_of_split,
 )
@@ -81,6 +82,7 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
         request.parallel, usable_cores(), gpus_for(device), runs_left, cluster=joins_cluster
     )
     sizes = _find_sizes(request, splits)
+    refuse_untrainable_runs(runs, sizes, device)
     rows = _build_rows([on_machine(run, threads, device.type) for run in runs], standing, sizes, root, device)
     return StudyDryRun(
         study=request.study.name,

@@ -12,11 +12,13 @@ import torch
 from mptctl.data.classes import split_classes
 from mptctl.data.sources import SourceSize
 from mptctl.data.split import Split
+from mptctl.errors import NonFiniteError, UsageError
 from mptctl.methods.rows import row_of
 from mptctl.names import Role, Source
 from mptctl.studies.study_plan import PlannedRun
 from mptctl.studies.study_split import StudySplit
 from mptctl.training.estimate import Estimate, Sized, estimate_run, run_bytes
+from mptctl.training.plan import RunSize, refuse_untrainable
 from mptctl.training.torch_settings import torch_settings
 
 # Part of the training pictures that `mptctl split` holds out by default.
@@ -76,6 +78,33 @@ def sizes_of_source(wanted: StudySplit, kind: Source, source: SourceSize) -> Siz
     train, test = (pictures * num_classes // source.classes for pictures in (source.train, source.test))
     val = round(train * val_fraction)
     return Sizes(num_classes, classes.num_old, train - val, val, test, kind == "imagefolder")
+
+
+def refuse_untrainable_runs(
+    runs: Sequence[PlannedRun], sizes: Mapping[str, Sizes], device: torch.device
+) -> None:
+    """Refuse runs that could not be trained, before any of them is.
+
+    Args:
+        runs: of the study.
+        sizes: of the splits, by their folders.
+        device: where runs compute.
+
+    Raises:
+        UsageError, NonFiniteError: there is such a run; the message names it, and what is wrong.
+    """
+    for run in runs:
+        split = sizes[run.split_folder]
+        size = RunSize(
+            num_classes=split.known_to(run),
+            num_old=split.num_old,
+            steps_per_epoch=split.steps_per_epoch(run),
+            held_out=split.val,
+        )
+        try:
+            refuse_untrainable(run.recipe, size, device)
+        except (UsageError, NonFiniteError) as error:
+            raise type(error)(f"{run.key}: {error}") from error
 
 
 def estimate_planned(

@@ -89,7 +89,7 @@ class UpdateRow(Typed):
     def _is_known(cls, method: str) -> str:
         """Refuse, by ValueError, a method that there is not."""
         try:
-            refuse_unknown("method", method, "method: no such value: ")
+            refuse_unknown("method", method, "")
         except UsageError as error:
             raise ValueError(str(error)) from error
         return method

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mptctl.data.split import Split
-from mptctl.errors import UsageError
 from mptctl.methods.rows import row_of
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Role
@@ -17,7 +16,6 @@ from mptctl.training.request import (
     OLD_SEED_OFFSET,
     REF_SEED_OFFSET,
     RunRequest,
-    refuse_too_short,
 )
 
 
@@ -116,23 +114,6 @@ def on_machine(run: PlannedRun, threads: int, device: str) -> PlannedRun:
         keys["runtime.threads"] = threads
     recipe = change_recipe(run.recipe, keys, run.key)
     return replace(run, recipe=recipe)
-
-
-def refuse_runs_too_short(runs: Sequence[PlannedRun], split: Split) -> None:
-    """Refuse a run that ends before its method begins.
-
-    Args:
-        runs: of one split.
-        split: that they are trained on.
-
-    Raises:
-        UsageError: there is such a run; the message names it, the recipe key and the value needed.
-    """
-    for run in runs:
-        try:
-            refuse_too_short(run.recipe, split, run.request(split).num_classes)
-        except UsageError as error:
-            raise UsageError(f"{run.key}: {error}") from error
 
 
 def _plan_seed(study: Study, seed: int) -> Iterator[PlannedRun]:
