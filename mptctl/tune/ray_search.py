@@ -86,7 +86,7 @@ def _optuna_search(request: TuneRequest, plan: TrialPlan, earlier: list[Trial]) 
     """Make Optuna's search over the axes, with the objectives of the earlier trials that were finished."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     space: dict[str, Any] = {
-        axis.name: optuna.distributions.FloatDistribution(*axis.range, log=axis.logarithmic)
+        axis.name: optuna.distributions.FloatDistribution(*axis.range, log=axis.log)
         if axis.range
         else optuna.distributions.CategoricalDistribution(axis.values)
         for axis in request.axes

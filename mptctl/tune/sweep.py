@@ -173,7 +173,7 @@ def _run_trials(
         data_root=None if request.data_root is None else request.data_root.resolve(),
         folder=(request.folder / "trials").resolve(),
         old=request.old.resolve(),
-        refs=tuple(path.resolve() for path in request.refs),
+        refs=tuple(path.resolve() for path in request.refs_of_trials),
         cpus=request.cpus_per_trial,
         on_gpu=request.gpus_per_trial > 0,
         reference=report.reference.val_error,
