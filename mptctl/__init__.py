@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 # stays light. `__init__.pyi` says the same to type checkers.
 _MODULE_OF_NAME = {
     "Report": "mptctl.integrations.api",
+    "build_method": "mptctl.methods",
     "evaluate": "mptctl.integrations.api",
     "criterion": "mptctl.recipe.own",
     "load": "mptctl.integrations.api",

@@ -24,11 +24,12 @@ from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import find_checkpoint, find_references
 from mptctl.names import Search
 from mptctl.recipe import Recipe
+from mptctl.recipe.search import Axis, parse_key_axis
 from mptctl.report.documents.tune import save_tune_figure, watch_search
 from mptctl.report.media.progress_bars import print_plain_line, throttled_log
 from mptctl.report.media.provenance import provenance
 from mptctl.tune.request import TuneRequest
-from mptctl.tune.space import DEFAULT_K, KEYS, Axis, parse_axis, parse_key_axis
+from mptctl.tune.space import DEFAULT_K, KEYS, parse_axis
 from mptctl.tune.tune_settings import AxisSettings, TuneSettings
 
 # Percentage points of error above the reference's that the choice may have, where no flag sets a limit.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from mptctl.data.split_file import SplitRequest
@@ -155,10 +156,17 @@ def group_updates(updates: Sequence[Update]) -> list[Group]:
         rows,
         names,
         lambda update: f" ({update.run.folder.name})",
+        lambda update: f" ({_study_of(update).name})",
         lambda update: f" ({update.run.folder.parent})",
     )
     groups = [Group(name, row[0].run.recipe.method.name, row) for name, row in zip(names, rows, strict=True)]
     return sorted(groups, key=lambda group: (_place_of_method(group.method), group.name))
+
+
+def _study_of(update: Update) -> Path:
+    """The folder of the study of an update, or of its runs where it lies in no folder of a seed."""
+    parent = update.run.folder.absolute().parent
+    return parent.parent if parent.name.isdecimal() else parent
 
 
 def _place_of_method(method: str) -> int:

@@ -17,13 +17,14 @@ from mptctl.evaluation.statistics import rate
 from mptctl.machine.device import choose_device
 from mptctl.names import Progress, Role
 from mptctl.recipe import differences, list_changeable_keys
+from mptctl.recipe.search import TrialSettings, name_of
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.assemble import assemble
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.request import RunRequest
 from mptctl.tune.request import TuneRequest
-from mptctl.tune.space import KEYS, TrialSettings, complete_settings, name_of, recipe_of
+from mptctl.tune.space import KEYS, complete_settings, recipe_of
 from mptctl.tune.tune_report import TRIALS_NAME, Reference, TuneReport
 
 

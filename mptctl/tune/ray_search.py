@@ -10,10 +10,10 @@ from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
 from ray.tune.search.optuna import OptunaSearch
 
 from mptctl.machine.cluster import MAX_RESTARTS
+from mptctl.recipe.search import TrialSettings
 from mptctl.tune.board import TrialTracker
 from mptctl.tune.choice import objective
 from mptctl.tune.request import TuneRequest
-from mptctl.tune.space import TrialSettings
 from mptctl.tune.trial import TrialPlan, run_trial
 from mptctl.tune.tune_report import Trial
 

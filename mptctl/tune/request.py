@@ -12,16 +12,8 @@ from mptctl.methods.rows import row_of
 from mptctl.models.ownership import Existing, existing_by_flags, refuse_own_inputs
 from mptctl.names import Role
 from mptctl.recipe import Recipe
-from mptctl.tune.space import (
-    Axis,
-    Search,
-    TrialSettings,
-    complete_settings,
-    grid,
-    random_points,
-    recipe_of,
-    series_key,
-)
+from mptctl.recipe.search import Axis, TrialSettings, random_points
+from mptctl.tune.space import Search, complete_settings, grid, recipe_of, series_key
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,12 @@ from mptctl.models.ownership import note_left_files, remove_own
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Progress, Role
 from mptctl.recipe import Recipe
+from mptctl.recipe.search import TrialSettings, name_of
 from mptctl.teachers.ensemble import Teacher
 from mptctl.tune.choice import choose
 from mptctl.tune.prepare import Baseline, measure_baseline
 from mptctl.tune.request import TuneRequest, checked_points
-from mptctl.tune.space import TrialSettings, name_of, recipe_of
+from mptctl.tune.space import recipe_of
 from mptctl.tune.tune_report import (
     BEST_NAME,
     HEADLINE,

@@ -9,7 +9,8 @@ import pytest
 
 from mptctl.errors import UsageError
 from mptctl.recipe import load_recipe
-from mptctl.tune.space import Axis, name_of, parse_key_axis, random_points, recipe_of
+from mptctl.recipe.search import Axis, name_of, parse_key_axis, random_points
+from mptctl.tune.space import recipe_of
 from tests.common import CommandLine, digits_with_teachers, short_recipe
 
 
