@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,14 @@ from mptctl.studies.study_file import Study
 from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study
 from mptctl.studies.study_report import Board, StudyReport
 from mptctl.studies.study_state import Standing, find_standings, make_splits
+from mptctl.studies.study_tune import (
+    PlannedTrial,
+    Tuning,
+    choose_tunings,
+    plan_trials,
+    with_tunings,
+    write_tuning,
+)
 
 if TYPE_CHECKING:
     from mptctl.studies.study_pool import WorkerPool
@@ -97,10 +105,14 @@ def run_study(
     refuse_unusable_root(root)
     stopped = f"{root}: stopped; what is done is kept; go on with the same command"
     with locked(root, RUN_ROOT, "keep"), stopped_with(stopped) as stop:
+        request, tunings = _tune(request, on_update, log, progress, stop)
         runs, splits, standing = prepare_study(request, progress)
         board = Board(runs, splits, standing, on_update)
         _train(request, board, log, stop)
         done = board.runs_of("done")
+        for run in done:
+            if run.name in tunings:
+                write_tuning(board.folder(run), tunings[run.name])
         updates = [board.folder(run) for run in done if run.is_update]
         # A study without updates compares its old models.
         compared = updates if request.study.file.updates else [board.folder(run) for run in done]
@@ -113,6 +125,53 @@ def run_study(
         comparison=comparison,
         seconds=round(time.monotonic() - started, 1),
     )
+
+
+def _tune(
+    request: StudyRequest,
+    on_update: Callable[[Board], None],
+    log: Callable[[str], None],
+    progress: Progress,
+    stop: StopRequest,
+) -> tuple[StudyRequest, dict[str, Tuning]]:
+    """Train the trials of the rows that are tuned; return the study with what was chosen, and the choices by row.
+
+    Raises:
+        MptctlError: a trial failed; or as `run_study`.
+    """
+    first = request if request.flat else replace(request, seeds=tuple(request.study.file.seeds[:1]))
+    trials = plan_trials(request.study, first.seeds[0], flat=request.flat)
+    if not trials:
+        return request, {}
+    splits = make_splits(
+        request.study.file.split,
+        request.run_root,
+        first.seeds,
+        request.data_root,
+        progress,
+        flat=request.flat,
+    )
+    runs = plan_with_trials(first, trials)
+    sizes = {folder: sizes_of_split(split) for folder, split in splits.items()}
+    refuse_untrainable_runs(runs, sizes, choose_device(runs[0].recipe.runtime.device))
+    board = Board(runs, splits, find_standings(runs, splits), on_update)
+    _train(request, board, log, stop)
+    failed = [f"{row.seed}/{row.run} ({row.error})" for row in board.rows() if row.status != "done"]
+    if failed:
+        raise MptctlError(
+            f"study {request.study.name}: {len(failed)} trials failed: {some(failed, separator='; ')}; mend what is "
+            "wrong and start the same command again"
+        )
+    tunings = choose_tunings(request.study, trials, request.run_root)
+    return replace(request, study=with_tunings(request.study, tunings)), tunings
+
+
+def plan_with_trials(request: StudyRequest, trials: Sequence[PlannedTrial]) -> list[PlannedRun]:
+    """The trials of a study's first seed, after the runs that they learn from."""
+    teachers = [
+        run for run in plan_study(request.study, request.seeds, flat=request.flat) if not run.is_update
+    ]
+    return [*teachers, *(trial.run for trial in trials)]
 
 
 def refuse_unusable_root(root: Path) -> None:

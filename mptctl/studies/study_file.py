@@ -30,6 +30,8 @@ LARGEST_SEED = 2**31 - 100_000
 # Arbitrary: planning more takes too long, and nobody reads such a table.
 MOST_SEEDS, MOST_ROWS = 1_000, 1_000
 OLD, REF, ENSEMBLE = "old", "ref", "ensemble"
+# Beginning of the names of folders of trials.
+TRIALS = "trials-"
 # Names of the other files and folders in the run root of the updates; no update may have one.
 TAKEN = (OLD, REF, ENSEMBLE, *NOT_RUNS, "split.json")
 
@@ -62,6 +64,30 @@ class OldModel(Typed):
         return f"{OLD}-{self.name}"
 
 
+class RowTuning(Typed):
+    """What is searched of a row's method, in how many trials, on the validation part of the study's first seed."""
+
+    search: dict[str, str] = Field(
+        min_length=1, description="recipe keys, each with LOW..HIGH, LOW..HIGH:log, or a list of values"
+    )
+    trials: PositiveInt = Field(8, le=MOST_ROWS, description="drawn at random, each another one")
+    max_er_increase: float = Field(
+        0.5,
+        description="largest error of the choice above the reference's, in points, on the validation part",
+    )
+
+    @field_validator("search", mode="before")
+    @classmethod
+    def _join_lists(cls, search: object) -> object:
+        """Write lists of values as text, as `tune --search` has them."""
+        if not isinstance(search, Mapping):
+            return search
+        return {
+            key: ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            for key, value in search.items()
+        }
+
+
 class UpdateRow(Typed):
     """A row of the table: a method with its settings. A name alone stands for the method of that name."""
 
@@ -74,6 +100,7 @@ class UpdateRow(Typed):
     set: dict[str, Any] = Field({}, description="recipe keys and their values, such as method.k")
     ref: Literal["ref", "ensemble"] = Field("ref", description="the reference, where the method has one")
     seeds: list[int] | None = Field(None, description="of the study's seeds, those that it has; default: all")
+    tune: RowTuning | None = Field(None, description="how it is tuned before; default: it is not")
 
     @model_validator(mode="before")
     @classmethod
@@ -98,10 +125,14 @@ class UpdateRow(Typed):
     @classmethod
     def _can_be_a_folder(cls, name: str) -> str:
         """Refuse, by ValueError, a name that a folder should not have, or that another run has."""
-        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) or name in TAKEN or name.startswith(f"{OLD}-"):
+        if (
+            not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name)
+            or name in TAKEN
+            or name.startswith((f"{OLD}-", TRIALS))
+        ):
             raise ValueError(
                 f"{name!r} names no update: letters, digits, . _ and -, none of {', '.join(TAKEN)}, and "
-                f"nothing that begins with {OLD}-"
+                f"nothing that begins with {OLD}- or {TRIALS}"
             )
         return name
 

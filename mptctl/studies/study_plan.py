@@ -10,7 +10,7 @@ from mptctl.methods.rows import row_of
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Role
 from mptctl.recipe import Recipe, change_recipe
-from mptctl.studies.study_file import ENSEMBLE, OLD, REF, Study, UpdateRow
+from mptctl.studies.study_file import ENSEMBLE, OLD, REF, TRIALS, Study, UpdateRow
 from mptctl.training.request import (
     ENSEMBLE_SEED_OFFSET,
     OLD_SEED_OFFSET,
@@ -56,9 +56,14 @@ class PlannedRun:
         return self.recipe.method.name
 
     @property
+    def is_trial(self) -> bool:
+        """Tells whether this is a trial, by which a row is tuned."""
+        return self.name.startswith(TRIALS)
+
+    @property
     def is_update(self) -> bool:
-        """Tells whether this is an update, a row of the table; others are old models and references."""
-        return self.old is not None
+        """Tells whether this is an update, a row of the table; others are old models, references and trials."""
+        return self.old is not None and not self.is_trial
 
     @property
     def teachers(self) -> tuple[str, ...]:
@@ -131,7 +136,8 @@ def _plan_seed(study: Study, seed: int) -> Iterator[PlannedRun]:
     runs_of_reference = {None: (), REF: (REF,), ENSEMBLE: members}
     updates = [update for update in study.file.updates if update.seeds is None or seed in update.seeds]
     references = [_choose_reference(update, study.updates[update.name]) for update in updates]
-    if REF in references:
+    # The reference bounds the error of what is tuned, whether it is a teacher or not.
+    if REF in references or any(update.tune is not None for update in updates):
         yield PlannedRun(seed, REF, with_seed(study.new, REF_SEED_OFFSET))
     members_planned = False
     for update, reference in zip(updates, references, strict=True):
