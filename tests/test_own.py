@@ -209,9 +209,9 @@ BAD = {
     "no name": (function("pass", "a/b"), 2, "method 'a/b': cannot be a name"),
     "arguments": (function("pass", arguments="z, y"), 2, "takes 2 arguments, must take 5: logits, target"),
     "settings": (function("pass", arguments="z, y, old, ref, s: int"), 2, "settings: must be a pydantic model"),
-    "teacher": (f"{IMPORTS}@mptctl.method('bad', ['rev'])\ndef f(): pass\n", 2, "no such teacher: 'rev'; did you mean ref"),
-    "mean": (function("return {'ce': cross_entropy(z, y)}"), 2, "bad: ce: must be one number a row, shape (8,), got shape ()"),
-    "other shape": (function(f"return {{'ce': {ROWS}[:, None]}}"), 2, "must be one number a row, shape (8,), got shape (8, 1)"),
+    "teacher": (f"{IMPORTS}@mptctl.method('bad', ['rev'])\ndef f(): pass\n", 2, "no such teacher: 'rev'; did you mean"),
+    "mean": (function("return {'ce': cross_entropy(z, y)}"), 2, "one number a row, shape (8,), got shape ()"),
+    "other shape": (function(f"return {{'ce': {ROWS}[:, None]}}"), 2, "one number a row, shape (8,), got shape (8, 1)"),
     "a number": (function("return {'ce': 1.0}"), 2, "got float"),
     "no dict": (function(f"return {ROWS}"), 2, "must return a dict of named terms, got Tensor"),
     "name of a term": (function(f"return {{'loss': {ROWS}}}"), 2, "loss: is no name for a term"),
@@ -365,3 +365,14 @@ def test_a_run_that_its_study_would_refuse_is_refused_by_the_dry_run(
         assert done.returncode == 2
         assert "1/elodi: optim.epochs 2: the run ends before elodi begins to distil" in done.stderr
         assert not list(tmp_path.rglob("*.pt"))
+
+
+def test_own_parts_are_listed_with_what_can_be_set(muscle: Path, mptctl: CommandLine) -> None:
+    listed = json.loads(mptctl("recipes", "--plugin", muscle, "--json").stdout)["recipes"][-1]
+    assert (listed["name"], listed["kind"]) == ("muscle", "method")
+    assert (
+        listed["description"] == "Learn from the old model where the student is wrong, else from the new one."
+    )
+    shown = mptctl("recipes", "muscle").stdout
+    assert "temperature" in shown
+    assert "default: 2.0" in shown
