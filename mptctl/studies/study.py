@@ -34,12 +34,11 @@ from mptctl.studies.study_report import Board, StudyReport
 from mptctl.studies.study_state import Standing, find_standings, make_splits
 from mptctl.studies.study_tune import (
     PlannedTrial,
-    Tuning,
     choose_tunings,
     plan_trials,
     with_tunings,
-    write_tuning,
 )
+from mptctl.studies.tuning import Tuning, write_tuning
 
 if TYPE_CHECKING:
     from mptctl.studies.study_pool import WorkerPool

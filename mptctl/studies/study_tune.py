@@ -6,44 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import Field, ValidationError
-
-from mptctl.errors import CheckpointError, one_line
-from mptctl.files import Model, write_atomically
+from mptctl.errors import CheckpointError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import best_epoch, read_metrics
 from mptctl.models.records import Validation
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
-from mptctl.recipe.search import TrialSettings, Value, name_of, parse_key_axis, random_points, recipe_at
+from mptctl.recipe.search import TrialSettings, name_of, parse_key_axis, random_points, recipe_at
 from mptctl.studies.cost_of_run import count_run
 from mptctl.studies.run_folders import find_by_digest
 from mptctl.studies.study_file import REF, TRIALS, Study, UpdateRow
 from mptctl.studies.study_plan import PlannedRun, plan_study
-
-TUNING_NAME = "tuning.json"
-
-
-class TunedTrial(Model):
-    """A trial of a method: its settings, and what its best epoch has on the validation part."""
-
-    settings: dict[str, Value] = Field(description="recipe keys and their values")
-    errors: int = Field(description="wrong predictions on validation samples")
-    flips: int = Field(description="negative flips on validation samples of old classes")
-    within: bool = Field(description="whether its error is within the limit, so that it may be chosen")
-
-
-class Tuning(Model):
-    """What a method was tuned by: ``tuning.json`` in the folder of each of its runs."""
-
-    seed: int = Field(description="of the study, whose validation part chose")
-    limit: float = Field(
-        description="largest validation error of the choice: the reference's and the increase"
-    )
-    samples: int = Field(description="validation samples")
-    trials: list[TunedTrial] = Field(description="all of them")
-    chosen: dict[str, Value] = Field(description="settings of the one with the fewest flips within the limit")
-    work: float | None = Field(description="floating point operations of all trials; null where not known")
+from mptctl.studies.tuning import TunedTrial, Tuning
 
 
 @dataclass(frozen=True)
@@ -152,25 +126,3 @@ def with_tunings(study: Study, tunings: Mapping[str, Tuning]) -> Study:
         return recipe_at(recipe, tunings[name].chosen) if name in tunings else recipe
 
     return replace(study, updates={name: tuned(name, recipe) for name, recipe in study.updates.items()})
-
-
-def write_tuning(folder: Path, tuning: Tuning) -> None:
-    """Write ``tuning.json`` into the folder of a run.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
-    write_atomically(folder / TUNING_NAME, tuning.model_dump_json(indent=2).encode())
-
-
-def read_tuning(folder: Path) -> Tuning | None:
-    """Read what a run's method was tuned by; None where it was not tuned.
-
-    Raises:
-        CheckpointError: the file cannot be read.
-    """
-    path = folder / TUNING_NAME
-    try:
-        return Tuning.model_validate_json(path.read_bytes()) if path.is_file() else None
-    except (OSError, ValidationError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({one_line(error)[:80]}); restore it") from error
