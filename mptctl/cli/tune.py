@@ -99,7 +99,8 @@ def _read_search(asked: TuneSettings) -> tuple[Search, tuple[Axis, ...]]:
     for word in words:
         if word not in get_args(Search) or len(words) > 1:
             raise UsageError(
-                f"--search {word}: is none of {', '.join(get_args(Search))}, of which one is given, and no KEY=VALUES"
+                f"--search {word}: is none of {', '.join(get_args(Search))}, of which one is given, and no "
+                "KEY=VALUES"
             )
     way: Any = words[0] if words else "random" if any(axis.range for axis in keys) else "grid"
     names = dict.fromkeys(["distance", *AxisSettings.model_fields])

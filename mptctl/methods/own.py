@@ -33,7 +33,7 @@ class OwnMethod(ByAutograd):
     def rows(
         self, logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None
     ) -> dict[str, Tensor]:
-        """Compute the terms of each row; see `Method.rows`. Ignored rows are zeros with the label 0 inside."""
+        """Compute the terms of each row; see `Method.rows`. Ignored rows are zeros, of label 0, inside."""
         masked = mask_inputs(logits, target, old_logits, ref_logits, self.settings)
         teachers = [None if each is None else each.logits for each in (masked.old, masked.ref)]
         terms = self.function(masked.z, masked.y, *teachers)
@@ -70,7 +70,7 @@ def try_out(own: Own, settings: dict[str, Any], num_classes: int, num_old: int) 
                     f"{what}: {name}: is not finite on random logits of deviation 1; mend it"
                 )
         try:
-            (grad,) = torch.autograd.grad(sum(rows.sum() for rows in terms.values()), logits)  # type: ignore[arg-type]
+            (grad,) = torch.autograd.grad(torch.stack(list(terms.values())).sum(), logits)
         except RuntimeError as error:
             raise UsageError(f"{what}: its gradient: {describe_failure(error, own.file)}") from error
     if not bool(grad.isfinite().all()):

@@ -66,7 +66,7 @@ def row_of(name: str) -> MethodRow:
 
 
 def distance_of(name: str) -> Distance | None:
-    """Ours: the distance between student and teacher logits; None where a method does not distil, or is not ours."""
+    """The distance between student and teacher logits; None where there is none, and for one's own."""
     return ROWS[name].distance if name in ROWS else None
 
 

@@ -37,7 +37,7 @@ class Group(Typed):
 
 
 class GroupWithSettings(Group):
-    """A group that may name a part of one's own, whose settings it then holds; without them they are left out."""
+    """A group that may name a part of one's own and hold its settings; none are left out when written."""
 
     @model_serializer(mode="wrap")
     def _leave_out_no_settings(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -125,9 +125,9 @@ def method(name: str, teachers: Iterable[str] = ()) -> Callable[[Function], Func
     """Make a function a training method, which recipes, commands and studies take by its name.
 
     The function gets (logits, target, old_logits, ref_logits, settings): the student's logits (N, C), old
-    classes first; labels (N,) 0..C-1; the old model's logits (N, C_old) and the reference's (N, C), None for a
-    teacher that is not asked for; and its settings. Logits are float32 or float64. It returns the terms of the
-    loss by name, each (N,), one number a row, differentiable in the logits; the loss is the mean of their
+    classes first; labels (N,) 0..C-1; the old model's logits (N, C_old) and the reference's (N, C), None for
+    a teacher that is not asked for; and its settings. Logits are float32 or float64. It returns the terms of
+    the loss by name, each (N,), one number a row, differentiable in the logits; the loss is the mean of their
     sum. Settings are a pydantic model, named as the type of the last argument: each field is the recipe key
     ``method.settings.FIELD``.
 
@@ -148,9 +148,9 @@ def method(name: str, teachers: Iterable[str] = ()) -> Callable[[Function], Func
 def criterion(name: str) -> Callable[[Function], Function]:
     """Make a function a criterion, the base term of every method, which recipes take as ``criterion.name``.
 
-    The function gets (logits, target, settings): logits (N, C) with the method's bias, labels (N,) 0..C-1, and
-    its settings, whose fields are recipe keys ``criterion.settings.FIELD``. It returns (N,), one loss a row,
-    differentiable in the logits.
+    The function gets (logits, target, settings): logits (N, C) with the method's bias, labels (N,) 0..C-1,
+    and its settings, whose fields are recipe keys ``criterion.settings.FIELD``. It returns (N,), one loss a
+    row, differentiable in the logits.
 
     Args:
         name: of the criterion.
@@ -165,8 +165,8 @@ def network(name: str) -> Callable[[Function], Function]:
     """Make a function, or a module's class, a network, which recipes take as ``model.arch``.
 
     It gets its settings, whose fields are recipe keys ``model.settings.FIELD``, and returns a module from
-    pictures (B, 3, S, S) to features (B, D). The linear classifier behind the features is added to it, so that
-    heads, embeddings, ``import`` and ``export`` find it.
+    pictures (B, 3, S, S) to features (B, D). The linear classifier behind the features is added to it, so
+    that heads, embeddings, ``import`` and ``export`` find it.
 
     Args:
         name: of the network.

@@ -1,4 +1,4 @@
-"""What a search varies: keys of a recipe, each by values or a range, points drawn of them, and their names."""
+"""What a search varies: keys of a recipe by values or a range, and points of them with their names."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def range_axis(name: str, low: float, high: float, *, log: bool, flag: str) -> A
 
 
 def parse_key_axis(word: str) -> Axis:
-    """Read ``KEY=a,b,c`` (values), or ``KEY=LOW..HIGH`` with ``:log`` for a range that is searched by factors.
+    """Read ``KEY=a,b,c`` (values) or ``KEY=LOW..HIGH``, with ``:log`` to be searched by factors.
 
     Args:
         word: the flag's value; KEY is any key of the recipe.

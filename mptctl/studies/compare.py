@@ -281,14 +281,15 @@ def _notes_on_tuning(groups: Sequence[Group]) -> list[str]:
         if tuning is not None:
             chosen = ", ".join(f"{key}={value}" for key, value in tuning.chosen.items())
             notes.append(
-                f"{group.name}: {chosen}: chosen among {len(tuning.trials)} trials by the validation part of seed "
-                f"{tuning.seed}, {sum(trial.within for trial in tuning.trials)} of them within the limit on the error"
+                f"{group.name}: {chosen}: chosen among {len(tuning.trials)} trials by the validation part of "
+                f"seed {tuning.seed}, {sum(trial.within for trial in tuning.trials)} of them within the "
+                "limit on the error"
             )
     return notes
 
 
 def _tuning(updates: Sequence[Update], plain: Mapping[tuple[str, int], Update]) -> RowTuning | None:
-    """How a row was tuned, its cost in units of the plain training of its first seed; None where it was not."""
+    """How a row was tuned, its cost in plain trainings of its first seed; None where it was not."""
     tuning = read_tuning(updates[0].run.folder)
     if tuning is None:
         return None

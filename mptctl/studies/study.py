@@ -133,7 +133,7 @@ def _tune(
     progress: Progress,
     stop: StopRequest,
 ) -> tuple[StudyRequest, dict[str, Tuning]]:
-    """Train the trials of the rows that are tuned; return the study with what was chosen, and the choices by row.
+    """Train the trials of tuned rows; return the study with what was chosen, and the choices by row.
 
     Raises:
         MptctlError: a trial failed; or as `run_study`.
@@ -158,8 +158,8 @@ def _tune(
     failed = [f"{row.seed}/{row.run} ({row.error})" for row in board.rows() if row.status != "done"]
     if failed:
         raise MptctlError(
-            f"study {request.study.name}: {len(failed)} trials failed: {some(failed, separator='; ')}; mend what is "
-            "wrong and start the same command again"
+            f"study {request.study.name}: {len(failed)} trials failed: {some(failed, separator='; ')}; mend "
+            "what is wrong and start the same command again"
         )
     tunings = choose_tunings(request.study, trials, request.run_root)
     return replace(request, study=with_tunings(request.study, tunings)), tunings

@@ -62,7 +62,7 @@ class PlannedRun:
 
     @property
     def is_update(self) -> bool:
-        """Tells whether this is an update, a row of the table; others are old models, references and trials."""
+        """Tells whether this is an update, a row of the table; not an old model, reference or trial."""
         return self.old is not None and not self.is_trial
 
     @property

@@ -1,4 +1,4 @@
-"""Tunes the methods of a study alike: so many trials of each, on the validation part of the study's first seed."""
+"""Tunes the methods of a study alike: trials of each, on the validation part of its first seed."""
 
 from __future__ import annotations
 

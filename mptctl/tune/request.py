@@ -63,7 +63,7 @@ class TuneRequest:
 
     @property
     def refs_of_trials(self) -> tuple[Path, ...]:
-        """The references that a trial learns from, or begins with; the reference bounds its error in any case."""
+        """The references that a trial learns from, or begins with; they bound its error in any case."""
         method = self.recipe.method
         learns = Role.REF in row_of(method.name).teachers or any(
             axis.name == "distance" for axis in self.axes

@@ -71,9 +71,9 @@ def grid(axes: Sequence[Axis]) -> list[TrialSettings]:
 
 
 def complete_settings(base: Recipe, point: TrialSettings) -> TrialSettings:
-    """The settings of a trial: the point itself, or in a search of MPT by its own flags, in the order of `KEYS`.
+    """The settings of a trial: the point itself or, in a search of MPT by its own flags, completed.
 
-    There distance and k are the recipe's unless searched.
+    Then they are in the order of `KEYS`, and distance and k are the recipe's unless searched.
     """
     if base.method.name not in (mpt_method("kl"), mpt_method("lm")) or not point.keys() <= KEYS.keys():
         return point
