@@ -10,8 +10,12 @@ __version__ = "0.1.0"
 _MODULE_OF_NAME = {
     "Report": "mptctl.integrations.api",
     "disagree": "mptctl.integrations.labels",
+    "build_method": "mptctl.methods",
     "evaluate": "mptctl.integrations.api",
+    "criterion": "mptctl.recipe.own",
     "load": "mptctl.integrations.api",
+    "method": "mptctl.recipe.own",
+    "network": "mptctl.recipe.own",
     "runs": "mptctl.integrations.api",
 }
 

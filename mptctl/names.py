@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 # Sources of pictures that a user gives by name.
 NamedSource = Literal["characters", "digits", "cifar10", "cifar100", "imagefolder"]
@@ -23,7 +23,7 @@ Part = Literal["train", "val", "test"]
 LoaderName = Literal["auto", "resident", "dali", "threaded"]
 Distance = Literal["kl", "lm"]
 HeadName = Literal["linear", "cosine", "linear-margin"]
-MethodName = Literal[
+METHOD_NAMES: tuple[str, ...] = (
     "no-treatment",
     "pct-naive",
     "pct-kl",
@@ -38,8 +38,7 @@ MethodName = Literal[
     "mpt-lm-nobias",
     "elodi",
     "elodi-topk",
-]
-METHOD_NAMES: tuple[str, ...] = get_args(MethodName)
+)
 # Samples on which a method distils: all, or those that the new model gets wrong.
 Gate = Literal["none", "student-wrong"]
 # Weights that the new model begins with: fresh ones, the old model's or the reference's.
@@ -60,6 +59,8 @@ OnDuplicates = Literal["keep", "quarantine"]
 PackForm = Literal["folder", "shards"]
 # How `tune` combines values.
 Search = Literal["grid", "random", "optuna"]
+# Variable of the environment with files of plugins, which processes below this one run too.
+PLUGINS = "MPTCTL_PLUGINS"
 # Callback that shows progress: (what is under way, how much is done, how much there is).
 Progress = Callable[[str, int, int], None]
 # Most flips that a tracker gets; the most confident ones come first.

@@ -18,7 +18,7 @@ Edge cases, here and in every backend:
 - A row that is not valid adds nothing, whatever it holds. Without a valid row loss and gradient are 0.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -303,27 +303,25 @@ def _difference(student: Tensor, teacher: Tensor) -> Tensor:
     return student.where(~same, 0.0) - teacher.where(~same, 0.0)
 
 
-def weigh_rows(rows: RowLosses, row_weight: Tensor | None) -> RowLosses:
-    """Multiply all parts of each row by the row's weight, (N,); None: return the rows themselves."""
+def weigh_rows(rows: Mapping[str, Tensor], row_weight: Tensor | None) -> Mapping[str, Tensor]:
+    """Multiply all terms of each row by the row's weight, (N,); None: return the rows themselves."""
     if row_weight is None:
         return rows
-    weight = row_weight.to(rows.ce.dtype)
-    old, ref = (None if part is None else _weigh(weight, part) for part in (rows.fd_old, rows.fd_ref))
-    return RowLosses(_weigh(weight, rows.ce), old, ref)
+    return {name: _weigh(row_weight.to(row.dtype), row) for name, row in rows.items()}
 
 
-def sum_rows(rows: RowLosses, inverse_normalizer: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+def sum_rows(rows: Mapping[str, Tensor], inverse_normalizer: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
     """Sum up rows, and divide by the normaliser.
 
     Args:
-        rows: of `mpt_rows`.
+        rows: terms of each row by name, (N,) each, such as `RowLosses.terms`.
         inverse_normalizer: of `invert_normalizer`.
 
     Returns:
-        The loss, and the terms whose sum it is, by name: "ce" and, for each teacher that distils, "fd_old" or
-        "fd_ref". All are scalars, differentiable like the rows.
+        The loss, and the terms whose sum it is, by the same names. All are scalars, differentiable like the
+        rows.
     """
-    terms = {name: row.sum() * inverse_normalizer for name, row in rows._asdict().items() if row is not None}
+    terms = {name: row.sum() * inverse_normalizer for name, row in rows.items()}
     return sum(terms.values(), torch.zeros_like(inverse_normalizer)), terms
 
 
@@ -340,9 +338,8 @@ def loss_by_reference(
     """Compute `mpt_kernels.mpt_loss` in plain PyTorch, from arguments that `mpt_loss` has checked."""
     masked = mask_inputs(logits, target, old_logits, ref_logits, settings)
     rows = _compute_rows(masked, settings, cross_entropy, lambda z, t: _distance(z, t, settings))
-    rows = weigh_rows(rows, row_weight)
     inverse_normalizer = invert_normalizer(normalizer, target, settings.ignore_index, rows.ce.dtype)
-    loss, terms = sum_rows(rows, inverse_normalizer)
+    loss, terms = sum_rows(weigh_rows(rows.terms(), row_weight), inverse_normalizer)
     scale = inverse_normalizer if grad_scale is None else inverse_normalizer * grad_scale
     if row_weight is not None:
         scale = scale * row_weight.to(scale.dtype).unsqueeze(1)

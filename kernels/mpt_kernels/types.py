@@ -51,6 +51,10 @@ class RowLosses(NamedTuple):
     fd_old: Tensor | None
     fd_ref: Tensor | None
 
+    def terms(self) -> dict[str, Tensor]:
+        """The parts that there are, by their names."""
+        return {name: part for name, part in self._asdict().items() if part is not None}
+
 
 class TeacherInputs(NamedTuple):
     """A teacher's (N, C_teacher) logits in the compute type, and (N,) bool: whether the teacher is right."""

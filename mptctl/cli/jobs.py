@@ -59,6 +59,10 @@ class Job:
         given = {
             name: values[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"
         }
+        if given.get("plugins"):
+            from mptctl.recipe.own import load_plugins
+
+            load_plugins(given["plugins"])
         asked = self.request(**given)
         self.work(asked)  # imported only now, since a record that is refused needs none of it
 
@@ -85,9 +89,10 @@ def _parameter(request: type[Request], name: str) -> Parameter:
     """The parameter with typer's option, or argument, for a field of a record."""
     field = request.model_fields[name]
     flag: Flag = field.metadata[0]
+    text = flag.text if isinstance(flag.text, str) else flag.text()
     shown: dict[str, Any] = {
         "metavar": flag.metavar,
-        "help": " ".join((flag.text or field.description or "").split()),
+        "help": " ".join((text or field.description or "").split()),
         "min": flag.low,
         "max": flag.high,
         "rich_help_panel": flag.panel,

@@ -18,7 +18,7 @@ from mptctl.data.held_split import find_split, relocate
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.machine.facts import rank
-from mptctl.methods.rows import ROWS, chosen_mpt_method, mpt_method
+from mptctl.methods.rows import chosen_mpt_method, mpt_method, row_of
 from mptctl.models.ownership import refuse_own_inputs, run_folder
 from mptctl.models.run_folder import RunDir, find_checkpoint, find_references, refuse_missing_run
 from mptctl.names import Role, Session, TrackerName
@@ -29,7 +29,6 @@ from mptctl.recipe import (
     describe_missing_keys,
     differences,
     load_recipe,
-    validate_method,
 )
 from mptctl.recipe.network import copy_network_keys
 from mptctl.release.adjust_report import AdjustRequest
@@ -87,7 +86,11 @@ class Inputs:
 
 
 def read_inputs(
-    asked: TrainSettings, run: str | None = None, member: str = "", teachers: Sequence[str] = ()
+    asked: TrainSettings,
+    run: str | None = None,
+    member: str = "",
+    teachers: Sequence[str] = (),
+    method: str | None = None,
 ) -> Inputs:
     """Read the split and the recipe that settings name.
 
@@ -99,6 +102,7 @@ def read_inputs(
         run: name of the run without ``--name``; None for a command whose folder is no run.
         member: of an ensemble, the subfolder whose recipe is read.
         teachers: of the run, by name or path.
+        method: that the command names, whose settings the recipe may hold.
 
     Raises:
         UsageError: settings that contradict each other, no split, or a recipe that is not valid.
@@ -121,7 +125,8 @@ def read_inputs(
             return Inputs(asked, split, recipe, str(file), resumes=True)
     base = DEFAULT_PRESET[split.file.source]
     name = asked.recipe or base
-    return Inputs(asked, split, load_recipe(name, overrides, base=base), name)
+    fixed = {} if method is None else {"method.name": method}
+    return Inputs(asked, split, load_recipe(name, overrides, fixed, base=base), name)
 
 
 def _folders_called(name: str, run_root: Path) -> list[Path]:
@@ -176,7 +181,7 @@ def train_mpt(asked: MptRequest) -> None:
         raise UsageError("--no-ref: leaves out what --ref or --init ref names; give one of them")
     refs = (asked.refs or [DEFAULT_REF]) if with_ref else []
     inputs = read_inputs(asked, mpt_method(asked.distance or "kl", with_ref), teachers=[asked.old, *refs])
-    if inputs.resumes and not asked.refs and Role.REF not in ROWS[inputs.recipe.method.name].teachers:
+    if inputs.resumes and not asked.refs and Role.REF not in row_of(inputs.recipe.method.name).teachers:
         with_ref, refs = False, []  # as the run was begun
     method = chosen_mpt_method(inputs.recipe.method, asked.distance, with_ref)
     if asked.max_nfr is not None and asked.k is not None:
@@ -193,8 +198,8 @@ def train_mpt(asked: MptRequest) -> None:
 def train_baseline(asked: BaselineRequest) -> None:
     """Train the update with a rival method, or plainly."""
     method = asked.method
-    inputs = read_inputs(asked, method, teachers=[asked.old, *asked.refs])
-    row = ROWS[validate_method({"name": method}).name]
+    row = row_of(method)
+    inputs = read_inputs(asked, method, teachers=[asked.old, *asked.refs], method=method)
     if asked.k is not None and not row.bias:
         raise UsageError(
             f"--k {asked.k:g}: {method} has no k; leave it out, or use train-mpt or mpt-nodistill"
@@ -342,7 +347,7 @@ def _train_and_adjust(
 def _notes_on_unused_keys(asked: TrainSettings, recipe: Recipe) -> list[str]:
     """Notes on --set of k for a method without k: no error, since one --set may serve several commands."""
     method = recipe.method.name
-    if ROWS[method].bias:
+    if row_of(method).bias:
         return []
     unused = sorted(asked.keys_set & {"method.k", "method.max_nfr"})
     return [f"--set {key}: has no effect, since {method} has no k" for key in unused]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any, get_args
 
 import typer
 from rich.console import Console
@@ -18,15 +19,17 @@ from mptctl.cli.train import Inputs, read_inputs
 from mptctl.errors import UsageError
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.files.kept_names import SEARCH_FILES
-from mptctl.methods.rows import chosen_mpt_method
+from mptctl.methods.rows import chosen_mpt_method, row_of
 from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import find_checkpoint, find_references
+from mptctl.names import Search
 from mptctl.recipe import Recipe
+from mptctl.recipe.search import Axis, parse_key_axis
 from mptctl.report.documents.tune import save_tune_figure, watch_search
 from mptctl.report.media.progress_bars import print_plain_line, throttled_log
 from mptctl.report.media.provenance import provenance
 from mptctl.tune.request import TuneRequest
-from mptctl.tune.space import DEFAULT_K, Axis, parse_axis
+from mptctl.tune.space import DEFAULT_K, KEYS, parse_axis
 from mptctl.tune.tune_settings import AxisSettings, TuneSettings
 
 # Percentage points of error above the reference's that the choice may have, where no flag sets a limit.
@@ -42,15 +45,18 @@ def tune_k(asked: TuneSettings) -> None:
         GateFailed: no trial keeps the limit.
         MptctlError: settings, a split, a recipe or teachers that cannot be used; or as a search.
     """
-    if asked.trials is not None and asked.search == "grid":
+    if asked.method is not None:
+        row_of(asked.method)  # UsageError if there is none
+    way, axes = _read_search(asked)
+    budget = _choose_budget(asked)
+    if asked.trials is not None and way == "grid":
         raise UsageError("--trials: a grid has as many trials as its values; give --search random or optuna")
-    axes, budget = _parse_axes(asked), _choose_budget(asked)
     refs = asked.refs or ["ref"]
-    inputs = read_inputs(asked, teachers=[asked.old, *refs])
+    inputs = read_inputs(asked, teachers=[asked.old, *refs], method=asked.method)
     folder = run_folder(asked.run_root, asked.name or "tune")
     _check_outputs(asked, [asked.old, *refs])
     keys = {
-        "method.name": chosen_mpt_method(inputs.recipe.method),
+        "method.name": asked.method or chosen_mpt_method(inputs.recipe.method),
         "runtime.cache_teachers": asked.cache_teachers,
     }
     recipe = inputs.with_keys(keys)
@@ -64,7 +70,7 @@ def tune_k(asked: TuneSettings) -> None:
         old=find_checkpoint(asked.old, asked.run_root),
         refs=find_references(refs, asked.run_root),
         axes=axes,
-        search=asked.search,
+        search=way,
         trials=asked.trials or 8,
         asha=asked.asha,
         budget=budget,
@@ -79,14 +85,41 @@ def tune_k(asked: TuneSettings) -> None:
     if asked.dry_run:
         _print_dry_run(inputs, request)
         return
-    _search_and_print(request, asked.as_json)
+    _search_and_print(request, asked)
 
 
-def _parse_axes(asked: TuneSettings) -> tuple[Axis, ...]:
-    """The axes that are named, and k in any case; the distance, which begins names of trials, is first."""
+def _read_search(asked: TuneSettings) -> tuple[Search, tuple[Axis, ...]]:
+    """The way of the search and its axes, as --search and the flags of MPT name them.
+
+    Raises:
+        UsageError: a word of --search is neither a way nor ``KEY=VALUES``, or flags contradict each other.
+    """
+    words = [word for word in asked.search if "=" not in word]
+    keys = [parse_key_axis(word) for word in asked.search if "=" in word]
+    for word in words:
+        if word not in get_args(Search) or len(words) > 1:
+            raise UsageError(
+                f"--search {word}: is none of {', '.join(get_args(Search))}, of which one is given, and no "
+                "KEY=VALUES"
+            )
+    way: Any = words[0] if words else "random" if any(axis.range for axis in keys) else "grid"
     names = dict.fromkeys(["distance", *AxisSettings.model_fields])
-    given = {"k": DEFAULT_K[asked.search]} | asked.model_dump(include=set(names), exclude_none=True)
-    return tuple(parse_axis(name, given[name], asked.search) for name in names if name in given)
+    given = asked.model_dump(include=set(names), exclude_none=True)
+    if asked.method is None and not keys:
+        # k is searched in any case; the distance, which begins names of trials, is first.
+        given = {"k": DEFAULT_K[way]} | given
+        return way, tuple(parse_axis(name, given[name], way) for name in names if name in given)
+    if asked.method is None or not keys:
+        raise UsageError(
+            "tune METHOD --search KEY=VALUES: name both, a method and what is searched of it, such as tune "
+            "pct-kl --search method.lam=0.1..10:log; tune alone searches k of MPT"
+        )
+    if given:
+        flag = next(iter(given))
+        raise UsageError(f"--{flag}: is for tune without METHOD; give --search {KEYS[flag]}={given[flag]}")
+    if way == "grid" and any(axis.range for axis in keys):
+        raise UsageError("--search grid: needs values, such as KEY=a,b,c; ranges are for random and optuna")
+    return way, tuple(keys)
 
 
 def _choose_budget(asked: TuneSettings) -> Budget:
@@ -111,7 +144,7 @@ def _gpus_per_trial(recipe: Recipe) -> float:
     return 1.0 if choose_device(recipe.runtime.device).type == "cuda" else 0.0
 
 
-def _search_and_print(request: TuneRequest, as_json: bool) -> None:
+def _search_and_print(request: TuneRequest, asked: TuneSettings) -> None:
     """Search; write the figure and the page; print the table, the paths written and the next command.
 
     Raises:
@@ -125,14 +158,15 @@ def _search_and_print(request: TuneRequest, as_json: bool) -> None:
         report = sweep(request, on_update, print_line, throttled_log(print_line))
     digests = {"split": report.split_fingerprint, **report.teachers}
     written = save_tune_figure(report, request.folder, provenance(sys.argv, digests))
-    show(report, "tune:tune_document", as_json=as_json)
+    show(report, "tune:tune_document", as_json=asked.as_json)
     if report.best_recipe is not None:
         written.insert(0, Path(report.best_recipe))
     for path in written:
         typer.echo(f"wrote {path}", err=True)
     refuse_if_none(report)
-    if report.best_recipe is not None and not as_json:
-        words = ["train-mpt", "--recipe", report.best_recipe]
+    if report.best_recipe is not None and not asked.as_json:
+        verb = ["train-mpt"] if asked.method is None else ["train-baseline", asked.method]
+        words = [*verb, "--recipe", report.best_recipe]
         typer.echo(next_command(words, request.split.run_root), err=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +19,7 @@ class Flag:
 
     Attributes:
         metavar: stands for the value; default: the type.
-        text: what the field is; default: the docstring below it.
+        text: what the field is, or what returns it when help is shown; default: the docstring below it.
         names: as they are typed, with blanks between; default: the field's name with hyphens.
         panel: of help; default: the panel of options.
         low, high: bounds of a number.
@@ -26,7 +27,7 @@ class Flag:
     """
 
     metavar: str | None = None
-    text: str = ""
+    text: str | Callable[[], str] = ""
     names: str = ""
     panel: str | None = None
     low: float | None = None
@@ -63,6 +64,14 @@ RecipeName = Annotated[
 ]
 Overrides = Annotated[
     list[str], Flag("KEY=VALUE", "Override a recipe key, such as optim.lr=0.05. Repeatable.", "--set")
+]
+Plugins = Annotated[
+    list[str],
+    Flag(
+        "FILE.py",
+        "Python file with a method, criterion or network of your own; is run. Repeatable.",
+        "--plugin",
+    ),
 ]
 Old = Annotated[str, Flag("RUN", "Old model: run name, run folder or .pt file.")]
 Refs = Annotated[

@@ -17,6 +17,7 @@ from mptctl.files.scratch import PREFIX, scratch_folder, temporary_directory
 from mptctl.machine.facts import usable_cores
 from mptctl.machine.ray_watchdog import end_ray_afterwards
 from mptctl.machine.signals import StopRequest, interruptible
+from mptctl.names import PLUGINS
 
 # Ray's folder, below a private one, since Ray makes its folder with mode 0777.
 INNER = "r"
@@ -148,6 +149,8 @@ def ray_cluster(
             }
         else:
             options["address"] = address
+            if os.environ.get(PLUGINS):  # workers that are started here have this process's environment
+                options["runtime_env"] = {"env_vars": {PLUGINS: os.environ[PLUGINS]}}
         _init(options, address)
         stack.callback(ray.shutdown)
         _refuse_large_trials(ray.cluster_resources(), cpus, gpus)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mpt_kernels.correct import count_correct, is_top1_correct
-from mpt_kernels.reference import invert_normalizer, mpt_rows, sum_rows, weigh_rows
+from mpt_kernels.reference import compute_dtype, invert_normalizer, mpt_rows, sum_rows, weigh_rows
 from mpt_kernels.types import RowLosses
 from mptctl.methods.criteria import RowCriterion
 from mptctl.methods.method import COUNTS, Method
@@ -19,19 +19,8 @@ from mptctl.names import Gate
 DistanceFunction = Callable[[Tensor, Tensor], Tensor]
 
 
-@dataclass(frozen=True, kw_only=True)
-class AutogradMethod(Method):
-    """A method with its own criterion, distance or gate; focal weights, bias and lambdas are its settings'.
-
-    Attributes:
-        criterion: loss of the biased logits, in place of the cross-entropy.
-        distance: distance to each teacher; None: the settings' distance.
-        gate: rule that selects the rows to be distilled from each teacher.
-    """
-
-    criterion: RowCriterion
-    distance: DistanceFunction | None = None
-    gate: Gate = "none"
+class ByAutograd(Method):
+    """A method whose gradient is that of its rows, by autograd."""
 
     def value_and_grad(
         self,
@@ -48,19 +37,37 @@ class AutogradMethod(Method):
         leaf = logits.detach().requires_grad_()
         with torch.enable_grad():
             rows = weigh_rows(self.rows(leaf, target, *teachers), row_weight)
-            loss, terms = sum_rows(rows, invert_normalizer(normalizer, target, ignore_index, rows.ce.dtype))
+            dtype = compute_dtype(logits)
+            loss, terms = sum_rows(rows, invert_normalizer(normalizer, target, ignore_index, dtype))
             (grad,) = torch.autograd.grad(loss, leaf)
         correct = count_correct(logits.detach(), target, *teachers, ignore_index)
         values = {name: term.detach() for name, term in {"loss": loss, **terms}.items()}
         return values | {COUNTS[whose]: count for whose, count in correct.items()}, grad
 
+
+@dataclass(frozen=True, kw_only=True)
+class AutogradMethod(ByAutograd):
+    """A method with its own criterion, distance or gate; focal weights, bias and lambdas are its settings'.
+
+    Attributes:
+        criterion: loss of the biased logits, in place of the cross-entropy.
+        distance: distance to each teacher; None: the settings' distance.
+        gate: rule that selects the rows to be distilled from each teacher.
+    """
+
+    criterion: RowCriterion
+    distance: DistanceFunction | None = None
+    gate: Gate = "none"
+
     def rows(
         self, logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None
-    ) -> RowLosses:
+    ) -> dict[str, Tensor]:
         """Compute the terms of each row with the method's criterion, distance and gate; see `Method.rows`."""
         inputs = (logits, target, old_logits, ref_logits)
         rows = mpt_rows(*inputs, self.settings, self.criterion, self.distance)
-        return rows if self.gate == "none" else _gate_by_student(rows, is_top1_correct(logits, target))
+        if self.gate != "none":
+            rows = _gate_by_student(rows, is_top1_correct(logits, target))
+        return rows.terms()
 
 
 def _gate_by_student(rows: RowLosses, right: Tensor) -> RowLosses:

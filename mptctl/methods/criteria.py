@@ -19,8 +19,9 @@ from torch.nn import functional as F
 
 from mpt_kernels.reference import compute_dtype, cross_entropy, mask_rows
 from mpt_kernels.types import LossSettings
+from mptctl.methods.checked import Checked
 from mptctl.recipe import CriterionRecipe, validate_criterion
-from mptctl.recipe.criterion import CriterionName
+from mptctl.recipe.own import find_own
 
 # (N, C) logits and (N,) labels 0..C-1 -> (N,), one loss per row.
 RowCriterion = Callable[[Tensor, Tensor], Tensor]
@@ -169,7 +170,7 @@ def weighted_by_class(logits: Tensor, target: Tensor, *, criterion: RowCriterion
     return weights.to(logits)[target.long()] * criterion(logits, target)
 
 
-CRITERIA: dict[CriterionName, Callable[..., Tensor]] = {
+CRITERIA: dict[str, Callable[..., Tensor]] = {
     "ce": cross_entropy,
     "ls": label_smoothing,
     "fl": focal,
@@ -225,10 +226,11 @@ def build_criterion(
     """Build a criterion by name, for a training loop of any kind.
 
     Args:
-        name: ``ce``, ``ls``, ``fl``, ``flsd``, ``ecp`` or ``mbls``.
+        name: ``ce``, ``ls``, ``fl``, ``flsd``, ``ecp``, ``mbls``, or one of your own.
         ignore_index: the label of rows to be ignored; None: -100.
         class_weights: (C,) factor of each loss by its label; None: 1.
-        parameters: keys of the recipe's ``criterion`` group, with the paper's values as defaults.
+        parameters: keys of the recipe's ``criterion`` group, with the paper's values as defaults; settings of
+            one of your own.
 
     Raises:
         UsageError: an unknown name or parameter, with the nearest valid one, or a value out of range.
@@ -244,9 +246,14 @@ def criterion_from_recipe(recipe: CriterionRecipe, class_weights: Tensor | None 
         recipe: name and parameters; its own ``class_weights`` are not read here.
         class_weights: (C,) as `compute_class_weights` returns them; None: 1.
     """
-    function = CRITERIA[recipe.name]
-    keys = inspect.signature(function).parameters.keys() & CriterionRecipe.model_fields.keys()
-    rows: RowCriterion = partial(function, **{key: getattr(recipe, key) for key in keys})
+    own = find_own("criterion", recipe.name)
+    rows: RowCriterion
+    if own is not None:
+        rows = Checked.of(own, recipe.settings)
+    else:
+        function = CRITERIA[recipe.name]
+        keys = inspect.signature(function).parameters.keys() & CriterionRecipe.model_fields.keys()
+        rows = partial(function, **{key: getattr(recipe, key) for key in keys})
     if class_weights is not None:
         rows = partial(weighted_by_class, criterion=rows, weights=class_weights)
     return Criterion(recipe.name, rows)

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from mpt_kernels import mpt_loss
 from mpt_kernels.reference import mpt_rows
-from mpt_kernels.types import RowLosses
 from mptctl.methods.method import COUNTS, Method
 
 
@@ -40,6 +39,6 @@ class FusedMethod(Method):
 
     def rows(
         self, logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None
-    ) -> RowLosses:
+    ) -> dict[str, Tensor]:
         """Compute the terms of each row; see `Method.rows`."""
-        return mpt_rows(logits, target, old_logits, ref_logits, self.settings)
+        return mpt_rows(logits, target, old_logits, ref_logits, self.settings).terms()

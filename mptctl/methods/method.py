@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from mpt_kernels.reference import compute_dtype, invert_normalizer, sum_rows
-from mpt_kernels.types import LossSettings, RowLosses
+from mpt_kernels.types import LossSettings
 from mptctl.names import KSchedule, Role
 
 # Names of the counts of right predictions in `value_and_grad`, by model. Counts are no part of the loss.
@@ -68,14 +69,15 @@ class Method(ABC):
 
         Returns:
             Scalars by name: ``loss``, and its addends: ``ce`` and, with the teachers that the method has,
-            ``fd_old`` and ``fd_ref``. All are averaged over the rows that are not ignored.
+            ``fd_old`` and ``fd_ref``; those of a method of one's own have its names. All are averaged over
+            the rows that are not ignored.
 
         Raises:
             ValueError: logits of a teacher that the method needs are missing, or shapes do not fit.
         """
         rows = self.rows(logits, target, *self.select_teachers(old_logits, ref_logits))
         loss, terms = sum_rows(
-            rows, invert_normalizer(None, target, self.settings.ignore_index, rows.ce.dtype)
+            rows, invert_normalizer(None, target, self.settings.ignore_index, compute_dtype(logits))
         )
         return {"loss": loss, **terms}
 
@@ -137,14 +139,14 @@ class Method(ABC):
     @abstractmethod
     def rows(
         self, logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None
-    ) -> RowLosses:
+    ) -> Mapping[str, Tensor]:
         """Compute the terms of each row, with the weights that they have in the loss, before any division.
 
         Args:
             logits, target, old_logits, ref_logits: as for `__call__`; None for a teacher not in `teachers`.
 
         Returns:
-            (N,) each, 0 on ignored rows, differentiable in the logits.
+            By name, (N,) each, 0 on ignored rows, differentiable in the logits.
         """
 
     def select_teachers(self, old: Tensor | None, ref: Tensor | None) -> tuple[Tensor | None, Tensor | None]:

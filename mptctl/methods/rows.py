@@ -7,8 +7,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mptctl.errors import UsageError
-from mptctl.names import Distance, MethodName, Role
+from mptctl.names import Distance, Role
 from mptctl.recipe import MethodRecipe, Recipe
+from mptctl.recipe.own import find_own, refuse_unknown
 
 
 class MethodRow(NamedTuple):
@@ -33,7 +34,7 @@ _NONE: frozenset[Role] = frozenset()
 _OLD, _BOTH = frozenset({Role.OLD}), frozenset(Role)
 # Settings of Yan et al., CVPR 2021, and their code (jun-fang/PCT).
 _PCT_OWN = {"tau": 100.0, "tau_squared": True, "lam": 1.0, "alpha": 1.0, "beta": 5.0}
-ROWS: dict[MethodName, MethodRow] = {
+ROWS: dict[str, MethodRow] = {
     "no-treatment": MethodRow(None, _NONE),
     "pct-naive": MethodRow(None, _OLD),
     "pct-kl": MethodRow("kl", _OLD),
@@ -51,20 +52,31 @@ ROWS: dict[MethodName, MethodRow] = {
 }
 
 
-def distance_of(name: MethodName) -> Distance | None:
-    """The distance between student and teacher logits in a method; None where the method does not distil."""
-    return ROWS[name].distance
+def row_of(name: str) -> MethodRow:
+    """The row of a method, ours or one's own.
+
+    Raises:
+        UsageError: there is none; the message says how a plugin is given.
+    """
+    own = find_own("method", name)
+    if own is not None:
+        return MethodRow(None, own.teachers)
+    refuse_unknown("method", name)
+    return ROWS[name]
 
 
-def mpt_method(distance: Distance, with_ref: bool = True) -> MethodName:
+def distance_of(name: str) -> Distance | None:
+    """The distance between student and teacher logits; None where there is none, and for one's own."""
+    return ROWS[name].distance if name in ROWS else None
+
+
+def mpt_method(distance: Distance, with_ref: bool = True) -> str:
     """The name of the MPT method with a distance, and with or without a reference."""
     wanted = MethodRow(distance, _BOTH if with_ref else _OLD, bias=True)
     return next(name for name, row in ROWS.items() if row == wanted)
 
 
-def chosen_mpt_method(
-    recipe: MethodRecipe, distance: Distance | None = None, with_ref: bool = True
-) -> MethodName:
+def chosen_mpt_method(recipe: MethodRecipe, distance: Distance | None = None, with_ref: bool = True) -> str:
     """The name of the MPT method of a given distance, else of the recipe's, else of KL divergence.
 
     So a recipe that `tune` wrote needs no flag.
@@ -74,7 +86,7 @@ def chosen_mpt_method(
 
 def start_epoch(recipe: MethodRecipe) -> int:
     """The first epoch, counted from 0, in which the method is on."""
-    return recipe.elodi_start_epoch if ROWS[recipe.name].starts_late else 0
+    return recipe.elodi_start_epoch if recipe.name in ROWS and ROWS[recipe.name].starts_late else 0
 
 
 def first_best_epoch(recipe: MethodRecipe, epochs: int) -> int:
@@ -93,7 +105,7 @@ def last_quarter_start(epochs: int) -> int:
 
 def nfr_budget(recipe: MethodRecipe) -> float | None:
     """The recipe's limit on NFR, a fraction, for which k is moved; None without a limit or without a bias."""
-    return None if recipe.max_nfr is None or not ROWS[recipe.name].bias else recipe.max_nfr / 100
+    return None if recipe.max_nfr is None or not row_of(recipe.name).bias else recipe.max_nfr / 100
 
 
 def refuse_if_never_on(recipe: Recipe, steps_per_epoch: int) -> None:

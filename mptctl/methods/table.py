@@ -11,12 +11,15 @@ from torch import Tensor
 from mpt_kernels.reference import lm_distance
 from mpt_kernels.types import LossSettings
 from mptctl.methods.autograd import AutogradMethod
+from mptctl.methods.checked import Checked
 from mptctl.methods.criteria import CRITERIA, RowCriterion, criterion_from_recipe, with_margin
 from mptctl.methods.fused import FusedMethod
 from mptctl.methods.method import Method
-from mptctl.methods.rows import ROWS, start_epoch
-from mptctl.names import Distance, MethodName
+from mptctl.methods.own import OwnMethod
+from mptctl.methods.rows import ROWS, row_of, start_epoch
+from mptctl.names import Distance
 from mptctl.recipe import CriterionRecipe, MethodRecipe, validate_criterion, validate_method
+from mptctl.recipe.own import find_own
 
 # Weight of each teacher's distillation term, by distance, if the recipe has no `lam` (the paper's settings).
 LAMBDA: dict[Distance | None, float] = {"kl": 1.0, "lm": 0.4, None: 0.0}
@@ -63,13 +66,14 @@ def build_method(
     """Build a method by name, for a training loop of any kind.
 
     Args:
-        name: one of `mptctl.names.METHOD_NAMES`.
+        name: one of `mptctl.names.METHOD_NAMES`, or one of your own.
         num_old: number of old classes, which are the first columns of the logits.
         criterion: keys of the recipe's ``criterion`` group, such as ``{"name": "mbls"}``; None:
             cross-entropy.
         margin: subtracted from the true class's logit before the criterion: s * m of the recipe's head.
         class_weights: (C,) factor of the criterion by the label, not of distillation; None: 1.
-        settings: keys of the recipe's ``method`` group, with the paper's values as defaults.
+        settings: keys of the recipe's ``method`` group, with the paper's values as defaults; settings of one
+            of your own.
 
     Raises:
         UsageError: an unknown name or setting, with the nearest valid one.
@@ -100,7 +104,18 @@ def method_from_recipe(
         criterion: the recipe's ``criterion`` group.
         margin: subtracted from the true class's logit before the criterion, not in distillation.
         class_weights: (C,) of `compute_class_weights`, on the device of the logits; None: 1.
+
+    Raises:
+        UsageError: there is no such method here.
     """
+    own = find_own("method", recipe.name)
+    if own is not None:
+        return OwnMethod(
+            name=own.name,
+            settings=LossSettings(num_old, distance=None),
+            teachers=own.teachers,
+            function=Checked.of(own, recipe.settings),
+        )
     method = _BUILDERS.get(recipe.name, _build_focal)(recipe, num_old)
     if criterion.name == "ce" and not margin and class_weights is None:
         return method
@@ -125,7 +140,7 @@ def _with_criterion(method: Method, criterion: RowCriterion) -> Method:
 
 def _build_focal(recipe: MethodRecipe, num_old: int) -> Method:
     """Build a method of biased cross-entropy and focal distillation, from its row in the table."""
-    row = ROWS[recipe.name]
+    row = row_of(recipe.name)
     recipe = recipe.model_copy(update=row.fixed)
     lam = recipe.lam if recipe.lam is not None else LAMBDA[row.distance]
     settings = LossSettings(
@@ -184,7 +199,7 @@ def _build_elodi(recipe: MethodRecipe, num_old: int, *, top_k: bool = False) -> 
 
 
 # Builders of the methods that `_build_focal` does not build.
-_BUILDERS: dict[MethodName, Callable[[MethodRecipe, int], Method]] = {
+_BUILDERS: dict[str, Callable[[MethodRecipe, int], Method]] = {
     "pct-naive": _build_naive,
     "elodi": _build_elodi,
     "elodi-topk": partial(_build_elodi, top_k=True),

@@ -59,7 +59,7 @@ def infer_model_recipe(state: Mapping[str, Tensor], recipe: ModelRecipe, plain: 
     """
     named = rename_weights(plain, recipe.arch, state)
     head = find_head(plain, recipe.arch)[0]
-    fields: dict[str, object] = {"arch": recipe.arch}
+    fields: dict[str, object] = {"arch": recipe.arch, "settings": recipe.settings}
     embedding, rows = named.get(f"{head}.0.weight"), named.get(f"{head}.1.weight")
     if embedding is not None and rows is not None and embedding.ndim == rows.ndim == 2:
         fields["embedding_dim"] = len(embedding)

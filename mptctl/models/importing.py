@@ -172,7 +172,7 @@ def _read_fitting_weights(
     arch, size = recipe.model.arch, recipe.data.image_size
     # Shapes are compared before the network is built: it may be too large for memory. The outline comes
     # before reading, so that an unknown architecture is an error at once.
-    default = ModelRecipe.model_validate({"arch": arch})
+    default = ModelRecipe.model_validate({"arch": arch, "settings": recipe.model.settings})
     plain = build_outline(default, len(class_names), size)
     saved = read_state_dict(weights)
     inferred = infer_model_recipe(saved, recipe.model, plain)

@@ -20,6 +20,7 @@ from mptctl.models.layers import insert_drop_block, set_drop_path, trim_convolut
 from mptctl.models.programs import PROGRAMS
 from mptctl.models.timm_networks import TIMM, build_timm
 from mptctl.recipe import ModelRecipe
+from mptctl.recipe.own import GIVE, Own, all_names, describe_failure, find_own
 
 # torchvision's argument for the size of pictures, by the prefix of networks that are built for one size.
 SIZE_ARGUMENTS = {"vit_": "image_size", "maxvit_": "input_size"}
@@ -100,7 +101,7 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
         UsageError: the architecture is unknown, has no linear classifier, has not the layers that the recipe
             changes or freezes, or takes no pictures of this size.
     """
-    model = _build_architecture(recipe.arch, num_classes, image_size, recipe.drop_path)
+    model = _build_architecture(recipe, num_classes, image_size)
     if recipe.stem == "small":
         _use_small_stem(model, recipe.arch)
     fault = None if recipe.arch in SMALL_NETS else _find_size_fault(model, image_size)
@@ -166,7 +167,52 @@ def set_training_mode(model: nn.Module, recipe: ModelRecipe) -> None:
         freeze_statistics(model, recipe.freeze)
 
 
-def _build_architecture(arch: str, num_classes: int, image_size: int, drop_path: float | None) -> nn.Module:
+class OwnNetwork(nn.Module):
+    """A network of one's own: its features, and the linear classifier behind them.
+
+    Args:
+        features: from (B, 3, S, S) to (B, D).
+        width: D.
+        num_classes: width of the classifier.
+    """
+
+    def __init__(self, features: nn.Module, width: int, num_classes: int) -> None:
+        super().__init__()
+        self.features = features
+        self.head = nn.Linear(width, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (B, 3, S, S) -> logits: (B, num_classes)."""
+        logits: Tensor = self.head(self.features(x))
+        return logits
+
+
+def _build_own(own: Own, recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module:
+    """Build a network of one's own, with a classifier as wide as its features are.
+
+    Raises:
+        UsageError: its code fails, or it does not give features (B, D) of pictures of this size.
+    """
+    what = f"network {own.name}"
+    picture = torch.zeros(2, 3, image_size, image_size)
+    try:
+        features = own.function(own.settings.model_validate(recipe.settings))
+        features.eval()
+        with torch.no_grad():
+            shape = tuple(features(picture).shape)
+        features.train()
+    except Exception as error:
+        raise UsageError(f"{what}: {describe_failure(error, own.file)}; in {own.file}") from error
+    if len(shape) != 2 or shape[0] != len(picture):
+        raise UsageError(
+            f"{what}: must give features of shape (B, D), got {shape} for {len(picture)} pictures"
+        )
+    model = OwnNetwork(features, shape[1], num_classes)
+    set_drop_path(model, own.name, recipe.drop_path)
+    return model
+
+
+def _build_architecture(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module:
     """Build a network by its name, with the linear classifier and stem that its package gives it.
 
     Raises:
@@ -174,6 +220,7 @@ def _build_architecture(arch: str, num_classes: int, image_size: int, drop_path:
             ``drop_path``.
     """
     model: nn.Module
+    arch, drop_path = recipe.arch, recipe.drop_path
     if arch in SMALL_NETS:
         model = SmallResNet(num_classes, *SMALL_NETS[arch])
         set_drop_path(model, arch, drop_path)
@@ -182,6 +229,9 @@ def _build_architecture(arch: str, num_classes: int, image_size: int, drop_path:
         model = build_timm(arch, num_classes, image_size, drop_path)
         find_head(model, arch)  # refuses a network without a linear classifier
         return model
+    own = find_own("network", recipe.arch)
+    if own is not None:
+        return _build_own(own, recipe, num_classes, image_size)
     if arch in PROGRAMS:
         raise UsageError(
             f"model.arch {arch}: is a program, which is asked and never trained; name an architecture"
@@ -190,7 +240,8 @@ def _build_architecture(arch: str, num_classes: int, image_size: int, drop_path:
 
     names = models.list_models(module=models)
     if arch not in names:
-        raise UsageError(f"model.arch {arch}: unknown; {_suggest_network(arch, [*names, *SMALL_NETS])}")
+        names += [*SMALL_NETS, *all_names("network")]
+        raise UsageError(f"model.arch {arch}: unknown; {_suggest_network(arch, names)}")
     settings: dict[str, object] = {"weights": None, "num_classes": num_classes}
     settings |= _size_setting(arch, image_size)
     if arch in ("googlenet", "inception_v3"):  # with auxiliary classifiers they would not return one tensor
@@ -216,7 +267,9 @@ def _suggest_network(arch: str, names: Sequence[str]) -> str:
     close = difflib.get_close_matches(arch, names, n=1)
     if close:
         return f"did you mean {close[0]}, or {TIMM}{arch} of the package timm?"
-    return f"use a classifier of torchvision, such as resnet18, or {TIMM}NAME"
+    return (
+        f"use a classifier of torchvision, such as resnet18, or {TIMM}NAME; if it is one of your own, {GIVE}"
+    )
 
 
 def _size_setting(arch: str, image_size: int) -> dict[str, object]:

@@ -100,7 +100,10 @@ def is_run(folder: Path) -> bool:
 RUN = FolderKind(
     "run",
     files=RUN_FILES,
-    folders={"tensorboard": FolderKind("tensorboard", files=("events.out.tfevents.*",))},
+    folders={
+        "tensorboard": FolderKind("tensorboard", files=("events.out.tfevents.*",)),
+        "plugins": FolderKind("plugins", files=("*-????????.py",)),
+    },
     marked=is_run,
 )
 

@@ -11,6 +11,7 @@ from mptctl.files.request import (
     Flag,
     Overrides,
     Overwrite,
+    Plugins,
     RecipeName,
     Request,
     RootRequest,
@@ -39,6 +40,7 @@ class ImportRequest(Request):
     run_root: RunRoot = Path("runs")
     recipe: RecipeName = None
     overrides: Overrides = Field([])
+    plugins: Plugins = Field([])
     overwrite: Overwrite = False
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from mptctl.errors import CheckpointError, UsageError, did_you_mean, one_line
 from mptctl.files import Model, link_or_copy, write_atomically
@@ -17,10 +17,21 @@ from mptctl.machine.facts import cpu_name, git_commit, versions
 from mptctl.models.lock import locked, refuse_unusable
 from mptctl.models.metrics_log import ends_as_finished, read_metrics
 from mptctl.models.ownership import RUN, Existing, remove_own
-from mptctl.names import METHOD_NAMES
+from mptctl.names import METHOD_NAMES, Role
+from mptctl.recipe.own import Kind, Own
 
 if TYPE_CHECKING:
     import torch
+
+
+class OwnFile(Model):
+    """A method, criterion or network of one's own that a run was trained with."""
+
+    kind: Kind = Field(description="method, criterion or network")
+    name: str = Field(description="in the recipe")
+    teachers: list[Role] = Field(description="of a method: the models whose logits it learns from")
+    file: str = Field(description="name of the copy of its source in the folder `plugins`, which is not run")
+    digest: str = Field(description="SHA-256 of its source")
 
 
 class EnvironmentFile(Model):
@@ -36,6 +47,7 @@ class EnvironmentFile(Model):
     git_commit: str | None = Field(
         description="commit of the checkout that the code ran from; null without a checkout"
     )
+    own: list[OwnFile] = Field([], description="what of one's own it was trained with")
 
 
 class RunDir:
@@ -47,6 +59,7 @@ class RunDir:
         last, previous: the newest checkpoint and the one before it, as ``--resume`` takes them.
         recipe, split, metrics, environment: further files of the run.
         tensorboard: folder of TensorBoard's events.
+        plugins: folder of the sources of one's own parts, as text.
     """
 
     def __init__(self, path: Path) -> None:
@@ -59,6 +72,7 @@ class RunDir:
         self.metrics = path / "metrics.jsonl"
         self.environment = path / "environment.json"
         self.tensorboard = path / "tensorboard"
+        self.plugins = path / "plugins"
 
     @contextlib.contextmanager
     def locked(self, existing: Existing) -> Iterator[None]:
@@ -99,13 +113,23 @@ class RunDir:
         """Raise the UsageError that `locked` would raise; hold and change nothing."""
         refuse_unusable(self.path, RUN, existing)
 
-    def write_start(self, recipe_yaml: str, split_json: str | None, device: torch.device) -> None:
+    def read_own(self) -> list[OwnFile]:
+        """The parts of one's own that the run was trained with; empty where `environment.json` says none."""
+        try:
+            return EnvironmentFile.model_validate_json(self.environment.read_bytes()).own
+        except (OSError, ValidationError):
+            return []
+
+    def write_start(
+        self, recipe_yaml: str, split_json: str | None, device: torch.device, own: Sequence[Own] = ()
+    ) -> None:
         """Write ``environment.json``, ``recipe.yaml`` and ``split.json``, the files that a run begins with.
 
         Args:
             recipe_yaml: content of ``recipe.yaml``.
             split_json: content of ``split.json``; None for an imported model without a split: no such file.
             device: the device that computes the run.
+            own: parts of one's own in the recipe, whose sources are kept as text.
         """
         import torch  # takes seconds; without it errors about missing models come at once
 
@@ -117,12 +141,25 @@ class RunDir:
             device=name,
             cpu_threads=torch.get_num_threads(),
             git_commit=git_commit(),
+            own=[
+                OwnFile(
+                    kind=part.kind,
+                    name=part.name,
+                    teachers=sorted(part.teachers),
+                    file=part.kept_name,
+                    digest=part.digest,
+                )
+                for part in own
+            ],
         )
         # The environment first: it marks the folder as ours, even if the process is killed right after.
         write_atomically(self.environment, environment.model_dump_json(indent=2).encode())
         write_atomically(self.recipe, recipe_yaml.encode())
         if split_json is not None:
             write_atomically(self.split, split_json.encode())
+        for part in own:
+            self.plugins.mkdir(exist_ok=True)
+            write_atomically(self.plugins / part.kept_name, part.source.encode())
 
     def replace_last_by_previous(self) -> None:
         """Replace a damaged ``last.pt``; the next save would make a damaged one ``previous.pt``."""

@@ -18,7 +18,6 @@ from mptctl.models.lock import is_free
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.ownership import LOCK, NOT_RUNS, is_run
 from mptctl.models.run_folder import RunDir
-from mptctl.names import MethodName
 from mptctl.recipe import load_recipe
 
 RunState = Literal["finished", "running", "interrupted", "imported", "broken"]
@@ -32,7 +31,7 @@ class RunEntry(Model):
         description="finished; running: another process writes it; interrupted: --resume goes on; imported; "
         "broken"
     )
-    method: MethodName | None = Field(description="null for an imported model, and if the run cannot be read")
+    method: str | None = Field(description="null for an imported model, and if the run cannot be read")
     epoch: int | None = Field(
         description="of the last line of the run's metrics, counted from 1; null without metrics"
     )

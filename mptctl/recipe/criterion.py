@@ -6,9 +6,9 @@ Defaults are those of Liu et al., "The Devil is in the Margin" (CVPR 2022), sect
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from mptctl.errors import UsageError
 from mptctl.files.explained import nearest, shown
@@ -16,7 +16,7 @@ from mptctl.files.model import NOTHING, Typed
 
 CriterionName = Literal["ce", "ls", "fl", "flsd", "ecp", "mbls"]
 # For each setting, the criterion that uses it.
-SETTING_OF: Mapping[str, CriterionName] = {
+SETTING_OF: Mapping[str, str] = {
     "smoothing": "ls",
     "gamma": "fl",
     "weight": "ecp",
@@ -36,13 +36,27 @@ class Group(Typed):
     model_config = ConfigDict(allow_inf_nan=False, ser_json_inf_nan="strings")
 
 
-class CriterionRecipe(Group):
+class GroupWithSettings(Group):
+    """A group that may name a part of one's own and hold its settings; none are left out when written."""
+
+    @model_serializer(mode="wrap")
+    def _leave_out_no_settings(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = dump(self)
+        if not content.get("settings"):
+            content.pop("settings", None)
+        return content
+
+    def __hash__(self) -> int:  # a mapping has none of its own
+        return hash(self.model_dump_json())
+
+
+class CriterionRecipe(GroupWithSettings):
     """The loss of the student's own predictions, a part of every method."""
 
-    name: CriterionName = Field(
+    name: str = Field(
         "ce",
         description="cross-entropy, label smoothing, focal loss, the same with two gammas, explicit "
-        "confidence penalty, or margin-based label smoothing",
+        "confidence penalty, or margin-based label smoothing; or one of your own",
     )
     smoothing: float = Field(
         0.05, ge=0, le=1, description="ls: part of the target that is spread over all classes"
@@ -67,8 +81,7 @@ class CriterionRecipe(Group):
         "YAML file of class names and weights, taken as they are",
     )
 
-    def __hash__(self) -> int:  # a mapping of weights has none of its own
-        return hash(self.model_dump_json())
+    settings: dict[str, Any] = Field({}, description="of a criterion of one's own")
 
     @field_validator("class_weights", mode="before")
     @classmethod

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 from pydantic import Field, PositiveInt, model_validator
 
-from mptctl.names import Gate, HeadName, Init, KSchedule, MethodName
-from mptctl.recipe.criterion import CriterionRecipe, Group
+from mptctl.names import Gate, HeadName, Init, KSchedule
+from mptctl.recipe.criterion import CriterionRecipe, Group, GroupWithSettings
 from mptctl.recipe.data import ROUNDING, SPEED, DataRecipe
 from mptctl.recipe.optim import OptimRecipe
 
@@ -16,12 +16,13 @@ from mptctl.recipe.optim import OptimRecipe
 SCALES: dict[HeadName, float] = {"linear": 1.0, "cosine": 30.0, "linear-margin": 5.0}
 
 
-class ModelRecipe(Group):
+class ModelRecipe(GroupWithSettings):
     """The network, and which parts of it are trained."""
 
     arch: str = Field(
         "resnet18",
-        description="a classifier of torchvision by name, timm:NAME, or characters-net or digits-net",
+        description="a classifier of torchvision by name, timm:NAME, characters-net or digits-net, or one of "
+        "your own",
     )
     stem: Literal["imagenet", "small"] = Field(
         "imagenet",
@@ -67,6 +68,7 @@ class ModelRecipe(Group):
         description="part of the maps that DropBlock sets to 0 in the last two stages of a ResNet",
     )
     dropblock_size: PositiveInt = Field(5, description="side of DropBlock's squares, in places of the map")
+    settings: dict[str, Any] = Field({}, description="of a network of one's own")
 
     @model_validator(mode="after")
     def _refuse_margin_of_linear_head(self) -> ModelRecipe:
@@ -100,10 +102,10 @@ class ModelRecipe(Group):
         return self.scale_of_head * self.head_margin
 
 
-class MethodRecipe(Group):
+class MethodRecipe(GroupWithSettings):
     """The method and its loss; defaults are those of the MPT paper."""
 
-    name: MethodName = Field("no-treatment", description="method, set by the command")
+    name: str = Field("no-treatment", description="method, set by the command")
     init: Init = Field(
         "fresh",
         description="initial weights: fresh or pretrained ones, or those of the old model or the reference, "
@@ -151,6 +153,7 @@ class MethodRecipe(Group):
     elodi_top_k: PositiveInt = Field(
         10, description="elodi-topk: largest logits of each teacher that are matched"
     )
+    settings: dict[str, Any] = Field({}, description="of a method of one's own")
 
     @model_validator(mode="after")
     def _refuse_two_movers_of_k(self) -> MethodRecipe:

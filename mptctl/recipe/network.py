@@ -11,8 +11,8 @@ from mptctl.recipe.reading import change_recipe, load_recipe
 
 # Keys that must be equal if a model begins with the weights of another model.
 SAME_NETWORK = (
-    "model.arch", "model.stem", "model.embedding_dim", "model.head", "model.head_scale", "data.image_size",
-    "data.mean", "data.std",
+    "model.arch", "model.stem", "model.embedding_dim", "model.head", "model.head_scale", "model.settings",
+    "data.image_size", "data.mean", "data.std",
 )  # fmt: skip
 # Keys of the preparation of pictures that may differ, but are copied too.
 PREPARATION = ("data.interpolation", "data.eval_resize", "data.exif")

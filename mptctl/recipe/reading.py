@@ -14,10 +14,11 @@ from mptctl.errors import UsageError, one_line
 from mptctl.files.explained import nearest
 from mptctl.files.model import NOTHING, Plain, is_list, read_as
 from mptctl.files.yaml_text import read_yaml, refuse_unknown_keys
-from mptctl.names import METHOD_NAMES, Source
+from mptctl.names import Source
 from mptctl.recipe.criterion import CriterionRecipe, refuse_unused_settings
 from mptctl.recipe.data import DataRecipe
 from mptctl.recipe.fields import Recipe
+from mptctl.recipe.own import KEYS, all_names
 from mptctl.recipe.timm_pictures import picture_keys_of_network
 from mptctl.recipe.validation import recipe_keys, validate_recipe
 
@@ -98,7 +99,7 @@ def load_recipe(
         keys = picture_keys_of_network(str(model.get("arch")), size) if isinstance(size, int) else {}
         set_by_layers = {key for layer in layers for key in _data_of(layer)}
         merged = _merge(merged, {"data": {key: keys[key] for key in keys.keys() - set_by_layers}})
-    recipe = validate_recipe(_read_class_weights(merged, name_or_file), name_or_file)
+    recipe = validate_recipe(_read_class_weights(merged, name_or_file), name_or_file, of_run=of_run)
     if not of_run:
         _refuse_small_crop(recipe.data, name_or_file)
     set_keys = [override.partition("=")[0] for override in overrides]
@@ -233,7 +234,12 @@ def _is_file(name_or_file: str) -> bool:
 def _flatten(content: Mapping[Any, Any]) -> dict[str, Any]:
     """``{group: {key: value}}`` as ``{"group.key": value}``; groups that are not mappings are left out."""
     groups = {group: keys for group, keys in content.items() if isinstance(keys, dict)}
-    return {f"{group}.{key}": value for group, keys in groups.items() for key, value in keys.items()}
+    return {
+        f"{group}.{key}": value
+        for group, keys in groups.items()
+        for key, value in keys.items()
+        if key != "settings"
+    }
 
 
 def change_recipe(recipe: Recipe, fixed: Mapping[str, Any], where: str) -> Recipe:
@@ -247,7 +253,12 @@ def change_recipe(recipe: Recipe, fixed: Mapping[str, Any], where: str) -> Recip
     Raises:
         UsageError: a key or value is not valid.
     """
-    content = _merge(recipe.model_dump(), _nest_all(fixed))
+    content = recipe.model_dump()
+    for key in set(KEYS.values()) & fixed.keys():
+        group, _, name = key.partition(".")
+        if content[group][name] != fixed[key]:
+            content[group].pop("settings", None)  # they are those of another part
+    content = _merge(content, _nest_all(fixed))
     changed = validate_recipe(_read_class_weights(content, where), where)
     refuse_unused_settings(changed.criterion, _criterion_keys(fixed), f"recipe {where}")
     return changed
@@ -303,7 +314,7 @@ def _read_preset_or_file(name_or_file: str) -> dict[Any, Any]:
     if not path.is_file():
         preset = preset_folder() / f"{name_or_file}.yaml"
         if not preset.is_file():
-            if name_or_file in METHOD_NAMES:
+            if name_or_file in all_names("method"):
                 raise UsageError(
                     f"{where}: is a method, which a command or method.name names; a recipe is one of "
                     f"{', '.join(preset_names())}, or a YAML file"

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ValidationError
 
 from mptctl.errors import UsageError
 from mptctl.files.explained import explain, nearest
-from mptctl.names import METHOD_NAMES
 from mptctl.recipe.criterion import CriterionRecipe, refuse_unused_settings
 from mptctl.recipe.data import ROUNDING, SPEED
 from mptctl.recipe.fields import MethodRecipe, Recipe
+from mptctl.recipe.own import KEYS, find_own, refuse_unknown, registered
 
 # Recipe keys by the names that other programs use for them.
 ALSO_CALLED = {
@@ -89,17 +89,53 @@ ALSO_CALLED = {
 }
 
 
-def validate_recipe(content: object, where: str) -> Recipe:
+def validate_recipe(content: object, where: str, *, of_run: bool = False) -> Recipe:
     """Validate plain data as a recipe; keys that are missing get their defaults.
 
     Args:
         content: nested mappings of plain values.
         where: name of the recipe in messages.
+        of_run: a run has the recipe already, so that parts of one's own need not be there.
 
     Raises:
         UsageError: names the first problem: key, what is expected, the value, and the nearest valid name.
     """
-    return _validate(content, f"recipe {where}")
+    recipe = _validate(content, f"recipe {where}")
+    return recipe if of_run else with_own_settings(recipe, f"recipe {where}")
+
+
+def with_own_settings(recipe: Recipe, where: str) -> Recipe:
+    """Return a recipe with the settings of its own method, criterion and network, defaults included.
+
+    Raises:
+        UsageError: the method or the criterion is unknown; a setting is not valid; settings stand beside a
+            part of ours; or a method of one's own, which computes the whole loss, stands beside a criterion.
+    """
+    changed: dict[str, Any] = {}
+    for kind, key in KEYS.items():
+        group_name, _, field = key.partition(".")
+        group = getattr(recipe, group_name)
+        name = getattr(group, field)
+        if kind != "network":  # ours are known to torchvision and timm
+            refuse_unknown(kind, name, f"{where}: {key}")
+        part = find_own(kind, name)
+        if part is not None:
+            settings = part.read_settings(group.settings, f"{where}: {group_name}.settings")
+            changed[group_name] = group.model_copy(update={"settings": settings})
+        elif group.settings:
+            raise UsageError(
+                f"{where}: {group_name}.settings: are of a {kind} of one's own, and {key} is {name}; leave "
+                "them out"
+            )
+    own = find_own("method", recipe.method.name)
+    for key, is_set in (
+        (f"criterion.name {recipe.criterion.name}", recipe.criterion.name != "ce"),
+        ("criterion.class_weights", recipe.criterion.class_weights is not None),
+        (f"model.head_margin {recipe.model.head_margin:g}", bool(recipe.model.true_class_margin)),
+    ):
+        if own is not None and is_set:
+            raise UsageError(f"{where}: {key}: {own.name} computes its whole loss by itself; leave it out")
+    return recipe.model_copy(update=changed)
 
 
 def validate_method(content: Mapping[str, Any]) -> MethodRecipe:
@@ -109,9 +145,13 @@ def validate_method(content: Mapping[str, Any]) -> MethodRecipe:
         UsageError: the name is missing or unknown, a setting is unknown, or a value is out of range.
     """
     name = content.get("name", "")
-    if name not in METHOD_NAMES:
-        raise UsageError(f"no such method: {name}{nearest(str(name), METHOD_NAMES)}")
-    return _validate({"method": dict(content)}, f"method {name}").method
+    refuse_unknown("method", str(name))
+    group: Mapping[str, Any] = content
+    if find_own("method", name) is not None:
+        settings = {key: value for key, value in content.items() if key not in ("name", "settings")}
+        group = {"name": name, "settings": {**content.get("settings", {}), **settings}}
+    where = f"method {name}"
+    return with_own_settings(_validate({"method": dict(group)}, where), where).method
 
 
 def validate_criterion(content: Mapping[str, Any]) -> CriterionRecipe:
@@ -126,7 +166,10 @@ def validate_criterion(content: Mapping[str, Any]) -> CriterionRecipe:
             "criterion.class_weights: names classes and counts of a split; give weights as the argument "
             "class_weights, a tensor of one per class"
         )
-    recipe = _validate({"criterion": dict(content)}, f"criterion {content.get('name', '')}").criterion
+    where, group = f"criterion {content.get('name', '')}", dict(content)
+    if find_own("criterion", str(group.get("name"))) is not None:
+        group = {"name": group.pop("name"), "settings": group}
+    recipe = with_own_settings(_validate({"criterion": group}, where), where).criterion
     refuse_unused_settings(recipe, content, f"criterion {recipe.name}")
     return recipe
 
@@ -140,14 +183,19 @@ def _validate(content: object, what: str) -> Recipe:
 
 
 def recipe_keys() -> dict[str, Any]:
-    """Every dotted key of a recipe with its pydantic field, in the order of the recipe."""
+    """Every dotted key of a recipe with its pydantic field; settings of one's own parts are last."""
     groups = {name: field.annotation for name, field in Recipe.model_fields.items()}
-    return {
+    keys = {
         f"{group}.{key}": field
         for group, model in groups.items()
         if isinstance(model, type) and issubclass(model, BaseModel)
         for key, field in model.model_fields.items()
+        if key != "settings"
     }
+    for own in registered():
+        group = KEYS[own.kind].partition(".")[0]
+        keys |= {f"{group}.settings.{key}": field for key, field in own.settings.model_fields.items()}
+    return keys
 
 
 def find_keys_by_name(name: str) -> list[str]:
@@ -160,7 +208,7 @@ def find_keys_by_name(name: str) -> list[str]:
     """
     words: dict[str, list[str]] = {}
     for key in recipe_keys():
-        words.setdefault(key.partition(".")[2], []).append(key)
+        words.setdefault(key.rpartition(".")[2], []).append(key)
     for foreign_name, key in ALSO_CALLED.items():
         words.setdefault(foreign_name, []).append(key)
     close = [name] if name in words else difflib.get_close_matches(name, words, n=1, cutoff=0.75)
@@ -177,7 +225,14 @@ def differences(one: BaseModel, other: BaseModel, prefix: str = "") -> list[tupl
     differing: list[tuple[str, Any, Any]] = []
     for key in type(one).model_fields:
         value, other_value = getattr(one, key), getattr(other, key)
-        if isinstance(value, BaseModel) and isinstance(other_value, BaseModel):
+        if key == "settings":
+            names = dict.fromkeys([*value, *other_value])
+            differing += [
+                (f"{prefix}{key}.{name}", value.get(name), other_value.get(name))
+                for name in names
+                if value.get(name) != other_value.get(name)
+            ]
+        elif isinstance(value, BaseModel) and isinstance(other_value, BaseModel):
             differing += differences(value, other_value, f"{prefix}{key}.")
         elif value != other_value:
             differing.append((f"{prefix}{key}", value, other_value))

@@ -32,6 +32,7 @@ from mptctl.studies.comparison import (
     Difference,
     Noise,
     OldModels,
+    RowTuning,
     Spread,
 )
 from mptctl.studies.groups import (
@@ -41,12 +42,14 @@ from mptctl.studies.groups import (
     group_updates,
     notes_on_missing_seeds,
     notes_on_old_models,
+    notes_on_plugins,
     notes_on_units_of_cost,
     plain_by_replicate,
     refuse_other_splits,
     refuse_unknown_row,
 )
 from mptctl.studies.post_hoc_bias import Shift, shift_to_test_error, shift_updates
+from mptctl.studies.tuning import read_tuning
 from mptctl.studies.updates import Update, find_updates
 
 # Figures of an old model's calibration that have a mean over seeds.
@@ -109,6 +112,7 @@ def compare_runs(
     shifted = shift_updates(unshifted, target, shift)
     groups = shifted.groups
     notes = [*found.notes, *notes_on_copies, *notes_on_old_models(unshifted), *notes_on_missing_seeds(groups)]
+    notes += notes_on_plugins(groups) + _notes_on_tuning(groups)
     notes += notes_on_units_of_cost(groups, unshifted) + shifted.notes
     base = next((group for group in groups if group.name == against), None)
     if against is not None and base is None:
@@ -172,6 +176,7 @@ def _build_rows(
                 cost=cost.total,
                 cost_parts=cost,
                 parameters=updates[0].run.head.work.parameters,
+                tuning=_tuning(updates, plain),
                 best=best[i],
                 within_noise_of_best=near[i],
                 bias=spread([update.bias for update in updates]) if has_bias else None,
@@ -266,6 +271,31 @@ def _cost(updates: Sequence[Update], plain: Mapping[tuple[str, int], Update]) ->
         asked=mean([work.asked for work in works]),
         taught=mean([work.taught for work in works]),
     )
+
+
+def _notes_on_tuning(groups: Sequence[Group]) -> list[str]:
+    """A note on each row that its study tuned: what was chosen, out of how many trials, and by what."""
+    notes = []
+    for group in groups:
+        tuning = read_tuning(group.updates[0].run.folder)
+        if tuning is not None:
+            chosen = ", ".join(f"{key}={value}" for key, value in tuning.chosen.items())
+            notes.append(
+                f"{group.name}: {chosen}: chosen among {len(tuning.trials)} trials by the validation part of "
+                f"seed {tuning.seed}, {sum(trial.within for trial in tuning.trials)} of them within the "
+                "limit on the error"
+            )
+    return notes
+
+
+def _tuning(updates: Sequence[Update], plain: Mapping[tuple[str, int], Update]) -> RowTuning | None:
+    """How a row was tuned, its cost in plain trainings of its first seed; None where it was not."""
+    tuning = read_tuning(updates[0].run.folder)
+    if tuning is None:
+        return None
+    unit = plain.get(updates[0].replicate, updates[0]).run.head.work.own
+    cost = None if tuning.work is None or not unit else tuning.work / unit
+    return RowTuning(trials=len(tuning.trials), chosen=tuning.chosen, cost=cost)
 
 
 def _summarise_old_models(groups: Sequence[Group]) -> list[OldModels]:

@@ -64,6 +64,16 @@ class Difference(Model):
     )
 
 
+class RowTuning(Model):
+    """How a row was tuned before its runs."""
+
+    trials: int = Field(description="trainings that were tried")
+    chosen: dict[str, float | str] = Field(description="recipe keys and the values that were chosen")
+    cost: float | None = Field(
+        description="of all trials together, in units of one plain training; null where not known"
+    )
+
+
 class ComparisonRow(Model):
     """A method on the same seeds."""
 
@@ -86,6 +96,7 @@ class ComparisonRow(Model):
     )
     cost_parts: Cost = Field(description="the parts of the cost")
     parameters: int = Field(description="of the model, at inference")
+    tuning: RowTuning | None = Field(None, description="null where it was not tuned by its study")
     best: list[Column] = Field(
         description="rates with the lowest mean in this row, among the rows with most seeds"
     )

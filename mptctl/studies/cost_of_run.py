@@ -12,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from mptctl.methods.rows import ROWS, start_epoch
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
 from mptctl.models.networks import build_model, set_training_mode
+from mptctl.models.run_folder import RunDir
 from mptctl.names import Role
 from mptctl.studies.training_cost import RunWork, TeacherWork, count_steps
 from mptctl.teachers.source import role_of
@@ -34,7 +35,7 @@ def count_run(folder: Path, meta: CheckpointMeta, teachers: Mapping[str, Path | 
     batch = recipe.optim.batch_size
     # Steps of the first epochs, in which the method does not ask its teachers yet.
     untaught = start_epoch(recipe.method) * (per_epoch or 0)
-    asked_roles = ROWS[recipe.method.name].teachers
+    asked_roles = _asked_roles(folder, meta)
     counted: dict[str, TeacherWork | None] = {}
     for name in meta.teachers:
         is_asked = role_of(name) in asked_roles
@@ -47,6 +48,15 @@ def count_run(folder: Path, meta: CheckpointMeta, teachers: Mapping[str, Path | 
         taught_pictures=None if steps is None else max(0, steps - untaught) * batch,
         teachers=counted,
     )
+
+
+def _asked_roles(folder: Path, meta: CheckpointMeta) -> frozenset[Role]:
+    """The teachers that a run's method learns from, by its folder where it is one's own; else all it had."""
+    method = meta.recipe.method.name
+    if method in ROWS:
+        return ROWS[method].teachers
+    kept = [own.teachers for own in RunDir(folder).read_own() if own.kind == "method"]
+    return frozenset(kept[0] if kept else map(role_of, meta.teachers))
 
 
 class ModelOperations(NamedTuple):

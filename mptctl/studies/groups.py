@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from mptctl.data.split_file import SplitRequest
@@ -155,10 +156,22 @@ def group_updates(updates: Sequence[Update]) -> list[Group]:
         rows,
         names,
         lambda update: f" ({update.run.folder.name})",
+        lambda update: f" ({_study_of(update).name})",
         lambda update: f" ({update.run.folder.parent})",
     )
     groups = [Group(name, row[0].run.recipe.method.name, row) for name, row in zip(names, rows, strict=True)]
-    return sorted(groups, key=lambda group: (METHOD_NAMES.index(group.method), group.name))
+    return sorted(groups, key=lambda group: (_place_of_method(group.method), group.name))
+
+
+def _study_of(update: Update) -> Path:
+    """The folder of the study of an update, or of its runs where it lies in no folder of a seed."""
+    parent = update.run.folder.absolute().parent
+    return parent.parent if parent.name.isdecimal() else parent
+
+
+def _place_of_method(method: str) -> int:
+    """The place of a method in the table; one's own stand behind ours."""
+    return METHOD_NAMES.index(method) if method in METHOD_NAMES else len(METHOD_NAMES)
 
 
 def _divide(updates: Sequence[Update], key: Callable[[Update], Hashable]) -> list[list[Update]]:
@@ -245,6 +258,23 @@ def notes_on_missing_seeds(groups: Sequence[Group]) -> list[str]:
     if not short:
         return []
     return [f"of {len(seeds)} seeds some rows have fewer, and are not called the best: {', '.join(short)}"]
+
+
+def notes_on_plugins(groups: Sequence[Group]) -> list[str]:
+    """A note on each row whose runs were trained by different texts of a plugin; none where none was."""
+    notes = []
+    for group in groups:
+        texts: dict[str, set[str]] = {}
+        for update in group.updates:
+            for copy in (update.run.folder / "plugins").glob("*-*.py"):
+                texts.setdefault(copy.name.rpartition("-")[0], set()).add(copy.name)
+        notes += [
+            f"{group.name}: was trained by different texts of {name}.py: {', '.join(sorted(copies))} in the "
+            "folders `plugins` of its runs"
+            for name, copies in texts.items()
+            if len(copies) > 1
+        ]
+    return notes
 
 
 def plain_by_replicate(groups: Sequence[Group]) -> dict[tuple[str, int], Update]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
+from pydantic import Field
+
 from mptctl.files.request import (
     DataRoot,
     DryRun,
     Flag,
     Json,
     ModelRequest,
+    Plugins,
     RayAddress,
     Request,
     RootRequest,
@@ -33,6 +36,7 @@ class StudySettings(Request):
     parallel: Annotated[int | None, Flag("N", low=1)] = None
     """Most runs at once; they share the cores. (default: one a GPU; without a GPU, one a core)"""
     ray_address: RayAddress = None
+    plugins: Plugins = Field([])
     report: Annotated[Path | None, Flag("FILE.html")] = None
     """Write one HTML page."""
     dry_run: DryRun = False
@@ -71,6 +75,7 @@ class CatalogRequest(Request):
 
     name: Annotated[str | None, argument("NAME")] = None
     """Show all keys of this one."""
+    plugins: Plugins = Field([])
     as_json: Json = False
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,11 +21,24 @@ from mptctl.models.lock import is_free, locked, refuse_unusable
 from mptctl.models.ownership import FolderKind
 from mptctl.names import Progress, tell_nobody
 from mptctl.studies.compare import compare_runs
-from mptctl.studies.study_estimate import disk_bytes, free_bytes, sizes_of_split
+from mptctl.studies.study_estimate import (
+    Sizes,
+    disk_bytes,
+    free_bytes,
+    refuse_untrainable_runs,
+    sizes_of_split,
+)
 from mptctl.studies.study_file import Study
-from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study, refuse_runs_too_short
+from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study
 from mptctl.studies.study_report import Board, StudyReport
 from mptctl.studies.study_state import Standing, find_standings, make_splits
+from mptctl.studies.study_tune import (
+    PlannedTrial,
+    choose_tunings,
+    plan_trials,
+    with_tunings,
+)
+from mptctl.studies.tuning import Tuning, write_tuning
 
 if TYPE_CHECKING:
     from mptctl.studies.study_pool import WorkerPool
@@ -80,7 +93,7 @@ def run_study(
         progress: told how many files are checked while a split is made.
 
     Raises:
-        UsageError: another study writes into the run root, or a run is too short for its method.
+        UsageError, NonFiniteError: another study writes into the run root, or a run could not be trained.
         CheckpointError: an existing run differs from the planned one, or its teacher is missing.
         StorageError: the run root cannot be written, or the disk is too small.
         Stopped: a signal came; all runs have saved.
@@ -91,10 +104,14 @@ def run_study(
     refuse_unusable_root(root)
     stopped = f"{root}: stopped; what is done is kept; go on with the same command"
     with locked(root, RUN_ROOT, "keep"), stopped_with(stopped) as stop:
+        request, tunings = _tune(request, on_update, log, progress, stop)
         runs, splits, standing = prepare_study(request, progress)
         board = Board(runs, splits, standing, on_update)
         _train(request, board, log, stop)
         done = board.runs_of("done")
+        for run in done:
+            if run.name in tunings:
+                write_tuning(board.folder(run), tunings[run.name])
         updates = [board.folder(run) for run in done if run.is_update]
         # A study without updates compares its old models.
         compared = updates if request.study.file.updates else [board.folder(run) for run in done]
@@ -107,6 +124,53 @@ def run_study(
         comparison=comparison,
         seconds=round(time.monotonic() - started, 1),
     )
+
+
+def _tune(
+    request: StudyRequest,
+    on_update: Callable[[Board], None],
+    log: Callable[[str], None],
+    progress: Progress,
+    stop: StopRequest,
+) -> tuple[StudyRequest, dict[str, Tuning]]:
+    """Train the trials of tuned rows; return the study with what was chosen, and the choices by row.
+
+    Raises:
+        MptctlError: a trial failed; or as `run_study`.
+    """
+    first = request if request.flat else replace(request, seeds=tuple(request.study.file.seeds[:1]))
+    trials = plan_trials(request.study, first.seeds[0], flat=request.flat)
+    if not trials:
+        return request, {}
+    splits = make_splits(
+        request.study.file.split,
+        request.run_root,
+        first.seeds,
+        request.data_root,
+        progress,
+        flat=request.flat,
+    )
+    runs = plan_with_trials(first, trials)
+    sizes = {folder: sizes_of_split(split) for folder, split in splits.items()}
+    refuse_untrainable_runs(runs, sizes, choose_device(runs[0].recipe.runtime.device))
+    board = Board(runs, splits, find_standings(runs, splits), on_update)
+    _train(request, board, log, stop)
+    failed = [f"{row.seed}/{row.run} ({row.error})" for row in board.rows() if row.status != "done"]
+    if failed:
+        raise MptctlError(
+            f"study {request.study.name}: {len(failed)} trials failed: {some(failed, separator='; ')}; mend "
+            "what is wrong and start the same command again"
+        )
+    tunings = choose_tunings(request.study, trials, request.run_root)
+    return replace(request, study=with_tunings(request.study, tunings)), tunings
+
+
+def plan_with_trials(request: StudyRequest, trials: Sequence[PlannedTrial]) -> list[PlannedRun]:
+    """The trials of a study's first seed, after the runs that they learn from."""
+    teachers = [
+        run for run in plan_study(request.study, request.seeds, flat=request.flat) if not run.is_update
+    ]
+    return [*teachers, *(trial.run for trial in trials)]
 
 
 def refuse_unusable_root(root: Path) -> None:
@@ -145,7 +209,9 @@ def prepare_study(
         flat=request.flat,
     )
     runs, standing = plan_runs(request, splits)
-    _refuse_small_disk(request.run_root, [run for run in runs if standing[run.key] == "missing"], splits)
+    sizes = {folder: sizes_of_split(split) for folder, split in splits.items()}
+    refuse_untrainable_runs(runs, sizes, choose_device(runs[0].recipe.runtime.device))
+    _refuse_small_disk(request.run_root, [run for run in runs if standing[run.key] == "missing"], sizes)
     return runs, splits, standing
 
 
@@ -159,7 +225,7 @@ def plan_runs(
         splits: those that exist, by their folders.
 
     Raises:
-        UsageError: there is no run, or one is too short for its method.
+        UsageError: there is no run.
         CheckpointError: an existing run is not the planned one.
     """
     runs = plan_study(request.study, request.seeds, flat=request.flat)
@@ -169,8 +235,6 @@ def plan_runs(
             f"study {request.study.name}: has no run of seed {seeds}: its old models have other seeds; name "
             "some of theirs with --seeds"
         )
-    for folder, split in splits.items():
-        refuse_runs_too_short([run for run in runs if run.split_folder == folder], split)
     return runs, find_standings(runs, splits)
 
 
@@ -191,9 +255,9 @@ def refuse_if_failed(report: StudyReport) -> None:
     )
 
 
-def _refuse_small_disk(root: Path, missing: Sequence[PlannedRun], splits: dict[str, Split]) -> None:
+def _refuse_small_disk(root: Path, missing: Sequence[PlannedRun], sizes: dict[str, Sizes]) -> None:
     """Raise StorageError if the disk of the run root is too small for the missing runs."""
-    needed = disk_bytes(missing, {folder: sizes_of_split(split) for folder, split in splits.items()})
+    needed = disk_bytes(missing, sizes)
     free = free_bytes(root)
     if needed > free:
         raise StorageError(

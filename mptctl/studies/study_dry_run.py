@@ -17,12 +17,14 @@ from mptctl.studies.study import StudyRequest, gpus_for, plan_runs, refuse_unusa
 from mptctl.studies.study_estimate import (
     Sizes,
     estimate_planned,
+    refuse_untrainable_runs,
     sizes_of_source,
     sizes_of_split,
 )
 from mptctl.studies.study_plan import PlannedRun, on_machine, split_folder_of
 from mptctl.studies.study_report import last_line
-from mptctl.studies.study_state import Standing, existing_split, make_splits
+from mptctl.studies.study_state import Standing, existing_split, find_standings, make_splits
+from mptctl.studies.study_tune import plan_trials
 from mptctl.training.estimate import Estimate
 
 # The estimate for a run without steps left.
@@ -74,6 +76,10 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
         if split is not None:
             splits[folder] = split
     runs, standing = plan_runs(request, splits)
+    trials = plan_trials(request.study, request.study.file.seeds[0])
+    tuning = [trial.run for trial in trials if trial.run.seed in request.seeds]
+    standing |= find_standings([*(run for run in runs if not run.is_update), *tuning], splits)
+    runs = [*(run for run in runs if not run.is_update), *tuning, *(run for run in runs if run.is_update)]
     unfinished = [run for run in runs if standing[run.key] != "done"]
     device = choose_device(runs[0].recipe.runtime.device)
     runs_left, joins_cluster = max(1, len(unfinished)), request.ray_address is not None
@@ -81,6 +87,7 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
         request.parallel, usable_cores(), gpus_for(device), runs_left, cluster=joins_cluster
     )
     sizes = _find_sizes(request, splits)
+    refuse_untrainable_runs(runs, sizes, device)
     rows = _build_rows([on_machine(run, threads, device.type) for run in runs], standing, sizes, root, device)
     return StudyDryRun(
         study=request.study.name,

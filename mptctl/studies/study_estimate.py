@@ -12,11 +12,13 @@ import torch
 from mptctl.data.classes import split_classes
 from mptctl.data.sources import SourceSize
 from mptctl.data.split import Split
-from mptctl.methods.rows import ROWS
+from mptctl.errors import NonFiniteError, UsageError
+from mptctl.methods.rows import row_of
 from mptctl.names import Role, Source
 from mptctl.studies.study_plan import PlannedRun
 from mptctl.studies.study_split import StudySplit
 from mptctl.training.estimate import Estimate, Sized, estimate_run, run_bytes
+from mptctl.training.plan import RunSize, refuse_untrainable
 from mptctl.training.torch_settings import torch_settings
 
 # Part of the training pictures that `mptctl split` holds out by default.
@@ -78,6 +80,33 @@ def sizes_of_source(wanted: StudySplit, kind: Source, source: SourceSize) -> Siz
     return Sizes(num_classes, classes.num_old, train - val, val, test, kind == "imagefolder")
 
 
+def refuse_untrainable_runs(
+    runs: Sequence[PlannedRun], sizes: Mapping[str, Sizes], device: torch.device
+) -> None:
+    """Refuse runs that could not be trained, before any of them is.
+
+    Args:
+        runs: of the study.
+        sizes: of the splits, by their folders.
+        device: where runs compute.
+
+    Raises:
+        UsageError, NonFiniteError: there is such a run; the message names it, and what is wrong.
+    """
+    for run in runs:
+        split = sizes[run.split_folder]
+        size = RunSize(
+            num_classes=split.known_to(run),
+            num_old=split.num_old,
+            steps_per_epoch=split.steps_per_epoch(run),
+            held_out=split.val,
+        )
+        try:
+            refuse_untrainable(run.recipe, size, device)
+        except (UsageError, NonFiniteError) as error:
+            raise type(error)(f"{run.key}: {error}") from error
+
+
 def estimate_planned(
     run: PlannedRun, planned: Mapping[str, PlannedRun], sizes: Sizes, steps: int, device: torch.device
 ) -> Estimate:
@@ -90,7 +119,7 @@ def estimate_planned(
         steps: optimizer steps left.
         device: where the run computes.
     """
-    roles, reference_keys = ROWS[run.method].teachers, list(run.teachers)
+    roles, reference_keys = row_of(run.method).teachers, list(run.teachers)
     num_classes = sizes.known_to(run)
     teachers: list[Sized] = []
     if run.old is not None:
@@ -142,7 +171,7 @@ def _decoded_bytes(run: PlannedRun, sizes: Sizes) -> int:
 
 def _logit_bytes(run: PlannedRun, sizes: Sizes) -> dict[str, int]:
     """Bytes of the logits that a run caches, by the names of its teachers; empty without a cache."""
-    runtime, roles = run.recipe.runtime, ROWS[run.method].teachers
+    runtime, roles = run.recipe.runtime, row_of(run.method).teachers
     if not runtime.cache_teachers or not roles:
         return {}
     bytes_a_class = sizes.steps(run) * run.recipe.optim.batch_size * BYTES_OF_LOGIT[runtime.cache_precision]

@@ -16,8 +16,9 @@ from mptctl.errors import UsageError
 from mptctl.files.explained import explain, nearest
 from mptctl.files.model import Typed
 from mptctl.models.ownership import NOT_RUNS
-from mptctl.names import Init, MethodName
+from mptctl.names import Init
 from mptctl.recipe import Recipe, load_recipe
+from mptctl.recipe.own import refuse_unknown
 from mptctl.recipe.reading import LIST_COMMAND, preset_folder, read_mapping
 from mptctl.studies.study_split import StudySplit
 from mptctl.training.request import MOST_MEMBERS
@@ -29,6 +30,8 @@ LARGEST_SEED = 2**31 - 100_000
 # Arbitrary: planning more takes too long, and nobody reads such a table.
 MOST_SEEDS, MOST_ROWS = 1_000, 1_000
 OLD, REF, ENSEMBLE = "old", "ref", "ensemble"
+# Beginning of the names of folders of trials.
+TRIALS = "trials-"
 # Names of the other files and folders in the run root of the updates; no update may have one.
 TAKEN = (OLD, REF, ENSEMBLE, *NOT_RUNS, "split.json")
 
@@ -61,10 +64,34 @@ class OldModel(Typed):
         return f"{OLD}-{self.name}"
 
 
+class RowTuning(Typed):
+    """What is searched of a row's method, on the validation part of the study's first seed."""
+
+    search: dict[str, str] = Field(
+        min_length=1, description="recipe keys, each with LOW..HIGH, LOW..HIGH:log, or a list of values"
+    )
+    trials: PositiveInt = Field(8, le=MOST_ROWS, description="drawn at random, each another one")
+    max_er_increase: float = Field(
+        0.5,
+        description="largest error of the choice above the reference's, in points, on the validation part",
+    )
+
+    @field_validator("search", mode="before")
+    @classmethod
+    def _join_lists(cls, search: object) -> object:
+        """Write lists of values as text, as `tune --search` has them."""
+        if not isinstance(search, Mapping):
+            return search
+        return {
+            key: ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            for key, value in search.items()
+        }
+
+
 class UpdateRow(Typed):
     """A row of the table: a method with its settings. A name alone stands for the method of that name."""
 
-    method: MethodName = Field(description="method")
+    method: str = Field(description="method")
     name: str = Field("", description="of its runs; default: the method's")
     init: Init | None = Field(
         None,
@@ -73,6 +100,7 @@ class UpdateRow(Typed):
     set: dict[str, Any] = Field({}, description="recipe keys and their values, such as method.k")
     ref: Literal["ref", "ensemble"] = Field("ref", description="the reference, where the method has one")
     seeds: list[int] | None = Field(None, description="of the study's seeds, those that it has; default: all")
+    tune: RowTuning | None = Field(None, description="how it is tuned before; default: it is not")
 
     @model_validator(mode="before")
     @classmethod
@@ -83,14 +111,28 @@ class UpdateRow(Typed):
             return {**content, "name": content.get("method", "")}
         return content
 
+    @field_validator("method")
+    @classmethod
+    def _is_known(cls, method: str) -> str:
+        """Refuse, by ValueError, a method that there is not."""
+        try:
+            refuse_unknown("method", method, "")
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+        return method
+
     @field_validator("name")
     @classmethod
     def _can_be_a_folder(cls, name: str) -> str:
         """Refuse, by ValueError, a name that a folder should not have, or that another run has."""
-        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) or name in TAKEN or name.startswith(f"{OLD}-"):
+        if (
+            not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name)
+            or name in TAKEN
+            or name.startswith((f"{OLD}-", TRIALS))
+        ):
             raise ValueError(
                 f"{name!r} names no update: letters, digits, . _ and -, none of {', '.join(TAKEN)}, and "
-                f"nothing that begins with {OLD}-"
+                f"nothing that begins with {OLD}- or {TRIALS}"
             )
         return name
 

@@ -6,18 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mptctl.data.split import Split
-from mptctl.errors import UsageError
-from mptctl.methods.rows import ROWS
+from mptctl.methods.rows import row_of
 from mptctl.models.run_folder import RunDir
-from mptctl.names import MethodName, Role
+from mptctl.names import Role
 from mptctl.recipe import Recipe, change_recipe
-from mptctl.studies.study_file import ENSEMBLE, OLD, REF, Study, UpdateRow
+from mptctl.studies.study_file import ENSEMBLE, OLD, REF, TRIALS, Study, UpdateRow
 from mptctl.training.request import (
     ENSEMBLE_SEED_OFFSET,
     OLD_SEED_OFFSET,
     REF_SEED_OFFSET,
     RunRequest,
-    refuse_too_short,
 )
 
 
@@ -53,14 +51,19 @@ class PlannedRun:
         return self._key_of(self.name)
 
     @property
-    def method(self) -> MethodName:
+    def method(self) -> str:
         """The method of the recipe."""
         return self.recipe.method.name
 
     @property
+    def is_trial(self) -> bool:
+        """Tells whether this is a trial, by which a row is tuned."""
+        return self.name.startswith(TRIALS)
+
+    @property
     def is_update(self) -> bool:
-        """Tells whether this is an update, a row of the table; others are old models and references."""
-        return self.old is not None
+        """Tells whether this is an update, a row of the table; not an old model, reference or trial."""
+        return self.old is not None and not self.is_trial
 
     @property
     def teachers(self) -> tuple[str, ...]:
@@ -118,23 +121,6 @@ def on_machine(run: PlannedRun, threads: int, device: str) -> PlannedRun:
     return replace(run, recipe=recipe)
 
 
-def refuse_runs_too_short(runs: Sequence[PlannedRun], split: Split) -> None:
-    """Refuse a run that ends before its method begins.
-
-    Args:
-        runs: of one split.
-        split: that they are trained on.
-
-    Raises:
-        UsageError: there is such a run; the message names it, the recipe key and the value needed.
-    """
-    for run in runs:
-        try:
-            refuse_too_short(run.recipe, split, run.request(split).num_classes)
-        except UsageError as error:
-            raise UsageError(f"{run.key}: {error}") from error
-
-
 def _plan_seed(study: Study, seed: int) -> Iterator[PlannedRun]:
     """Yield the runs of one seed, each after its teachers: old models, references, ensemble and updates."""
 
@@ -150,7 +136,8 @@ def _plan_seed(study: Study, seed: int) -> Iterator[PlannedRun]:
     runs_of_reference = {None: (), REF: (REF,), ENSEMBLE: members}
     updates = [update for update in study.file.updates if update.seeds is None or seed in update.seeds]
     references = [_choose_reference(update, study.updates[update.name]) for update in updates]
-    if REF in references:
+    # The reference bounds the error of what is tuned, whether it is a teacher or not.
+    if REF in references or any(update.tune is not None for update in updates):
         yield PlannedRun(seed, REF, with_seed(study.new, REF_SEED_OFFSET))
     members_planned = False
     for update, reference in zip(updates, references, strict=True):
@@ -165,7 +152,7 @@ def _plan_seed(study: Study, seed: int) -> Iterator[PlannedRun]:
 
 def _choose_reference(update: UpdateRow, recipe: Recipe) -> str | None:
     """``ref`` or ``ensemble``, if the update learns from it or begins with its weights; else None."""
-    learns = Role.REF in ROWS[update.method].teachers
+    learns = Role.REF in row_of(update.method).teachers
     return update.ref if learns or recipe.method.init == "ref" else None
 
 

@@ -56,7 +56,8 @@ def train_run(run_root: Path, run: PlannedRun) -> Outcome:
     try:
         train_unfinished(folder, lambda: run.request(load_split(run_root / run.split_folder)), Observer())
         session = Session(run_root, run.recipe.runtime.device)
-        run_answers(folder, session, split=load_split(run_root / run.split_folder))
+        if not run.is_trial:  # a trial never sees the test part
+            run_answers(folder, session, split=load_split(run_root / run.split_folder))
     except Stopped:
         return Outcome("failed", "was stopped from outside; start the same command again")
     except MptctlError as problem:

@@ -165,5 +165,7 @@ def _check_run(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standi
     if not finished:
         return "begun"
     digests[run.key] = checkpoint.digest
+    if run.is_trial:
+        return "done"  # its answers are never asked for
     answers = read_answers(folder.path)
     return "done" if answers is not None and answers.head.digest == checkpoint.digest else "unanswered"

@@ -16,7 +16,7 @@ from mptctl.machine.device import move_to_device
 from mptctl.machine.facts import git_commit, versions
 from mptctl.methods.class_weights import compute_class_weights
 from mptctl.methods.method import Method
-from mptctl.methods.rows import ROWS
+from mptctl.methods.rows import row_of
 from mptctl.methods.table import method_from_recipe
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
 from mptctl.models.finished import describe_unfinished
@@ -251,7 +251,7 @@ def _teacher_warnings(request: RunRequest, teachers: Teachers) -> list[str]:
             warnings.append(
                 f"warning: {state.sentence}; a teacher should be: go on with its run with --resume"
             )
-    if ROWS[recipe.method.name].starts_late and len(request.refs) == 1:  # ELODI and its top-K
+    if row_of(recipe.method.name).starts_late and len(request.refs) == 1:  # ELODI and its top-K
         warnings.append(
             f"warning: {recipe.method.name} learns from an ensemble and is given one reference, "
             f"{request.refs[0]}; train several with mptctl train-ensemble, and name them with --ref ensemble"

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from mptctl.errors import UsageError, some
-from mptctl.methods.rows import ROWS
+from mptctl.methods.own import try_out
+from mptctl.methods.rows import refuse_if_never_on, row_of
 from mptctl.names import Role
 from mptctl.recipe import OptimRecipe, Recipe
+from mptctl.recipe.own import own_parts
 from mptctl.recipe.timm_pictures import network_notes
 from mptctl.training.optimizer.optim import learning_rate
-from mptctl.training.request import RunRequest, refuse_too_short
+from mptctl.training.request import RunRequest
 
 # A class with fewer training pictures brings a warning.
 FEW = 10
@@ -39,27 +42,64 @@ def check_request(request: RunRequest, device: torch.device, workers: int = 1) -
         UsageError: the run cannot be trained as requested, for one of these reasons:
             a teacher is missing that the method needs or begins with; the run ends before the method begins;
             a piece of a worker's batch has too few pictures; `optim.patience` is set without a validation
-            part; `runtime.graph` is set without a GPU or with several workers.
+            part; `runtime.graph` is set without a GPU or with several workers; the function of a method or
+            criterion of one's own does what no loss may.
+        NonFiniteError: what it returns is not finite.
     """
-    recipe, split = request.recipe, request.split
-    refuse_too_short(recipe, split, request.num_classes)
+    recipe, counts = request.recipe, request.class_counts
     _refuse_missing_teachers(request)
-    _refuse_batch_size(recipe, workers)
-    _refuse_graph(recipe, device, workers)
+    size = RunSize(
+        num_classes=request.num_classes,
+        num_old=request.split.classes.num_old,
+        steps_per_epoch=int(counts.sum()) // recipe.optim.batch_size,
+        held_out=request.val_samples[0],
+    )
+    refuse_untrainable(recipe, size, device, workers)
     return [
-        *warn_of_few_pictures(request.class_names, request.class_counts),
+        *warn_of_few_pictures(request.class_names, counts),
         *warn_of_short_schedule(recipe.optim),
-        *warn_of_large_batches(recipe, int(request.class_counts.sum())),
-        *_note_patience(recipe.optim.patience, request.val_samples[0]),
+        *warn_of_large_batches(recipe, int(counts.sum())),
+        *_note_patience(recipe.optim.patience, size.held_out),
         *network_notes(recipe),
     ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSize:
+    """The numbers of a run that its recipe has to fit.
+
+    Attributes:
+        num_classes, num_old: classes that it knows, and the old ones among them.
+        steps_per_epoch: optimizer steps of one epoch.
+        held_out: pictures of its validation part.
+    """
+
+    num_classes: int
+    num_old: int
+    steps_per_epoch: int
+    held_out: int
+
+
+def refuse_untrainable(recipe: Recipe, size: RunSize, device: torch.device, workers: int = 1) -> None:
+    """Refuse a recipe that no run of this size could be trained by; reads no picture and no teacher.
+
+    Raises:
+        UsageError, NonFiniteError: as `check_request`, but for teachers.
+    """
+    refuse_if_never_on(recipe, size.steps_per_epoch)
+    _refuse_batch_size(recipe, workers)
+    _refuse_graph(recipe, device, workers)
+    _note_patience(recipe.optim.patience, size.held_out)
+    for own in own_parts(recipe):
+        if own.kind != "network":
+            try_out(own, own.settings_in(recipe), size.num_classes, size.num_old)
 
 
 def _refuse_missing_teachers(request: RunRequest) -> None:
     """Raise UsageError if a model is not given that the method needs or the run begins with."""
     method = request.recipe.method
     for role, given, flag in ((Role.OLD, request.old, "--old"), (Role.REF, request.refs, "--ref")):
-        if role in ROWS[method.name].teachers and not given:
+        if role in row_of(method.name).teachers and not given:
             raise UsageError(f"{method.name}: needs a teacher; name it with {flag} RUN")
     if method.init == "old" and request.old is None:
         raise UsageError("method.init old: begins with the old model; name it with --old RUN")

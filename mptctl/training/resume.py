@@ -15,6 +15,7 @@ from mptctl.models.metrics_log import read_metrics, steps_logged_after
 from mptctl.models.records import NOT_VALIDATED, Validation
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe, differences, list_changeable_keys
+from mptctl.recipe.own import own_parts
 from mptctl.training.optimizer.optim import restore_optimizer
 from mptctl.training.request import RunRequest
 from mptctl.training.run import RunState, Student
@@ -74,10 +75,22 @@ def resume(request: RunRequest, meta: CheckpointMeta, student: Student, notes: l
             "warning: times of picture files differ since this run began: pictures may have been replaced, "
             "and then the run goes on with others"
         )
+    notes += _note_changed_plugins(folder, request.recipe)
     lost = steps_logged_after(folder.metrics, before.global_step)
     if lost > 0:
         notes.append(f"{lost} logged steps after the checkpoint are computed again")
     return state
+
+
+def _note_changed_plugins(folder: RunDir, recipe: Recipe) -> list[str]:
+    """A warning for each part of one's own whose file has changed since the run was last begun."""
+    digests = {(own.kind, own.name): own.digest for own in own_parts(recipe)}
+    return [
+        f"warning: {was.kind} {was.name}: its file has changed since this run began: it was {was.file} in "
+        f"{folder.plugins}, and from here on another one trains"
+        for was in folder.read_own()
+        if digests.get((was.kind, was.name), was.digest) != was.digest
+    ]
 
 
 def _have_other_times(folder: RunDir, split: SplitFile) -> bool:

@@ -13,6 +13,7 @@ from mptctl.machine.signals import stop_on_signals
 from mptctl.models.metrics_log import truncate_metrics
 from mptctl.models.ownership import note_left_files, refuse_own_inputs
 from mptctl.models.run_folder import RunDir
+from mptctl.recipe.own import own_parts
 from mptctl.training.assemble import assemble
 from mptctl.training.distributed import workers
 from mptctl.training.fit import Trainer
@@ -91,5 +92,5 @@ def _write_start(request: RunRequest, run: Run) -> None:
         if state.global_step >= run.total_steps and validated:
             return  # the environment that computed the run stays written down
     split_json = request.split.file.model_dump_json(indent=2)
-    folder.write_start(request.recipe.to_yaml(), split_json, run.device)
+    folder.write_start(request.recipe.to_yaml(), split_json, run.device, own_parts(request.recipe))
     hold_manifest(request.split, folder.path)

@@ -18,15 +18,20 @@ from mptctl.files.request import (
     Old,
     Overrides,
     Overwrite,
+    Plugins,
     RecipeName,
     Refs,
     Request,
     RunRoot,
 )
-from mptctl.names import METHOD_NAMES, Distance, Init
+from mptctl.names import Distance, Init
+from mptctl.recipe.own import all_names
 
-# The methods of train-mpt are taken too, and not advertised.
-BASELINES = [name for name in METHOD_NAMES if name not in ("mpt-kl", "mpt-lm")]
+
+def _name_methods() -> str:
+    """The methods, in words. Those of train-mpt are taken too, and not advertised."""
+    names = [name for name in all_names("method") if name not in ("mpt-kl", "mpt-lm")]
+    return f"{', '.join(names[:-1])} or {names[-1]}; or one of your own, by --plugin."
 
 
 class TrainSettings(Request):
@@ -36,6 +41,7 @@ class TrainSettings(Request):
     data_root: MovedData = None
     recipe: RecipeName = None
     overrides: Overrides = Field([])
+    plugins: Plugins = Field([])
     name: Annotated[str | None, Flag("RUN")] = None
     """Run folder below the run root. (default: the command's, such as old or mpt-kl)"""
     resume: Annotated[bool, Flag()] = False
@@ -105,9 +111,7 @@ class MptRequest(UpdateSettings):
 class BaselineRequest(UpdateSettings):
     """The training of an update with a rival method, or plainly."""
 
-    method: Annotated[
-        str, Flag("METHOD", f"{', '.join(BASELINES[:-1])} or {BASELINES[-1]}.", positional=True)
-    ]
+    method: Annotated[str, Flag("METHOD", _name_methods, positional=True)]
     k: Annotated[float | None, Flag()] = None
     """Bias k, added to the new classes' logits in training; for mpt-kl-noref, mpt-lm-noref and mpt-nodistill.
     (default: the recipe's)"""

@@ -11,8 +11,8 @@ from ray.tune import Callback
 
 from mptctl.errors import first_line
 from mptctl.evaluation.statistics import rate
+from mptctl.recipe.search import TrialSettings, name_of
 from mptctl.tune.choice import choose
-from mptctl.tune.space import TrialSettings, name_of
 from mptctl.tune.trial import TrialPlan
 from mptctl.tune.tune_report import Status, Trial, TuneReport, write_report
 

@@ -12,7 +12,7 @@ from mptctl.evaluation.bias.choice import Budget, near_least_warning
 from mptctl.evaluation.decision import ROUNDING
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import upper_bounds
-from mptctl.tune.space import series_key
+from mptctl.tune.space import k_of, series_key
 from mptctl.tune.tune_report import Trial
 
 
@@ -127,7 +127,7 @@ def check_series(trials: Sequence[Trial], budget: Budget) -> dict[str, BudgetChe
     for members in series:
         # Of all trials of the series so far; None: not known yet.
         all_within: bool | None = True
-        for trial in sorted(members, key=lambda member: -float(member.settings["k"])):
+        for trial in sorted(members, key=lambda member: -k_of(member.settings)):
             bound = _upper_bound(trial, level)
             if all_within:
                 all_within = _keeps(trial, bound, budget)

@@ -6,11 +6,11 @@ from pydantic import Field
 
 from mptctl.files import Model
 from mptctl.models.lock import refuse_unusable
+from mptctl.recipe.search import name_of
 from mptctl.training.dry_run import DryRun
 from mptctl.training.dry_run import dry_run as dry_run_of_run
 from mptctl.tune.prepare import first_run
 from mptctl.tune.request import TuneRequest, checked_points
-from mptctl.tune.space import name_of
 from mptctl.tune.tune_report import SEARCH
 
 

@@ -17,13 +17,14 @@ from mptctl.evaluation.statistics import rate
 from mptctl.machine.device import choose_device
 from mptctl.names import Progress, Role
 from mptctl.recipe import differences, list_changeable_keys
+from mptctl.recipe.search import TrialSettings, name_of
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.assemble import assemble
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.request import RunRequest
 from mptctl.tune.request import TuneRequest
-from mptctl.tune.space import TrialSettings, complete_settings, name_of, recipe_of
+from mptctl.tune.space import KEYS, complete_settings, recipe_of
 from mptctl.tune.tune_report import TRIALS_NAME, Reference, TuneReport
 
 
@@ -79,6 +80,9 @@ def measure_baseline(
         models, validator = run.models, run.validator
         if models is None or validator is None or validator.teachers is None:
             raise ValueError("a search has teachers and a validation part")
+        if not request.refs_of_trials:  # the reference bounds the error all the same
+            split, recipe = request.split, request.recipe
+            models = Teachers(request.old, request.refs, split.classes, recipe.data, recipe.runtime, device)
         metas = [models.metas[path] for path in request.refs]
         epochs = min((meta.recipe.optim.epochs for meta in metas if meta.origin == "trained"), default=None)
         samples, samples_old = first.val_samples
@@ -112,7 +116,8 @@ def first_run(request: TuneRequest, points: list[TrialSettings] | None) -> RunRe
     """The request to train the first trial; without known trials, one with the recipe's settings."""
     settings = points[0] if points else complete_settings(request.recipe, {})
     folder = request.folder / "trials" / name_of(settings)
-    return RunRequest(recipe_of(request.recipe, settings), request.split, folder, request.old, request.refs)
+    recipe = recipe_of(request.recipe, settings)
+    return RunRequest(recipe, request.split, folder, request.old, request.refs_of_trials)
 
 
 @torch.no_grad()
@@ -147,8 +152,9 @@ def _with_earlier_trials(report: TuneReport, path: Path) -> TuneReport:
             f"{path}: --search optuna or --asha chose its trials by the flips that --max-nfr is tested on, "
             "so that no bound would hold; resume it without --max-nfr, or use another --name"
         )
-    # The method and k are settings of each trial.
-    may_differ = {*list_changeable_keys(), "method.name", "method.k"}
+    # In a search of MPT the method and k are settings of each trial.
+    of_trials = {KEYS[axis.name] for axis in report.axes if axis.name in KEYS} and {"method.name", "method.k"}
+    may_differ = {*list_changeable_keys(), *of_trials}
     changes = [
         f"{key}: {was} -> {is_now}"
         for key, was, is_now in differences(earlier.recipe, report.recipe)

@@ -10,10 +10,10 @@ from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
 from ray.tune.search.optuna import OptunaSearch
 
 from mptctl.machine.cluster import MAX_RESTARTS
+from mptctl.recipe.search import TrialSettings
 from mptctl.tune.board import TrialTracker
 from mptctl.tune.choice import objective
 from mptctl.tune.request import TuneRequest
-from mptctl.tune.space import TrialSettings
 from mptctl.tune.trial import TrialPlan, run_trial
 from mptctl.tune.tune_report import Trial
 
@@ -86,7 +86,7 @@ def _optuna_search(request: TuneRequest, plan: TrialPlan, earlier: list[Trial]) 
     """Make Optuna's search over the axes, with the objectives of the earlier trials that were finished."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     space: dict[str, Any] = {
-        axis.name: optuna.distributions.FloatDistribution(*axis.range, log=axis.logarithmic)
+        axis.name: optuna.distributions.FloatDistribution(*axis.range, log=axis.log)
         if axis.range
         else optuna.distributions.CategoricalDistribution(axis.values)
         for axis in request.axes

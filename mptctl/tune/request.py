@@ -8,18 +8,12 @@ from pathlib import Path
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.evaluation.bias.choice import Budget
+from mptctl.methods.rows import row_of
 from mptctl.models.ownership import Existing, existing_by_flags, refuse_own_inputs
+from mptctl.names import Role
 from mptctl.recipe import Recipe
-from mptctl.tune.space import (
-    Axis,
-    Search,
-    TrialSettings,
-    complete_settings,
-    grid,
-    random_points,
-    recipe_of,
-    series_key,
-)
+from mptctl.recipe.search import Axis, TrialSettings, random_points
+from mptctl.tune.space import Search, complete_settings, grid, recipe_of, series_key
 
 
 @dataclass(frozen=True)
@@ -27,7 +21,7 @@ class TuneRequest:
     """A search to run, and how.
 
     Attributes:
-        recipe: common to all trials; its method is mpt-kl or mpt-lm.
+        recipe: common to all trials.
         split: the data.
         folder: that the search is written to.
         old, refs: checkpoints of the teachers.
@@ -66,6 +60,15 @@ class TuneRequest:
     def existing(self) -> Existing:
         """The fate of a search that is in the folder already: to be resumed, replaced or refused."""
         return existing_by_flags(resume=self.resume, overwrite=self.overwrite)
+
+    @property
+    def refs_of_trials(self) -> tuple[Path, ...]:
+        """The references that a trial learns from, or begins with; they bound its error in any case."""
+        method = self.recipe.method
+        learns = Role.REF in row_of(method.name).teachers or any(
+            axis.name == "distance" for axis in self.axes
+        )
+        return self.refs if learns or method.init == "ref" else ()
 
     def points(self) -> list[TrialSettings] | None:
         """The settings of every trial; None with Optuna, which proposes them during the search."""

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 from collections.abc import Sequence
 
-from pydantic import Field
-
 from mptctl.errors import UsageError
-from mptctl.files import Model
 from mptctl.methods.rows import distance_of, mpt_method
 from mptctl.names import Search as Search
-from mptctl.recipe import Recipe, validate_recipe
-
-Value = float | str
-TrialSettings = dict[str, Value]
+from mptctl.recipe import Recipe
+from mptctl.recipe.search import Axis, TrialSettings, Value, range_axis, recipe_at, rounded
 
 # Axis -> key of the recipe. The order is that of flags, names and tables.
 KEYS = {
@@ -30,28 +24,6 @@ KEYS = {
 }
 # Around the paper's best values, 1.5 (ImageNet) and 4 (CIFAR-100), with 0 for no bias at all.
 DEFAULT_K = {"grid": "0,0.5,1,1.5,2,4,8", "random": "0:8", "optuna": "0:8"}
-
-
-class Axis(Model):
-    """A setting that is searched: either values, or a range."""
-
-    name: str = Field(description="distance, k, lam, alpha, beta, tau or lr")
-    values: tuple[Value, ...] = Field((), description="values to try")
-    range: tuple[float, float] | None = Field(None, description="lowest and highest value, or null")
-
-    @property
-    def logarithmic(self) -> bool:
-        """Tells whether values are drawn evenly on a logarithmic scale."""
-        return self.name == "lr"
-
-    def sample(self, chance: random.Random) -> Value:
-        """Draw one of the values, or a rounded number of the range."""
-        if self.range is None:
-            return chance.choice(self.values)
-        low, high = self.range
-        if self.logarithmic:
-            return rounded(math.exp(chance.uniform(math.log(low), math.log(high))))
-        return rounded(chance.uniform(low, high))
 
 
 def parse_axis(name: str, text: str, search: Search) -> Axis:
@@ -88,10 +60,7 @@ def parse_axis(name: str, text: str, search: Search) -> Axis:
         )
     if len(numbers) != 2 or numbers[0] >= numbers[1]:
         raise UsageError(f"{flag}: a range is LOW:HIGH with LOW below HIGH, such as 0:8")
-    axis = Axis(name=name, range=(numbers[0], numbers[1]))
-    if axis.logarithmic and numbers[0] <= 0:
-        raise UsageError(f"{flag}: must be positive, since it is searched by factors")
-    return axis
+    return range_axis(name, numbers[0], numbers[1], log=name == "lr", flag=flag)
 
 
 def grid(axes: Sequence[Axis]) -> list[TrialSettings]:
@@ -101,23 +70,13 @@ def grid(axes: Sequence[Axis]) -> list[TrialSettings]:
     return [dict(zip(names, values, strict=True)) for values in combinations]
 
 
-def random_points(axes: Sequence[Axis], trials: int, seed: int) -> list[TrialSettings]:
-    """Draw different points at random; fewer than ``trials`` where 100 draws a trial give no more.
-
-    With the same seed, more trials begin with the same points.
-    """
-    chance, points = random.Random(seed), []  # noqa: S311  # a search has no secrets
-    for _ in range(100 * trials):
-        point = {axis.name: axis.sample(chance) for axis in axes}
-        if point not in points:
-            points.append(point)
-        if len(points) == trials:
-            break
-    return points
-
-
 def complete_settings(base: Recipe, point: TrialSettings) -> TrialSettings:
-    """The settings of a trial, in the order of `KEYS`; distance and k are the recipe's unless searched."""
+    """The settings of a trial: the point itself or, in a search of MPT by its own flags, completed.
+
+    Then they are in the order of `KEYS`, and distance and k are the recipe's unless searched.
+    """
+    if base.method.name not in (mpt_method("kl"), mpt_method("lm")) or not point.keys() <= KEYS.keys():
+        return point
     settings: TrialSettings = {"distance": distance_of(base.method.name) or "kl", "k": base.method.k, **point}
     return {name: settings[name] for name in KEYS if name in settings}
 
@@ -133,30 +92,20 @@ def recipe_of(base: Recipe, settings: TrialSettings) -> Recipe:
     Raises:
         UsageError: a setting is not valid.
     """
-    content = base.model_dump()
-    for name, value in settings.items():
-        group, key = KEYS[name].split(".")
-        # Of the values only a distance is text.
-        content[group][key] = mpt_method(value) if name == "distance" else value  # type: ignore[arg-type]
-    return validate_recipe(content, f"of trial {name_of(settings)}")
-
-
-def name_of(settings: TrialSettings) -> str:
-    """The name of a trial and of its folder, such as ``kl-k1.5`` or ``lm-k4-lr0.05``."""
-    parts = [f"{'' if name == 'distance' else name}{_text(value)}" for name, value in settings.items()]
-    return "-".join(parts)
-
-
-def rounded(value: float) -> float:
-    """Round to three digits, so that names of trials are readable; no search needs a finer value."""
-    return float(f"{value:.3g}")
+    return recipe_at(
+        base,
+        {
+            KEYS.get(name, name): mpt_method(value) if name == "distance" else value  # type: ignore[arg-type]
+            for name, value in settings.items()
+        },
+    )
 
 
 def series_key(settings: TrialSettings) -> tuple[tuple[str, Value], ...]:
     """All settings but k, which the trials of a series share; see `mptctl.tune.choice.check_series`."""
-    return tuple((name, value) for name, value in settings.items() if name != "k")
+    return tuple((name, value) for name, value in settings.items() if name not in ("k", KEYS["k"]))
 
 
-def _text(value: Value) -> str:
-    """A value as it stands in names of trials."""
-    return value if isinstance(value, str) else f"{value:g}"
+def k_of(settings: TrialSettings) -> float:
+    """The k of a trial; 0 where k is not searched."""
+    return float(settings.get("k", settings.get(KEYS["k"], 0.0)))

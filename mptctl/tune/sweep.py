@@ -24,11 +24,12 @@ from mptctl.models.ownership import note_left_files, remove_own
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Progress, Role
 from mptctl.recipe import Recipe
+from mptctl.recipe.search import TrialSettings, name_of
 from mptctl.teachers.ensemble import Teacher
 from mptctl.tune.choice import choose
 from mptctl.tune.prepare import Baseline, measure_baseline
 from mptctl.tune.request import TuneRequest, checked_points
-from mptctl.tune.space import TrialSettings, name_of, recipe_of
+from mptctl.tune.space import recipe_of
 from mptctl.tune.tune_report import (
     BEST_NAME,
     HEADLINE,
@@ -173,7 +174,7 @@ def _run_trials(
         data_root=None if request.data_root is None else request.data_root.resolve(),
         folder=(request.folder / "trials").resolve(),
         old=request.old.resolve(),
-        refs=tuple(path.resolve() for path in request.refs),
+        refs=tuple(path.resolve() for path in request.refs_of_trials),
         cpus=request.cpus_per_trial,
         on_gpu=request.gpus_per_trial > 0,
         reference=report.reference.val_error,

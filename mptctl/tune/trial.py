@@ -18,11 +18,12 @@ from mptctl.models.metrics_log import MetricsLine, best_epoch, read_metrics
 from mptctl.models.records import Validation
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe, change_recipe
+from mptctl.recipe.search import TrialSettings, name_of
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.unfinished import train_unfinished, write_traceback
 from mptctl.tune.choice import objective
-from mptctl.tune.space import TrialSettings, complete_settings, name_of, recipe_of, rounded_point
+from mptctl.tune.space import complete_settings, recipe_of, rounded_point
 from mptctl.tune.tune_report import ERROR_NAME
 
 # The figures that a failed trial reports to Ray, worse than those of any other trial.

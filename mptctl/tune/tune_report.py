@@ -14,7 +14,8 @@ from mptctl.files import Model, write_atomically
 from mptctl.files.kept_names import SEARCH_FILES
 from mptctl.models.ownership import RUN, FolderKind, is_run
 from mptctl.recipe import Recipe
-from mptctl.tune.space import Axis, Search, Value
+from mptctl.recipe.search import Axis, Value
+from mptctl.tune.space import Search
 
 Status = Literal["waiting", "running", "done", "stopped", "failed"]
 # The file with the report.

@@ -7,8 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from mptctl.files.request import LEVEL, WHERE, Flag, Old, RayAddress, Refs, Request
-from mptctl.names import Search
+from mptctl.files.request import LEVEL, WHERE, Flag, Old, RayAddress, Refs, Request, argument
 from mptctl.training.train_request import TrainSettings
 
 SPACE, CHOICE = "What is searched", "What is chosen"
@@ -38,8 +37,12 @@ class AxisSettings(Request):
 class TuneSettings(AxisSettings, TrainSettings):
     """A search, the choice of its result, and where it runs."""
 
-    search: Annotated[Search, Flag(panel=SPACE)] = "grid"
-    """Ways to combine values."""
+    method: Annotated[str | None, argument("METHOD")] = None
+    """Method whose keys --search names, or one of your own by --plugin. (default: MPT, over k)"""
+    search: Annotated[list[str], Flag("KEY=VALUES", panel=SPACE)] = Field([])
+    """What is searched of METHOD: any recipe key, as KEY=LOW..HIGH, KEY=LOW..HIGH:log or KEY=a,b,c.
+    Repeatable.
+    And how values are combined: grid, random or optuna. (default: grid, or random where there is a range)"""
     trials: Annotated[int | None, Flag("N", low=1, panel=SPACE)] = None
     """Trials of a random or optuna search. (default: 8)"""
     asha: Annotated[bool, Flag(panel=SPACE)] = False

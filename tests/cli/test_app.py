@@ -18,7 +18,7 @@ from mptctl import __version__
 from mptctl.cli.app import app, main
 from mptctl.cli.docs_page import documented_models, render_reference, shown_commands
 from mptctl.data.split import Split, make_split
-from mptctl.names import Distance, OnBad, Order, PlaceKind, Search, Verify
+from mptctl.names import Distance, OnBad, Order, PlaceKind, Verify
 from tests.common import CommandLine, Done, command, environment
 
 ROOT = Path(__file__).parent.parent.parent
@@ -156,7 +156,6 @@ def test_every_verb_that_prints_json_says_in_which_form() -> None:
         ("split", "verify", Verify),
         ("split", "on_bad", OnBad),
         ("train-mpt", "distance", Distance),
-        ("tune", "search", Search),
     ],
 )
 def test_choices_are_the_names_that_the_program_knows(verb: str, flag: str, names: object) -> None:

@@ -121,7 +121,7 @@ def test_the_gradient_of_a_mixture_is_that_of_its_loss(s: LossSettings) -> None:
         parts = []
         for target, share in labels:
             rows = reference.mpt_rows(logits, target, case.old_logits, case.ref_logits, s)
-            parts += [row.sum() for row in reference.weigh_rows(rows, share) if row is not None]
+            parts += [row.sum() for row in reference.weigh_rows(rows.terms(), share).values()]
         return torch.stack(parts).sum()
 
     logits = case.logits.requires_grad_()

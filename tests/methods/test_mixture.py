@@ -42,7 +42,7 @@ def test_a_row_of_two_labels_is_the_sum_of_both(variant: dict[str, Any]) -> None
         parts = []
         for y, share in ((labels, weight), (others, 1 - weight)):
             rows = method.rows(leaf, y, *method.select_teachers(*teachers))
-            parts += [(part * share).sum() for part in rows if part is not None]
+            parts += [(part * share).sum() for part in rows.values()]
         return torch.stack(parts).sum() / NORMALIZER
 
     leaf = z.clone().requires_grad_()
@@ -101,7 +101,10 @@ def test_the_focal_weight_is_the_share_of_the_label_that_the_teacher_says() -> N
     labels, others = labels.where(both, -100), others.where(both, -100)
     terms, _ = method.mixture_value_and_grad(z, labels, others, weight, old, ref, NORMALIZER)
     unweighted = build_method("mpt-kl", num_old=OLD, alpha=1.0, beta=0.0).rows(z, labels, old, ref)
-    for name, logits, distance in (("fd_old", old, unweighted.fd_old), ("fd_ref", ref, unweighted.fd_ref)):
+    for name, logits, distance in (
+        ("fd_old", old, unweighted["fd_old"]),
+        ("fd_ref", ref, unweighted["fd_ref"]),
+    ):
         says = logits.argmax(dim=1)
         focal = 0.5 + 3 * (weight * (says == labels) + (1 - weight) * (says == others))
         assert float(terms[name]) == pytest.approx(float((focal * distance).sum()) / NORMALIZER, rel=1e-12)

@@ -34,6 +34,7 @@ CLASSES = {
     "precision": 62,
     "mpt-plus": 100,
     "pct-own": 100,
+    "tuned": 62,
     "tiny-imagenet-calibration": 200,
     "cub": 200,
     "finetune": 10,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from mptctl.data.listing.requests import SplitSettings
@@ -16,8 +17,9 @@ from mptctl.errors import CheckpointError, UsageError
 from mptctl.names import Session
 from mptctl.studies.answers import run_answers
 from mptctl.studies.study import shares
+from mptctl.studies.study_estimate import refuse_untrainable_runs, sizes_of_split
 from mptctl.studies.study_file import Study, StudyFile, with_recipes
-from mptctl.studies.study_plan import plan_study, refuse_runs_too_short
+from mptctl.studies.study_plan import plan_study
 from mptctl.studies.study_split import StudySplit
 from mptctl.studies.study_state import existing_split, find_standings, make_splits
 from mptctl.training.observer import Observer
@@ -102,7 +104,7 @@ def test_several_old_models_begin_alike() -> None:
 def test_a_run_that_ends_before_its_method_begins_is_refused(digits: Split) -> None:
     runs = plan_study(study(ELODI, ensemble=1), [1])
     with pytest.raises(UsageError, match=r"1/elodi: optim\.max_steps 2: .*elodi begins to distil"):
-        refuse_runs_too_short(runs, digits)
+        refuse_untrainable_runs(runs, {"1": sizes_of_split(digits)}, torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mptctl.errors import UsageError
-from mptctl.tune.space import complete_settings, grid, name_of, parse_axis, random_points, recipe_of
+from mptctl.recipe.search import name_of, random_points
+from mptctl.tune.space import complete_settings, grid, parse_axis, recipe_of
 from tests.common import short_recipe
 
 BASE = short_recipe("method.k=1.25", method="mpt-kl")

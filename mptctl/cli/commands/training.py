@@ -154,7 +154,9 @@ def train_ensemble() -> None:
 
 @job("tune.tune_settings:TuneSettings", "tune:tune_k", TUNE)
 def tune() -> None:
-    """Search k on held-out samples; write the chosen recipe.
+    """Search k, or any keys of a method, on held-out samples.
+
+    Writes the chosen recipe.
 
     Chooses the lowest NFR among the trials whose validation error is at most the reference's plus
     --max-er-increase; with --max-nfr the lowest error among the trials shown to keep that budget of flips.
@@ -172,6 +174,8 @@ def tune() -> None:
         mptctl tune --max-nfr 2
 
         mptctl tune --search optuna --trials 30 --k 0:8 --lr 0.01:0.2 --asha
+
+        mptctl tune pct-kl --search method.lam=0.1..10:log --trials 8
 
         mptctl train-mpt --recipe runs/tune/best.yaml
     """

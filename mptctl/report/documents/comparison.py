@@ -92,12 +92,16 @@ def _updates_table(comparison: Comparison) -> Table[ComparisonRow]:
             "is subtracted from the new classes' logits, or the smallest is added."
         )
     sizes = Column[ComparisonRow]("parameters", parameters_text)
+    tuning = Column[ComparisonRow](
+        "tuning", lambda row: number(row.tuning.cost, ".2f") if row.tuning is not None else ""
+    )
     return Table(
         comparison.rows,
         [
             Column("method", lambda row: Cell(row.name, _row_notes(comparison, row))),
             *(Column(title, partial(_rate_cell, rate=rate), "%") for rate, title in TITLES.items()),
             Column("cost", lambda row: number(row.cost, ".2f")),
+            *([tuning] if any(row.tuning for row in comparison.rows) else []),
             *([sizes] if len({row.parameters for row in comparison.rows}) > 1 else []),
         ],
         name="Updates",

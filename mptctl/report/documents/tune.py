@@ -66,12 +66,13 @@ def trials_table(report: TuneReport) -> Table[Trial]:
 
 def _drawings(report: TuneReport) -> list[Drawing]:
     """The two figures of a search."""
-    from mptctl.report.figures.tune import draw_against_error, draw_over_k
+    from mptctl.report.figures.tune import draw_against_error, draw_over_k, searches_k
 
     over_k = "NFR and error on all classes over k, of the best trial of each k, with 95 % intervals."
     against = "NFR against error of every whole trial; the line joins those that no other one beats."
+    drawings = [Drawing("over-k", over_k, draw_over_k(report))] if searches_k(report) else []
     return [
-        Drawing("over-k", over_k, draw_over_k(report)),
+        *drawings,
         Drawing("against", against, draw_against_error(report)),
     ]
 

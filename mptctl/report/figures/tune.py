@@ -24,6 +24,11 @@ def measured_trials(report: TuneReport) -> list[Trial]:
     return [trial for trial in report.trials if trial.status == "done" and trial.val_error and trial.val_nfr]
 
 
+def searches_k(report: TuneReport) -> bool:
+    """Tells whether the search is one of MPT by its own flags, whose trials all have a distance and a k."""
+    return all({"distance", "k"} <= trial.settings.keys() for trial in report.trials)
+
+
 def draw_over_k(report: TuneReport) -> Figure:
     """Draw NFR over k, and below it error over k, of the best trial of each k and distance."""
     with style():
@@ -41,7 +46,9 @@ def draw_against_error(report: TuneReport) -> Figure:
 
 
 def draw_both(report: TuneReport) -> Figure:
-    """Draw rates over k, and beside them NFR against error."""
+    """Draw rates over k, and beside them NFR against error; in a search of other keys the latter alone."""
+    if not searches_k(report):
+        return draw_against_error(report)
     with style():
         figure = Figure(figsize=(2 * SIZE[0], 1.5 * SIZE[1]))
         grid = figure.add_gridspec(1, 2)
@@ -110,11 +117,11 @@ def _draw_against_error(figure: FigureBase, report: TuneReport) -> None:
     front = [_point(report.trial(name)) for name in report.front]
     axes.plot([x for x, _ in front], [y for _, y in front], color=FAINT, linewidth=1.5, zorder=1)
     for distance, colour in COLOURS.items():
-        points = [_point(trial) for trial in trials if trial.settings["distance"] == distance]
+        points = [_point(trial) for trial in trials if trial.settings.get("distance", "kl") == distance]
         if points:
             axes.scatter(
                 [x for x, _ in points], [y for _, y in points], s=18, color=colour, marker=MARKS[distance],
-                label=distance.upper(), zorder=3,
+                label=distance.upper() if searches_k(report) else report.recipe.method.name, zorder=3,
             )  # fmt: skip
     if report.choice is not None:
         x, y = _point(report.trial(report.choice))
@@ -127,10 +134,10 @@ def _draw_against_error(figure: FigureBase, report: TuneReport) -> None:
         axes.axvline(100 * report.error_bound, color=OLD, linewidth=1, linestyle="--", label="limit")
     if len(trials) <= MOST_LABELS:
         for trial in trials:
+            text = f"{float(trial.settings['k']):g}" if searches_k(report) else trial.name
             axes.annotate(
-                f"{float(trial.settings['k']):g}", _point(trial), textcoords="offset points", xytext=(5, 4),
-                fontsize=8, color=INK,
-            )  # fmt: skip
+                text, _point(trial), textcoords="offset points", xytext=(5, 4), fontsize=8, color=INK
+            )
     axes.set_xlabel("error on all classes, %")
     axes.set_ylabel("NFR, %")
     low, high = axes.get_ylim()

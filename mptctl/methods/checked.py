@@ -1,0 +1,81 @@
+"""Calls functions of one's own, and refuses in the first call what no loss may do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mptctl.errors import MptctlError, UsageError
+from mptctl.methods.method import COUNTS
+from mptctl.recipe.own import Own, describe_failure
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The function of a method or criterion with its settings; its first call is checked.
+
+    Attributes:
+        own: the part.
+        settings: its settings, as its own model.
+        called: holds an item once the function was called.
+    """
+
+    own: Own
+    settings: Any
+    called: list[bool] = field(default_factory=list, compare=False)
+
+    @classmethod
+    def of(cls, own: Own, settings: dict[str, Any]) -> Checked:
+        """The function of a part with the settings that a recipe has."""
+        return cls(own, own.settings.model_validate(settings))
+
+    def __call__(self, logits: Tensor, target: Tensor, *teachers: Tensor | None) -> Any:
+        """Call the function on logits, labels and, for a method, logits of teachers.
+
+        Raises:
+            UsageError: in the first call: the function fails, changes its arguments, or returns something
+                else than one differentiable number a row for each term.
+        """
+        if self.called:
+            return self.own.function(logits, target, *teachers, self.settings)
+        own, what = self.own, f"{self.own.kind} {self.own.name}"
+        # No leaf, which autograd would refuse to change in words of its own.
+        given = [logits.clone(), target, *teachers]
+        before = [None if each is None else each.detach().clone() for each in given]
+        try:
+            result = own.function(*given, self.settings)
+        except MptctlError:
+            raise
+        except Exception as error:
+            raise UsageError(f"{what}: {describe_failure(error, own.file)}; in {own.file}") from error
+        names = ("logits", "target", "old_logits", "ref_logits")
+        for name, was, now in zip(names, before, given, strict=False):
+            if was is not None and now is not None and not torch.equal(was, now.detach()):
+                raise UsageError(f"{what}: changes {name} in place, which others read too; compute new ones")
+        _refuse_wrong_terms(what, result if own.kind == "method" else {"its loss": result}, logits)
+        self.called.append(True)
+        return result
+
+
+def _refuse_wrong_terms(what: str, terms: object, logits: Tensor) -> None:
+    """Refuse what is no mapping of names to one differentiable number a row."""
+    if not isinstance(terms, Mapping) or not terms:
+        raise UsageError(f"{what}: must return a dict of named terms, got {type(terms).__name__}")
+    for name, rows in terms.items():
+        where = f"{what}: {name}"
+        if name in ("loss", *COUNTS.values()) or not isinstance(name, str):
+            raise UsageError(f"{where}: is no name for a term; take another one")
+        if not isinstance(rows, Tensor) or rows.shape != logits.shape[:1]:
+            got = f"shape {tuple(rows.shape)}" if isinstance(rows, Tensor) else type(rows).__name__
+            raise UsageError(
+                f"{where}: must be one number a row, shape {tuple(logits.shape[:1])}, got {got}; leave means "
+                "and sums over rows to the loop"
+            )
+        if torch.is_grad_enabled() and logits.requires_grad and not rows.requires_grad:
+            raise UsageError(
+                f"{where}: is not differentiable in the logits; leave out detach, argmax and item"
+            )

@@ -1,0 +1,350 @@
+"""Methods, criteria and networks of one's own: how a plugin adds them, and how they are found by name."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from operator import attrgetter
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from mptctl.errors import UsageError, did_you_mean, one_line
+from mptctl.files.explained import explain, nearest, shown, shown_value
+from mptctl.files.model import read_as
+from mptctl.names import METHOD_NAMES, PLUGINS, Role
+from mptctl.recipe.criterion import CriterionName
+
+if TYPE_CHECKING:
+    from mptctl.recipe.fields import Recipe
+
+Kind = Literal["method", "criterion", "network"]
+# Group of entry points of each kind, in which installed packages name their parts.
+GROUPS: dict[Kind, str] = {
+    "method": "mptctl.methods",
+    "criterion": "mptctl.criteria",
+    "network": "mptctl.networks",
+}
+# Names that are ours; names of networks are looked for when one is built.
+OURS: dict[Kind, tuple[str, ...]] = {
+    "method": METHOD_NAMES,
+    "criterion": get_args(CriterionName),
+    "network": (),
+}
+# Key of the recipe that names a part of each kind; its settings are in the same group.
+KEYS: dict[Kind, str] = {"method": "method.name", "criterion": "criterion.name", "network": "model.arch"}
+# What the function of each kind is called with.
+ARGUMENTS: dict[Kind, tuple[str, ...]] = {
+    "method": ("logits", "target", "old_logits", "ref_logits", "settings"),
+    "criterion": ("logits", "target", "settings"),
+    "network": ("settings",),
+}
+GIVE = f"give its file with --plugin FILE.py or {PLUGINS}=FILE.py"
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class NoSettings(BaseModel):
+    """The settings of a part that has none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True)
+class Own:
+    """A method, a criterion or a network of one's own.
+
+    Attributes:
+        kind, name: as in the recipe.
+        function: of what `ARGUMENTS` says.
+        settings: the model of its settings.
+        teachers: of a method: the models whose logits it is given.
+        file: that it stands in.
+        source: text of that file.
+    """
+
+    kind: Kind
+    name: str
+    function: Callable[..., Any]
+    settings: type[BaseModel]
+    teachers: frozenset[Role]
+    file: Path
+    source: str
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the file's text, in hexadecimal."""
+        return hashlib.sha256(self.source.encode()).hexdigest()
+
+    @property
+    def kept_name(self) -> str:
+        """The name of the file's copy in run folders, another one for each text."""
+        return f"{self.file.stem}-{self.digest[:8]}.py"
+
+    def settings_in(self, recipe: Recipe) -> dict[str, Any]:
+        """Its settings in a recipe that names it."""
+        settings: dict[str, Any] = getattr(recipe, KEYS[self.kind].partition(".")[0]).settings
+        return settings
+
+    def read_settings(self, given: dict[str, Any], where: str) -> dict[str, Any]:
+        """Validate settings, and return them as plain values, with defaults for those that are not given.
+
+        Raises:
+            UsageError: a setting is unknown, missing or not valid; the message begins with ``where``.
+        """
+        fields = self.settings.model_fields
+        for key in given:
+            if key not in fields:
+                known = nearest(key, list(fields)) if fields else f"; {self.name} has no settings"
+                raise UsageError(f"{where}.{key}: no such setting of {self.name}{known}")
+        try:
+            typed = {key: read_as(fields[key].annotation, value) for key, value in given.items()}
+            return self.settings.model_validate(typed).model_dump(mode="json")
+        except (ValidationError, ValueError) as error:
+            text = explain(error, self.settings) if isinstance(error, ValidationError) else one_line(error)
+            raise UsageError(f"{where}.{text}") from error
+
+
+# What is registered, by kind and name, and the text of each file that was run, by its path.
+_OWN: dict[tuple[Kind, str], Own] = {}
+_RUN: dict[Path, str] = {}
+
+
+def method(name: str, teachers: Iterable[str] = ()) -> Callable[[Function], Function]:
+    """Make a function a training method, which recipes, commands and studies take by its name.
+
+    The function gets (logits, target, old_logits, ref_logits, settings): the student's logits (N, C), old
+    classes first; labels (N,) 0..C-1; the old model's logits (N, C_old) and the reference's (N, C), None for
+    a teacher that is not asked for; and its settings. Logits are float32 or float64. It returns the terms of
+    the loss by name, each (N,), one number a row, differentiable in the logits; the loss is the mean of their
+    sum. Settings are a pydantic model, named as the type of the last argument: each field is the recipe key
+    ``method.settings.FIELD``.
+
+    Args:
+        name: of the method.
+        teachers: ``"old"``, ``"ref"``, or both.
+
+    Raises:
+        UsageError: the name is taken, a teacher is unknown, or the function takes other arguments.
+    """
+    asked = [teachers] if isinstance(teachers, str) else list(teachers)
+    for role in asked:
+        if role not in list(Role):
+            raise UsageError(f"method {name}: no such teacher: {role!r}{nearest(str(role), list(Role))}")
+    return lambda function: _register("method", name, function, frozenset(map(Role, asked)))
+
+
+def criterion(name: str) -> Callable[[Function], Function]:
+    """Make a function a criterion, the base term of every method, which recipes take as ``criterion.name``.
+
+    The function gets (logits, target, settings): logits (N, C) with the method's bias, labels (N,) 0..C-1,
+    and its settings, whose fields are recipe keys ``criterion.settings.FIELD``. It returns (N,), one loss a
+    row, differentiable in the logits.
+
+    Args:
+        name: of the criterion.
+
+    Raises:
+        UsageError: the name is taken, or the function takes other arguments.
+    """
+    return lambda function: _register("criterion", name, function)
+
+
+def network(name: str) -> Callable[[Function], Function]:
+    """Make a function, or a module's class, a network, which recipes take as ``model.arch``.
+
+    It gets its settings, whose fields are recipe keys ``model.settings.FIELD``, and returns a module from
+    pictures (B, 3, S, S) to features (B, D). The linear classifier behind the features is added to it, so
+    that heads, embeddings, ``import`` and ``export`` find it.
+
+    Args:
+        name: of the network.
+
+    Raises:
+        UsageError: the name is taken, or the function takes other arguments.
+    """
+    return lambda function: _register("network", name, function)
+
+
+def _register(kind: Kind, name: str, function: Function, teachers: frozenset[Role] = frozenset()) -> Function:
+    """Put a function into the table of its kind, and return it."""
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+        raise UsageError(f"{kind} {name!r}: cannot be a name; take letters, digits, . _ and -")
+    file, source = _source_of(function)
+    other = _OWN.get((kind, name))
+    if name in OURS[kind] or (other is not None and other.file != file):
+        owner = f"is in {other.file}" if other is not None else "is one of mptctl"
+        raise UsageError(f"{kind} {name}: the name is taken: {owner}; give it another name")
+    parameters = list(inspect.signature(function).parameters.values())
+    if len(parameters) != len(ARGUMENTS[kind]):
+        raise UsageError(
+            f"{kind} {name}: takes {len(parameters)} arguments, must take {len(ARGUMENTS[kind])}: "
+            f"{', '.join(ARGUMENTS[kind])}"
+        )
+    settings = parameters[-1].annotation
+    if isinstance(settings, str):
+        settings = getattr(sys.modules.get(function.__module__), settings, settings)
+    if settings is inspect.Parameter.empty or settings is None:
+        settings = NoSettings
+    if not isinstance(settings, type) or not issubclass(settings, BaseModel):
+        raise UsageError(
+            f"{kind} {name}: settings: must be a pydantic model in the same file, got {settings}"
+        )
+    _OWN[kind, name] = Own(kind, name, function, settings, teachers, file, source)
+    return function
+
+
+def _source_of(function: Callable[..., Any]) -> tuple[Path, str]:
+    """The file of a function and its text; of a notebook the text of the function alone."""
+    try:
+        file = Path(inspect.getsourcefile(function) or "")
+        return file, file.read_text(encoding="utf-8") if file.is_file() else inspect.getsource(function)
+    except (OSError, TypeError):
+        return Path(f"{function.__module__}.py"), ""
+
+
+def load_plugins(files: Iterable[str]) -> None:
+    """Run files of plugins, each once, and have processes that are started later run them too.
+
+    Raises:
+        UsageError: a file cannot be read or run, or registers nothing; nothing of it stays registered.
+    """
+    paths = [_run_file(Path(file).expanduser().absolute()) for file in files]
+    known = filter(None, os.environ.get(PLUGINS, "").split(os.pathsep))
+    os.environ[PLUGINS] = os.pathsep.join(dict.fromkeys([*known, *map(str, paths)]))
+
+
+def _run_file(path: Path) -> Path:
+    """Run one file, unless it was run with the same text; return its path."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"plugin {path}: {one_line(error)}; name a Python file") from error
+    if _RUN.get(path) == text:
+        return path
+    module = ModuleType(f"mptctl_plugin_{path.stem}")
+    module.__file__ = str(path)
+    with _all_or_nothing(f"plugin {path}", path):
+        for key in [key for key, own in _OWN.items() if own.file == path]:
+            del _OWN[key]  # of an earlier text
+        before = dict(_OWN)
+        sys.modules[module.__name__] = module
+        exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102  # a person named this file
+        if before == _OWN:
+            raise UsageError("registers nothing; put @mptctl.method, criterion or network before a function")
+    _RUN[path] = text
+    return path
+
+
+@contextmanager
+def _all_or_nothing(what: str, path: Path | None) -> Iterator[None]:
+    """Register nothing where the code of a plugin fails, and say in one line what failed, and where.
+
+    Args:
+        what: the plugin, for the message.
+        path: its file, whose line is named; None: no line is.
+    """
+    before = dict(_OWN)
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        _OWN.clear()
+        _OWN.update(before)
+        if isinstance(error, UsageError):
+            raise UsageError(f"{what}: {error}") from error
+        raise UsageError(f"{what}: {describe_failure(error, path)}") from error
+
+
+def describe_failure(error: BaseException, path: Path | None) -> str:
+    """Say in one line, with the line of the file, which error the code of a plugin raised."""
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
+    ]
+    number = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+    message = error.msg if isinstance(error, SyntaxError) else one_line(error)
+    return f"{'' if number is None else f'line {number}: '}{type(error).__name__}: {message}"
+
+
+@cache
+def _offered() -> dict[tuple[Kind, str], EntryPoint]:
+    """The entry points of installed packages, by kind and name; nothing of theirs is imported."""
+    found = entry_points()
+    return {(kind, each.name): each for kind, group in GROUPS.items() for each in found.select(group=group)}
+
+
+def find_own(kind: Kind, name: str) -> Own | None:
+    """Find a part of one's own by its name; None where there is none, and for a part of ours.
+
+    Files of `MPTCTL_PLUGINS` are run, and of an installed package the entry point of this name is imported.
+
+    Raises:
+        UsageError: a plugin cannot be run.
+    """
+    if name in OURS[kind]:
+        return None
+    _run_files_of_environment()
+    if (kind, name) not in _OWN and (kind, name) in _offered():
+        point = _offered()[kind, name]
+        what = f"entry point {name} ({point.value}) of {GROUPS[kind]}"
+        with _all_or_nothing(what, None):
+            point.load()
+            if (kind, name) not in _OWN:
+                raise UsageError(f"registers no {kind} of that name; name the entry point as the {kind}")
+    return _OWN.get((kind, name))
+
+
+def _run_files_of_environment() -> None:
+    for file in filter(None, os.environ.get(PLUGINS, "").split(os.pathsep)):
+        if Path(file).expanduser().absolute() not in _RUN:
+            _run_file(Path(file).expanduser().absolute())
+
+
+def own_names(kind: Kind) -> list[str]:
+    """The names of all parts of one's own of a kind, sorted; of installed packages nothing is imported."""
+    _run_files_of_environment()
+    return sorted({name for each, name in (*_OWN, *_offered()) if each == kind} - set(OURS[kind]))
+
+
+def all_names(kind: Kind) -> list[str]:
+    """The names of all parts of a kind, ours first; of networks only own ones are known here."""
+    return [*OURS[kind], *own_names(kind)]
+
+
+def registered() -> list[Own]:
+    """All parts of one's own that were loaded so far."""
+    return list(_OWN.values())
+
+
+def own_parts(recipe: Recipe) -> list[Own]:
+    """The parts of one's own that a recipe names, as far as they are here."""
+    found = [find_own(kind, attrgetter(key)(recipe)) for kind, key in KEYS.items()]
+    return [own for own in found if own is not None]
+
+
+def refuse_unknown(kind: Kind, name: str, key: str | None = None) -> None:
+    """Refuse a name that no part has.
+
+    Args:
+        kind: of the part.
+        name: of the part.
+        key: where the name stands, for the message; empty: whoever is told says so; None: in a command.
+
+    Raises:
+        UsageError: suggests the nearest name, and says how a plugin is given.
+    """
+    if name not in OURS[kind] and find_own(kind, name) is None:
+        near = did_you_mean(name, all_names(kind))
+        how = near or f"{nearest(name, all_names(kind))}; if it is one of your own, {GIVE}"
+        value = f"no such {kind}: {shown(name)}" if key is None else f"no such value: {shown_value(name)}"
+        raise UsageError(f"{f'{key}: ' if key else ''}{value}{how}")

@@ -1,0 +1,128 @@
+"""Tunes the methods of a study alike: trials of each, on the validation part of its first seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mptctl.errors import CheckpointError
+from mptctl.models.checkpoint import load_checkpoint
+from mptctl.models.metrics_log import best_epoch, read_metrics
+from mptctl.models.records import Validation
+from mptctl.models.run_folder import RunDir
+from mptctl.recipe import Recipe
+from mptctl.recipe.search import TrialSettings, name_of, parse_key_axis, random_points, recipe_at
+from mptctl.studies.cost_of_run import count_run
+from mptctl.studies.run_folders import find_by_digest
+from mptctl.studies.study_file import REF, TRIALS, Study, UpdateRow
+from mptctl.studies.study_plan import PlannedRun, plan_study
+from mptctl.studies.tuning import TunedTrial, Tuning
+
+
+@dataclass(frozen=True)
+class PlannedTrial:
+    """A trial of a row.
+
+    Attributes:
+        row: name of the update.
+        settings: of the trial.
+        run: as planned.
+    """
+
+    row: str
+    settings: TrialSettings
+    run: PlannedRun
+
+
+def plan_trials(study: Study, seed: int, *, flat: bool = False) -> list[PlannedTrial]:
+    """Plan the trials of all rows that are tuned, on one seed; as many for each as its row says.
+
+    Raises:
+        UsageError: a key is none of the recipe, or a value is not valid.
+    """
+    updates = {run.name: run for run in plan_study(study, [seed], flat=flat) if run.is_update}
+    return [trial for row in study.file.updates for trial in _trials_of(row, updates.get(row.name))]
+
+
+def _trials_of(row: UpdateRow, update: PlannedRun | None) -> Iterator[PlannedTrial]:
+    if row.tune is None or update is None:
+        return
+    axes = [parse_key_axis(f"{key}={text}") for key, text in row.tune.search.items()]
+    for point in random_points(axes, row.tune.trials, update.seed):
+        run = replace(
+            update, name=f"{TRIALS}{row.name}/{name_of(point)}", recipe=recipe_at(update.recipe, point)
+        )
+        yield PlannedTrial(row.name, point, run)
+
+
+def choose_tunings(study: Study, trials: Sequence[PlannedTrial], root: Path) -> dict[str, Tuning]:
+    """Choose a trial for each row that is tuned: the fewest flips within the limit on the error.
+
+    Where no trial is within the limit, the one with the fewest errors is chosen.
+
+    Args:
+        study: the content of the study.
+        trials: all of them, trained.
+        root: the run root of the study.
+    """
+    tunings = {}
+    for row in study.file.updates:
+        own = [trial for trial in trials if trial.row == row.name]
+        if row.tune is None or not own:
+            continue
+        folder = root / own[0].run.split_folder
+        reference = _validated(folder / REF)
+        limit = (reference.error or 0.0) + row.tune.max_er_increase / 100
+        found = []
+        for trial in own:
+            counts = _validated(root / trial.run.key)
+            within = (counts.error or 0.0) <= limit + 1e-9
+            found.append(
+                TunedTrial(
+                    settings=trial.settings, errors=counts.errors, flips=counts.flips or 0, within=within
+                )
+            )
+        best = min(
+            found, key=lambda trial: (not trial.within, trial.flips if trial.within else 0, trial.errors)
+        )
+        tunings[row.name] = Tuning(
+            seed=own[0].run.seed,
+            limit=limit,
+            samples=reference.samples,
+            trials=found,
+            chosen=best.settings,
+            work=_work([root / trial.run.key for trial in own]),
+        )
+    return tunings
+
+
+def _validated(folder: Path) -> Validation:
+    """The counts of the best epoch of a run on the validation part."""
+    line = best_epoch(read_metrics(RunDir(folder).metrics))
+    if line is None:
+        raise CheckpointError(f"{folder}: was not validated; tuning needs a split with a validation part")
+    return Validation.from_figures(line.model_dump())
+
+
+def _work(folders: Sequence[Path]) -> float | None:
+    """The operations of trainings and of their teachers' forward passes; None where one is not known."""
+    total = 0.0
+    for folder in folders:
+        meta = load_checkpoint(RunDir(folder).best).meta
+        beside = folder.parent  # teachers lie beside the folder of trials
+        teachers = {name: find_by_digest(digest, beside) for name, digest in meta.teachers.items()}
+        work = count_run(folder, meta, teachers)
+        if work.own is None or work.asked is None:
+            return None
+        total += work.own + work.asked
+    return total
+
+
+def with_tunings(study: Study, tunings: Mapping[str, Tuning]) -> Study:
+    """The study whose tuned rows have the recipes of their choices."""
+
+    def tuned(name: str, recipe: Recipe) -> Recipe:
+        return recipe_at(recipe, tunings[name].chosen) if name in tunings else recipe
+
+    return replace(study, updates={name: tuned(name, recipe) for name, recipe in study.updates.items()})
