@@ -13,6 +13,7 @@ from mptctl.methods.rows import ROWS, start_epoch
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
 from mptctl.models.networks import build_model, set_training_mode
 from mptctl.names import Role
+from mptctl.recipe import Recipe
 from mptctl.studies.training_cost import RunWork, TeacherWork, count_steps
 from mptctl.teachers.source import role_of
 
@@ -64,13 +65,18 @@ class ModelOperations(NamedTuple):
 
 
 def count_model(meta: CheckpointMeta) -> ModelOperations:
+    """Count the parameters and operations of the network of a checkpoint."""
+    return count_network(meta.recipe, len(meta.class_names))
+
+
+def count_network(recipe: Recipe, classes: int) -> ModelOperations:
     """Count the parameters and operations of a network by its shapes alone, without its weights."""
-    size = meta.recipe.data.image_size
+    size = recipe.data.image_size
     with torch.device("meta"):
-        model = build_model(meta.recipe.model, len(meta.class_names), size)
+        model = build_model(recipe.model, classes, size)
         pictures = torch.empty(COUNTED_ON, 3, size, size)
     # In training mode, since the counter does not see the kernel that computes attention in evaluation.
-    set_training_mode(model, meta.recipe.model)
+    set_training_mode(model, recipe.model)
     with FlopCounterMode(display=False) as counter:
         logits = model(pictures)
         forward = counter.get_total_flops()
