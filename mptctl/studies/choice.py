@@ -94,8 +94,7 @@ def are_beaten(flips: FloatArray, cost: FloatArray) -> BoolArray:
     """(R,) whether another row has no more flips at no more cost, and less of one of them."""
     no_more = (flips[:, None] <= flips) & (cost[:, None] <= cost)
     less = (flips[:, None] < flips) | (cost[:, None] < cost)
-    beaten: BoolArray = (no_more & less).any(axis=0)
-    return beaten
+    return np.asarray((no_more & less).any(axis=0))
 
 
 def estimate_choice(flips: FloatArray, draws: FloatArray, cost: FloatArray, least: FloatArray) -> Estimate:

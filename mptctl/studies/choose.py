@@ -16,11 +16,12 @@ from mptctl.evaluation.paired_bootstrap import (
     SEEDS,
     FloatArray,
     IntArray,
+    Weights,
     draw_weights,
     rates_of_draws,
 )
-from mptctl.evaluation.rows_apart import SeedRate, least_differences
-from mptctl.names import Role, Session
+from mptctl.evaluation.rows_apart import RowRate, SeedRate, least_differences
+from mptctl.names import Part, Role, Session
 from mptctl.studies.answers_file import RunAnswers
 from mptctl.studies.choice import (
     Choice,
@@ -120,7 +121,7 @@ def choose_among(updates: Sequence[Update], notes: Sequence[str] = ()) -> Choice
     costs = [cost_of_updates(group.updates, plain) for group in groups]
     known = np.array([np.inf if cost.total is None else cost.total for cost in costs])
     seeds = [update.replicate for update in groups[0].updates]
-    rates = [
+    rates: list[RowRate] = [
         {seed: SeedRate(flips[i, s], draws[i, s]) for s, seed in enumerate(seeds)} for i in range(len(rows))
     ]
     mean, least = flips.mean(axis=1), least_differences(rates)
@@ -249,7 +250,10 @@ def redraw_flips(rows: Sequence[Sequence[Halved]]) -> FloatArray:
             for i, row in enumerate(rows):
                 flips = np.zeros(draws)
                 for way, chooses, counts in zip(row[s].ways, (first, second), (second, first), strict=True):
-                    weights = {("val", chooses.shape[1]): chooses, ("test", counts.shape[1]): counts}
+                    weights: dict[tuple[Part, int], Weights] = {
+                        ("val", chooses.shape[1]): chooses,
+                        ("test", counts.shape[1]): counts,
+                    }
                     flips += rates_of_draws(way.update.counted, weights)["nfr"] * way.update.flips[1]
                 redrawn[i, s, start : start + draws] = flips / row[s].flips[1]
     return redrawn

@@ -36,7 +36,10 @@ PLAIN_OLD, MPT = ("no-treatment-old", "plain-old"), ("mpt-kl-k0.9", "mpt-kl-k1.5
 
 @dataclass(frozen=True)
 class Trial:
-    """One choice, and what the judging samples say of it; flips are at one error, of `judged` samples."""
+    """One choice, and what the judging samples say of it; flips are at one error, of `judged` samples.
+
+    The row `fewest` has the fewest flips on the samples that choose, whatever it costs.
+    """
 
     data: str
     run: str
@@ -47,6 +50,7 @@ class Trial:
     cost_of_best: float
     flips_of_chosen: int
     flips_of_best: int
+    flips_of_fewest: int
     flips_of_plain_old: int
     flips_of_mpt: int
     judged: int
@@ -59,7 +63,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--results", type=Path, default=Path("results"))
-    parser.add_argument("--digits", type=Path, help="run root of `mptctl study tests/simulations/which_digits.yaml`")
+    parser.add_argument(
+        "--digits", type=Path, help="run root of `mptctl study tests/simulations/which_digits.yaml`"
+    )
     parser.add_argument("--write", type=Path)
     given = parser.parse_args()
     folders = {data: [given.results / each for each in runs] for data, runs in KEPT.items()}
@@ -126,6 +132,7 @@ def judge(data: str, folder: Path, samples: str, updates: Sequence[Update]) -> T
         cost_of_best=cost[best],
         flips_of_chosen=flips[choice.chosen][0],
         flips_of_best=flips[best][0],
+        flips_of_fewest=flips[choice.fewest_flips][0],
         flips_of_plain_old=next(flips[name][0] for name in PLAIN_OLD if name in flips),
         flips_of_mpt=next(flips[name][0] for name in MPT if name in flips),
         judged=flips[best][1],
@@ -154,7 +161,7 @@ def summarise(trials: Sequence[Trial]) -> list[dict[str, object]]:
                 "flips_of_best": round(best, 1),
                 **{
                     f"regret_{name}": round(mean(f"flips_of_{name}") - best, 1)
-                    for name in ("chosen", "plain_old", "mpt")
+                    for name in ("chosen", "fewest", "plain_old", "mpt")
                 },
                 "nfr_estimated": round(100 * mean("estimated_nfr"), 2),
                 "nfr_judged": round(100 * float(np.mean([t.flips_of_chosen / t.judged for t in mine])), 2),
