@@ -9,11 +9,13 @@ from mptctl.errors import UsageError
 from mptctl.methods.rows import ROWS, start_epoch
 from mptctl.names import Role
 from mptctl.recipe import Recipe, change_recipe
-from mptctl.studies.cost_of_run import count_network
+from mptctl.studies.cost_of_run import ModelOperations, count_network
 from mptctl.studies.study_file import ENSEMBLE, OLD, Study, UpdateRow
 
 # Classes that networks are counted with, since the split need not be there yet; the last layer is little of them.
 CLASSES = 100
+# Of floats, so that 2.7 times 30 epochs are 81.
+ROUNDING = 1e-9
 # A choice needs two rows.
 LEAST_ROWS = 2
 
@@ -51,10 +53,13 @@ def within_cost(study: Study, most: float) -> tuple[Study, str]:
         recipe = study.updates[row.name]
         cost = _cost_of(row, recipe, study)
         if row.longer:
-            longer = _lengthen(recipe, (most - cost.taught) / cost.trained)
-            # As long as before it would be the row of its recipe once more.
-            is_longer, recipe = longer.optim.epochs > recipe.optim.epochs, longer
-            cost = _cost_of(row, recipe, study) if is_longer else RowCost(float("inf"), 0.0)
+            factor = (most - cost.taught) / cost.trained
+            # Without room for another epoch it would be the row of its recipe once more.
+            if recipe.optim.epochs * factor < recipe.optim.epochs + 1:
+                dearer.append(row.name)
+                continue
+            recipe = _lengthen(recipe, factor)
+            cost = _cost_of(row, recipe, study)
         total = cost.trained + cost.taught
         if total > most:
             dearer.append(row.name)
@@ -78,13 +83,18 @@ def _cost_of(row: UpdateRow, recipe: Recipe, study: Study) -> RowCost:
     plain, roles = study.new, ROWS[row.method].teachers
     has_ref = Role.REF in roles or recipe.method.init == "ref"
     refs = 0 if not has_ref else (study.file.ensemble or 1) if row.ref == ENSEMBLE else 1
-    asked = count_network(study.old[OLD], CLASSES).forward if Role.OLD in roles else 0
-    reference = count_network(plain, CLASSES)
+    asked = _count(study.old[OLD]).forward if Role.OLD in roles else 0
+    reference = _count(plain)
     asked += refs * reference.forward if Role.REF in roles else 0
-    step, epochs = count_network(recipe, CLASSES).training_step, recipe.optim.epochs
+    step, epochs = _count(recipe).training_step, recipe.optim.epochs
     length = _length(recipe) / _length(plain)
     taught_share = max(0.0, 1 - start_epoch(recipe.method) / max(epochs, 1))
     return RowCost(length * (step + taught_share * asked) / reference.training_step, float(refs))
+
+
+def _count(recipe: Recipe) -> ModelOperations:
+    """The operations of the network of a recipe, with `CLASSES` classes."""
+    return count_network(recipe.model, recipe.data.image_size, CLASSES)
 
 
 def _length(recipe: Recipe) -> int:
@@ -96,11 +106,11 @@ def _lengthen(recipe: Recipe, factor: float) -> Recipe:
     """Return a recipe with so many times the epochs, rounded down, and its step schedule stretched alike."""
     optim = recipe.optim
     keys: dict[str, object] = {
-        "optim.epochs": int(optim.epochs * factor),
+        "optim.epochs": int(optim.epochs * factor + ROUNDING),
         "optim.step_epochs": max(1, round(optim.step_epochs * factor)),
     }
     if optim.milestones is not None:
         keys["optim.milestones"] = [max(1, round(epoch * factor)) for epoch in optim.milestones]
     if optim.max_steps is not None:
-        keys["optim.max_steps"] = max(1, int(optim.max_steps * factor))
+        keys["optim.max_steps"] = max(1, int(optim.max_steps * factor + ROUNDING))
     return change_recipe(recipe, keys, "longer")

@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +58,7 @@ class Trial:
 
 
 def main() -> int:
-    """Print a line for each data set and kind of samples; write all trials as JSON if asked to."""
+    """Print a line for each data set and kind of samples; write them as JSON if asked to."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -76,8 +76,7 @@ def main() -> int:
     for line in table:
         print("  ".join(f"{key} {value}" for key, value in line.items()))
     if given.write is not None:
-        content = {"table": table, "trials": [asdict(trial) for trial in trials]}
-        given.write.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        given.write.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

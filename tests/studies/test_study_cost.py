@@ -34,7 +34,7 @@ def study(folder: Path, text: str = ROWS) -> Study:
 
 def test_rows_by_hand(tmp_path: Path) -> None:
     own = study(tmp_path)
-    network = count_network(own.new, 100)
+    network = count_network(own.new.model, own.new.data.image_size, 100)
     # A forward pass is a third of a step, and a little more, since the first layer has no gradient of its pictures.
     share = network.forward / network.training_step
     assert 1 / 3 < share < 0.35
@@ -77,7 +77,7 @@ def test_steps_and_milestones_are_stretched_too_and_an_ensemble_is_counted(tmp_p
     own = study(tmp_path, text)
     longer = within_cost(own, 2.7)[0].updates["plain-longer"].optim
     assert (longer.epochs, longer.milestones, longer.max_steps) == (81, (27, 54), 270)
-    network = count_network(own.new, 100)
+    network = count_network(own.new.model, own.new.data.image_size, 100)
     # Four members are trained; these and the old model are asked in four fifths of the epochs.
     elodi = 4 + 1 + 0.8 * 5 * network.forward / network.training_step
     assert f"elodi {elodi:.2f} (30 epochs)" in within_cost(own, 7)[1]

@@ -28,8 +28,12 @@ def choice_document(choice: Choice) -> Document:
     )
     row, estimate = choice.row, choice.estimate
     reason = "it has the fewest flips"
-    if row.name != choice.fewest_flips:
-        reason = f"the cheapest within {noise} of {choice.fewest_flips}"
+    fewest = next(each for each in choice.rows if each.name == choice.fewest_flips)
+    if row.name != fewest.name:
+        reason = (
+            f"the cheapest within {noise} of {fewest.name}, which has the fewest flips (NFR {100 * fewest.nfr:.2f} %, "
+            f"cost {number(fewest.cost, '.2f')}). Within noise is not as good: if that cost is no matter, take it"
+        )
     cost = (
         ""
         if choice.cost is None
