@@ -27,12 +27,13 @@ def choice_document(choice: Choice) -> Document:
         "cost 1 is one plain training.",
     )
     row, estimate = choice.row, choice.estimate
+    correction = round(100 * estimate.correction, 2) + 0.0  # without the sign of a negative zero
     reason = "it has the fewest flips"
     fewest = next(each for each in choice.rows if each.name == choice.fewest_flips)
     if row.name != fewest.name:
         reason = (
             f"the cheapest within {noise} of {fewest.name}, which has the fewest flips (NFR {100 * fewest.nfr:.2f} %, "
-            f"cost {number(fewest.cost, '.2f')}). Within noise is not as good: if that cost is no matter, take it"
+            f"cost {number(fewest.cost, '.2f')}). Within noise does not mean as good: take that one if you can afford it"
         )
     cost = (
         ""
@@ -47,7 +48,7 @@ def choice_document(choice: Choice) -> Document:
             ),
             Note(
                 f"Expected NFR on other samples: {100 * estimate.nfr:.2f} %. That is {100 * row.nfr:.2f} %, and "
-                f"{100 * estimate.correction:.2f} points for the choice ({choice.noise.resamples:,} redraws of the "
+                f"{correction:.2f} points for the choice ({choice.noise.resamples:,} redraws of the "
                 f"validation samples, {100 * estimate.chosen_again:.0f} % of which choose the same row). What another "
                 "training would change is not in it.",
                 whole=True,
