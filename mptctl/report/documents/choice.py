@@ -33,7 +33,8 @@ def choice_document(choice: Choice) -> Document:
     if row.name != fewest.name:
         reason = (
             f"the cheapest within {noise} of {fewest.name}, which has the fewest flips (NFR {100 * fewest.nfr:.2f} %, "
-            f"cost {number(fewest.cost, '.2f')}). Within noise does not mean as good: take that one if you can afford it"
+            f"cost {number(fewest.cost, '.2f')}). Within noise does not mean as good: "
+            "take that one if you can afford it"
         )
     cost = (
         ""
