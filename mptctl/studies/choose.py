@@ -14,6 +14,7 @@ from mptctl.evaluation.paired_bootstrap import (
     BLOCK,
     LEVEL,
     SEEDS,
+    BoolArray,
     FloatArray,
     IntArray,
     Weights,
@@ -23,16 +24,8 @@ from mptctl.evaluation.paired_bootstrap import (
 from mptctl.evaluation.rows_apart import RowRate, SeedRate, least_differences
 from mptctl.names import Part, Role, Session
 from mptctl.studies.answers_file import RunAnswers
-from mptctl.studies.choice import (
-    Choice,
-    ChoiceRow,
-    are_beaten,
-    choose_row,
-    estimate_choice,
-    fewest_flips,
-)
 from mptctl.studies.compare import cost_of_updates
-from mptctl.studies.comparison import Cost, Counted, Noise
+from mptctl.studies.comparison import Choice, ChoiceRow, Cost, Counted, Estimate, Noise
 from mptctl.studies.groups import (
     Group,
     count_once,
@@ -45,6 +38,8 @@ from mptctl.studies.post_hoc_bias import Shifted, shift_to_error_of
 from mptctl.studies.updates import Update, find_updates
 
 REDRAWS = 1_000
+# Costs within this share of each other count as equal.
+SAME_COST = 0.02
 # Divides the validation samples into halves; fixed, so that the same runs give the same choice.
 HALVES_SEED = 4
 
@@ -126,7 +121,7 @@ def choose_among(updates: Sequence[Update], notes: Sequence[str] = ()) -> Choice
     ]
     mean, least = flips.mean(axis=1), least_differences(rates)
     chosen, fewest = choose_row(mean, known, least), fewest_flips(mean, known)
-    beaten = are_beaten(mean, known)
+    near, beaten = are_near(mean, least), are_beaten(mean, known)
     return Choice(
         chosen=groups[chosen].name,
         fewest_flips=groups[fewest].name,
@@ -143,7 +138,7 @@ def choose_among(updates: Sequence[Update], notes: Sequence[str] = ()) -> Choice
                 flips=Counted(values=[each.flips for each in rows[i]]),
                 errors=Counted(values=[each.errors for each in rows[i]]),
                 cost=costs[i].total,
-                within_noise=bool(mean[i] - mean[fewest] <= least[fewest, i]),
+                within_noise=bool(near[i]),
                 is_beaten=bool(beaten[i]),
             )
             for i, group in enumerate(groups)
@@ -159,6 +154,68 @@ def choose_among(updates: Sequence[Update], notes: Sequence[str] = ()) -> Choice
             *_notes_on_seeds(all_groups, groups),
             *_notes_on_missed(groups, rows, target),
         ],
+    )
+
+
+def choose_row(flips: FloatArray, cost: FloatArray, least: FloatArray) -> int:
+    """Choose the cheapest of R rows that is within noise of the fewest flips.
+
+    A row that another beats (`are_beaten`) is never chosen. Of rows whose costs are within `SAME_COST` of the
+    cheapest, the one with the fewest flips is chosen.
+
+    >>> least = 5.0 * (1 - np.eye(3))
+    >>> choose_row(np.array([30.0, 22.0, 20.0]), np.array([1.0, 2.0, 2.7]), least)
+    1
+
+    Args:
+        flips: (R,) of each row, at one error.
+        cost: (R,) of each row; infinite where it is not known.
+        least: (R, R) the difference in flips beyond which two rows are apart.
+    """
+    left = are_near(flips, least) & ~are_beaten(flips, cost)
+    cheapest = np.flatnonzero(left & (cost <= cost[left].min() * (1 + SAME_COST)))
+    return int(cheapest[fewest_flips(flips[cheapest], cost[cheapest])])
+
+
+def fewest_flips(flips: FloatArray, cost: FloatArray) -> int:
+    """The row with the fewest flips; of several such the cheapest."""
+    return int(np.lexsort((cost, flips))[0])
+
+
+def are_near(flips: FloatArray, least: FloatArray) -> BoolArray:
+    """(R,) whether a row is within noise of the fewest flips; of several rows with these, of any of them."""
+    have_fewest = flips == flips.min()
+    return np.asarray(flips - flips.min() <= least[have_fewest].max(axis=0))
+
+
+def are_beaten(flips: FloatArray, cost: FloatArray) -> BoolArray:
+    """(R,) whether another row has no more flips at no more cost, and less of one of them."""
+    no_more = (flips[:, None] <= flips) & (cost[:, None] <= cost)
+    less = (flips[:, None] < flips) | (cost[:, None] < cost)
+    return np.asarray((no_more & less).any(axis=0))
+
+
+def estimate_choice(flips: FloatArray, draws: FloatArray, cost: FloatArray, least: FloatArray) -> Estimate:
+    """Estimate the flips of the chosen row on other samples, corrected for its choice.
+
+    Each redraw of the samples chooses again. The correction is the mean, over redraws, of the flips that the
+    row chosen there has on all samples minus those in that redraw (Efron and Tibshirani, An introduction to
+    the bootstrap, 1993, chapter 10). Redraws are centred on each row's own flips, so that only the choice is
+    corrected.
+
+    Args:
+        flips, cost, least: as for `choose_row`.
+        draws: (R, D) flips of each row in D redraws, the same for all rows; NaN where not defined.
+    """
+    draws = draws[:, np.isfinite(draws).all(axis=0)]
+    redrawn = flips[:, None] + draws - draws.mean(axis=1, keepdims=True)
+    again = np.array([choose_row(each, cost, least) for each in redrawn.T])
+    correction = float(np.mean(flips[again] - redrawn[again, np.arange(len(again))]))
+    chosen = choose_row(flips, cost, least)
+    return Estimate(
+        nfr=float(flips[chosen]) + correction,
+        correction=correction,
+        chosen_again=float(np.mean(again == chosen)),
     )
 
 
@@ -186,8 +243,8 @@ def _refuse_no_choice(groups: Sequence[Group], plain: Mapping[tuple[str, int], U
         raise UsageError(f"--choose: no seed has all rows ({names}); leave out those that lack seeds")
     if not groups[0].seeds <= plain.keys():
         raise UsageError(
-            f"--choose: none of these rows is a plain update, in whose trainings costs are counted ({names}); "
-            "name one too (train-baseline no-treatment)"
+            f"--choose: none of these rows is a plain update, in whose trainings costs are counted "
+            f"({names}); name one too (train-baseline no-treatment)"
         )
 
 
@@ -203,7 +260,7 @@ def divide(n: int) -> tuple[IntArray, IntArray]:
 
 
 def _halve_row(group: Group, target: Group) -> list[Halved]:
-    """Shift the updates of a row to the error of another row on each half, to be counted on the other half."""
+    """Shift the updates of a row to the error of another row on one half, to be counted on the other half."""
     first, second = (
         shift_to_error_of(_halve(target, choosing), _halve(group, choosing), -np.inf) for choosing in (0, 1)
     )
@@ -211,7 +268,9 @@ def _halve_row(group: Group, target: Group) -> list[Halved]:
 
 
 def _halve(group: Group, choosing: int) -> Group:
-    """A row whose part ``val`` is one half of its validation samples, in the manifest's order, and ``test`` the other.
+    """A row whose part ``val`` is one half of its validation samples, and ``test`` the other.
+
+    Samples are divided in the manifest's order.
 
     Raises:
         DataError: there is no sample of an old class to count.
@@ -226,8 +285,8 @@ def _halve(group: Group, choosing: int) -> Group:
     for update in updates:
         if not update.of_old.any():
             raise DataError(
-                f"--choose: {update.run.folder} has too few validation samples of old classes for two halves; "
-                "hold out more (split --val-fraction), and train again"
+                f"--choose: {update.run.folder} has too few validation samples of old classes for two "
+                "halves; hold out more (split --val-fraction), and train again"
             )
     return group._replace(updates=updates)
 

@@ -1,4 +1,4 @@
-"""Keep the rows of a study within a training cost: lengthen those that may be longer, leave out dearer ones."""
+"""Keep the rows of a study within a training cost: lengthen some, leave out those that cost more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mptctl.recipe import Recipe, change_recipe
 from mptctl.studies.cost_of_run import ModelOperations, count_network
 from mptctl.studies.study_file import ENSEMBLE, OLD, Study, UpdateRow
 
-# Classes that networks are counted with, since the split need not be there yet; the last layer is little of them.
+# Classes that networks are counted with, since the split need not be there yet; the last layer is small.
 CLASSES = 100
 # Of floats, so that 2.7 times 30 epochs are 81.
 ROUNDING = 1e-9
@@ -69,8 +69,8 @@ def within_cost(study: Study, most: float) -> tuple[Study, str]:
     without = f"; left out: {', '.join(dearer)}" if dearer else ""
     if len(kept) < LEAST_ROWS:
         raise UsageError(
-            f"--cost {most:g}: leaves {len(kept)} of {len(study.file.updates)} rows of the study {study.name}, "
-            f"and there is no choice among fewer than {LEAST_ROWS}{without}; allow more"
+            f"--cost {most:g}: leaves {len(kept)} of {len(study.file.updates)} rows of the study "
+            f"{study.name}, and there is no choice among fewer than {LEAST_ROWS}{without}; allow more"
         )
     rows = [row for row in study.file.updates if row.name in kept]
     file = study.file.model_copy(update={"updates": rows})

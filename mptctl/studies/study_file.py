@@ -130,7 +130,8 @@ class StudyFile(Typed):
     cost: float | None = Field(
         None,
         gt=0,
-        description="largest training cost of a row, in plain trainings; dearer rows are left out; default: any",
+        description="largest training cost of a row, in plain trainings; dearer rows are left out; "
+        "default: any",
     )
     seeds: list[int] = Field([1], min_length=1, description="of the splits and, with offsets, of the runs")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mptctl.report.documents.choice import choice_document
 from mptctl.report.media.markdown import document_markdown
-from mptctl.studies.choice import Choice
+from mptctl.studies.comparison import Choice
 
 ROW = {"method": "no-treatment", "init": "old", "runs": ["r"], "errors": {"values": [(20, 200)]}}
 CHOICE = {

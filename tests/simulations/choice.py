@@ -17,8 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mptctl.studies.choice import SAME_COST
-from mptctl.studies.choose import choose_among
+from mptctl.studies.choose import SAME_COST, choose_among
 from mptctl.studies.compare import cost_of_updates
 from mptctl.studies.groups import count_once, find_row, group_updates, plain_by_replicate
 from mptctl.studies.post_hoc_bias import at_equal_error

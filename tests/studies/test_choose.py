@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.paired_bootstrap import FloatArray
 from mptctl.studies.answers_file import PartAnswers, no_answers
-from mptctl.studies.choice import Choice, are_beaten, choose_row, estimate_choice
-from mptctl.studies.choose import choose_among, choose_update, divide
+from mptctl.studies.choose import (
+    are_beaten,
+    choose_among,
+    choose_row,
+    choose_update,
+    divide,
+    estimate_choice,
+)
+from mptctl.studies.comparison import Choice
 from mptctl.studies.updates import find_updates
 from tests.studies.made_runs import CLASSES, FORWARD, NUM_OLD, STEP, made_part, made_run, made_seed
 

@@ -33,7 +33,7 @@ def study() -> None:
 
 COMPARISON = {
     "--json": "studies.comparison:Comparison",
-    "--choose --json": "studies.choice:Choice",
+    "--choose --json": "studies.comparison:Choice",
 }
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from mptctl.report.media.document import BEST, NOISE, Cell, Column, Document, Note, Table, notes
 from mptctl.report.media.numbers import number
-from mptctl.studies.choice import Choice, ChoiceRow
-from mptctl.studies.comparison import Counted
+from mptctl.studies.comparison import Choice, ChoiceRow, Counted
 from mptctl.studies.groups import name_of_training
 
 
@@ -21,10 +20,10 @@ def choice_document(choice: Choice) -> Document:
             Column("error, all", lambda row: _rate_cell(row.errors), "%"),
             Column("cost", lambda row: number(row.cost, ".2f")),
         ],
-        sentence=f"Every row is shifted to the error of {choice.error_of} on one half of the validation samples, "
-        "and counted on the other half, both ways.",
-        legend=f"{BEST} has the fewest flips, {NOISE} is within {noise} of it ({level} for all rows together); "
-        "cost 1 is one plain training.",
+        sentence=f"Every row is shifted to the error of {choice.error_of} on one half of the validation "
+        "samples, and counted on the other half, both ways.",
+        legend=f"{BEST} has the fewest flips, {NOISE} is within {noise} of it ({level} for all rows "
+        "together); cost 1 is one plain training.",
     )
     row, estimate = choice.row, choice.estimate
     correction = round(100 * estimate.correction, 2) + 0.0  # without the sign of a negative zero
@@ -32,9 +31,9 @@ def choice_document(choice: Choice) -> Document:
     fewest = next(each for each in choice.rows if each.name == choice.fewest_flips)
     if row.name != fewest.name:
         reason = (
-            f"the cheapest within {noise} of {fewest.name}, which has the fewest flips (NFR {100 * fewest.nfr:.2f} %, "
-            f"cost {number(fewest.cost, '.2f')}). Within noise does not mean as good: "
-            "take that one if you can afford it"
+            f"the cheapest within {noise} of {fewest.name}, which has the fewest flips (NFR "
+            f"{100 * fewest.nfr:.2f} %, cost {number(fewest.cost, '.2f')}). Within noise does not mean as "
+            "good: take that one if you can afford it"
         )
     cost = (
         ""
@@ -48,10 +47,10 @@ def choice_document(choice: Choice) -> Document:
                 f"Chosen: {row.name}, cost {number(row.cost, '.2f')}: {reason}.{cost}", "strong", whole=True
             ),
             Note(
-                f"Expected NFR on other samples: {100 * estimate.nfr:.2f} %. That is {100 * row.nfr:.2f} %, and "
-                f"{correction:.2f} points for the choice ({choice.noise.resamples:,} redraws of the "
-                f"validation samples, {100 * estimate.chosen_again:.0f} % of which choose the same row). What another "
-                "training would change is not in it.",
+                f"Expected NFR on other samples: {100 * estimate.nfr:.2f} %. That is {100 * row.nfr:.2f} %, "
+                f"and {correction:.2f} points for the choice ({choice.noise.resamples:,} redraws of the "
+                f"validation samples, {100 * estimate.chosen_again:.0f} % of which choose the same row). "
+                "What another training would change is not in it.",
                 whole=True,
             ),
             *(Note(command, whole=True) for command in choice.commands),
