@@ -90,7 +90,8 @@ def missing_of(claims: Claims, printed: set[str]) -> list[str]:
 def printed_by(command: str) -> set[str]:
     """The numbers that a command prints, which runs in this process, in the repository; or those of a JSON file."""
     if command.startswith("results/"):
-        return _numbers_of_json((ROOT / command).read_text(encoding="utf-8"))
+        text = (ROOT / command).read_text(encoding="utf-8")
+        return set(NUMBER.findall(text)) | _numbers_of_json(text)
     words = command.split()
     assert words[0] == "mptctl"
     words = [match for word in words[1:] for match in _expand(word)]

@@ -9,6 +9,7 @@ import typer
 
 from mptctl.cli.outputs import PAGE, Outputs
 from mptctl.cli.show import show
+from mptctl.errors import UsageError
 from mptctl.report.documents.comparison_files import write_comparison
 from mptctl.report.media.progress_bars import showing_progress
 from mptctl.studies.compare import compare_runs
@@ -23,6 +24,9 @@ def compare_and_show(asked: CompareRequest) -> None:
         UsageError: a file cannot be written, or would destroy what is read.
         MptctlError: as `compare_runs`.
     """
+    if asked.choose:
+        _choose_and_show(asked)
+        return
     folders = [named_folder(name, asked.run_root) for name in asked.studies_or_runs]
     outputs = Outputs()
     outputs.add_file("--csv", asked.csv)
@@ -51,6 +55,30 @@ def compare_and_show(asked: CompareRequest) -> None:
     for path in written:
         typer.echo(f"wrote {path}", err=True)
     show(comparison, "comparison:comparison_document", as_json=asked.as_json)
+
+
+def _choose_and_show(asked: CompareRequest) -> None:
+    """Choose among the updates, and print what was chosen.
+
+    Raises:
+        UsageError: the choice would read the test part, or a flag has no meaning beside --choose.
+        MptctlError: as `choose_update`.
+    """
+    if asked.part != "val":
+        raise UsageError(
+            "--choose: never reads the test part, which is to judge what was chosen; add --part val"
+        )
+    others = ("equal_error", "shift", "against", "csv", "latex", "markdown", "report")
+    given = [f"--{name.replace('_', '-')}" for name in others if name in asked.model_fields_set]
+    if given:
+        raise UsageError(f"--choose: {given[0]} has no meaning beside it; leave one of them out")
+    from mptctl.studies.choose import choose_update
+
+    folders = [named_folder(name, asked.run_root) for name in asked.studies_or_runs]
+    old = None if asked.old is None else Path(asked.old).expanduser()
+    with showing_progress(asked.session) as session:
+        choice = choose_update(folders, session, old=old)
+    show(choice, "choice:choice_document", as_json=asked.as_json)
 
 
 def _files_of_runs(folder: Path) -> list[Path]:

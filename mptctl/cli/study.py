@@ -33,8 +33,13 @@ def train_study(asked: StudySettings) -> None:
     # Imported after the checks, because torch takes seconds.
     from mptctl.report.documents.study import save_study_page, watch_study
     from mptctl.studies.study import StudyRequest, refuse_if_failed, run_study
+    from mptctl.studies.study_cost import within_cost
     from mptctl.studies.study_dry_run import dry_run
 
+    cost = study.file.cost if asked.cost is None else asked.cost
+    if cost is not None:
+        study, costs = within_cost(study, cost)
+        typer.echo(f"{study.name}: {costs}", err=True)
     request = StudyRequest(
         study=study,
         seeds=tuple(seeds),

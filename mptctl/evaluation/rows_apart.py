@@ -75,23 +75,46 @@ def rows_apart(rows: Sequence[RowRate], base: int, level: float = LEVEL) -> list
         For each row, True where it is apart from the base; None where the two have no seed in common, or the
         rate is not defined.
     """
-    pairs = {
+    pairs = _pairs_of(rows)
+    least = _least_differences(rows, pairs, level)
+    keys = [(min(i, base), max(i, base)) for i in range(len(rows))]
+    return [abs(pairs[key].mean) > least[key] if key in pairs else None for key in keys]
+
+
+def least_differences(rows: Sequence[RowRate], level: float = LEVEL) -> FloatArray:
+    """Find, for each pair of R rows, the difference beyond which `rows_apart` tells them apart.
+
+    Returns:
+        (R, R), symmetric, 0 for a row and itself; infinite where two rows have no seed in common, or the rate
+        is not defined.
+    """
+    least = np.full((len(rows), len(rows)), np.inf)
+    np.fill_diagonal(least, 0.0)
+    for (i, j), difference in _least_differences(rows, _pairs_of(rows), level).items():
+        least[i, j] = least[j, i] = difference
+    return least
+
+
+def _pairs_of(rows: Sequence[RowRate]) -> dict[tuple[int, int], _Pair]:
+    """The differences of all pairs of rows that have one, by the indices of the two, the lower one first."""
+    return {
         (i, j): pair for i, j in combinations(range(len(rows)), 2) if (pair := _pair_of(rows[i], rows[j]))
     }
+
+
+def _least_differences(
+    rows: Sequence[RowRate], pairs: Mapping[tuple[int, int], _Pair], level: float
+) -> dict[tuple[int, int], float]:
+    """The difference of each pair beyond which its two rows are apart, see `rows_apart`."""
     with_seeds = [pair for pair in pairs.values() if pair.seeds > 1]
     freedom = sum(pair.seeds - 1 for pair in with_seeds)
     pooled = sum((pair.seeds - 1) * pair.seed_variance for pair in with_seeds) / max(freedom, 1)
     largest = _largest_noise(rows, pairs, pooled)
     factor = float(np.quantile(largest, level)) if largest.size else 0.0
-    apart: list[bool | None] = []
-    for i in range(len(rows)):
-        pair = pairs.get((min(i, base), max(i, base)))
-        if pair is None:
-            apart.append(None)
-            continue
-        retraining = max(pooled, pair.seed_variance) / pair.seeds
-        apart.append(abs(pair.mean) > factor * math.sqrt(pair.common + retraining))
-    return apart
+    return {
+        key: factor * math.sqrt(pair.common + max(pooled, pair.seed_variance) / pair.seeds)
+        for key, pair in pairs.items()
+    }
 
 
 def _pair_of(one: RowRate, other: RowRate) -> _Pair | None:

@@ -91,6 +91,10 @@ class PartAnswers:
     def __len__(self) -> int:
         return len(self.index)
 
+    def rows(self, chosen: NDArray[np.int64]) -> PartAnswers:
+        """Select n of the samples by their (n,) rows."""
+        return PartAnswers(**{name: getattr(self, name)[chosen] for name in ARRAYS})
+
     @property
     def new_logit(self) -> NDArray[np.float64]:
         """(N,) logit of the best new class; minus infinity where the model knows no new class."""

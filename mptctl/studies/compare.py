@@ -161,7 +161,7 @@ def _build_rows(
     of_base = None if base is None else redrawn[next(i for i, group in enumerate(groups) if group is base)]
     rows = []
     for i, group in enumerate(groups):
-        updates, cost = group.updates, _cost(group.updates, plain)
+        updates, cost = group.updates, cost_of_updates(group.updates, plain)
         has_bias = all_shifted or group.method == BIAS_ROW
         rows.append(
             ComparisonRow(
@@ -253,7 +253,7 @@ def spread(values: Sequence[float | None]) -> Spread:
     )
 
 
-def _cost(updates: Sequence[Update], plain: Mapping[tuple[str, int], Update]) -> Cost:
+def cost_of_updates(updates: Sequence[Update], plain: Mapping[tuple[str, int], Update]) -> Cost:
     """The work of updates in units of the plain training of their seed, each part as a mean over seeds.
 
     Without a plain training the unit is the update's own training without teachers. A part is None where its

@@ -1,4 +1,4 @@
-"""The report of a comparison of updates: a row for each method, its rates over seeds, and differences."""
+"""The reports of a comparison of updates, and of a choice among them: a row for each method, and its rates."""
 
 from __future__ import annotations
 
@@ -183,3 +183,53 @@ class Comparison(Model):
         description="under all: the row whose validation error the shift of the plain update was chosen at"
     )
     notes: list[str] = Field(description="notes on these numbers")
+
+
+class ChoiceRow(Model):
+    """An update among which one is chosen, shifted to the common error."""
+
+    name: str = Field(description="of its runs where all have one name, else of the method")
+    method: str = Field(description="of its recipe")
+    init: Init = Field(description="the weights that it began with")
+    runs: list[str] = Field(description="their folders, in the order of `seeds`")
+    nfr: float = Field(description="negative flips / validation samples of old classes, mean over seeds")
+    flips: Counted = Field(description="negative flips and validation samples of old classes, of both halves")
+    errors: Counted = Field(description="wrong predictions and validation samples, likewise")
+    cost: float | None = Field(description="in plain trainings, mean over seeds; null where not known")
+    within_noise: bool = Field(description="not told apart from the row with the fewest flips, or that row")
+    is_beaten: bool = Field(
+        description="another row has no more flips at no more cost, and less of one of them"
+    )
+
+
+class Estimate(Model):
+    """What the chosen update is expected to break on other samples; retraining noise is not in it."""
+
+    nfr: float = Field(description="negative flip rate of the chosen row, corrected for the choice")
+    correction: float = Field(
+        description="what was added to its own rate: by how much a chosen row looks better on the samples "
+        "that choose it, as a mean over redraws of the samples"
+    )
+    chosen_again: float = Field(description="share of the redraws in which the same row is chosen")
+
+
+class Choice(Model):
+    """The object that ``compare --choose --json`` prints."""
+
+    chosen: str = Field(description="the row: the cheapest that is within noise of the fewest flips")
+    fewest_flips: str = Field(description="the row with the fewest flips")
+    commands: list[str] = Field(description="train the chosen update, and shift it to the common error")
+    seeds: list[int] = Field(description="of the trainings; all rows have them")
+    error_of: str = Field(description="the row whose error is common: that of the largest validation error")
+    rows: list[ChoiceRow] = Field(description="among which one is chosen")
+    estimate: Estimate = Field(description="of the chosen row, on other samples")
+    cost: float | None = Field(
+        description="of all these trainings and their references, in plain trainings; null where not known"
+    )
+    noise: Noise = Field(description="how noise was judged")
+    notes: list[str] = Field(description="notes on these numbers")
+
+    @property
+    def row(self) -> ChoiceRow:
+        """The chosen row."""
+        return next(row for row in self.rows if row.name == self.chosen)

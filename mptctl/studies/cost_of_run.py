@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
 from mptctl.models.networks import build_model, set_training_mode
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Role
+from mptctl.recipe import ModelRecipe
 from mptctl.studies.training_cost import RunWork, TeacherWork, count_steps
 from mptctl.teachers.source import role_of
 
@@ -74,13 +76,24 @@ class ModelOperations(NamedTuple):
 
 
 def count_model(meta: CheckpointMeta) -> ModelOperations:
-    """Count the parameters and operations of a network by its shapes alone, without its weights."""
-    size = meta.recipe.data.image_size
+    """Count the parameters and operations of the network of a checkpoint."""
+    return count_network(meta.recipe.model, meta.recipe.data.image_size, len(meta.class_names))
+
+
+@lru_cache(maxsize=64)
+def count_network(network: ModelRecipe, size: int, classes: int) -> ModelOperations:
+    """Count the parameters and operations of a network by its shapes alone, without its weights.
+
+    Args:
+        network: the recipe's group `model`.
+        size: of the pictures, in pixels.
+        classes: number of logits.
+    """
     with torch.device("meta"):
-        model = build_model(meta.recipe.model, len(meta.class_names), size)
+        model = build_model(network, classes, size)
         pictures = torch.empty(COUNTED_ON, 3, size, size)
     # In training mode, since the counter does not see the kernel that computes attention in evaluation.
-    set_training_mode(model, meta.recipe.model)
+    set_training_mode(model, network)
     with FlopCounterMode(display=False) as counter:
         logits = model(pictures)
         forward = counter.get_total_flops()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -280,9 +281,13 @@ def notes_on_plugins(groups: Sequence[Group]) -> list[str]:
 def plain_by_replicate(groups: Sequence[Group]) -> dict[tuple[str, int], Update]:
     """The plain update of each split and seed in whose own work costs are counted, all of one setting.
 
-    Of plain rows with other settings, such as more epochs, the first gives the unit.
+    Of plain rows with other settings, such as more epochs, the first gives the unit. Without a plain row from
+    fresh weights it is the shortest one from the old weights, whose training is as much work.
     """
     plain_rows = [group for group in groups if group.is_plain]
+    if not plain_rows:
+        from_old = [group for group in groups if group.method == PLAIN and group.init == "old"]
+        plain_rows = sorted(from_old, key=lambda group: group.updates[0].run.head.work.own or math.inf)
     plain: dict[tuple[str, int], Update] = {}
     for group in plain_rows:
         if settings_of(group.updates[0].run) == settings_of(plain_rows[0].updates[0].run):

@@ -84,7 +84,7 @@ def add_shifted_plain(groups: Sequence[Group], target: Group | None) -> ShiftedR
         note = f"no row “{BIAS_ROW}”: there is no validation part to choose a shift on"
         return ShiftedRows(rows, [note])
     best = min(rivals, key=lambda group: float(np.mean([_val_nfr(update) for update in group.updates])))
-    shifted = _shift_to_error_of(best, plain, least_bias=0.0)
+    shifted = shift_to_error_of(best, plain, least_bias=0.0)
     notes = _notes_on_missed(shifted, BIAS_ROW, best.name)
     updates = [each.update for each in shifted if each.is_reached]
     if not updates:
@@ -119,7 +119,7 @@ def _notes_on_missed(shifted: Sequence[Shifted], name: str, rival: str, what: st
     ]
 
 
-def _shift_to_error_of(rival: Group, group: Group, least_bias: float) -> list[Shifted]:
+def shift_to_error_of(rival: Group, group: Group, least_bias: float) -> list[Shifted]:
     """Give each update of a row the largest bias at which its validation error is at most another row's.
 
     Args:
@@ -186,7 +186,7 @@ def at_equal_error(groups: Sequence[Group], target: Group, *, keep_missed: bool 
             )
     shifted_groups, notes = [], []
     for group in groups:
-        shifted = _shift_to_error_of(target, group, least_bias=-np.inf)
+        shifted = shift_to_error_of(target, group, least_bias=-np.inf)
         without_rival = len(group.updates) - len(shifted)
         if not shifted:
             notes.append(f"{group.name} is left out: it has no seed in common with {target.name}")

@@ -30,6 +30,9 @@ class StudySettings(Request):
     """A study by name, or a YAML file of your own."""
     seeds: Annotated[str | None, Flag("LIST")] = None
     """Seeds, such as 1,2,3. (default: the study's)"""
+    cost: Annotated[float | None, Flag("X", low=0)] = None
+    """Largest training cost of a row, in plain trainings: rows with `longer` get as many epochs as it allows,
+    dearer rows are left out. (default: the study's)"""
     run_root: Annotated[Path | None, Flag("DIR")] = None
     """Runs lie in DIR/SEED/RUN. (default: runs/STUDY)"""
     data_root: DataRoot = None
@@ -59,6 +62,8 @@ class CompareRequest(ModelRequest):
     """With --equal-error: all updates, or the plain one alone, in an extra row."""
     against: Annotated[str | None, Flag("ROW")] = None
     """Show the difference of each row to ROW, with intervals."""
+    choose: Annotated[bool, Flag()] = False
+    """With --part val: choose the cheapest row that is within noise of the fewest flips, at one error."""
     as_json: Json = False
     csv: Annotated[Path | None, Flag("FILE", panel=OUTPUT)] = None
     """Write one line a row as CSV, in full precision."""

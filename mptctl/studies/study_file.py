@@ -99,6 +99,9 @@ class UpdateRow(Typed):
     )
     set: dict[str, Any] = Field({}, description="recipe keys and their values, such as method.k")
     ref: Literal["ref", "ensemble"] = Field("ref", description="the reference, where the method has one")
+    longer: bool = Field(
+        False, description="as many epochs as the study's cost allows, in place of the recipe's"
+    )
     seeds: list[int] | None = Field(None, description="of the study's seeds, those that it has; default: all")
     tune: RowTuning | None = Field(None, description="how it is tuned before; default: it is not")
 
@@ -166,6 +169,12 @@ class StudyFile(Typed):
     ensemble: PositiveInt | None = Field(
         None, le=MOST_MEMBERS, description="members of the ensemble, for updates with ref: ensemble"
     )
+    cost: float | None = Field(
+        None,
+        gt=0,
+        description="largest training cost of a row, in plain trainings; dearer rows are left out; "
+        "default: any",
+    )
     seeds: list[int] = Field([1], min_length=1, description="of the splits and, with offsets, of the runs")
 
     @field_validator("seeds")
@@ -192,6 +201,9 @@ class StudyFile(Typed):
             )
         if self.ensemble is not None and not with_ensemble:
             raise ValueError(f"ensemble: {self.ensemble} members, and no update has ref: ensemble")
+        longer = [update.name for update in self.updates if update.longer]
+        if longer and self.cost is None:
+            raise ValueError(f"updates: {longer[0]}: longer: as long as which cost allows? say cost: 2.7")
         names = [model.name for model in self.old_models or ()]
         _refuse_twice("old_models", names)
         if not names and not self.updates:

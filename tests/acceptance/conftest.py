@@ -73,6 +73,12 @@ TEXTS = {
         "set: {optim.max_steps: 2, runtime.device: cpu, runtime.threads: 1}\n"
         "updates: [no-treatment, mpt-kl]\nseeds: [1]\n"
     ),
+    "costly.yaml": (
+        "description: tiny\nsplit: {source: digits}\nrecipe: digits\ncost: 2\n"
+        "set: {optim.max_steps: 4, runtime.device: cpu, runtime.threads: 1}\nupdates:\n"
+        "  - {name: plain-old, method: no-treatment, init: old}\n"
+        "  - {name: plain-longer, method: no-treatment, init: old, longer: true}\n  - mpt-kl\n"
+    ),
     "wrong_study.yaml": "description: tiny\nsplit: {source: digits}\nrecipe: digits\nupdates: [mpt-kk]\n",
     "recipe.yaml": (
         "data: {image_size: 8, augment: none}\nmodel: {arch: digits-net}\n"

@@ -28,6 +28,7 @@ KEYS = {
     "dry-run": Case(f"train-mpt --name new --dry-run {TRAINING} --json"),
     "adjust": Case("adjust mpt-kl --old old --max-nfr 60 --json"),
     "compare-runs": Case("compare no-treatment mpt-kl --equal-error mpt-kl --json"),
+    "choice": Case("compare no-treatment mpt-kl --part val --choose --json"),
     "study-dry-run": Case("study study.yaml --run-root new --parallel 1 --dry-run --json"),
     "pack": Case("pack photos copy --json"),
     "fewshot": Case("fewshot old --way 4 --shot 2 --episodes 20 --json"),

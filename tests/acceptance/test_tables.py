@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import json
+import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
+from mptctl.studies.answers import run_answers
+from mptctl.studies.answers_file import no_answers, write_answers
 from tests.acceptance.cases import Case, check, cut
 from tests.common import CommandLine
 
 UPDATES = "compare no-treatment mpt-kl"
 TUNE = "tune --max-concurrent 1 --set runtime.device=cpu --set runtime.threads=1 --set optim.max_steps=4"
+
+
+def without_validation(place: Path) -> None:
+    """Keep the runs' predictions alone, and of these none on the validation part."""
+    for run in (place / "runs").glob("*/best.pt"):
+        answers = run_answers(run.parent)
+        run.unlink()
+        write_answers(replace(answers, val=no_answers()))
+
 
 CASES = [
     Case(f"{UPDATES} --json"),
@@ -23,6 +37,14 @@ CASES = [
     Case(f"{UPDATES} --csv t.csv --latex t.tex --markdown t.md", files=("t.csv", "t.tex", "t.md")),
     Case(f"{UPDATES} --report page.html", files=("page.html",)),
     Case("compare runs --json"),
+    Case(f"{UPDATES} --part val --choose --json"),
+    Case(f"{UPDATES} --part val --choose", named="Chosen: "),
+    Case(f"{UPDATES} --choose", 2, "--part val"),
+    Case(f"{UPDATES} --part test --choose", 2, "--part val"),
+    Case(f"{UPDATES} --part val --choose --against mpt-kl", 2, "--against"),
+    Case("compare mpt-kl --part val --choose", 2, "one row"),
+    Case("compare old --part val --choose", 2, "old models"),
+    Case(f"{UPDATES} --part val --choose", 4, "no validation sample", before=without_validation),
     Case("compare", 2, "STUDY_OR_RUNS"),
     Case(f"{UPDATES} --part train", 2, "--part"),
     Case(f"{UPDATES} --equal-error gone", 2, "gone"),
@@ -36,6 +58,10 @@ CASES = [
     Case(f"{UPDATES} --csv file/t.csv", 7, "file"),
     Case("study study.yaml --run-root new --parallel 1 --dry-run --json"),
     Case("study demo --run-root new --dry-run --json"),
+    Case("study costly.yaml --run-root new --dry-run --json"),
+    Case("study costly.yaml --cost 1.5 --run-root new --dry-run", named="plain-longer"),
+    Case("study costly.yaml --cost 1 --run-root new --dry-run", 2, "--cost 1"),
+    Case("study costly.yaml --cost x --run-root new", 2, "--cost"),
     Case("study dmo", 2, "demo"),
     Case("study gone.yaml", 2, "gone.yaml"),
     Case("study wrong_study.yaml", 2, "mpt-kk"),
@@ -79,6 +105,18 @@ def test_a_damaged_run_is_listed_as_broken(place: Path, mptctl: CommandLine) -> 
     cut("runs/ref/best.pt", 900)(place)
     states = {run["run"]: run["state"] for run in check(Case("runs --json"), place, mptctl)["runs"]}
     assert states["ref"] == "broken"
+
+
+def test_the_commands_of_a_choice_are_those_that_train_it(place: Path, mptctl: CommandLine) -> None:
+    choice = check(Case(f"{UPDATES} --part val --choose --json"), place, mptctl)
+    assert choice["chosen"] in ("no-treatment", "mpt-kl")
+    *trainings, adjustment = (shlex.split(command)[1:] for command in choice["commands"])
+    for words in trainings:
+        done = mptctl(*words, "--print-recipe")
+        assert done.returncode == 0, done.stderr
+    method = yaml.safe_load(done.stdout)["method"]
+    assert (method["name"], method["init"]) == (choice["chosen"], "fresh")
+    assert mptctl(*adjustment, "--json").returncode == 0
 
 
 @pytest.mark.nightly

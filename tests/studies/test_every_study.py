@@ -38,6 +38,7 @@ CLASSES = {
     "tiny-imagenet-calibration": 200,
     "cub": 200,
     "finetune": 10,
+    "which": 10,
 }
 COUNT = 2  # the fewest pictures that batch normalisation takes
 STEPS = 2
@@ -45,7 +46,7 @@ SMALL = 64
 # Their networks and methods are those of other studies, with other settings.
 OF_THE_NIGHT = {
     "cifar10-calibration", "tiny-imagenet-calibration", "cub-calibration", "imagenet-r18-r50", "imagenet-ablation",
-    "cifar10-causes",
+    "cifar10-causes", "which",
 }  # fmt: skip
 TRAINED: set[tuple[int, str, str]] = set()
 

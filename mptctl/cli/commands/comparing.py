@@ -26,10 +26,18 @@ def study() -> None:
         mptctl study cifar100-r18 --data-root ~/data --dry-run
 
         mptctl study cifar100-r18 --data-root ~/data --report cifar100.html
+
+        mptctl study which --data-root ~/photos --cost 2.7
     """
 
 
-@job("studies.requests:CompareRequest", "compare:compare_and_show", "studies.comparison:Comparison")
+COMPARISON = {
+    "--json": "studies.comparison:Comparison",
+    "--choose --json": "studies.comparison:Choice",
+}
+
+
+@job("studies.requests:CompareRequest", "compare:compare_and_show", COMPARISON)
 def compare() -> None:
     """Compare updates over seeds: flips, errors, cost.
 
@@ -44,6 +52,8 @@ def compare() -> None:
         mptctl compare no-treatment mpt-kl mpt-lm --json
 
         mptctl compare runs/cifar100-r18 --equal-error mpt-kl --against mpt-kl
+
+        mptctl compare runs/which --part val --choose
     """
 
 

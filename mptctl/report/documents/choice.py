@@ -1,0 +1,78 @@
+"""Make the document of a choice: a row for each update, what was chosen, its commands, cost and estimate."""
+
+from __future__ import annotations
+
+from mptctl.report.media.document import BEST, NOISE, Cell, Column, Document, Note, Table, notes
+from mptctl.report.media.numbers import number
+from mptctl.studies.comparison import Choice, ChoiceRow, Counted
+from mptctl.studies.groups import name_of_training
+
+
+def choice_document(choice: Choice) -> Document:
+    """The document of a choice: the table, then sentences."""
+    level = f"{100 * choice.noise.level:.10g} %"
+    noise = "sampling noise" if choice.noise.over == "samples" else "noise"
+    table = Table(
+        choice.rows,
+        [
+            Column("method", lambda row: Cell(row.name, _training(row))),
+            Column("NFR", lambda row: _nfr_cell(choice, row), "%"),
+            Column("error, all", lambda row: _rate_cell(row.errors), "%"),
+            Column("cost", lambda row: number(row.cost, ".2f")),
+        ],
+        sentence=f"Every row is shifted to the error of {choice.error_of} on one half of the validation "
+        "samples, and counted on the other half, both ways.",
+        legend=f"{BEST} has the fewest flips, {NOISE} is within {noise} of it ({level} for all rows "
+        "together); cost 1 is one plain training.",
+    )
+    row, estimate = choice.row, choice.estimate
+    correction = round(100 * estimate.correction, 2) + 0.0  # without the sign of a negative zero
+    reason = "it has the fewest flips"
+    fewest = next(each for each in choice.rows if each.name == choice.fewest_flips)
+    if row.name != fewest.name:
+        reason = (
+            f"the cheapest within {noise} of {fewest.name}, which has the fewest flips (NFR "
+            f"{100 * fewest.nfr:.2f} %, cost {number(fewest.cost, '.2f')}). Within noise does not mean as "
+            "good: take that one if you can afford it"
+        )
+    cost = (
+        ""
+        if choice.cost is None
+        else f" These trainings cost {choice.cost:.2f} plain ones, references included."
+    )
+    return Document(
+        [
+            table,
+            Note(
+                f"Chosen: {row.name}, cost {number(row.cost, '.2f')}: {reason}.{cost}", "strong", whole=True
+            ),
+            Note(
+                f"Expected NFR on other samples: {100 * estimate.nfr:.2f} %. That is {100 * row.nfr:.2f} %, "
+                f"and {correction:.2f} points for the choice ({choice.noise.resamples:,} redraws of the "
+                f"validation samples, {100 * estimate.chosen_again:.0f} % of which choose the same row). "
+                "What another training would change is not in it.",
+                whole=True,
+            ),
+            *(Note(command, whole=True) for command in choice.commands),
+            *notes([f"Note: {note}." for note in choice.notes]),
+        ],
+        title=f"Chosen: {row.name}",
+    )
+
+
+def _training(row: ChoiceRow) -> tuple[str, ...]:
+    """The note below a row's name: its method and first weights, where it has another name."""
+    training = name_of_training(row.method, row.init)
+    return () if row.name == training else (training,)
+
+
+def _nfr_cell(choice: Choice, row: ChoiceRow) -> Cell:
+    """NFR with its counts, and the mark of the best or of one within noise."""
+    mark = BEST if row.name == choice.fewest_flips else NOISE if row.within_noise else ""
+    return Cell(f"{100 * row.nfr:.2f}", _rate_cell(row.flips).notes, mark)
+
+
+def _rate_cell(counted: Counted) -> Cell:
+    """A rate in percent over all seeds, with its counts."""
+    count, total = (sum(values) for values in zip(*counted.values, strict=True))
+    return Cell(f"{100 * count / total:.2f}", (f"{count:,} / {total:,}",))

@@ -1,0 +1,173 @@
+"""Count how often `compare --choose` chooses the row that is best on samples which chose nothing, and its regret.
+
+Of kept runs, as many test samples as the validation part has choose, drawn at random with ten seeds, and the rest
+judge; then the kept validation part chooses, and all test samples judge. Protocol: docs/research/choosing.md.
+
+    python -m tests.simulations.choice --digits runs/which_digits --write results/choice.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from mptctl.studies.choose import SAME_COST, choose_among
+from mptctl.studies.compare import cost_of_updates
+from mptctl.studies.groups import count_once, find_row, group_updates, plain_by_replicate
+from mptctl.studies.post_hoc_bias import at_equal_error
+from mptctl.studies.updates import Update, find_updates
+
+MOST_COST, DIVISIONS = 2.7, 10
+# Folder below results/, and the names of its rows "plain from the old weights" and mpt-kl.
+KEPT = {
+    "characters, short": ("equal-cost/4", "equal-cost/5"),
+    "CIFAR-10, small network": ("cifar10-small/3", "cifar10-small/4"),
+    "CIFAR-10, fine-tuned": ("finetune/4",),
+}
+PLAIN_OLD, MPT = ("no-treatment-old", "plain-old"), ("mpt-kl-k0.9", "mpt-kl-k1.5", "mpt-kl")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One choice, and what the judging samples say of it; flips are at one error, of `judged` samples.
+
+    The row `fewest` has the fewest flips on the samples that choose, whatever it costs.
+    """
+
+    data: str
+    run: str
+    samples: str
+    chosen: str
+    best: str
+    cost_of_chosen: float
+    cost_of_best: float
+    flips_of_chosen: int
+    flips_of_best: int
+    flips_of_fewest: int
+    flips_of_plain_old: int
+    flips_of_mpt: int
+    judged: int
+    estimated_nfr: float
+
+
+def main() -> int:
+    """Print a line for each data set and kind of samples; write them as JSON if asked to."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument(
+        "--digits", type=Path, help="run root of `mptctl study tests/simulations/which_digits.yaml`"
+    )
+    parser.add_argument("--write", type=Path)
+    given = parser.parse_args()
+    folders = {data: [given.results / each for each in runs] for data, runs in KEPT.items()}
+    if given.digits is not None:
+        folders["digits"] = sorted(given.digits.glob("[0-9]*"), key=lambda path: int(path.name))
+    trials = [trial for data, runs in folders.items() for run in runs for trial in try_out(data, run)]
+    table = summarise(trials)
+    for line in table:
+        print("  ".join(f"{key} {value}" for key, value in line.items()))
+    if given.write is not None:
+        given.write.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def try_out(data: str, folder: Path) -> Iterator[Trial]:
+    """Choose among the rows of one training seed: with ten divisions of the test part, then as the runs are kept."""
+    updates = affordable(count_once(find_updates([folder], None).updates)[0])
+    if data != "digits":
+        for seed in range(DIVISIONS):
+            yield judge(data, folder, "test part divided", [divide_test(update, seed) for update in updates])
+    yield judge(data, folder, "validation part", updates)
+
+
+def affordable(updates: Sequence[Update]) -> list[Update]:
+    """The updates that cost at most `MOST_COST`."""
+    plain = plain_by_replicate(group_updates(updates))
+    costs = [cost_of_updates([update], plain).total for update in updates]
+    return [
+        update
+        for update, cost in zip(updates, costs, strict=True)
+        if cost is not None and cost <= MOST_COST * (1 + SAME_COST)
+    ]
+
+
+def divide_test(update: Update, seed: int) -> Update:
+    """The update with a random part of its test samples, as many as it has for validation, in place of these."""
+    n, size = len(update.run.test), len(update.run.val)
+    shuffled = np.random.default_rng([5, seed]).permutation(n)
+    return replace(
+        update,
+        **{
+            name: replace(run, val=run.test.rows(shuffled[:size]), test=run.test.rows(shuffled[size:]))
+            for name, run in (("run", update.run), ("old", update.old))
+        },
+    )
+
+
+def judge(data: str, folder: Path, samples: str, updates: Sequence[Update]) -> Trial:
+    """Choose by the part `val`, and count flips on the part `test`, shifted by the whole part `val`."""
+    choice = choose_among([replace(update, part="val") for update in updates])
+    groups = group_updates([replace(update, part="test") for update in updates])
+    shifted = at_equal_error(groups, find_row("choice", choice.error_of, groups), keep_missed=True).groups
+    flips = {group.name: group.updates[0].flips for group in shifted}
+    cost = {row.name: row.cost or 0.0 for row in choice.rows}
+    best = min(flips, key=lambda name: (flips[name][0], cost[name]))
+    return Trial(
+        data=data,
+        run=str(folder),
+        samples=samples,
+        chosen=choice.chosen,
+        best=best,
+        cost_of_chosen=cost[choice.chosen],
+        cost_of_best=cost[best],
+        flips_of_chosen=flips[choice.chosen][0],
+        flips_of_best=flips[best][0],
+        flips_of_fewest=flips[choice.fewest_flips][0],
+        flips_of_plain_old=next(flips[name][0] for name in PLAIN_OLD if name in flips),
+        flips_of_mpt=next(flips[name][0] for name in MPT if name in flips),
+        judged=flips[best][1],
+        estimated_nfr=choice.estimate.nfr,
+    )
+
+
+def summarise(trials: Sequence[Trial]) -> list[dict[str, object]]:
+    """A line for each data set and kind of samples: hits, and means over its trials."""
+    lines = []
+    for data, samples in dict.fromkeys((trial.data, trial.samples) for trial in trials):
+        mine = [trial for trial in trials if (trial.data, trial.samples) == (data, samples)]
+
+        def mean(name: str, among: Sequence[Trial] = mine) -> float:
+            return float(np.mean([getattr(trial, name) for trial in among]))
+
+        best = mean("flips_of_best")
+        lines.append(
+            {
+                "data": data,
+                "samples": samples,
+                "choices": len(mine),
+                "best_chosen": sum(trial.flips_of_chosen == trial.flips_of_best for trial in mine),
+                "cost_of_chosen": round(mean("cost_of_chosen"), 2),
+                "cost_of_best": round(mean("cost_of_best"), 2),
+                "flips_of_best": round(best, 1),
+                **{
+                    f"regret_{name}": round(mean(f"flips_of_{name}") - best, 1)
+                    for name in ("chosen", "fewest", "plain_old", "mpt")
+                },
+                "nfr_estimated": round(100 * mean("estimated_nfr"), 2),
+                "nfr_judged": round(100 * float(np.mean([t.flips_of_chosen / t.judged for t in mine])), 2),
+                "chosen": sorted({trial.chosen for trial in mine}),
+            }
+        )
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())
