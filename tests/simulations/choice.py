@@ -1,7 +1,7 @@
 """Count how often `compare --choose` chooses the row that is best on samples which chose nothing, and its regret.
 
 Of kept runs, as many test samples as the validation part has choose, drawn at random with ten seeds, and the rest
-judge; then the kept validation part chooses, and all test samples judge. Protocol: docs/research/choosing.md.
+judge; then the kept validation part chooses, and all test samples judge. Protocol: docs/research/old-weights.md.
 
     python -m tests.simulations.choice --digits runs/which_digits --write results/choice.json
 """
