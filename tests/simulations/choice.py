@@ -103,10 +103,11 @@ def divide_test(update: Update, seed: int) -> Update:
     """The update with a random part of its test samples, as many as it has for validation, in place of these."""
     n, size = len(update.run.test), len(update.run.val)
     shuffled = np.random.default_rng([5, seed]).permutation(n)
+    chooses, judges = np.sort(shuffled[:size]), np.sort(shuffled[size:])
     return replace(
         update,
         **{
-            name: replace(run, val=run.test.rows(shuffled[:size]), test=run.test.rows(shuffled[size:]))
+            name: replace(run, val=run.test.rows(chooses), test=run.test.rows(judges))
             for name, run in (("run", update.run), ("old", update.old))
         },
     )
