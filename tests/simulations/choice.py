@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mptctl.studies.answers_file import RunAnswers
 from mptctl.studies.choose import SAME_COST, choose_among
 from mptctl.studies.compare import cost_of_updates
 from mptctl.studies.groups import count_once, find_row, group_updates, plain_by_replicate
@@ -104,13 +105,11 @@ def divide_test(update: Update, seed: int) -> Update:
     n, size = len(update.run.test), len(update.run.val)
     shuffled = np.random.default_rng([5, seed]).permutation(n)
     chooses, judges = np.sort(shuffled[:size]), np.sort(shuffled[size:])
-    return replace(
-        update,
-        **{
-            name: replace(run, val=run.test.rows(chooses), test=run.test.rows(judges))
-            for name, run in (("run", update.run), ("old", update.old))
-        },
-    )
+
+    def divided(run: RunAnswers) -> RunAnswers:
+        return replace(run, val=run.test.rows(chooses), test=run.test.rows(judges))
+
+    return replace(update, run=divided(update.run), old=divided(update.old))
 
 
 def judge(data: str, folder: Path, samples: str, updates: Sequence[Update]) -> Trial:
