@@ -24,10 +24,11 @@ def compare_and_show(asked: CompareRequest) -> None:
         UsageError: a file cannot be written, or would destroy what is read.
         MptctlError: as `compare_runs`.
     """
-    if asked.choose:
-        _choose_and_show(asked)
-        return
     folders = [named_folder(name, asked.run_root) for name in asked.studies_or_runs]
+    old = None if asked.old is None else Path(asked.old).expanduser()
+    if asked.choose:
+        _choose_and_show(asked, folders, old)
+        return
     outputs = Outputs()
     outputs.add_file("--csv", asked.csv)
     outputs.add_file("--latex", asked.latex)
@@ -38,7 +39,7 @@ def compare_and_show(asked: CompareRequest) -> None:
         comparison = compare_runs(
             folders,
             session,
-            old=None if asked.old is None else Path(asked.old).expanduser(),
+            old=old,
             part=asked.part,
             equal_error=asked.equal_error,
             shift=asked.shift,
@@ -57,7 +58,7 @@ def compare_and_show(asked: CompareRequest) -> None:
     show(comparison, "comparison:comparison_document", as_json=asked.as_json)
 
 
-def _choose_and_show(asked: CompareRequest) -> None:
+def _choose_and_show(asked: CompareRequest, folders: list[Path], old: Path | None) -> None:
     """Choose among the updates, and print what was chosen.
 
     Raises:
@@ -74,8 +75,6 @@ def _choose_and_show(asked: CompareRequest) -> None:
         raise UsageError(f"--choose: {given[0]} has no meaning beside it; leave one of them out")
     from mptctl.studies.choose import choose_update
 
-    folders = [named_folder(name, asked.run_root) for name in asked.studies_or_runs]
-    old = None if asked.old is None else Path(asked.old).expanduser()
     with showing_progress(asked.session) as session:
         choice = choose_update(folders, session, old=old)
     show(choice, "choice:choice_document", as_json=asked.as_json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -44,30 +44,9 @@ SAME_COST = 0.02
 HALVES_SEED = 4
 
 
-@dataclass(frozen=True)
-class Halved:
-    """A training whose validation samples are divided: one half chooses its shift, the other is counted.
-
-    Attributes:
-        update: as trained.
-        ways: the update shifted by the first half and counted on the second, and the other way round; in both
-            the half that is counted stands as part ``test``.
-    """
-
-    update: Update
-    ways: tuple[Shifted, Shifted]
-
-    @property
-    def flips(self) -> tuple[int, int]:
-        """Negative flips over both halves, and samples of old classes."""
-        first, second = (way.update.flips for way in self.ways)
-        return first[0] + second[0], first[1] + second[1]
-
-    @property
-    def errors(self) -> tuple[int, int]:
-        """Wrong predictions over both halves, and samples."""
-        first, second = (way.update.errors for way in self.ways)
-        return first[0] + second[0], first[1] + second[1]
+# A training shifted by one half of its validation samples and counted, as part ``test``, on the other half; then
+# the other way round.
+BothWays = tuple[Shifted, Shifted]
 
 
 def choose_update(
@@ -107,24 +86,29 @@ def choose_among(updates: Sequence[Update], notes: Sequence[str] = ()) -> Choice
         DataError: a half of the validation part has no sample of an old class.
     """
     all_groups = group_updates(updates)
-    groups, plain = _with_common_seeds(all_groups), plain_by_replicate(all_groups)
+    plain, common = plain_by_replicate(all_groups), set.intersection(*(group.seeds for group in all_groups))
+    groups = [
+        group._replace(updates=[update for update in group.updates if update.replicate in common])
+        for group in all_groups
+    ]
     _refuse_no_choice(groups, plain)
     target = max(groups, key=_val_error)
-    rows = [_halve_row(group, target) for group in groups]
-    flips = np.array([[each.flips[0] / each.flips[1] for each in row] for row in rows])
-    draws = redraw_flips(rows)
+    rows = [_shift_both_ways(group, target) for group in groups]
+    # (R, S, 2) counts and denominators over both halves.
+    flips = np.array([[[way.update.flips for way in ways] for ways in row] for row in rows]).sum(axis=2)
+    errors = np.array([[[way.update.errors for way in ways] for ways in row] for row in rows]).sum(axis=2)
+    nfr, draws = flips[..., 0] / flips[..., 1], redraw_flips(rows)
     costs = [cost_of_updates(group.updates, plain) for group in groups]
     known = np.array([np.inf if cost.total is None else cost.total for cost in costs])
     seeds = [update.replicate for update in groups[0].updates]
     rates: list[RowRate] = [
-        {seed: SeedRate(flips[i, s], draws[i, s]) for s, seed in enumerate(seeds)} for i in range(len(rows))
+        {seed: SeedRate(nfr[i, s], draws[i, s]) for s, seed in enumerate(seeds)} for i in range(len(rows))
     ]
-    mean, least = flips.mean(axis=1), least_differences(rates)
-    chosen, fewest = choose_row(mean, known, least), fewest_flips(mean, known)
-    near, beaten = are_near(mean, least), are_beaten(mean, known)
+    mean, least = nfr.mean(axis=1), least_differences(rates)
+    chosen, near, beaten = choose_row(mean, known, least), are_near(mean, least), are_beaten(mean, known)
     return Choice(
         chosen=groups[chosen].name,
-        fewest_flips=groups[fewest].name,
+        fewest_flips=groups[fewest_flips(mean, known)].name,
         commands=_commands(groups[chosen], _val_error(target) - _val_error(groups[chosen])),
         seeds=[seed for _, seed in seeds],
         error_of=target.name,
@@ -134,9 +118,9 @@ def choose_among(updates: Sequence[Update], notes: Sequence[str] = ()) -> Choice
                 method=group.method,
                 init=group.init,
                 runs=[str(update.run.folder) for update in group.updates],
-                nfr=float(mean[i]),
-                flips=Counted(values=[each.flips for each in rows[i]]),
-                errors=Counted(values=[each.errors for each in rows[i]]),
+                nfr=mean[i],
+                flips=Counted(values=flips[i].tolist()),
+                errors=Counted(values=errors[i].tolist()),
                 cost=costs[i].total,
                 within_noise=bool(near[i]),
                 is_beaten=bool(beaten[i]),
@@ -148,12 +132,7 @@ def choose_among(updates: Sequence[Update], notes: Sequence[str] = ()) -> Choice
         noise=Noise(
             over="seeds and samples" if len(seeds) > 1 else "samples", resamples=REDRAWS, level=LEVEL
         ),
-        notes=[
-            *notes,
-            *notes_on_old_models(groups),
-            *_notes_on_seeds(all_groups, groups),
-            *_notes_on_missed(groups, rows, target),
-        ],
+        notes=[*notes, *notes_on_old_models(groups), *_notes_on(len(updates), groups, rows, target)],
     )
 
 
@@ -219,15 +198,6 @@ def estimate_choice(flips: FloatArray, draws: FloatArray, cost: FloatArray, leas
     )
 
 
-def _with_common_seeds(groups: Sequence[Group]) -> list[Group]:
-    """The rows without the trainings of seeds that not all of them have."""
-    common = set.intersection(*(group.seeds for group in groups))
-    return [
-        group._replace(updates=[update for update in group.updates if update.replicate in common])
-        for group in groups
-    ]
-
-
 def _refuse_no_choice(groups: Sequence[Group], plain: Mapping[tuple[str, int], Update]) -> None:
     """Refuse rows among which none can be chosen.
 
@@ -259,27 +229,22 @@ def divide(n: int) -> tuple[IntArray, IntArray]:
     return shuffled[: n // 2], shuffled[n // 2 :]
 
 
-def _halve_row(group: Group, target: Group) -> list[Halved]:
+def _shift_both_ways(group: Group, target: Group) -> list[BothWays]:
     """Shift the updates of a row to the error of another row on one half, to be counted on the other half."""
-    first, second = (
-        shift_to_error_of(_halve(target, choosing), _halve(group, choosing), -np.inf) for choosing in (0, 1)
-    )
-    return [Halved(*each) for each in zip(group.updates, zip(first, second, strict=True), strict=True)]
+    ways = [shift_to_error_of(_halve(target, i), _halve(group, i), -np.inf) for i in (0, 1)]
+    return list(zip(*ways, strict=True))
 
 
 def _halve(group: Group, choosing: int) -> Group:
     """A row whose part ``val`` is one half of its validation samples, and ``test`` the other.
-
-    Samples are divided in the manifest's order.
 
     Raises:
         DataError: there is no sample of an old class to count.
     """
 
     def half_of(run: RunAnswers) -> RunAnswers:
-        val = run.val.rows(np.argsort(run.val.index))
-        halves = divide(len(val))
-        return replace(run, val=val.rows(halves[choosing]), test=val.rows(halves[1 - choosing]))
+        halves = divide(len(run.val))
+        return replace(run, val=run.val.rows(halves[choosing]), test=run.val.rows(halves[1 - choosing]))
 
     updates = [Update(half_of(update.run), half_of(update.old)) for update in group.updates]
     for update in updates:
@@ -291,7 +256,7 @@ def _halve(group: Group, choosing: int) -> Group:
     return group._replace(updates=updates)
 
 
-def redraw_flips(rows: Sequence[Sequence[Halved]]) -> FloatArray:
+def redraw_flips(rows: Sequence[Sequence[BothWays]]) -> FloatArray:
     """Count the flips of R rows and S seeds in D redraws of their samples, shifts chosen again in each.
 
     All rows see the same redraws. A half is drawn alike where it chooses shifts and where it is counted.
@@ -299,22 +264,22 @@ def redraw_flips(rows: Sequence[Sequence[Halved]]) -> FloatArray:
     Returns:
         (R, S, D) negative flip rates over both halves; NaN where no sample of an old class was drawn.
     """
-    redrawn = np.empty((len(rows), len(rows[0]), REDRAWS))
-    for s, training in enumerate(rows[0]):
-        n = len(training.update.run.val)
+    redrawn = np.zeros((len(rows), len(rows[0]), REDRAWS))
+    for s, (way, other) in enumerate(rows[0]):
+        n = len(way.update.run.val) + len(way.update.run.test)
         rng, block = np.random.default_rng([SEEDS["val"], n]), max(1, BLOCK // n)
         for start in range(0, REDRAWS, block):
-            draws = min(block, REDRAWS - start)
-            first, second = (draw_weights(rng, draws, len(half)) for half in divide(n))
+            size = min(block, REDRAWS - start)
+            first, second = (draw_weights(rng, size, len(half)) for half in divide(n))
             for i, row in enumerate(rows):
-                flips = np.zeros(draws)
-                for way, chooses, counts in zip(row[s].ways, (first, second), (second, first), strict=True):
+                for each, chooses, counts in zip(row[s], (first, second), (second, first), strict=True):
                     weights: dict[tuple[Part, int], Weights] = {
                         ("val", chooses.shape[1]): chooses,
                         ("test", counts.shape[1]): counts,
                     }
-                    flips += rates_of_draws(way.update.counted, weights)["nfr"] * way.update.flips[1]
-                redrawn[i, s, start : start + draws] = flips / row[s].flips[1]
+                    nfr = rates_of_draws(each.update.counted, weights)["nfr"]
+                    redrawn[i, s, start : start + size] += nfr * each.update.flips[1]
+        redrawn[:, s] /= way.update.flips[1] + other.update.flips[1]
     return redrawn
 
 
@@ -322,36 +287,33 @@ def _cost_of_all(
     groups: Sequence[Group], costs: Sequence[Cost], plain: Mapping[tuple[str, int], Update]
 ) -> float | None:
     """The cost of all trainings, each reference counted once; None where a part is not known."""
-    total, taught = 0.0, dict[tuple[object, str], float]()
+    total, references = 0.0, dict[tuple[object, str], float]()
     for group, cost in zip(groups, costs, strict=True):
         if cost.own is None or cost.asked is None or cost.taught is None:
             return None
         total += (cost.own + cost.asked) * len(group.updates)
         for update in group.updates:
-            unit = plain[update.replicate].run.head.work.own
+            unit = plain[update.replicate].run.head.work.own or np.inf
             for name, teacher in update.run.head.work.teachers.items():
-                if teacher is not None and teacher.training and unit:
-                    taught[update.replicate, update.run.head.teachers[name]] = teacher.training / unit
-    return total + sum(taught.values())
+                if teacher is not None and teacher.training:
+                    references[update.replicate, update.run.head.teachers[name]] = teacher.training / unit
+    return total + sum(references.values())
 
 
-def _notes_on_seeds(before: Sequence[Group], groups: Sequence[Group]) -> list[str]:
-    """A note on the trainings that are left out, since not all rows have their seeds; or none."""
-    left_out = sum(len(group.updates) for group in before) - sum(len(group.updates) for group in groups)
-    return [f"{left_out} runs are left out: not all rows have their seeds"] if left_out else []
-
-
-def _notes_on_missed(groups: Sequence[Group], rows: Sequence[Sequence[Halved]], target: Group) -> list[str]:
-    """A note on rows that no shift brings to the common error on one of the halves; or none."""
-    missed = [
-        group.name
-        for group, row in zip(groups, rows, strict=True)
-        if not all(way.is_reached for each in row for way in each.ways)
-    ]
-    if not missed:
-        return []
-    return [f"no shift brings {', '.join(missed)} to the error of {target.name} on every half, where the "
-            "lowest error counts"]  # fmt: skip
+def _notes_on(
+    found: int, groups: Sequence[Group], rows: Sequence[Sequence[BothWays]], target: Group
+) -> list[str]:
+    """Notes on trainings without a part in the choice, and on rows that no shift brings to the common error."""
+    left_out = found - sum(len(group.updates) for group in groups)
+    notes = [f"{left_out} runs are left out: not all rows have their seeds"] if left_out else []
+    reached = [all(way.is_reached for ways in row for way in ways) for row in rows]
+    missed = [group.name for group, is_reached in zip(groups, reached, strict=True) if not is_reached]
+    if missed:
+        notes.append(
+            f"no shift brings {', '.join(missed)} to the error of {target.name} on every half, where the "
+            "lowest error counts"
+        )
+    return notes
 
 
 def _commands(group: Group, increase: float) -> list[str]:
@@ -362,16 +324,13 @@ def _commands(group: Group, increase: float) -> list[str]:
         increase: the common error minus its own, a fraction.
     """
     run = group.updates[0].run
-    method, name = run.recipe.method.name, run.folder.name
-    recipe = ["--recipe", str(run.folder / "recipe.yaml")]
-    refs = [teacher for teacher in run.head.work.teachers if teacher != Role.OLD.value]
-    lines = []
+    method, name = run.recipe.method.name, shlex.quote(run.folder.name)
+    recipe = f"--recipe {shlex.quote(str(run.folder / 'recipe.yaml'))}"
+    refs = sum(teacher != Role.OLD.value for teacher in run.head.work.teachers)
+    train = "train-mpt" if method in ("mpt-kl", "mpt-lm") else f"train-baseline {method}"
+    lines = [f"{train} {recipe}{' --ref ensemble' if refs > 1 else ''} --name {name}"]
     if refs:
-        size = ["train-ensemble", "--size", str(len(refs))]
-        lines.append([*(size if len(refs) > 1 else ["train-ref"]), *recipe])
-    train = ["train-mpt"] if method in ("mpt-kl", "mpt-lm") else ["train-baseline", method]
-    lines.append([*train, *recipe, *(["--ref", "ensemble"] if len(refs) > 1 else []), "--name", name])
+        lines.insert(0, f"train-ref {recipe}" if refs == 1 else f"train-ensemble --size {refs} {recipe}")
     if run.head.num_old < len(run.head.class_names):
-        points = f"{max(0.0, 100 * increase):.2f}"
-        lines.append(["adjust", name, "--old", "old", "--max-er-increase", points])
-    return [shlex.join(["mptctl", *line]) for line in lines]
+        lines.append(f"adjust {name} --old old --max-er-increase {100 * increase:.2f}")
+    return [f"mptctl {line}" for line in lines]

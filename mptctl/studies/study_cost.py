@@ -16,8 +16,6 @@ from mptctl.studies.study_file import ENSEMBLE, OLD, Study, UpdateRow
 CLASSES = 100
 # Of floats, so that 2.7 times 30 epochs are 81.
 ROUNDING = 1e-9
-# A choice needs two rows.
-LEAST_ROWS = 2
 
 
 class RowCost(NamedTuple):
@@ -53,24 +51,21 @@ def within_cost(study: Study, most: float) -> tuple[Study, str]:
         recipe = study.updates[row.name]
         cost = _cost_of(row, recipe, study)
         if row.longer:
-            factor = (most - cost.taught) / cost.trained
-            # Without room for another epoch it would be the row of its recipe once more.
-            if recipe.optim.epochs * factor < recipe.optim.epochs + 1:
-                dearer.append(row.name)
-                continue
-            recipe = _lengthen(recipe, factor)
+            recipe = _lengthen(recipe, max(1.0, (most - cost.taught) / cost.trained))
             cost = _cost_of(row, recipe, study)
+        # Without room for another epoch a longer row would be the row of its recipe once more.
+        is_as_before = row.longer and recipe.optim.epochs == study.updates[row.name].optim.epochs
         total = cost.trained + cost.taught
-        if total > most:
+        if total > most or is_as_before:
             dearer.append(row.name)
-            continue
-        kept[row.name] = recipe
-        said.append(f"{row.name} {total:.2f} ({recipe.optim.epochs} epochs)")
+        else:
+            kept[row.name] = recipe
+            said.append(f"{row.name} {total:.2f} ({recipe.optim.epochs} epochs)")
     without = f"; left out: {', '.join(dearer)}" if dearer else ""
-    if len(kept) < LEAST_ROWS:
+    if len(kept) < 2:
         raise UsageError(
             f"--cost {most:g}: leaves {len(kept)} of {len(study.file.updates)} rows of the study "
-            f"{study.name}, and there is no choice among fewer than {LEAST_ROWS}{without}; allow more"
+            f"{study.name}, and there is no choice among fewer than 2{without}; allow more"
         )
     rows = [row for row in study.file.updates if row.name in kept]
     file = study.file.model_copy(update={"updates": rows})
@@ -80,16 +75,15 @@ def within_cost(study: Study, most: float) -> tuple[Study, str]:
 
 def _cost_of(row: UpdateRow, recipe: Recipe, study: Study) -> RowCost:
     """The cost of a row, counted as `compare` does, by the operations of the networks."""
-    plain, roles = study.new, row_of(row.method).teachers
-    has_ref = Role.REF in roles or recipe.method.init == "ref"
-    refs = 0 if not has_ref else (study.file.ensemble or 1) if row.ref == ENSEMBLE else 1
+    roles, reference = row_of(row.method).teachers, _count(study.new)
+    refs = 0
+    if Role.REF in roles or recipe.method.init == "ref":
+        refs = (study.file.ensemble or 1) if row.ref == ENSEMBLE else 1
     asked = _count(study.old[OLD]).forward if Role.OLD in roles else 0
-    reference = _count(plain)
     asked += refs * reference.forward if Role.REF in roles else 0
-    step, epochs = _count(recipe).training_step, recipe.optim.epochs
-    length = _length(recipe) / _length(plain)
-    taught_share = max(0.0, 1 - start_epoch(recipe.method) / max(epochs, 1))
-    return RowCost(length * (step + taught_share * asked) / reference.training_step, float(refs))
+    taught_share = max(0.0, 1 - start_epoch(recipe.method) / max(recipe.optim.epochs, 1))
+    step = (_count(recipe).training_step + taught_share * asked) / reference.training_step
+    return RowCost(_length(recipe) / _length(study.new) * step, float(refs))
 
 
 def _count(recipe: Recipe) -> ModelOperations:

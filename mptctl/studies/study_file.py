@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, PositiveInt, ValidationError, field_vali
 from mptctl.data.places import NAMES
 from mptctl.errors import UsageError
 from mptctl.files.explained import explain, nearest
-from mptctl.files.model import Typed
+from mptctl.files.model import Typed, read_as
 from mptctl.models.ownership import NOT_RUNS
 from mptctl.names import Init
 from mptctl.recipe import Recipe, load_recipe
@@ -277,9 +277,8 @@ def _with_paths_below(folder: Path, content: dict[Any, Any]) -> dict[Any, Any]:
     split = content.get("split")
     if not isinstance(split, Mapping):
         return content
-    paths = {
-        key: split[key] for key in ("data_root", "old_classes", "metadata") if isinstance(split.get(key), str)
-    }
+    names = {key: read_as(str | None, split.get(key)) for key in ("data_root", "old_classes", "metadata")}
+    paths = {key: name for key, name in names.items() if isinstance(name, str)}
     source = split.get("source")
     if isinstance(source, str) and "://" not in source:
         is_word = re.fullmatch(r"[\w-]+", source)

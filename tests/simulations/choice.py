@@ -1,7 +1,7 @@
 """Count how often `compare --choose` chooses the row that is best on samples which chose nothing, and its regret.
 
 Of kept runs, as many test samples as the validation part has choose, drawn at random with ten seeds, and the rest
-judge; then the kept validation part chooses, and all test samples judge. Protocol: docs/research/choosing.md.
+judge; then the kept validation part chooses, and all test samples judge. Protocol: docs/research/old-weights.md.
 
     python -m tests.simulations.choice --digits runs/which_digits --write results/choice.json
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mptctl.studies.answers_file import RunAnswers
 from mptctl.studies.choose import SAME_COST, choose_among
 from mptctl.studies.compare import cost_of_updates
 from mptctl.studies.groups import count_once, find_row, group_updates, plain_by_replicate
@@ -103,13 +104,12 @@ def divide_test(update: Update, seed: int) -> Update:
     """The update with a random part of its test samples, as many as it has for validation, in place of these."""
     n, size = len(update.run.test), len(update.run.val)
     shuffled = np.random.default_rng([5, seed]).permutation(n)
-    return replace(
-        update,
-        **{
-            name: replace(run, val=run.test.rows(shuffled[:size]), test=run.test.rows(shuffled[size:]))
-            for name, run in (("run", update.run), ("old", update.old))
-        },
-    )
+    chooses, judges = np.sort(shuffled[:size]), np.sort(shuffled[size:])
+
+    def divided(run: RunAnswers) -> RunAnswers:
+        return replace(run, val=run.test.rows(chooses), test=run.test.rows(judges))
+
+    return replace(update, run=divided(update.run), old=divided(update.old))
 
 
 def judge(data: str, folder: Path, samples: str, updates: Sequence[Update]) -> Trial:

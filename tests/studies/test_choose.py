@@ -144,22 +144,11 @@ def test_a_row_that_another_beats_is_never_chosen_and_the_order_of_rows_changes_
         assert again == chosen
 
 
-def test_the_order_of_samples_and_of_folders_changes_nothing(tmp_path: Path) -> None:
+def test_the_order_of_folders_changes_nothing(tmp_path: Path) -> None:
     made_seed(tmp_path, 1, {"no-treatment": 2.0, "mpt-kl": 2.5, "pct-kl": 2.2})
     choice = choose_update([tmp_path])
     folders = [tmp_path / name for name in ("pct-kl", "mpt-kl", "no-treatment")]
     assert choose_update(folders) == choice
-    updates = find_updates([tmp_path], None, part="val").updates
-    shuffled = np.random.default_rng(0).permutation(len(updates[0].run.val))
-    moved = [
-        replace(
-            update,
-            run=replace(update.run, val=update.run.val.rows(shuffled)),
-            old=replace(update.old, val=update.old.val.rows(shuffled)),
-        )
-        for update in updates
-    ]
-    assert choose_among(moved) == choose_among(updates) == choice
 
 
 def test_the_test_part_is_not_read(tmp_path: Path) -> None:

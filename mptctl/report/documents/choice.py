@@ -5,7 +5,6 @@ from __future__ import annotations
 from mptctl.report.media.document import BEST, NOISE, Cell, Column, Document, Note, Table, notes
 from mptctl.report.media.numbers import number
 from mptctl.studies.comparison import Choice, ChoiceRow, Counted
-from mptctl.studies.groups import name_of_training
 
 
 def choice_document(choice: Choice) -> Document:
@@ -15,7 +14,7 @@ def choice_document(choice: Choice) -> Document:
     table = Table(
         choice.rows,
         [
-            Column("method", lambda row: Cell(row.name, _training(row))),
+            Column("method", lambda row: Cell(row.name)),
             Column("NFR", lambda row: _nfr_cell(choice, row), "%"),
             Column("error, all", lambda row: _rate_cell(row.errors), "%"),
             Column("cost", lambda row: number(row.cost, ".2f")),
@@ -26,20 +25,17 @@ def choice_document(choice: Choice) -> Document:
         "together); cost 1 is one plain training.",
     )
     row, estimate = choice.row, choice.estimate
-    correction = round(100 * estimate.correction, 2) + 0.0  # without the sign of a negative zero
-    reason = "it has the fewest flips"
     fewest = next(each for each in choice.rows if each.name == choice.fewest_flips)
+    reason = "it has the fewest flips"
     if row.name != fewest.name:
         reason = (
             f"the cheapest within {noise} of {fewest.name}, which has the fewest flips (NFR "
             f"{100 * fewest.nfr:.2f} %, cost {number(fewest.cost, '.2f')}). Within noise does not mean as "
             "good: take that one if you can afford it"
         )
-    cost = (
-        ""
-        if choice.cost is None
-        else f" These trainings cost {choice.cost:.2f} plain ones, references included."
-    )
+    cost = ""
+    if choice.cost is not None:
+        cost = f" These trainings cost {choice.cost:.2f} plain ones, references included."
     return Document(
         [
             table,
@@ -48,8 +44,9 @@ def choice_document(choice: Choice) -> Document:
             ),
             Note(
                 f"Expected NFR on other samples: {100 * estimate.nfr:.2f} %. That is {100 * row.nfr:.2f} %, "
-                f"and {correction:.2f} points for the choice ({choice.noise.resamples:,} redraws of the "
-                f"validation samples, {100 * estimate.chosen_again:.0f} % of which choose the same row). "
+                f"and {100 * estimate.correction:z.2f} points for the choice "
+                f"({choice.noise.resamples:,} redraws of the validation samples, "
+                f"{100 * estimate.chosen_again:.0f} % of which choose the same row). "
                 "What another training would change is not in it.",
                 whole=True,
             ),
@@ -58,12 +55,6 @@ def choice_document(choice: Choice) -> Document:
         ],
         title=f"Chosen: {row.name}",
     )
-
-
-def _training(row: ChoiceRow) -> tuple[str, ...]:
-    """The note below a row's name: its method and first weights, where it has another name."""
-    training = name_of_training(row.method, row.init)
-    return () if row.name == training else (training,)
 
 
 def _nfr_cell(choice: Choice, row: ChoiceRow) -> Cell:
