@@ -191,9 +191,14 @@ def _build_own(own: Own, recipe: ModelRecipe, num_classes: int, image_size: int)
     """Build a network of one's own, with a classifier as wide as its features are.
 
     Raises:
-        UsageError: its code fails, or it does not give features (B, D) of pictures of this size.
+        UsageError: its name is taken, its code fails, or it does not give features (B, D) of pictures of
+            this size.
     """
+    from torchvision import models
+
     what = f"network {own.name}"
+    if own.name in (*SMALL_NETS, *PROGRAMS, *models.list_models(module=models)):
+        raise UsageError(f"{what}: the name is taken: is one of mptctl or torchvision; give it another name")
     picture = torch.zeros(2, 3, image_size, image_size)
     try:
         features = own.function(own.settings.model_validate(recipe.settings))
@@ -221,6 +226,9 @@ def _build_architecture(recipe: ModelRecipe, num_classes: int, image_size: int) 
     """
     model: nn.Module
     arch, drop_path = recipe.arch, recipe.drop_path
+    own = find_own("network", arch)
+    if own is not None:
+        return _build_own(own, recipe, num_classes, image_size)
     if arch in SMALL_NETS:
         model = SmallResNet(num_classes, *SMALL_NETS[arch])
         set_drop_path(model, arch, drop_path)
@@ -229,9 +237,6 @@ def _build_architecture(recipe: ModelRecipe, num_classes: int, image_size: int) 
         model = build_timm(arch, num_classes, image_size, drop_path)
         find_head(model, arch)  # refuses a network without a linear classifier
         return model
-    own = find_own("network", recipe.arch)
-    if own is not None:
-        return _build_own(own, recipe, num_classes, image_size)
     if arch in PROGRAMS:
         raise UsageError(
             f"model.arch {arch}: is a program, which is asked and never trained; name an architecture"

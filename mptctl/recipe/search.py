@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import random
 import re
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any, get_args
 
 from pydantic import Field
 
@@ -75,9 +77,15 @@ def parse_key_axis(word: str) -> Axis:
         low = high = math.nan
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise UsageError(f"{flag}: a range is LOW..HIGH with LOW below HIGH, such as 0.1..10 or 0.1..10:log")
-    if keys[key].annotation is int:
+    if _takes_whole_numbers(keys[key].annotation):
         raise UsageError(f"{flag}: is a whole number; name its values, such as {key}=1,2,4")
     return range_axis(key, low, high, log=found["log"] is not None, flag=flag)
+
+
+def _takes_whole_numbers(kind: Any) -> bool:
+    """Tell whether a key takes no number but whole ones."""
+    kinds = (kind, *get_args(kind))
+    return int in kinds and float not in kinds
 
 
 def _number_or_text(text: str) -> Value:
@@ -111,6 +119,16 @@ def recipe_at(base: Recipe, point: TrialSettings) -> Recipe:
     """
     fixed = {key: Plain(value) if isinstance(value, str) else value for key, value in point.items()}
     return change_recipe(base, fixed, f"of trial {name_of(point)}")
+
+
+def refuse_equal_names(points: Sequence[TrialSettings]) -> None:
+    """Refuse points of one name, whose trials would be one folder."""
+    for name, count in Counter(map(name_of, points)).items():
+        if count > 1:
+            raise UsageError(
+                f"trial {name}: {count} trials have this name; search each key once, and by values that differ "
+                "in six digits"
+            )
 
 
 def name_of(settings: TrialSettings) -> str:

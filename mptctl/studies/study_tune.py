@@ -12,7 +12,14 @@ from mptctl.models.metrics_log import best_epoch, read_metrics
 from mptctl.models.records import Validation
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
-from mptctl.recipe.search import TrialSettings, name_of, parse_key_axis, random_points, recipe_at
+from mptctl.recipe.search import (
+    TrialSettings,
+    name_of,
+    parse_key_axis,
+    random_points,
+    recipe_at,
+    refuse_equal_names,
+)
 from mptctl.studies.cost_of_run import count_run
 from mptctl.studies.run_folders import find_by_digest
 from mptctl.studies.study_file import REF, TRIALS, Study, UpdateRow
@@ -49,7 +56,9 @@ def _trials_of(row: UpdateRow, update: PlannedRun | None) -> Iterator[PlannedTri
     if row.tune is None or update is None:
         return
     axes = [parse_key_axis(f"{key}={text}") for key, text in row.tune.search.items()]
-    for point in random_points(axes, row.tune.trials, update.seed):
+    points = random_points(axes, row.tune.trials, update.seed)
+    refuse_equal_names(points)
+    for point in points:
         run = replace(
             update, name=f"{TRIALS}{row.name}/{name_of(point)}", recipe=recipe_at(update.recipe, point)
         )
