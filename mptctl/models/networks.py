@@ -6,6 +6,7 @@ torchvision takes about as long to import as torch, so each function that needs 
 from __future__ import annotations
 
 import difflib
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
 
@@ -167,26 +168,6 @@ def set_training_mode(model: nn.Module, recipe: ModelRecipe) -> None:
         freeze_statistics(model, recipe.freeze)
 
 
-class OwnNetwork(nn.Module):
-    """A network of one's own: its features, and the linear classifier behind them.
-
-    Args:
-        features: from (B, 3, S, S) to (B, D).
-        width: D.
-        num_classes: width of the classifier.
-    """
-
-    def __init__(self, features: nn.Module, width: int, num_classes: int) -> None:
-        super().__init__()
-        self.features = features
-        self.head = nn.Linear(width, num_classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x: (B, 3, S, S) -> logits: (B, num_classes)."""
-        logits: Tensor = self.head(self.features(x))
-        return logits
-
-
 def _build_own(own: Own, recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module:
     """Build a network of one's own, with a classifier as wide as its features are.
 
@@ -212,7 +193,7 @@ def _build_own(own: Own, recipe: ModelRecipe, num_classes: int, image_size: int)
         raise UsageError(
             f"{what}: must give features of shape (B, D), got {shape} for {len(picture)} pictures"
         )
-    model = OwnNetwork(features, shape[1], num_classes)
+    model = nn.Sequential(OrderedDict(features=features, head=nn.Linear(shape[1], num_classes)))
     set_drop_path(model, own.name, recipe.drop_path)
     return model
 

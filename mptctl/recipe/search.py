@@ -7,14 +7,13 @@ import random
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, get_args
 
 from pydantic import Field
 
 from mptctl.errors import UsageError
 from mptctl.files import Model
 from mptctl.files.explained import nearest
-from mptctl.files.model import Plain
+from mptctl.files.model import Plain, is_whole
 from mptctl.recipe.fields import Recipe
 from mptctl.recipe.reading import change_recipe
 from mptctl.recipe.validation import recipe_keys
@@ -77,15 +76,9 @@ def parse_key_axis(word: str) -> Axis:
         low = high = math.nan
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise UsageError(f"{flag}: a range is LOW..HIGH with LOW below HIGH, such as 0.1..10 or 0.1..10:log")
-    if _takes_whole_numbers(keys[key].annotation):
+    if is_whole(keys[key].annotation):
         raise UsageError(f"{flag}: is a whole number; name its values, such as {key}=1,2,4")
     return range_axis(key, low, high, log=found["log"] is not None, flag=flag)
-
-
-def _takes_whole_numbers(kind: Any) -> bool:
-    """Tell whether a key takes no number but whole ones."""
-    kinds = (kind, *get_args(kind))
-    return int in kinds and float not in kinds
 
 
 def _number_or_text(text: str) -> Value:

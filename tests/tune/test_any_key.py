@@ -33,6 +33,7 @@ def test_an_axis_is_values_or_a_range_or_a_range_by_factors() -> None:
         ("method.lam=2..1", "LOW below HIGH"),
         ("method.lam=a..b", "LOW below HIGH"),
         ("method.lam=0..1:log", "must be positive, since it is searched by factors"),
+        ("optim.patience=1..5", "is a whole number; name its values"),
         ("optim.epochs=1..9", "is a whole number; name its values, such as optim.epochs=1,2,4"),
         ("method.lam=1,,2", "write KEY=a,b,c or KEY=LOW..HIGH"),
     ],
@@ -69,6 +70,10 @@ SEARCH = ("--search", "method.lam=0.1..10:log")
         (("--search", "sideways"), "--search sideways: is none of grid, random, optuna"),
         (("pct-kl", *SEARCH, "--search", "grid"), "--search grid: needs values"),
         (("pct-kl", *SEARCH, "--k", "0,1"), "--k: is for tune without METHOD; give --search method.k=0,1"),
+        (
+            ("pct-kl", "--search", "method.lam=1,2", "--search", "method.lam=3"),
+            "trial lam3: 2 trials have this name",
+        ),
         (("pct-kl", "--search", "method.lam=1,2", "--trials", "3"), "--trials: a grid has as many trials"),
         (("pct-kl", "--search", "method.lam=-1,2"), "method.lam: must be greater than or equal to 0"),
     ],
