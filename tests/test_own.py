@@ -464,6 +464,7 @@ def test_an_own_network_has_a_head_that_all_find(
     refused = mptctl("evaluate", "own", *where)
     assert refused.returncode != 0
     assert "two-layers" in refused.stderr
+    assert f"give its file with {PLUGINS}=FILE.py" in refused.stderr  # evaluate has no --plugin
 
 
 def test_a_run_that_its_study_would_refuse_is_refused_by_the_dry_run(
@@ -482,6 +483,8 @@ def test_a_run_that_its_study_would_refuse_is_refused_by_the_dry_run(
 
 
 def test_own_parts_are_listed_with_what_can_be_set(muscle: Path, mptctl: CommandLine) -> None:
+    blank = muscle.with_name("blank.py")
+    blank.write_text(function('""" """'))
     listed = json.loads(mptctl("recipes", "--plugin", muscle, "--json").stdout)["recipes"][-1]
     assert (listed["name"], listed["kind"]) == ("muscle", "method")
     assert (
@@ -489,4 +492,5 @@ def test_own_parts_are_listed_with_what_can_be_set(muscle: Path, mptctl: Command
     )
     shown = mptctl("recipes", "muscle").stdout
     assert "temperature" in shown
+    assert mptctl("recipes", "--plugin", blank, "--json").returncode == 0
     assert "default: 2.0" in shown

@@ -50,9 +50,13 @@ class Checked:
         for name, was, now in zip(ARGUMENTS["method"], before, given, strict=False):
             if was is not None and now is not None and bool(((was != now) & ~was.isnan()).any()):
                 raise UsageError(f"{what}: changes {name} in place, which others read too; compute new ones")
-        _refuse_wrong_terms(what, result if own.kind == "method" else {"its loss": result}, logits)
+        _refuse_wrong_terms(what, self.terms(result), logits)
         self.called.append(True)
         return result
+
+    def terms(self, result: Any) -> Any:
+        """The terms by name of what the function returned."""
+        return result if self.own.kind == "method" else {"its loss": result}
 
     def _call(self, *given: Tensor | None) -> Any:
         """Call the function; UsageError that names the line where it fails."""

@@ -20,8 +20,9 @@ from mptctl.models.heads import find_head, insert_embedding, use_scaled_head
 from mptctl.models.layers import insert_drop_block, set_drop_path, trim_convolutions
 from mptctl.models.programs import PROGRAMS
 from mptctl.models.timm_networks import TIMM, build_timm
+from mptctl.names import PLUGINS
 from mptctl.recipe import ModelRecipe
-from mptctl.recipe.own import GIVE, Own, all_names, describe_failure, find_own
+from mptctl.recipe.own import Own, all_names, describe_failure, find_own
 
 # torchvision's argument for the size of pictures, by the prefix of networks that are built for one size.
 SIZE_ARGUMENTS = {"vit_": "image_size", "maxvit_": "input_size"}
@@ -254,7 +255,8 @@ def _suggest_network(arch: str, names: Sequence[str]) -> str:
     if close:
         return f"did you mean {close[0]}, or {TIMM}{arch} of the package timm?"
     return (
-        f"use a classifier of torchvision, such as resnet18, or {TIMM}NAME; if it is one of your own, {GIVE}"
+        f"use a classifier of torchvision, such as resnet18, or {TIMM}NAME; if it is one of your own, give its "
+        f"file with {PLUGINS}=FILE.py"
     )
 
 

@@ -50,7 +50,6 @@ ARGUMENTS: dict[Kind, tuple[str, ...]] = {
     "criterion": ("logits", "target", "settings"),
     "network": ("settings",),
 }
-GIVE = f"give its file with --plugin FILE.py or {PLUGINS}=FILE.py"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -352,6 +351,8 @@ def refuse_unknown(kind: Kind, name: str, key: str | None = None) -> None:
     """
     if name not in OURS[kind] and find_own(kind, name) is None:
         near = did_you_mean(name, all_names(kind))
-        how = near or f"{nearest(name, all_names(kind))}; if it is one of your own, {GIVE}"
+        valid = nearest(name, all_names(kind))
+        give = f"give its file with --plugin FILE.py or {PLUGINS}=FILE.py"
+        how = near or f"{valid}; if it is one of your own, {give}"
         value = f"no such {kind}: {shown(name)}" if key is None else f"no such value: {shown_value(name)}"
         raise UsageError(f"{f'{key}: ' if key else ''}{value}{how}")
