@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections import Counter
 from collections.abc import Sequence
 
 from pydantic import Field
@@ -66,7 +65,8 @@ def parse_key_axis(word: str) -> Axis:
         raise UsageError(f"{flag}: no key of the recipe that can be searched{nearest(key, names)}")
     found = re.fullmatch(r"(?P<low>.+?)\.\.(?P<high>.+?)(?P<log>:log)?", text)
     if found is None:
-        values = tuple(dict.fromkeys(_number_or_text(part.strip()) for part in text.split(",")))
+        parsed = (_number_or_text(part.strip()) for part in text.split(","))
+        values = tuple({_text(value): value for value in parsed}.values())  # names of trials differ
         if "" in values:
             raise UsageError(f"{flag}: write KEY=a,b,c or KEY=LOW..HIGH, such as method.lam=0.1..10:log")
         return Axis(name=key, values=values)
@@ -90,18 +90,18 @@ def _number_or_text(text: str) -> Value:
 
 
 def random_points(axes: Sequence[Axis], trials: int, seed: int) -> list[TrialSettings]:
-    """Draw different points at random; fewer than ``trials`` where 100 draws a trial give no more.
+    """Draw points of different names at random; fewer than ``trials`` where 100 draws a trial give no more.
 
     With the same seed, more trials begin with the same points.
     """
-    chance, points = random.Random(seed), []  # noqa: S311  # a search has no secrets
+    chance = random.Random(seed)  # noqa: S311  # a search has no secrets
+    points: dict[str, TrialSettings] = {}
     for _ in range(100 * trials):
         point = {axis.name: axis.sample(chance) for axis in axes}
-        if point not in points:
-            points.append(point)
+        points.setdefault(name_of(point), point)
         if len(points) == trials:
             break
-    return points
+    return list(points.values())
 
 
 def recipe_at(base: Recipe, point: TrialSettings) -> Recipe:
@@ -112,16 +112,6 @@ def recipe_at(base: Recipe, point: TrialSettings) -> Recipe:
     """
     fixed = {key: Plain(value) if isinstance(value, str) else value for key, value in point.items()}
     return change_recipe(base, fixed, f"of trial {name_of(point)}")
-
-
-def refuse_equal_names(points: Sequence[TrialSettings]) -> None:
-    """Refuse points of one name, whose trials would be one folder."""
-    for name, count in Counter(map(name_of, points)).items():
-        if count > 1:
-            raise UsageError(
-                f"trial {name}: {count} trials have this name; search each key once, and by values that differ "
-                "in six digits"
-            )
 
 
 def name_of(settings: TrialSettings) -> str:

@@ -158,11 +158,10 @@ def _tune(
 
 
 def plan_with_trials(request: StudyRequest, trials: Sequence[PlannedTrial]) -> list[PlannedRun]:
-    """The trials of a study's first seed, after the runs that they learn from."""
-    teachers = [
-        run for run in plan_study(request.study, request.seeds, flat=request.flat) if not run.is_update
-    ]
-    return [*teachers, *(trial.run for trial in trials)]
+    """The trials of a study, after the runs that they learn from."""
+    seeds = list(dict.fromkeys(trial.run.seed for trial in trials))
+    planned = plan_study(request.study, seeds, flat=request.flat)
+    return [*(run for run in planned if not run.is_update), *(trial.run for trial in trials)]
 
 
 def refuse_unusable_root(root: Path) -> None:

@@ -77,16 +77,14 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
     """
     root = request.run_root
     refuse_unusable_root(root)
-    trials = plan_trials(request.study, request.study.file.seeds[0])
-    seeds = tuple(dict.fromkeys((*(trial.run.seed for trial in trials), *request.seeds)))
+    tuning = plan_with_trials(request, plan_trials(request.study, request.study.file.seeds[0]))
+    seeds = tuple(dict.fromkeys((*(run.seed for run in tuning), *request.seeds)))
     splits = {}
     for seed in seeds:
         folder = split_folder_of(seed)
         split = existing_split(request.study.file.split, root / folder, seed, request.data_root)
         if split is not None:
             splits[folder] = split
-    first = replace(request, seeds=tuple(request.study.file.seeds[:1]))
-    tuning = plan_with_trials(first, trials) if trials else []
     later, standing = plan_runs(request, splits)
     standing |= find_standings(tuning, splits)
     runs = list({run.key: run for run in (*tuning, *later)}.values())

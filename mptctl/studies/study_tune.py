@@ -12,14 +12,7 @@ from mptctl.models.metrics_log import best_epoch, read_metrics
 from mptctl.models.records import Validation
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
-from mptctl.recipe.search import (
-    TrialSettings,
-    name_of,
-    parse_key_axis,
-    random_points,
-    recipe_at,
-    refuse_equal_names,
-)
+from mptctl.recipe.search import TrialSettings, name_of, parse_key_axis, random_points, recipe_at
 from mptctl.studies.cost_of_run import count_run
 from mptctl.studies.run_folders import find_by_digest
 from mptctl.studies.study_file import REF, TRIALS, Study
@@ -55,9 +48,7 @@ def plan_trials(study: Study, seed: int, *, flat: bool = False) -> list[PlannedT
             continue
         tune = tuned[update.name]
         axes = [parse_key_axis(f"{key}={text}") for key, text in tune.search.items()]
-        points = random_points(axes, tune.trials, update.seed)
-        refuse_equal_names(points)
-        for point in points:
+        for point in random_points(axes, tune.trials, update.seed):
             name = f"{TRIALS}{update.name}/{name_of(point)}"
             run = replace(update, name=name, recipe=recipe_at(update.recipe, point))
             trials.append(PlannedTrial(update.name, point, run))

@@ -12,7 +12,7 @@ from mptctl.methods.rows import row_of
 from mptctl.models.ownership import Existing, existing_by_flags, refuse_own_inputs
 from mptctl.names import Role
 from mptctl.recipe import Recipe
-from mptctl.recipe.search import Axis, TrialSettings, random_points, refuse_equal_names
+from mptctl.recipe.search import Axis, TrialSettings, random_points
 from mptctl.tune.space import Search, complete_settings, grid, recipe_of, series_key
 
 
@@ -109,7 +109,6 @@ def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
         series = len({series_key(point) for point in points})
         epochs = request.recipe.optim.epochs if request.recipe.optim.max_steps is None else 1
         replace(request.budget, epochs=epochs).most_flips(samples_old, series=series)
-    refuse_equal_names(points or [])
     for settings in _extreme_points(request.axes) if points is None else points:
         recipe_of(request.recipe, complete_settings(request.recipe, settings))  # UsageError if not valid
     if request.gpus_per_trial > 1 and request.gpus_per_trial != int(request.gpus_per_trial):

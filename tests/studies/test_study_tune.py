@@ -94,11 +94,6 @@ def log(folder: Path, errors: int, flips: int) -> None:
             "{method: pct-kl, seeds: [5],",
             "leave out 4, the study's first, on which it is",
         ),
-        (
-            "[0, 1, 2, 4]}, trials: 3",
-            "[1.0000001, 1.0000002]}, trials: 2",
-            "trial k1: 2 trials have this name",
-        ),
     ],
 )
 def test_a_search_that_makes_no_sense_is_refused(study: Path, old: str, new: str, message: str) -> None:
