@@ -8,11 +8,14 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from pydantic import BaseModel, field_validator
 
 from mptctl.data.split import Split
+from mptctl.errors import UsageError
 from mptctl.methods import build_criterion, build_method
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.run_folder import RunDir
@@ -122,6 +125,7 @@ def test_it_trains_and_goes_on_bit_by_bit_and_is_read_without_its_file(
     assert (root / "whole" / "plugins" / kept.file).read_text() == METHOD
     assert (kept.kind, kept.name, kept.teachers) == ("method", "muscle", ["old", "ref"])
     muscle.write_text(f"{METHOD}\n# another text\n")
+    forget()
     longer = mptctl(*words, "--plugin", muscle, "--dry-run")
     assert "method muscle: its file has changed since this run began" in longer.stdout
     forget()  # what only reads runs needs no plugin
@@ -242,6 +246,94 @@ def test_a_bad_plugin_is_refused_in_one_line_and_nothing_is_written(
     assert not own.registered() or fault not in ("syntax", "taken", "missing import")
 
 
+LATE = """
+calls = []
+
+@mptctl.method("late")
+def late(z, y, old, ref, settings):
+    calls.append(1)
+    if len(calls) == 4:
+        {fault}
+    return {{"ce": cross_entropy(z, y, reduction="none")}}
+"""
+
+
+@pytest.mark.parametrize("fault", ["raise KeyError('gone')", "raise SystemExit(0)"])
+def test_a_later_step_that_fails_is_named_too_and_the_run_goes_on_when_it_is_mended(
+    fault: str, taught: Split, mptctl: CommandLine, tmp_path: Path
+) -> None:
+    file, name = tmp_path / "late.py", f"late{len(fault)}"
+    file.write_text(IMPORTS + LATE.format(fault=fault))
+    words = ("train-baseline", "late", "--plugin", file, "--run-root", taught.run_root, "--name", name)
+    failed = mptctl(*words, *SHORT)
+    assert failed.returncode == 2
+    assert f"method late: line 10: {fault[6:].partition('(')[0]}: " in failed.stderr
+    forget()
+    file.write_text(IMPORTS + LATE.format(fault="pass"))
+    assert "--overwrite" in mptctl(*words, *SHORT).stderr
+    done = mptctl(*words, "--resume")
+    assert done.returncode == 0, done.stderr
+
+
+def test_one_file_is_run_once_by_whichever_path_and_prints_to_standard_error(
+    muscle: Path, mptctl: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = tmp_path / "ran.txt"
+    muscle.write_text(f"print('loud')\nwith open({str(ran)!r}, 'a') as file: file.write('once')\n{METHOD}")
+    (tmp_path / "link.py").symlink_to(muscle)
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(PLUGINS, os.pathsep.join(["muscle.py", str(muscle)]))
+    paths = [word for path in ("below/../muscle.py", "link.py", "muscle.py") for word in ("--plugin", path)]
+    listed = mptctl("recipes", *paths, "--json")
+    assert json.loads(listed.stdout)["recipes"][-1]["name"] == "muscle"
+    assert ran.read_text() == "once"
+    assert os.environ[PLUGINS] == str(muscle)  # as workers in other folders find it
+
+
+def test_a_relative_path_of_the_variable_is_found_by_workers_elsewhere(
+    muscle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(muscle.parent)
+    monkeypatch.setenv(PLUGINS, "muscle.py")
+    assert own.find_own("method", "muscle") is not None
+    assert os.environ[PLUGINS] == str(muscle)
+
+
+def test_a_plugin_may_call_mptctl_while_it_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "calls.py"
+    file.write_text(f"import mptctl\nmptctl.build_method('mpt-kl', num_old=5)\n{METHOD}")
+    monkeypatch.setenv(PLUGINS, str(file))
+    assert own.find_own("method", "muscle") is not None
+
+
+@pytest.mark.parametrize("name", ["resnet18", "digits-net"])
+def test_a_network_does_not_take_a_name_of_ours(
+    name: str, taught: Split, mptctl: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "net.py").write_text(NETWORK.replace("two-layers", name))
+    words = ("train-old", "--plugin", tmp_path / "net.py", "--run-root", taught.run_root, "--name", "named")
+    done = mptctl(*words, *SHORT, "--set", f"model.arch={name}", "--dry-run")
+    assert done.returncode == 2
+    assert f"network {name}: the name is taken" in done.stderr
+
+
+def test_a_cell_of_a_notebook_may_be_run_again() -> None:
+    for cell in ("<cell 1>", "<cell 2>"):
+        exec(compile(function("return {}"), cell, "exec"), {"__name__": cell})
+    found = own.find_own("method", "bad")
+    assert found is not None
+    assert found.function.__code__.co_filename == "<cell 2>"
+
+
+def test_logits_that_are_no_numbers_are_not_taken_for_changed_ones(muscle: Path) -> None:
+    load_plugins([str(muscle)])
+    logits, target = torch.full((2, 3), torch.nan), torch.tensor([0, 1])
+    method = build_method("muscle", num_old=2)
+    terms, _ = method.value_and_grad(logits, target, logits[:, :2], logits)
+    assert terms["loss"].isnan()
+
+
 def test_the_first_step_is_checked_where_random_numbers_find_nothing(
     taught: Split, mptctl: CommandLine, tmp_path: Path
 ) -> None:
@@ -272,6 +364,7 @@ def test_the_first_step_is_checked_where_random_numbers_find_nothing(
             "method.settings.wieght: no such setting of muscle; did you mean weight?",
         ),
         (["method.wieght=1"], "unknown key method.wieght; did you mean method.settings.weight?"),
+        (["method.settings.tau=abc"], "method.settings.tau: must be a valid number, got 'abc'"),
         (["method.settings.tau=0"], "method.settings.tau: must be greater than 0, got 0"),
         (["criterion.name=ls"], "criterion.name ls: muscle computes its whole loss by itself"),
         (
@@ -296,6 +389,27 @@ def test_settings_are_checked_when_the_recipe_is_read(
     )
     assert done.returncode == 2
     assert message in done.stderr
+
+
+class Odd(BaseModel):
+    n: int = 1
+
+    @field_validator("n")
+    @classmethod
+    def _is_odd(cls, n: int) -> int:
+        if n == 2:
+            raise ValueError("must be odd")
+        return {1: 1}[n]
+
+
+def test_settings_that_a_validator_of_ones_own_refuses_are_named() -> None:
+    @own.method("odd")
+    def odd(logits: Any, target: Any, old: Any, ref: Any, settings: Odd) -> Any: ...
+
+    with pytest.raises(UsageError, match=r"method\.settings\.n: must be odd"):
+        build_method("odd", num_old=2, n=2)
+    with pytest.raises(UsageError, match=r"method\.settings: line \d+: KeyError: 4; in .*test_own\.py"):
+        build_method("odd", num_old=2, n=4)
 
 
 def test_a_misspelt_name_is_told_the_nearest(muscle: Path, taught: Split, mptctl: CommandLine) -> None:
@@ -350,6 +464,7 @@ def test_an_own_network_has_a_head_that_all_find(
     refused = mptctl("evaluate", "own", *where)
     assert refused.returncode != 0
     assert "two-layers" in refused.stderr
+    assert f"give its file with {PLUGINS}=FILE.py" in refused.stderr  # evaluate has no --plugin
 
 
 def test_a_run_that_its_study_would_refuse_is_refused_by_the_dry_run(
@@ -368,6 +483,8 @@ def test_a_run_that_its_study_would_refuse_is_refused_by_the_dry_run(
 
 
 def test_own_parts_are_listed_with_what_can_be_set(muscle: Path, mptctl: CommandLine) -> None:
+    blank = muscle.with_name("blank.py")
+    blank.write_text(function('""" """'))
     listed = json.loads(mptctl("recipes", "--plugin", muscle, "--json").stdout)["recipes"][-1]
     assert (listed["name"], listed["kind"]) == ("muscle", "method")
     assert (
@@ -375,4 +492,5 @@ def test_own_parts_are_listed_with_what_can_be_set(muscle: Path, mptctl: Command
     )
     shown = mptctl("recipes", "muscle").stdout
     assert "temperature" in shown
+    assert mptctl("recipes", "--plugin", blank, "--json").returncode == 0
     assert "default: 2.0" in shown

@@ -114,6 +114,8 @@ def _read_search(asked: TuneSettings) -> tuple[Search, tuple[Axis, ...]]:
             "tune METHOD --search KEY=VALUES: name both, a method and what is searched of it, such as tune "
             "pct-kl --search method.lam=0.1..10:log; tune alone searches k of MPT"
         )
+    if len({axis.name for axis in keys}) < len(keys):
+        raise UsageError("--search: names a key twice; give all of its values in one --search")
     if given:
         flag = next(iter(given))
         raise UsageError(f"--{flag}: is for tune without METHOD; give --search {KEYS[flag]}={given[flag]}")

@@ -105,6 +105,11 @@ def is_list(kind: Any) -> bool:
     return any(get_origin(each) in (list, tuple) for each in _choices(kind))
 
 
+def is_whole(kind: Any) -> bool:
+    """Tell whether a type is an integer, or a union with one and no other number."""
+    return int in _choices(kind) and float not in _choices(kind)
+
+
 def _choices(kind: Any) -> set[Any]:
     """The member types of a union, or the type itself; `Annotated` is removed."""
     if get_origin(kind) is Annotated:

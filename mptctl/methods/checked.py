@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mptctl.errors import MptctlError, UsageError
 from mptctl.methods.method import COUNTS
-from mptctl.recipe.own import Own, describe_failure
+from mptctl.recipe.own import ARGUMENTS, Own, describe_failure
 
 
 @dataclass(frozen=True)
@@ -37,28 +37,38 @@ class Checked:
         """Call the function on logits, labels and, for a method, logits of teachers.
 
         Raises:
-            UsageError: in the first call: the function fails, changes its arguments, or returns something
-                else than one differentiable number a row for each term.
+            UsageError: the function fails; or in the first call, it changes its arguments, or returns
+                something else than one differentiable number a row for each term.
         """
+        own = self.own
         if self.called:
-            return self.own.function(logits, target, *teachers, self.settings)
-        own, what = self.own, f"{self.own.kind} {self.own.name}"
+            return self._call(logits, target, *teachers)
         # No leaf, which autograd would refuse to change in words of its own.
         given = [logits.clone(), target, *teachers]
         before = [None if each is None else each.detach().clone() for each in given]
-        try:
-            result = own.function(*given, self.settings)
-        except MptctlError:
-            raise
-        except Exception as error:
-            raise UsageError(f"{what}: {describe_failure(error, own.file)}; in {own.file}") from error
-        names = ("logits", "target", "old_logits", "ref_logits")
-        for name, was, now in zip(names, before, given, strict=False):
-            if was is not None and now is not None and not torch.equal(was, now.detach()):
+        result, what = self._call(*given), f"{own.kind} {own.name}"
+        for name, was, now in zip(ARGUMENTS["method"], before, given, strict=False):
+            if was is not None and now is not None and bool(((was != now) & ~was.isnan()).any()):
                 raise UsageError(f"{what}: changes {name} in place, which others read too; compute new ones")
-        _refuse_wrong_terms(what, result if own.kind == "method" else {"its loss": result}, logits)
+        _refuse_wrong_terms(what, self.terms(result), logits)
         self.called.append(True)
         return result
+
+    def terms(self, result: Any) -> Any:
+        """The terms by name of what the function returned."""
+        return result if self.own.kind == "method" else {"its loss": result}
+
+    def _call(self, *given: Tensor | None) -> Any:
+        """Call the function; UsageError that names the line where it fails."""
+        own = self.own
+        try:
+            return own.function(*given, self.settings)
+        except MptctlError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise UsageError(
+                f"{own.kind} {own.name}: {describe_failure(error, own.file)}; in {own.file}"
+            ) from error
 
 
 def _refuse_wrong_terms(what: str, terms: object, logits: Tensor) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +9,10 @@ import torch
 from torch import Tensor
 
 from mpt_kernels.reference import mask_inputs
-from mpt_kernels.types import LossSettings
 from mptctl.errors import NonFiniteError, UsageError
 from mptctl.methods.autograd import ByAutograd
 from mptctl.methods.checked import Checked
+from mptctl.names import Role
 from mptctl.recipe.own import Own, describe_failure
 
 # Rows of the random batch that a function is tried on.
@@ -56,14 +55,9 @@ def try_out(own: Own, settings: dict[str, Any], num_classes: int, num_old: int) 
     old, ref = (torch.randn(TRIED_ROWS, c, generator=chance) for c in (num_old, num_classes))
     call = Checked.of(own, settings)
     what = f"{own.kind} {own.name}"
+    teachers = [given if role in own.teachers else None for role, given in ((Role.OLD, old), (Role.REF, ref))]
     with torch.enable_grad():
-        if own.kind == "method":
-            method = OwnMethod(
-                name=own.name, settings=LossSettings(num_old), teachers=own.teachers, function=call
-            )
-            terms: Mapping[str, Tensor] = method.rows(logits, target, *method.select_teachers(old, ref))
-        else:
-            terms = {"its loss": call(logits, target)}
+        terms = call.terms(call(logits, target, *(teachers if own.kind == "method" else ())))
         for name, rows in terms.items():
             if not bool(rows.isfinite().all()):
                 raise NonFiniteError(

@@ -6,6 +6,7 @@ torchvision takes about as long to import as torch, so each function that needs 
 from __future__ import annotations
 
 import difflib
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
 
@@ -19,8 +20,9 @@ from mptctl.models.heads import find_head, insert_embedding, use_scaled_head
 from mptctl.models.layers import insert_drop_block, set_drop_path, trim_convolutions
 from mptctl.models.programs import PROGRAMS
 from mptctl.models.timm_networks import TIMM, build_timm
+from mptctl.names import PLUGINS
 from mptctl.recipe import ModelRecipe
-from mptctl.recipe.own import GIVE, Own, all_names, describe_failure, find_own
+from mptctl.recipe.own import Own, all_names, describe_failure, find_own
 
 # torchvision's argument for the size of pictures, by the prefix of networks that are built for one size.
 SIZE_ARGUMENTS = {"vit_": "image_size", "maxvit_": "input_size"}
@@ -167,33 +169,18 @@ def set_training_mode(model: nn.Module, recipe: ModelRecipe) -> None:
         freeze_statistics(model, recipe.freeze)
 
 
-class OwnNetwork(nn.Module):
-    """A network of one's own: its features, and the linear classifier behind them.
-
-    Args:
-        features: from (B, 3, S, S) to (B, D).
-        width: D.
-        num_classes: width of the classifier.
-    """
-
-    def __init__(self, features: nn.Module, width: int, num_classes: int) -> None:
-        super().__init__()
-        self.features = features
-        self.head = nn.Linear(width, num_classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x: (B, 3, S, S) -> logits: (B, num_classes)."""
-        logits: Tensor = self.head(self.features(x))
-        return logits
-
-
 def _build_own(own: Own, recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module:
     """Build a network of one's own, with a classifier as wide as its features are.
 
     Raises:
-        UsageError: its code fails, or it does not give features (B, D) of pictures of this size.
+        UsageError: its name is taken, its code fails, or it does not give features (B, D) of pictures of
+            this size.
     """
+    from torchvision import models
+
     what = f"network {own.name}"
+    if own.name in (*SMALL_NETS, *PROGRAMS, *models.list_models(module=models)):
+        raise UsageError(f"{what}: the name is taken: is one of mptctl or torchvision; give it another name")
     picture = torch.zeros(2, 3, image_size, image_size)
     try:
         features = own.function(own.settings.model_validate(recipe.settings))
@@ -207,7 +194,7 @@ def _build_own(own: Own, recipe: ModelRecipe, num_classes: int, image_size: int)
         raise UsageError(
             f"{what}: must give features of shape (B, D), got {shape} for {len(picture)} pictures"
         )
-    model = OwnNetwork(features, shape[1], num_classes)
+    model = nn.Sequential(OrderedDict(features=features, head=nn.Linear(shape[1], num_classes)))
     set_drop_path(model, own.name, recipe.drop_path)
     return model
 
@@ -221,6 +208,9 @@ def _build_architecture(recipe: ModelRecipe, num_classes: int, image_size: int) 
     """
     model: nn.Module
     arch, drop_path = recipe.arch, recipe.drop_path
+    own = find_own("network", arch)
+    if own is not None:
+        return _build_own(own, recipe, num_classes, image_size)
     if arch in SMALL_NETS:
         model = SmallResNet(num_classes, *SMALL_NETS[arch])
         set_drop_path(model, arch, drop_path)
@@ -229,9 +219,6 @@ def _build_architecture(recipe: ModelRecipe, num_classes: int, image_size: int) 
         model = build_timm(arch, num_classes, image_size, drop_path)
         find_head(model, arch)  # refuses a network without a linear classifier
         return model
-    own = find_own("network", recipe.arch)
-    if own is not None:
-        return _build_own(own, recipe, num_classes, image_size)
     if arch in PROGRAMS:
         raise UsageError(
             f"model.arch {arch}: is a program, which is asked and never trained; name an architecture"
@@ -268,7 +255,8 @@ def _suggest_network(arch: str, names: Sequence[str]) -> str:
     if close:
         return f"did you mean {close[0]}, or {TIMM}{arch} of the package timm?"
     return (
-        f"use a classifier of torchvision, such as resnet18, or {TIMM}NAME; if it is one of your own, {GIVE}"
+        f"use a classifier of torchvision, such as resnet18, or {TIMM}NAME; if it is one of your own, give its "
+        f"file with {PLUGINS}=FILE.py"
     )
 
 

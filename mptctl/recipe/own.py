@@ -9,7 +9,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -18,11 +18,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from mptctl.errors import UsageError, did_you_mean, one_line
 from mptctl.files.explained import explain, nearest, shown, shown_value
-from mptctl.files.model import read_as
+from mptctl.files.model import Typed
 from mptctl.names import METHOD_NAMES, PLUGINS, Role
 from mptctl.recipe.criterion import CriterionName
 
@@ -50,7 +50,6 @@ ARGUMENTS: dict[Kind, tuple[str, ...]] = {
     "criterion": ("logits", "target", "settings"),
     "network": ("settings",),
 }
-GIVE = f"give its file with --plugin FILE.py or {PLUGINS}=FILE.py"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -108,17 +107,21 @@ class Own:
             if key not in fields:
                 known = nearest(key, list(fields)) if fields else f"; {self.name} has no settings"
                 raise UsageError(f"{where}.{key}: no such setting of {self.name}{known}")
+        typed = create_model(self.settings.__name__, __base__=(Typed, self.settings))
         try:
-            typed = {key: read_as(fields[key].annotation, value) for key, value in given.items()}
-            return self.settings.model_validate(typed).model_dump(mode="json")
-        except (ValidationError, ValueError) as error:
-            text = explain(error, self.settings) if isinstance(error, ValidationError) else one_line(error)
-            raise UsageError(f"{where}.{text}") from error
+            return typed.model_validate(given).model_dump(mode="json")
+        except ValidationError as error:
+            text, place = explain(error, typed), error.errors()[0]["loc"]
+            if place and not text.startswith(str(place[0])):  # a validator of one's own says no key
+                text = f"{place[0]}: {text}"
+            raise UsageError(f"{where}{'.' if place else ': '}{text}") from error
+        except Exception as error:
+            raise UsageError(f"{where}: {describe_failure(error, self.file)}; in {self.file}") from error
 
 
-# What is registered, by kind and name, and the text of each file that was run, by its path.
+# What is registered, by kind and name, and the files that were run.
 _OWN: dict[tuple[Kind, str], Own] = {}
-_RUN: dict[Path, str] = {}
+_RUN: set[Path] = set()
 
 
 def method(name: str, teachers: Iterable[str] = ()) -> Callable[[Function], Function]:
@@ -183,7 +186,8 @@ def _register(kind: Kind, name: str, function: Function, teachers: frozenset[Rol
         raise UsageError(f"{kind} {name!r}: cannot be a name; take letters, digits, . _ and -")
     file, source = _source_of(function)
     other = _OWN.get((kind, name))
-    if name in OURS[kind] or (other is not None and other.file != file):
+    # A cell of a notebook is no file, and may be run again.
+    if name in OURS[kind] or (other is not None and other.file != file and other.file.is_file()):
         owner = f"is in {other.file}" if other is not None else "is one of mptctl"
         raise UsageError(f"{kind} {name}: the name is taken: {owner}; give it another name")
     parameters = list(inspect.signature(function).parameters.values())
@@ -208,68 +212,76 @@ def _register(kind: Kind, name: str, function: Function, teachers: frozenset[Rol
 def _source_of(function: Callable[..., Any]) -> tuple[Path, str]:
     """The file of a function and its text; of a notebook the text of the function alone."""
     try:
-        file = Path(inspect.getsourcefile(function) or "")
+        file = Path(inspect.getsourcefile(function) or "").resolve()
         return file, file.read_text(encoding="utf-8") if file.is_file() else inspect.getsource(function)
     except (OSError, TypeError):
         return Path(f"{function.__module__}.py"), ""
 
 
-def load_plugins(files: Iterable[str]) -> None:
-    """Run files of plugins, each once, and have processes that are started later run them too.
+def load_plugins(files: Iterable[str] = ()) -> None:
+    """Run files of plugins and those of `MPTCTL_PLUGINS`, each once; the variable then names them all.
+
+    So processes that are started later, in whichever folder, run them too.
 
     Raises:
         UsageError: a file cannot be read or run, or registers nothing; nothing of it stays registered.
     """
-    paths = [_run_file(Path(file).expanduser().absolute()) for file in files]
-    known = filter(None, os.environ.get(PLUGINS, "").split(os.pathsep))
-    os.environ[PLUGINS] = os.pathsep.join(dict.fromkeys([*known, *map(str, paths)]))
+    named = [*os.environ.get(PLUGINS, "").split(os.pathsep), *files]
+    paths = list(dict.fromkeys(Path(file).expanduser().resolve() for file in named if file))
+    for path in paths:
+        if path not in _RUN:
+            _run_file(path)
+    if paths:
+        os.environ[PLUGINS] = os.pathsep.join(map(str, paths))
 
 
-def _run_file(path: Path) -> Path:
-    """Run one file, unless it was run with the same text; return its path."""
+def _run_file(path: Path) -> None:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"plugin {path}: {one_line(error)}; name a Python file") from error
-    if _RUN.get(path) == text:
-        return path
     module = ModuleType(f"mptctl_plugin_{path.stem}")
     module.__file__ = str(path)
+    sys.modules[module.__name__] = module
+    before = dict(_OWN)
+    _RUN.add(path)  # now, since its code may call mptctl, which runs what was not run
     with _all_or_nothing(f"plugin {path}", path):
-        for key in [key for key, own in _OWN.items() if own.file == path]:
-            del _OWN[key]  # of an earlier text
-        before = dict(_OWN)
-        sys.modules[module.__name__] = module
         exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102  # a person named this file
         if before == _OWN:
-            raise UsageError("registers nothing; put @mptctl.method, criterion or network before a function")
-    _RUN[path] = text
-    return path
+            raise UsageError(
+                'registers nothing; put @mptctl.method("NAME"), criterion or network before a function'
+            )
 
 
 @contextmanager
-def _all_or_nothing(what: str, path: Path | None) -> Iterator[None]:
+def _all_or_nothing(what: str, path: Path) -> Iterator[None]:
     """Register nothing where the code of a plugin fails, and say in one line what failed, and where.
+
+    What the code prints goes to standard error: standard output is the command's.
 
     Args:
         what: the plugin, for the message.
-        path: its file, whose line is named; None: no line is.
+        path: its file, whose line is named.
     """
     before = dict(_OWN)
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     except (Exception, SystemExit) as error:
         _OWN.clear()
         _OWN.update(before)
+        _RUN.discard(path)
         if isinstance(error, UsageError):
             raise UsageError(f"{what}: {error}") from error
         raise UsageError(f"{what}: {describe_failure(error, path)}") from error
 
 
-def describe_failure(error: BaseException, path: Path | None) -> str:
+def describe_failure(error: BaseException, path: Path) -> str:
     """Say in one line, with the line of the file, which error the code of a plugin raised."""
     lines = [
-        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).resolve() == path
     ]
     number = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
     message = error.msg if isinstance(error, SyntaxError) else one_line(error)
@@ -293,26 +305,20 @@ def find_own(kind: Kind, name: str) -> Own | None:
     """
     if name in OURS[kind]:
         return None
-    _run_files_of_environment()
+    load_plugins()
     if (kind, name) not in _OWN and (kind, name) in _offered():
         point = _offered()[kind, name]
         what = f"entry point {name} ({point.value}) of {GROUPS[kind]}"
-        with _all_or_nothing(what, None):
+        with _all_or_nothing(what, Path(point.module)):
             point.load()
             if (kind, name) not in _OWN:
                 raise UsageError(f"registers no {kind} of that name; name the entry point as the {kind}")
     return _OWN.get((kind, name))
 
 
-def _run_files_of_environment() -> None:
-    for file in filter(None, os.environ.get(PLUGINS, "").split(os.pathsep)):
-        if Path(file).expanduser().absolute() not in _RUN:
-            _run_file(Path(file).expanduser().absolute())
-
-
 def own_names(kind: Kind) -> list[str]:
     """The names of all parts of one's own of a kind, sorted; of installed packages nothing is imported."""
-    _run_files_of_environment()
+    load_plugins()
     return sorted({name for each, name in (*_OWN, *_offered()) if each == kind} - set(OURS[kind]))
 
 
@@ -345,6 +351,8 @@ def refuse_unknown(kind: Kind, name: str, key: str | None = None) -> None:
     """
     if name not in OURS[kind] and find_own(kind, name) is None:
         near = did_you_mean(name, all_names(kind))
-        how = near or f"{nearest(name, all_names(kind))}; if it is one of your own, {GIVE}"
+        valid = nearest(name, all_names(kind))
+        give = f"give its file with --plugin FILE.py or {PLUGINS}=FILE.py"
+        how = near or f"{valid}; if it is one of your own, {give}"
         value = f"no such {kind}: {shown(name)}" if key is None else f"no such value: {shown_value(name)}"
         raise UsageError(f"{f'{key}: ' if key else ''}{value}{how}")

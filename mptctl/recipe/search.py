@@ -12,7 +12,7 @@ from pydantic import Field
 from mptctl.errors import UsageError
 from mptctl.files import Model
 from mptctl.files.explained import nearest
-from mptctl.files.model import Plain
+from mptctl.files.model import Plain, is_whole
 from mptctl.recipe.fields import Recipe
 from mptctl.recipe.reading import change_recipe
 from mptctl.recipe.validation import recipe_keys
@@ -65,7 +65,8 @@ def parse_key_axis(word: str) -> Axis:
         raise UsageError(f"{flag}: no key of the recipe that can be searched{nearest(key, names)}")
     found = re.fullmatch(r"(?P<low>.+?)\.\.(?P<high>.+?)(?P<log>:log)?", text)
     if found is None:
-        values = tuple(dict.fromkeys(_number_or_text(part.strip()) for part in text.split(",")))
+        parsed = (_number_or_text(part.strip()) for part in text.split(","))
+        values = tuple({_text(value): value for value in parsed}.values())  # names of trials differ
         if "" in values:
             raise UsageError(f"{flag}: write KEY=a,b,c or KEY=LOW..HIGH, such as method.lam=0.1..10:log")
         return Axis(name=key, values=values)
@@ -75,7 +76,7 @@ def parse_key_axis(word: str) -> Axis:
         low = high = math.nan
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise UsageError(f"{flag}: a range is LOW..HIGH with LOW below HIGH, such as 0.1..10 or 0.1..10:log")
-    if keys[key].annotation is int:
+    if is_whole(keys[key].annotation):
         raise UsageError(f"{flag}: is a whole number; name its values, such as {key}=1,2,4")
     return range_axis(key, low, high, log=found["log"] is not None, flag=flag)
 
@@ -89,18 +90,18 @@ def _number_or_text(text: str) -> Value:
 
 
 def random_points(axes: Sequence[Axis], trials: int, seed: int) -> list[TrialSettings]:
-    """Draw different points at random; fewer than ``trials`` where 100 draws a trial give no more.
+    """Draw points of different names at random; fewer than ``trials`` where 100 draws a trial give no more.
 
     With the same seed, more trials begin with the same points.
     """
-    chance, points = random.Random(seed), []  # noqa: S311  # a search has no secrets
+    chance = random.Random(seed)  # noqa: S311  # a search has no secrets
+    points: dict[str, TrialSettings] = {}
     for _ in range(100 * trials):
         point = {axis.name: axis.sample(chance) for axis in axes}
-        if point not in points:
-            points.append(point)
+        points.setdefault(name_of(point), point)
         if len(points) == trials:
             break
-    return points
+    return list(points.values())
 
 
 def recipe_at(base: Recipe, point: TrialSettings) -> Recipe:

@@ -13,7 +13,7 @@ from mptctl.files.explained import explain, nearest
 from mptctl.recipe.criterion import CriterionRecipe, refuse_unused_settings
 from mptctl.recipe.data import ROUNDING, SPEED
 from mptctl.recipe.fields import MethodRecipe, Recipe
-from mptctl.recipe.own import KEYS, find_own, refuse_unknown, registered
+from mptctl.recipe.own import KEYS, Kind, find_own, refuse_unknown, registered
 
 # Recipe keys by the names that other programs use for them.
 ALSO_CALLED = {
@@ -146,12 +146,8 @@ def validate_method(content: Mapping[str, Any]) -> MethodRecipe:
     """
     name = content.get("name", "")
     refuse_unknown("method", str(name))
-    group: Mapping[str, Any] = content
-    if find_own("method", name) is not None:
-        settings = {key: value for key, value in content.items() if key not in ("name", "settings")}
-        group = {"name": name, "settings": {**content.get("settings", {}), **settings}}
     where = f"method {name}"
-    return with_own_settings(_validate({"method": dict(group)}, where), where).method
+    return with_own_settings(_validate({"method": _as_group("method", content)}, where), where).method
 
 
 def validate_criterion(content: Mapping[str, Any]) -> CriterionRecipe:
@@ -166,12 +162,19 @@ def validate_criterion(content: Mapping[str, Any]) -> CriterionRecipe:
             "criterion.class_weights: names classes and counts of a split; give weights as the argument "
             "class_weights, a tensor of one per class"
         )
-    where, group = f"criterion {content.get('name', '')}", dict(content)
-    if find_own("criterion", str(group.get("name"))) is not None:
-        group = {"name": group.pop("name"), "settings": group}
+    where, group = f"criterion {content.get('name', '')}", _as_group("criterion", content)
     recipe = with_own_settings(_validate({"criterion": group}, where), where).criterion
     refuse_unused_settings(recipe, content, f"criterion {recipe.name}")
     return recipe
+
+
+def _as_group(kind: Kind, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Name and settings as a group of a recipe, where settings of one's own stand by themselves."""
+    settings = dict(content)
+    name = settings.pop("name", "")
+    if find_own(kind, str(name)) is None:
+        return dict(content)
+    return {"name": name, "settings": settings.pop("settings", {}) | settings}
 
 
 def _validate(content: object, what: str) -> Recipe:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import Field
@@ -10,7 +11,7 @@ from mptctl.errors import UsageError
 from mptctl.files import Model
 from mptctl.files.explained import nearest
 from mptctl.recipe import load_recipe, preset_names
-from mptctl.recipe.own import KEYS, find_own, own_names
+from mptctl.recipe.own import KEYS, Own, find_own, own_names
 from mptctl.recipe.reading import LIST_COMMAND, preset_folder
 from mptctl.studies.study_file import load_study, study_names
 
@@ -44,8 +45,7 @@ def catalog() -> list[CatalogEntry]:
     Raises:
         UsageError: a study is not valid.
     """
-    entries = [*map(_preset_entry, preset_names()), *map(_study_entry, study_names()), *_own_entries()]
-    return [entry.model_copy(update={"content": None}) for entry in entries]
+    return [entry.model_copy(update={"content": None}) for entry in _entries()]
 
 
 def find_in_catalog(name: str) -> list[CatalogEntry]:
@@ -54,41 +54,40 @@ def find_in_catalog(name: str) -> list[CatalogEntry]:
     Raises:
         UsageError: there is neither; the message suggests the nearest name.
     """
-    presets, studies = preset_names(), study_names()
-    entries = [entry for entry in _own_entries() if entry.name == name]
-    if name not in presets and name not in studies and not entries:
-        names = sorted({*presets, *studies, *(entry.name for entry in _own_entries())})
+    entries = list(_entries(name))
+    if not entries:
+        names = sorted({entry.name for entry in _entries()})
         raise UsageError(f"{name}: no such preset or study{nearest(name, names, LIST_COMMAND)}")
-    if name in presets:
-        entries.append(_preset_entry(name))
-    if name in studies:
-        entries.append(_study_entry(name))
     return entries
 
 
-def _own_entries() -> list[CatalogEntry]:
-    """The methods, criteria and networks of one's own, with each setting's default and description."""
-    found = [find_own(kind, name) for kind in KEYS for name in own_names(kind)]
-    return [
-        CatalogEntry(
-            name=own.name,
-            kind=own.kind,
-            description=(own.function.__doc__ or f"in {own.file}").strip().splitlines()[0],
-            content={
-                "settings": {
-                    key: {
-                        "default": "required"
-                        if field.is_required()
-                        else field.get_default(call_default_factory=True),
-                        "description": field.description or "",
-                    }
-                    for key, field in own.settings.model_fields.items()
+def _entries(wanted: str | None = None) -> Iterator[CatalogEntry]:
+    """The entries with their content, all or those of one name."""
+    yield from (_preset_entry(name) for name in preset_names() if wanted in (None, name))
+    yield from (_study_entry(name) for name in study_names() if wanted in (None, name))
+    for kind in KEYS:
+        found = [find_own(kind, name) for name in own_names(kind) if wanted in (None, name)]
+        yield from (_own_entry(own) for own in found if own is not None)
+
+
+def _own_entry(own: Own) -> CatalogEntry:
+    """The entry of a method, criterion or network of one's own, with each setting's default and text."""
+    return CatalogEntry(
+        name=own.name,
+        kind=own.kind,
+        description=next(iter((own.function.__doc__ or "").strip().splitlines()), f"in {own.file}"),
+        content={
+            "settings": {
+                key: {
+                    "default": "required"
+                    if field.is_required()
+                    else field.get_default(call_default_factory=True),
+                    "description": field.description or "",
                 }
-            },
-        )
-        for own in found
-        if own is not None
-    ]
+                for key, field in own.settings.model_fields.items()
+            }
+        },
+    )
 
 
 def _preset_entry(name: str) -> CatalogEntry:

@@ -142,17 +142,9 @@ def _tune(
     trials = plan_trials(request.study, first.seeds[0], flat=request.flat)
     if not trials:
         return request, {}
-    splits = make_splits(
-        request.study.file.split,
-        request.run_root,
-        first.seeds,
-        request.data_root,
-        progress,
-        flat=request.flat,
-    )
+    splits = _make_splits(first, progress)
     runs = plan_with_trials(first, trials)
-    sizes = {folder: sizes_of_split(split) for folder, split in splits.items()}
-    refuse_untrainable_runs(runs, sizes, choose_device(runs[0].recipe.runtime.device))
+    _checked_sizes(runs, splits)
     board = Board(runs, splits, find_standings(runs, splits), on_update)
     _train(request, board, log, stop)
     failed = [f"{row.seed}/{row.run} ({row.error})" for row in board.rows() if row.status != "done"]
@@ -166,11 +158,10 @@ def _tune(
 
 
 def plan_with_trials(request: StudyRequest, trials: Sequence[PlannedTrial]) -> list[PlannedRun]:
-    """The trials of a study's first seed, after the runs that they learn from."""
-    teachers = [
-        run for run in plan_study(request.study, request.seeds, flat=request.flat) if not run.is_update
-    ]
-    return [*teachers, *(trial.run for trial in trials)]
+    """The trials of a study, after the runs that they learn from."""
+    seeds = list(dict.fromkeys(trial.run.seed for trial in trials))
+    planned = plan_study(request.study, seeds, flat=request.flat)
+    return [*(run for run in planned if not run.is_update), *(trial.run for trial in trials)]
 
 
 def refuse_unusable_root(root: Path) -> None:
@@ -200,19 +191,24 @@ def prepare_study(
     Raises:
         MptctlError: as `run_study`.
     """
-    splits = make_splits(
-        request.study.file.split,
-        request.run_root,
-        request.seeds,
-        request.data_root,
-        progress,
-        flat=request.flat,
-    )
+    splits = _make_splits(request, progress)
     runs, standing = plan_runs(request, splits)
-    sizes = {folder: sizes_of_split(split) for folder, split in splits.items()}
-    refuse_untrainable_runs(runs, sizes, choose_device(runs[0].recipe.runtime.device))
+    sizes = _checked_sizes(runs, splits)
     _refuse_small_disk(request.run_root, [run for run in runs if standing[run.key] == "missing"], sizes)
     return runs, splits, standing
+
+
+def _make_splits(request: StudyRequest, progress: Progress) -> dict[str, Split]:
+    """The splits of a request's seeds by their folders; those that are missing are made."""
+    content, root, flat = request.study.file.split, request.run_root, request.flat
+    return make_splits(content, root, request.seeds, request.data_root, progress, flat=flat)
+
+
+def _checked_sizes(runs: Sequence[PlannedRun], splits: Mapping[str, Split]) -> dict[str, Sizes]:
+    """The sizes of splits by their folders; runs that could not be trained on them are refused."""
+    sizes = {folder: sizes_of_split(split) for folder, split in splits.items()}
+    refuse_untrainable_runs(runs, sizes, choose_device(runs[0].recipe.runtime.device))
+    return sizes
 
 
 def plan_runs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -13,7 +14,14 @@ from mptctl.files import Model, scratch_folder
 from mptctl.machine.device import choose_device
 from mptctl.machine.facts import usable_cores
 from mptctl.models.run_folder import RunDir
-from mptctl.studies.study import StudyRequest, gpus_for, plan_runs, refuse_unusable_root, shares
+from mptctl.studies.study import (
+    StudyRequest,
+    gpus_for,
+    plan_runs,
+    plan_with_trials,
+    refuse_unusable_root,
+    shares,
+)
 from mptctl.studies.study_estimate import (
     Sizes,
     estimate_planned,
@@ -69,24 +77,24 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
     """
     root = request.run_root
     refuse_unusable_root(root)
+    tuning = plan_with_trials(request, plan_trials(request.study, request.study.file.seeds[0]))
+    seeds = tuple(dict.fromkeys((*(run.seed for run in tuning), *request.seeds)))
     splits = {}
-    for seed in request.seeds:
+    for seed in seeds:
         folder = split_folder_of(seed)
         split = existing_split(request.study.file.split, root / folder, seed, request.data_root)
         if split is not None:
             splits[folder] = split
-    runs, standing = plan_runs(request, splits)
-    trials = plan_trials(request.study, request.study.file.seeds[0])
-    tuning = [trial.run for trial in trials if trial.run.seed in request.seeds]
-    standing |= find_standings([*(run for run in runs if not run.is_update), *tuning], splits)
-    runs = [*(run for run in runs if not run.is_update), *tuning, *(run for run in runs if run.is_update)]
+    later, standing = plan_runs(request, splits)
+    standing |= find_standings(tuning, splits)
+    runs = list({run.key: run for run in (*tuning, *later)}.values())
     unfinished = [run for run in runs if standing[run.key] != "done"]
     device = choose_device(runs[0].recipe.runtime.device)
     runs_left, joins_cluster = max(1, len(unfinished)), request.ray_address is not None
     parallel, threads, _ = shares(
         request.parallel, usable_cores(), gpus_for(device), runs_left, cluster=joins_cluster
     )
-    sizes = _find_sizes(request, splits)
+    sizes = _find_sizes(replace(request, seeds=seeds), splits)
     refuse_untrainable_runs(runs, sizes, device)
     rows = _build_rows([on_machine(run, threads, device.type) for run in runs], standing, sizes, root, device)
     return StudyDryRun(

@@ -101,6 +101,10 @@ def refuse_untrainable_runs(
             steps_per_epoch=split.steps_per_epoch(run),
             held_out=split.val,
         )
+        if run.is_trial and not split.val:
+            raise UsageError(
+                f"{run.key}: is chosen on the validation part, and this split has none; set val_fraction above 0"
+            )
         try:
             refuse_untrainable(run.recipe, size, device)
         except (UsageError, NonFiniteError) as error:

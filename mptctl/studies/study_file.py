@@ -193,6 +193,12 @@ class StudyFile(Typed):
                     raise ValueError(
                         f"{key}: {row.name}: seeds: {row.seeds}: none of the study's, which are {self.seeds}"
                     )
+        first = self.seeds[0]
+        for update in self.updates:
+            if update.tune is not None and first not in (update.seeds or self.seeds):
+                raise ValueError(
+                    f"updates: {update.name}: seeds: leave out {first}, the study's first, on which it is tuned"
+                )
         with_ensemble = [update.name for update in self.updates if update.ref == ENSEMBLE]
         if with_ensemble and self.ensemble is None:
             raise ValueError(

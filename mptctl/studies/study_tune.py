@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from mptctl.recipe import Recipe
 from mptctl.recipe.search import TrialSettings, name_of, parse_key_axis, random_points, recipe_at
 from mptctl.studies.cost_of_run import count_run
 from mptctl.studies.run_folders import find_by_digest
-from mptctl.studies.study_file import REF, TRIALS, Study, UpdateRow
+from mptctl.studies.study_file import REF, TRIALS, Study
 from mptctl.studies.study_plan import PlannedRun, plan_study
 from mptctl.studies.tuning import TunedTrial, Tuning
 
@@ -41,19 +41,18 @@ def plan_trials(study: Study, seed: int, *, flat: bool = False) -> list[PlannedT
     Raises:
         UsageError: a key is none of the recipe, or a value is not valid.
     """
-    updates = {run.name: run for run in plan_study(study, [seed], flat=flat) if run.is_update}
-    return [trial for row in study.file.updates for trial in _trials_of(row, updates.get(row.name))]
-
-
-def _trials_of(row: UpdateRow, update: PlannedRun | None) -> Iterator[PlannedTrial]:
-    if row.tune is None or update is None:
-        return
-    axes = [parse_key_axis(f"{key}={text}") for key, text in row.tune.search.items()]
-    for point in random_points(axes, row.tune.trials, update.seed):
-        run = replace(
-            update, name=f"{TRIALS}{row.name}/{name_of(point)}", recipe=recipe_at(update.recipe, point)
-        )
-        yield PlannedTrial(row.name, point, run)
+    tuned = {row.name: row.tune for row in study.file.updates if row.tune is not None}
+    trials = []
+    for update in plan_study(study, [seed], flat=flat):
+        if update.name not in tuned:
+            continue
+        tune = tuned[update.name]
+        axes = [parse_key_axis(f"{key}={text}") for key, text in tune.search.items()]
+        for point in random_points(axes, tune.trials, update.seed):
+            name = f"{TRIALS}{update.name}/{name_of(point)}"
+            run = replace(update, name=name, recipe=recipe_at(update.recipe, point))
+            trials.append(PlannedTrial(update.name, point, run))
+    return trials
 
 
 def choose_tunings(study: Study, trials: Sequence[PlannedTrial], root: Path) -> dict[str, Tuning]:

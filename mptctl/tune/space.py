@@ -47,7 +47,8 @@ def parse_axis(name: str, text: str, search: Search) -> Axis:
         return Axis(name=name, values=names)
     separator = ":" if ":" in text else ","
     try:
-        numbers = tuple(dict.fromkeys(float(part) for part in text.split(separator)))
+        parsed = map(float, text.split(separator))
+        numbers = tuple({f"{number:g}": number for number in parsed}.values())  # names of trials differ
     except ValueError:
         raise UsageError(f"{flag}: write values as 0,0.5,1 or a range as 0:8") from None
     if not all(math.isfinite(number) for number in numbers):

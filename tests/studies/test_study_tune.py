@@ -89,12 +89,33 @@ def log(folder: Path, errors: int, flips: int) -> None:
         ("trials: 3, max", "trials: 0, max", "trials"),
         ("{method.lam: 0.1..10:log}", "{}", "search"),
         ("{method: pct-kl,", "{method: pct-kl, name: trials-a,", "nothing that begins with old- or trials-"),
+        (
+            "{method: pct-kl,",
+            "{method: pct-kl, seeds: [5],",
+            "leave out 4, the study's first, on which it is",
+        ),
     ],
 )
 def test_a_search_that_makes_no_sense_is_refused(study: Path, old: str, new: str, message: str) -> None:
     study.write_text(STUDY.replace(old, new))
     with pytest.raises(UsageError, match=message):
         plan_trials(load_study(str(study)), 4)
+
+
+def test_a_dry_run_has_the_trials_of_the_first_seed_for_every_seed_and_wants_a_validation_part(
+    study: Path, tmp_path: Path, mptctl: CommandLine
+) -> None:
+    words = ("study", study, "--run-root", tmp_path / "runs", "--dry-run")
+    planned = json.loads(mptctl(*words, "--seeds", "5", "--json").stdout)["runs"]
+    runs = [(run["seed"], run["run"].partition("/")[0]) for run in planned]
+    assert runs[:2] == [(4, "old"), (4, "ref")]
+    assert runs[2:8] == [(4, "trials-pct-kl")] * 3 + [(4, "trials-mpt-kl")] * 3
+    assert (4, "pct-kl") not in runs
+    assert (5, "pct-kl") in runs
+    study.write_text(STUDY.replace("source: digits", "source: digits, val_fraction: 0"))
+    refused = mptctl(*words)
+    assert refused.returncode == 2
+    assert "is chosen on the validation part, and this split has none" in refused.stderr
 
 
 @pytest.mark.slow

@@ -17,6 +17,8 @@ from tests.common import CommandLine, digits_with_teachers, short_recipe
 def test_an_axis_is_values_or_a_range_or_a_range_by_factors() -> None:
     assert parse_key_axis("method.tau=1,5,20") == Axis(name="method.tau", values=(1.0, 5.0, 20.0))
     assert parse_key_axis("optim.name=sgd, adamw") == Axis(name="optim.name", values=("sgd", "adamw"))
+    alike = parse_key_axis("method.lam=1.0000001,1.0000002,2")  # their trials would have one name
+    assert [name_of({"method.lam": value}) for value in alike.values] == ["lam1", "lam2"]
     assert parse_key_axis("method.lam=.1..10") == Axis(name="method.lam", range=(0.1, 10.0))
     lam = parse_key_axis("method.lam=0.01..100:log")
     assert lam == Axis(name="method.lam", range=(0.01, 100.0), log=True)
@@ -33,6 +35,7 @@ def test_an_axis_is_values_or_a_range_or_a_range_by_factors() -> None:
         ("method.lam=2..1", "LOW below HIGH"),
         ("method.lam=a..b", "LOW below HIGH"),
         ("method.lam=0..1:log", "must be positive, since it is searched by factors"),
+        ("optim.patience=1..5", "is a whole number; name its values"),
         ("optim.epochs=1..9", "is a whole number; name its values, such as optim.epochs=1,2,4"),
         ("method.lam=1,,2", "write KEY=a,b,c or KEY=LOW..HIGH"),
     ],
@@ -69,6 +72,10 @@ SEARCH = ("--search", "method.lam=0.1..10:log")
         (("--search", "sideways"), "--search sideways: is none of grid, random, optuna"),
         (("pct-kl", *SEARCH, "--search", "grid"), "--search grid: needs values"),
         (("pct-kl", *SEARCH, "--k", "0,1"), "--k: is for tune without METHOD; give --search method.k=0,1"),
+        (
+            ("pct-kl", "--search", "method.lam=1,2", "--search", "method.lam=3"),
+            "--search: names a key twice",
+        ),
         (("pct-kl", "--search", "method.lam=1,2", "--trials", "3"), "--trials: a grid has as many trials"),
         (("pct-kl", "--search", "method.lam=-1,2"), "method.lam: must be greater than or equal to 0"),
     ],
