@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy.special import bdtr, betaln, gammainccinv, gammaln
 
 from mptctl.evaluation.decision import PROBABILITY
 from mptctl.evaluation.limits import Looks
 from mptctl.evaluation.rates import Interval
 from mptctl.evaluation.statistics import exact_interval, tail_of
+from mptctl.files import Model
 
 FloatArray = NDArray[np.float64]
 # Chosen: the part of an interval's error that the choice of labels gets; that of the traffic gets the rest.
@@ -253,34 +255,34 @@ def difference(one: Interval, other: Interval) -> Interval:
     return one[0] - other[1], one[1] - other[0]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How many labels decide a limit, where the true share is half of it.
+class LabelPlan(Model):
+    """How many labels show a limit with 80 % probability, if the true rate is half of it."""
 
-    Attributes:
-        labels: of disagreements, in random order; 0: the number of disagreements decides. None: not even all.
-        random: of samples drawn at random from all; None: more than `MOST_RANDOM`.
-    """
-
-    labels: int | None
-    random: int | None
+    limit: float = Field(description="of negative flips per sample, a fraction")
+    confidence: float = Field(description="level of the two-sided interval")
+    labels: int | None = Field(
+        description="of disagreements in random order; 0: none is needed; null: not even all"
+    )
+    random_labels: int | None = Field(description="of samples drawn at random from all; null: more than 10^9")
 
 
 # Most labels of random samples that a plan names.
 MOST_RANDOM = 10**9
 
 
-def plan_labels(rows: int, total: int, limit: float, level: float) -> Plan:
+def plan_labels(rows: int, total: int, limit: float, level: float) -> LabelPlan:
     """Plan the labels that show a limit with probability `PROBABILITY`, if half of it is the true share.
 
     Args:
         rows: disagreements among the samples.
         total: samples.
-        limit: of negative flips per sample, a fraction above 0.
+        limit: of negative flips per sample, a fraction.
         level: of the interval, two-sided.
     """
     tail, part = tail_of(level), SAMPLING_PART * tail_of(level)
-    most = _bisect(0, total + 1, lambda flips: share_interval((flips, flips), total, tail - part)[1] <= limit)
+    most = _bisect(
+        -1, total + 1, lambda flips: share_interval((flips, flips), total, tail - part)[1] <= limit
+    )
     true = min(rows, round(total * limit / 2))
 
     def is_shown(labels: int) -> bool:
@@ -296,7 +298,12 @@ def plan_labels(rows: int, total: int, limit: float, level: float) -> Plan:
         return allowed >= 0 and float(bdtr(allowed, labels, limit / 2)) >= PROBABILITY
 
     needed = 0 if rows <= most else _first(is_shown, rows)
-    return Plan(needed, _first(is_shown_at_random, MOST_RANDOM))
+    return LabelPlan(
+        limit=limit,
+        confidence=level,
+        labels=needed,
+        random_labels=_first(is_shown_at_random, MOST_RANDOM),
+    )
 
 
 def _bisect(low: int, high: int, holds: Any) -> int:

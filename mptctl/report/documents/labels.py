@@ -20,7 +20,6 @@ SHOWN = 12
 def disagree_document(report: DisagreeReport) -> Document:
     """The document of where two models' predictions differ, and what it takes to decide a limit."""
     count, of = report.differ.count, int(report.differ.of)
-    every = len(report.pairs) + report.more_pairs
     pairs = Table(
         report.pairs[:SHOWN],
         [
@@ -29,7 +28,7 @@ def disagree_document(report: DisagreeReport) -> Document:
             Column("samples", lambda row: f"{row.samples:,}"),
         ],
         title="Predictions that differ",
-        total=every if every > SHOWN else 0,
+        total=len(report.pairs) + report.more_pairs,
     )
     slices = Table(
         report.slices[:SHOWN],
@@ -39,7 +38,7 @@ def disagree_document(report: DisagreeReport) -> Document:
             Column("share", lambda row: percent(row.differ.value)),
         ],
         title="Slices",
-        total=len(report.slices) if len(report.slices) > SHOWN else 0,
+        total=len(report.slices),
     )
     strata = Table(
         report.strata,
@@ -124,7 +123,7 @@ def labelled_document(report: LabelledReport) -> Document:
             Column("in such traffic", lambda row: format_interval(row.negative_flips.population)),
         ],
         title="Slices",
-        total=len(report.slices) if len(report.slices) > SHOWN else 0,
+        total=len(report.slices),
     )
     counted = (
         f"{report.differ:,} of {report.n:,} predictions differ; {report.labelled:,} of {report.drawn:,} "
