@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from scipy.special import bdtr, betaln, gammainccinv, gammaln
+from scipy.special import bdtr, gammainccinv, gammaln
 
 from mptctl.evaluation.decision import PROBABILITY
 from mptctl.evaluation.limits import Looks
@@ -57,6 +57,12 @@ def _log_binomial(total: Any, chosen: Any) -> Any:
     return gammaln(total + 1) - gammaln(chosen + 1) - gammaln(total - chosen + 1)
 
 
+def _log_probability(flips: Any, total: Any, rows: Any, labelled: Any) -> Any:
+    """The logarithm of P(X = flips) for a hypergeometric X, as `log_lower_tail` has it."""
+    others = _log_binomial(rows - total, labelled - flips)
+    return _log_binomial(total, flips) + others - _log_binomial(rows, labelled)
+
+
 def log_lower_tail(flips: Any, total: Any, rows: Any, labelled: Any) -> FloatArray:
     """The logarithm of P(X <= flips) for a hypergeometric X: flips among the labelled rows.
 
@@ -76,8 +82,7 @@ def log_lower_tail(flips: Any, total: Any, rows: Any, labelled: Any) -> FloatArr
     found = most[..., None] - np.arange(width)
     possible = (found >= 0) & (found <= all_flips) & (drawn - found <= every - all_flips)
     found = np.where(possible, found, np.maximum(0, drawn - every + all_flips))
-    terms = _log_binomial(all_flips, found) + _log_binomial(every - all_flips, drawn - found)
-    terms = np.where(possible, terms - _log_binomial(every, drawn), -np.inf)
+    terms = np.where(possible, _log_probability(found, all_flips, every, drawn), -np.inf)
     largest = terms.max(axis=-1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         tail = np.log(np.exp(terms - largest).sum(axis=-1)) + largest[..., 0]
@@ -91,7 +96,7 @@ def log_ratio(stratum: Stratum, total: Any) -> FloatArray:
 
     With D rows, m labels, f flips and an even prior of the total F from 0 to D, the ratio is
 
-        R(F) = B(1 + f, 1 + m - f) / (F! / (F - f)! (D - F)! / (D - F - m + f)! (D - m)! / D!)
+        R(F) = 1 / ((m + 1) P(X = f)),  X hypergeometric: flips among m of D rows of which F flip
 
     the probability of the labels under the prior over that under F. Where F is true, R begins at one and is
     never expected to grow with the next label in random order (Waudby-Smith and Ramdas, NeurIPS 2020), so it
@@ -100,14 +105,9 @@ def log_ratio(stratum: Stratum, total: Any) -> FloatArray:
     >>> round(math.exp(log_ratio(Stratum(2, 1, 1), 1)), 6)  # (1 / 2) / (1 / 2)
     1.0
     """
-    rows, labelled, flips = stratum.rows, stratum.labelled, stratum.flips
-    under_prior = betaln(1 + flips, 1 + labelled - flips)
-    drawn = (
-        _falling(total, flips)
-        + _falling(rows - np.asarray(total), labelled - flips)
-        - _falling(rows, labelled)
-    )
-    return np.asarray(under_prior - drawn)
+    rows, labelled = stratum.rows, stratum.labelled
+    under_total = _log_probability(stratum.flips, np.asarray(total), rows, labelled)
+    return np.asarray(-np.log(labelled + 1) - under_total)
 
 
 def log_ratio_from_below(stratum: Stratum, total: Any) -> FloatArray:
@@ -122,11 +122,6 @@ def log_ratio_from_below(stratum: Stratum, total: Any) -> FloatArray:
     after = -np.expm1(log_lower_tail(stratum.flips, total, stratum.rows + 1, stratum.labelled + 1))
     with np.errstate(divide="ignore"):
         return log_ratio(stratum, total) + np.log(after) + np.log((stratum.rows + 1) / np.asarray(total))
-
-
-def _falling(number: Any, times: Any) -> Any:
-    """The logarithm of number! / (number - times)!."""
-    return gammaln(np.asarray(number) + 1) - gammaln(np.asarray(number) - times + 1)
 
 
 def most_flips(strata: Sequence[Stratum], tail: float, looks: Looks) -> int:
