@@ -475,6 +475,12 @@ def test_looks_at_a_test_set_that_grows(mptctl: CommandLine) -> None:
     assert of_file["checks"] == json.loads(done.stdout)["gate"]["checks"]
     undecided = mptctl(*line, "--max-nfr", "2.2", "--looks", "any")
     assert (undecided.returncode, "and ask again: --max-nfr keeps its level" in undecided.stdout) == (3, True)
+    gates = (("--max-nfr", "3"), ("--max-nfr", "3", "--looks", "any"))
+    for words in gates:
+        mptctl(*line, *words, "--append-history", "history.jsonl")
+    kept = json.loads(mptctl("history", "history.jsonl", "--json").stdout)["releases"]
+    assert [release.get("looks") for release in kept] == [None, "any"]
+    assert mptctl("history", "history.jsonl").stdout.count("any looks") == 1
     for words, named in (
         ((*line, "--max-rel-nfr", "50", "--looks", "any"), "--max-rel-nfr has no interval"),
         (("evaluate", "old.npz", "new.npz", "--max-nfr", "2", "--looks", "any"), "give --confidence"),
