@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 import typer
 
+from mptctl.cli.evaluate_files import errors_written_to, read_files, without_repeated_verdict
 from mptctl.cli.evaluate_one import evaluate_one
-from mptctl.cli.outputs import PAGE, Outputs, files_read_for
 from mptctl.cli.question import Question, read_question
 from mptctl.cli.show import show, show_document
-from mptctl.cli.streams import outputs_are_one, write_commands
-from mptctl.errors import GateFailed, MptctlError, Stopped, StorageError, UsageError, encodable, some
+from mptctl.cli.streams import write_commands
+from mptctl.errors import GateFailed, Stopped, UsageError, encodable, some
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.evaluate_request import AloneSettings, EvaluateRequest, OutputSettings
 from mptctl.evaluation.flip_report import FlipReport, FlipReports
 from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
-from mptctl.evaluation.gate.history import append_release, make_release, read_history
+from mptctl.evaluation.gate.history import append_release, make_release
 from mptctl.evaluation.gate.rules import today_in_utc
 from mptctl.evaluation.limits import LIMITS, Limits, small_limits
 from mptctl.evaluation.reading.workspace import parse_size, workspace
@@ -34,13 +33,11 @@ from mptctl.machine.signals import StopRequest, interruptible
 from mptctl.names import LOGGED_FLIPS
 from mptctl.report.documents.class_names import with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS
-from mptctl.report.documents.flips_files import PREDICTIONS, FlipFiles
+from mptctl.report.documents.flips_files import FlipFiles
 from mptctl.report.media.progress_bars import showing_progress
 from mptctl.report.media.provenance import digests_of_models, provenance
 from mptctl.report.trackers.tracker import require_trackers
 
-# Exit codes of data, models, numbers and storage that cannot be used.
-NOT_COMPARED = range(4, 8)
 # Settings that go with any number of models.
 ALWAYS = {"old", "news", "run_root", "data_root", "as_json", "report", "device", "full"}
 
@@ -105,7 +102,7 @@ def evaluate(asked: EvaluateRequest) -> None:
     reports: dict[str, FlipReport] = {}
     try:
         with (
-            _errors_written_to(request.files),
+            errors_written_to(request.files),
             interruptible(stop),
             showing_progress(asked.session) as session,
             workspace(memory, session.progress if is_watched else None),
@@ -129,7 +126,7 @@ def evaluate(asked: EvaluateRequest) -> None:
         # On standard error, since standard output may be JSON; the runner of a workflow reads both.
         write_commands(render_github(report))
     show(report, lambda report: _print_comparison(report, asked), as_json=asked.as_json)
-    with _without_repeated_verdict(on_screen=not (asked.as_json or asked.markdown == "-")):
+    with without_repeated_verdict(on_screen=not (asked.as_json or asked.markdown == "-")):
         report.gate.require_passed()
 
 
@@ -167,15 +164,7 @@ def _read_request(asked: EvaluateRequest, models: list[str]) -> Comparing:
     require_trackers(asked.log)
     if asked.tag is not None and asked.append_history is None:
         raise UsageError(f"--tag {asked.tag}: names a release in --append-history FILE.jsonl; give both")
-    files = FlipFiles(
-        page=asked.report,
-        figures=asked.figures,
-        markdown=None if asked.markdown in (None, "-") else Path(str(asked.markdown)),
-        predictions=asked.save_predictions,
-        junit=asked.junit,
-        flips=asked.flips,
-    )
-    _check_outputs(asked, files, models)
+    files = read_files(asked, models)
     limits = Limits(
         **{kind.key: _fraction(getattr(asked, kind.key)) for kind in LIMITS},
         confidence=asked.confidence,
@@ -199,28 +188,6 @@ def _read_request(asked: EvaluateRequest, models: list[str]) -> Comparing:
     if gate_file is None:
         _refuse_flags_without_use(request)
     return request
-
-
-def _check_outputs(asked: EvaluateRequest, files: FlipFiles, models: list[str]) -> None:
-    """Refuse outputs that would destroy an input or one another, and a history file that is damaged."""
-    if asked.as_json and asked.markdown == "-":
-        raise UsageError("--json and --markdown -: both print to standard output; give --markdown a file")
-    outputs = Outputs()
-    outputs.add_file("--report", files.page, PAGE)
-    if files.figures is not None:
-        # Imported only here, because matplotlib takes long.
-        from mptctl.report.figures.flips import figure_files
-
-        outputs.add_folder("--figures", files.figures, figure_files())
-    outputs.add_file("--markdown", files.markdown)
-    outputs.add_file("--junit", files.junit)
-    outputs.add_file("--flips", files.flips, (".csv",))
-    outputs.add_file("--append-history", asked.append_history)
-    outputs.add_folder("--save-predictions", files.predictions, PREDICTIONS)
-    inputs = [*files_read_for(models, asked.run_root), *asked.files]
-    outputs.check(inputs if asked.gate_file is None else [*inputs, asked.gate_file])
-    if asked.append_history is not None and asked.append_history.exists():
-        read_history(asked.append_history)  # raises an error where it is damaged
 
 
 def _fraction(percent: float | None) -> float | None:
@@ -340,33 +307,6 @@ def _show_and_gate_all(reports: Mapping[str, FlipReport], as_json: bool) -> None
             report.gate.require_passed()
         except GateFailed as error:
             failed.append(f"{name}: {error}")
-    with _without_repeated_verdict(on_screen=not as_json):
+    with without_repeated_verdict(on_screen=not as_json):
         if failed:
             raise GateFailed(some(failed, len(failed), "; "))
-
-
-@contextmanager
-def _errors_written_to(files: FlipFiles) -> Iterator[None]:
-    """Write an error that prevents the comparison to the Markdown and JUnit files too, and raise it again."""
-    try:
-        yield
-    except MptctlError as error:
-        if error.exit_code in NOT_COMPARED:
-            with suppress(StorageError):  # the first error is the one to report
-                files.write_error(str(error))
-        raise
-
-
-@contextmanager
-def _without_repeated_verdict(*, on_screen: bool) -> Iterator[None]:
-    """Turn GateFailed into an exit without message where the line above on the screen is the verdict.
-
-    Args:
-        on_screen: the verdict has just been printed to standard output, for a person.
-    """
-    try:
-        yield
-    except GateFailed as error:
-        if on_screen and outputs_are_one():
-            raise typer.Exit(error.exit_code) from error
-        raise

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_args
 
-from mptctl.errors import options_as_arguments
-from mptctl.evaluation.labels.draw import Draw, read_traffic
+from mptctl.errors import UsageError, options_as_arguments
+from mptctl.evaluation.labels.draw import Draw, Strata, read_traffic
 from mptctl.evaluation.labels.label_file import match_labels, read_label_file, redraw, rows_of_mapping
 from mptctl.evaluation.labels.report import (
     DisagreeReport,
@@ -16,9 +16,11 @@ from mptctl.evaluation.labels.report import (
     report_disagreement,
     report_labels,
 )
-from mptctl.evaluation.limits import Limits
+from mptctl.evaluation.limits import Limits, Looks
 from mptctl.evaluation.reading.workspace import workspace
 from mptctl.integrations.two_models import read_model
+
+FRACTION = "give a fraction of the samples, such as 0.02"
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class LabelDraw:
         *,
         max_flip_rate: float | None = None,
         confidence: float = 0.95,
-        looks: Literal["once", "any"] = "once",
+        looks: Looks = "once",
     ) -> LabelledReport:
         """Report what labels say of all traffic, as `mptctl evaluate --labels` does.
 
@@ -55,13 +57,17 @@ class LabelDraw:
 
         Raises:
             DataError: a label is of no drawn row or no class, a row has two, or the file is of another draw.
-            UsageError: the confidence is out of range.
+            UsageError: the limit or the confidence is out of range.
         """
         with options_as_arguments(), workspace():
+            _require(
+                max_flip_rate is None or 0 <= max_flip_rate <= 1, "max_flip_rate", max_flip_rate, FRACTION
+            )
+            _require(looks in get_args(Looks), "looks", looks, "give once or any")
             rules = Limits(confidence=confidence, looks=looks)
             if isinstance(labels, str | Path):
-                file = read_label_file(Path(labels))
-                outcomes = match_labels(redraw(self._draw.traffic, file), file.rows)
+                rows = read_label_file(Path(labels))
+                outcomes = match_labels(redraw(self._draw.traffic, Path(labels), rows), rows)
             else:
                 outcomes = match_labels(self._draw, rows_of_mapping(self._draw, labels))
             return report_labels(outcomes, max_flip_rate, rules)
@@ -74,7 +80,7 @@ def disagree(
     limit: float | None = None,
     confidence: float = 0.95,
     draw: int | None = None,
-    strata: Literal["none", "confidence"] = "none",
+    strata: Strata = "none",
     seed: int = 0,
 ) -> LabelDraw:
     """Find the samples that two models predict differently, and draw those to label.
@@ -90,12 +96,22 @@ def disagree(
     Raises:
         DataError: the predictions do not fit, or none differ.
         NonFiniteError: rows of logits contain NaN or plus infinity.
-        UsageError: more rows are drawn than there are, or strata lack confidences.
+        UsageError: an argument is out of range, more rows are drawn than there are, or strata lack
+            confidences.
     """
     with options_as_arguments(), workspace():
+        _require(limit is None or 0 < limit <= 1, "limit", limit, FRACTION)
+        _require(strata in get_args(Strata), "strata", strata, "give none or confidence")
+        _require(seed >= 0, "seed", seed, "give 0 or more")
         Limits(confidence=confidence)
         models = {
             role: read_model(value, role, {}, labelled=False) for role, value in (("old", old), ("new", new))
         }
         drawn = Draw(read_traffic(models["old"], models["new"]), seed, draw, strata)
         return LabelDraw(report_disagreement(drawn, limit, confidence), drawn.rows(), drawn)
+
+
+def _require(holds: bool, name: str, value: object, remedy: str) -> None:
+    """Raise UsageError for an argument that may not have this value."""
+    if not holds:
+        raise UsageError(f"{name} {value}: {remedy}")

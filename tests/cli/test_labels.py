@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import mptctl as program
-from mptctl.errors import DataError
+from mptctl.errors import DataError, UsageError
 from tests.common import CommandLine
 
 N = 2000
@@ -137,8 +138,8 @@ def test_all_labels_say_how_many_flip(drawn: list[dict[str, str]], mptctl: Comma
         assert share["value"] == pytest.approx(count / N)
         assert share["drawn"] == pytest.approx([count / N, count / N])
         assert share["population"][0] < count / N < share["population"][1]
-    # 40 labels are of neither prediction.
-    assert (printed["nfr"], "40 labels" in printed["nfr_reason"]) == (None, True)
+    # 40 labels are classes that neither predicts there, and both know.
+    assert (printed["nfr"], printed["nfr_reason"]) == (pytest.approx(40 / N), "")
     by = {row["by"]["country"]: row["negative_flips"]["count"] for row in printed["slices"]}
     assert by == {"de": 40, "fr": 0}
     failed = mptctl(*EVALUATE, "--max-flip-rate", "1")
@@ -187,6 +188,10 @@ def test_nfr_is_flips_per_sample_where_both_know_the_same(
         pytest.approx(3 / 50 * 200 / N),
         "",
     )
+    save([row | {"label": "other" if place < 3 else row["new"]} for place, row in enumerate(drawn[:50])])
+    foreign = json.loads(mptctl(*EVALUATE, "--json").stdout)
+    assert (foreign["nfr"], foreign["other"]) == (None, 3)
+    assert foreign["nfr_reason"].startswith("3 labels are `other`")
     write_models(classes=[*CLASSES, "zebra"])
     drawn_again = mptctl("disagree", "old.npz", "new.parquet", "--out", "again.csv")
     assert drawn_again.returncode == 0
@@ -217,6 +222,13 @@ def test_names_that_a_spreadsheet_would_compute_come_back(mptctl: CommandLine) -
         mptctl("evaluate", "old.npz", "new.npz", "--labels", "labelled.csv", "--json").stdout
     )
     assert (printed["negative_flips"]["count"], printed["other"]) == (4, 0)
+
+
+def test_empty_rows_below_the_table_are_no_rows(drawn: list[dict[str, str]], mptctl: CommandLine) -> None:
+    label(drawn, 20)
+    with open("labelled.csv", "a") as file:
+        file.write("," * (len(drawn[0]) - 1) + "\n")
+    assert json.loads(mptctl(*EVALUATE, "--json").stdout)["labelled"] == 20
 
 
 def _with(place: int, **cells: str) -> Callable[[list[dict[str, str]]], None]:
@@ -302,6 +314,37 @@ def test_what_labels_cannot_decide_is_refused(
     assert (done.returncode, done.stderr.startswith(f"mptctl: {named}: labels of rows")) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--confidence", "0"), "--confidence 0: must be at least 0.5"),
+        (("--metadata", "new.parquet"), "--metadata: is for --by"),
+    ],
+)
+def test_settings_without_sense_are_refused(
+    words: tuple[str, ...], named: str, drawn: list[dict[str, str]], mptctl: CommandLine
+) -> None:
+    label(drawn)
+    done = mptctl(*EVALUATE, *words)
+    assert (done.returncode, named in done.stderr) == (2, True)
+
+
+def test_files_say_why_labels_cannot_be_used(drawn: list[dict[str, str]], mptctl: CommandLine) -> None:
+    label(drawn, 0)
+    done = mptctl(*EVALUATE, "--max-flip-rate", "3", "--markdown", "labels.md", "--junit", "gate.xml")
+    assert done.returncode == 4
+    assert "no row has a label" in Path("labels.md").read_text()
+    error = ElementTree.parse("gate.xml").getroot()[0][0][0]
+    assert "no row has a label" in error.get("message", "")
+
+
+@pytest.mark.parametrize("name", ["other", "Other", "UNSURE"])
+def test_a_class_that_reads_as_no_class_is_refused(name: str, mptctl: CommandLine) -> None:
+    write_models(new=np.where(NEW == "bee", name, NEW), classes=[name, "cat", "dog", "owl"])
+    done = mptctl("disagree", "old.npz", "new.parquet")
+    assert (done.returncode, f"a class is called {name}" in done.stderr) == (4, True)
+
+
 def test_flags_without_labels_are_refused(mptctl: CommandLine) -> None:
     done = mptctl("evaluate", "old.npz", "new.parquet", "--max-flip-rate", "2")
     assert (done.returncode, "--labels FILE" in done.stderr) == (2, True)
@@ -345,6 +388,62 @@ def test_strata_of_confidence(mptctl: CommandLine) -> None:
     assert (done["labelled"], low <= 0.02 <= high) == (80, True)
 
 
+def write_confidences(role: str, answers: NDArray[np.str_], confidence: Sequence[object]) -> None:
+    with open(f"{role}.csv", "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["id", "pred", "confidence"])
+        rows.writerows(zip(IDS, answers, confidence, strict=True))
+
+
+@pytest.mark.parametrize("wrong", ["97", "", "nan", "sure"])
+def test_confidences_that_are_no_probabilities_are_refused(wrong: str, mptctl: CommandLine) -> None:
+    write_confidences("old", OLD, [wrong if place == 10 else 0.5 for place in range(N)])
+    write_confidences("new", NEW, [0.5] * N)
+    done = mptctl("disagree", "old.csv", "new.csv", "--strata", "confidence")
+    assert (done.returncode, "old.csv: `confidence`" in done.stderr) == (4, True)
+
+
+def test_confidences_changed_since_the_draw_are_refused(mptctl: CommandLine) -> None:
+    """Rows 0 and 10 change their strata; the number of rows in each stays."""
+    line = ("evaluate", "old.csv", "new.csv", "--labels", "labelled.csv")
+    write_confidences("new", NEW, [0.5] * N)
+    write_confidences("old", OLD, [0.9 if place == 0 else 0.5 for place in range(N)])
+    drawn = mptctl("disagree", "old.csv", "new.csv", "--strata", "confidence", "--out", "to_label.csv")
+    assert drawn.returncode == 0
+    rows = list(csv.DictReader(Path("to_label.csv").read_text().splitlines()))
+    save([{key: row[key] for key in ("fingerprint", "label")} | {"label": row["new"]} for row in rows])
+    assert mptctl(*line).returncode == 0
+    write_confidences("old", OLD, [0.9 if place == 10 else 0.5 for place in range(N)])
+    changed = mptctl(*line)
+    assert (changed.returncode, "not those that its rows were drawn from" in changed.stderr) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"limit": 2}, "limit 2: "),
+        ({"limit": 0}, "limit 0: "),
+        ({"limit": float("nan")}, "limit nan: "),
+        ({"draw": 0}, "draw 0: "),
+        ({"seed": -1}, "seed -1: "),
+        ({"strata": "country"}, "strata country: "),
+    ],
+)
+def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], named: str) -> None:
+    with pytest.raises(UsageError, match=named):
+        program.disagree("old.npz", "new.parquet", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [({"max_flip_rate": 2}, "max_flip_rate 2: "), ({"looks": "often"}, "looks often: ")],
+)
+def test_arguments_of_a_verdict_out_of_range_are_refused(arguments: dict[str, Any], named: str) -> None:
+    draw = program.disagree("old.npz", "new.parquet")
+    with pytest.raises(UsageError, match=named):
+        draw.evaluate({draw.rows[0]["id"]: "cat"}, **arguments)
+
+
 def test_the_same_from_python(drawn: list[dict[str, str]], mptctl: CommandLine) -> None:
     draw = program.disagree("old.npz", "new.parquet", limit=0.05, seed=3)
     assert [row["id"] for row in draw.rows] == [row["id"] for row in drawn]
@@ -376,6 +475,12 @@ def test_looks_at_a_test_set_that_grows(mptctl: CommandLine) -> None:
     assert of_file["checks"] == json.loads(done.stdout)["gate"]["checks"]
     undecided = mptctl(*line, "--max-nfr", "2.2", "--looks", "any")
     assert (undecided.returncode, "and ask again: --max-nfr keeps its level" in undecided.stdout) == (3, True)
+    gates = (("--max-nfr", "3"), ("--max-nfr", "3", "--looks", "any"))
+    for words in gates:
+        mptctl(*line, *words, "--append-history", "history.jsonl")
+    kept = json.loads(mptctl("history", "history.jsonl", "--json").stdout)["releases"]
+    assert [release.get("looks") for release in kept] == [None, "any"]
+    assert mptctl("history", "history.jsonl").stdout.count("any looks") == 1
     for words, named in (
         ((*line, "--max-rel-nfr", "50", "--looks", "any"), "--max-rel-nfr has no interval"),
         (("evaluate", "old.npz", "new.npz", "--max-nfr", "2", "--looks", "any"), "give --confidence"),

@@ -6,6 +6,9 @@ The traffic of an update is the test samples of old classes of its study. Limits
 of negative flips. A number of labels decides a limit if in 80 % of random orders the interval excludes it: that
 of this traffic, and that of the traffic that it stands for, which not even all labels may decide. Where no label is
 needed, the ratio counts one.
+
+With --strata added, instead: the mean width of both intervals after `LABELS` labels in `ORDERS` random orders,
+drawn from strata of confidence, over that without strata.
 """
 
 from __future__ import annotations
@@ -20,13 +23,21 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import bdtr, bdtrc
 
-from mptctl.evaluation.labels.sampling import SAMPLING_PART, log_lower_tail, share_interval
+from mptctl.evaluation.labels.draw import ALIKE
+from mptctl.evaluation.labels.sampling import (
+    SAMPLING_PART,
+    Stratum,
+    flip_shares,
+    log_lower_tail,
+    share_interval,
+)
 from mptctl.studies.answers_file import read_answers
 
 TAIL, PROBABILITY = 0.025, 0.8
 TIMES = (0.5, 0.8, 1.25, 2.0)
 # Most labels of random samples of such traffic that are tried.
 MOST = 10**7
+LABELS, ORDERS = 100, 10
 
 
 class Update(NamedTuple):
@@ -36,17 +47,28 @@ class Update(NamedTuple):
     samples: int
     differ: int
     flips: int
+    flips_in_strata: tuple[tuple[int, int], ...] = ()  # rows, and flips among them
 
 
 def main() -> int:
     """Print a line for each update and limit, and the medians over updates."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seeds", type=Path, nargs="+", help="folders of runs, a seed of a study each")
+    parser.add_argument("--strata", action="store_true")
+    asked = parser.parse_args()
+    updates = [each for seed in asked.seeds for each in read_updates(seed)]
+    if asked.strata:
+        widths = np.array([widths_of_strata(each) for each in updates if each.differ > LABELS])
+        print(
+            f"width with strata / without, {LABELS} labels, median (range), {len(widths)} updates: this traffic "
+            f"{_spread(widths[:, 0], 2)}; such traffic {_spread(widths[:, 1], 2)}"
+        )
+        return 0
     found: dict[float, list[tuple[float, float]]] = {times: [] for times in TIMES}
     print(
         "update                                         samples  differ  flips  limit x   this  random    such  random"
     )
-    for update in [each for seed in parser.parse_args().seeds for each in read_updates(seed)]:
+    for update in updates:
         for times in TIMES:
             limit = times * update.flips / update.samples
             this = labels_for_this(update.differ, update.flips, limit * update.samples)
@@ -74,8 +96,24 @@ def main() -> int:
     return 0
 
 
-def _spread(ratios: np.ndarray) -> str:
-    return f"{np.median(ratios):.1f} ({ratios.min():.1f} to {ratios.max():.1f})"
+def _spread(ratios: np.ndarray, digits: int = 1) -> str:
+    return f"{np.median(ratios):.{digits}f} ({ratios.min():.{digits}f} to {ratios.max():.{digits}f})"
+
+
+def widths_of_strata(update: Update) -> tuple[float, float]:
+    """The mean width with strata over that without, in this traffic and in such traffic."""
+    generator, widths = np.random.default_rng(0), np.zeros((2, 2))
+    for _ in range(ORDERS):
+        for i, sizes in enumerate((update.flips_in_strata, ((update.differ, update.flips),))):
+            drawn = [(rows, flips, round(LABELS * rows / update.differ)) for rows, flips in sizes]
+            strata = [
+                Stratum(rows, labels, int(generator.hypergeometric(flips, rows - flips, labels)))
+                for rows, flips, labels in drawn
+            ]
+            shares = flip_shares(strata, update.samples, TAIL, "once")
+            widths[i] += [high - low for low, high in (shares.drawn, shares.population)]
+    this, such = widths[0] / widths[1]
+    return float(this), float(such)
 
 
 def read_updates(seed: Path) -> list[Update]:
@@ -91,10 +129,16 @@ def read_updates(seed: Path) -> list[Update]:
         if new is None or not np.array_equal(new.test.index, old.test.index):
             continue
         known = old.test.label < old.head.num_old
-        differ = (old.test.answers() != new.test.answers())[known]
-        flips = int((old.test.right() & ~new.test.right())[known].sum())
-        if flips:
-            updates.append(Update("/".join(folder.parts[-3:]), len(differ), int(differ.sum()), flips))
+        differ = known & (old.test.answers() != new.test.answers())
+        flip = (old.test.right() & ~new.test.right())[differ]
+        surer = old.test.confidence.astype(float) - new.test.confidence.astype(float)
+        stratum = np.searchsorted([-ALIKE, ALIKE], surer[differ])
+        strata = tuple(
+            (int((stratum == each).sum()), int(flip[stratum == each].sum())) for each in np.unique(stratum)
+        )
+        if flip.any():
+            name = "/".join(folder.parts[-3:])
+            updates.append(Update(name, int(known.sum()), len(flip), int(flip.sum()), strata))
     return updates
 
 

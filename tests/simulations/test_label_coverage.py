@@ -44,6 +44,6 @@ def test_labels_that_decide() -> None:
     plan = plan_labels(update.differ, update.samples, limit, 0.95)
     assert (labels_for_such(update, limit), random_labels_for_such(update, limit)) == (
         plan.labels,
-        plan.random,
+        plan.random_labels,
     )
     assert labels_for_such(Update("", 200, 100, 40), 0.21) is None

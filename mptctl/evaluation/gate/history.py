@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.evaluation.limits import Limits
+from mptctl.evaluation.limits import Limits, Looks
 from mptctl.evaluation.rates import Counts
 from mptctl.files import Model, locked_folder, writing
 
@@ -40,6 +40,11 @@ class Release(Model):
     er_new: Fraction = Field(description="error of the new model on the old classes")
     er_all: Fraction = Field(description="error of the new model on all samples")
     verdict: Verdict = Field(description="of the gate; ungated where no limit was set")
+    looks: Looks = Field(
+        default="once",
+        exclude_if=lambda looks: looks == "once",
+        description="any: the verdict may be asked again and again; not there: once",
+    )
     fingerprint: str = Field(
         pattern="^[0-9a-f]{64}$",
         description="digest of names, counts by class and prediction, errors, flipped samples, and limits",
@@ -89,6 +94,7 @@ def make_release(report: FlipReport, today: datetime.date, tag: str | None = Non
         er_new=report.new.er_old_classes,
         er_all=report.new.er_all,
         verdict=verdict if gate.checks else "ungated",
+        looks=gate.looks,
         fingerprint=hashlib.sha256(content.encode()).hexdigest(),
     )
 

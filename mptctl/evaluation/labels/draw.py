@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError, UsageError, option
 from mptctl.evaluation.pairing.join import Codes, Pairing, join
 from mptctl.evaluation.reading.columns import first, integers
-from mptctl.evaluation.reading.predictions import Predictions, row_blocks
+from mptctl.evaluation.reading.predictions import BLOCK, Predictions
 from mptctl.evaluation.reading.readers import has_predictions
 from mptctl.evaluation.reading.side_table import SideTable, side_headers
-from mptctl.evaluation.reading.spelling import normal_form
+from mptctl.evaluation.reading.spelling import NUMBER, normal_form
 from mptctl.evaluation.reading.spreadsheet_cells import as_cell
 from mptctl.evaluation.reading.workspace import current
 
@@ -67,8 +67,7 @@ class Traffic:
     def confidence(self) -> Mapping[str, FloatArray]:
         """By role, (D,) the softmax probability of the answer: from logits, or from a column `confidence`."""
         found: dict[str, FloatArray] = {}
-        for role in ROLES:
-            model = self.pairing.models[role]
+        for role, model in self.pairing.models.items():
             if model.logits is not None:
                 found[role] = _confidences(model.logits, self.pairing.rows[role][self.numbers])
             elif is_file(model) and "confidence" in side_headers(Path(model.name)):
@@ -76,17 +75,19 @@ class Traffic:
         return found
 
     def _column_of(self, path: Path) -> FloatArray:
-        """(D,) the column `confidence` of a file; DataError where a cell is no number."""
+        """(D,) the column `confidence` of a file; DataError where a cell is no probability."""
         view = current().register({"place": np.arange(len(self)), "number": self.numbers})
         both = f"{self.pairing.relation} AS s JOIN {view} AS v USING (number)"
         samples = f"(SELECT s.id, v.place AS number FROM {both})"
         codes, values = SideTable(path, ["confidence"]).values_of(samples, len(self))[0]
-        try:
-            return np.array([float(value) for value in values])[codes]
-        except ValueError as error:
+        numbers = [float(value) if NUMBER.fullmatch(value) else -1 for value in values]
+        if wrong := [
+            value for value, number in zip(values, numbers, strict=True) if not 0 <= number <= 1 + 1e-6
+        ]:
             raise DataError(
-                f"{path}: `confidence` holds text that is no number ({error}); write numbers"
-            ) from error
+                f"{path}: `confidence` holds {first(map(repr, wrong))}; write numbers from 0 to 1"
+            )
+        return np.array(numbers)[codes]
 
 
 def is_file(model: Predictions) -> bool:
@@ -96,11 +97,11 @@ def is_file(model: Predictions) -> bool:
 
 def _confidences(logits: NDArray[Any], rows: IntArray) -> FloatArray:
     """(D,) the softmax probability of the largest logit in some rows of (N, C) logits."""
-    found = np.empty(len(rows))
-    for block in row_blocks(np.broadcast_to(np.zeros(1), (len(rows), logits.shape[1]))):
-        part = np.asarray(logits[rows[block]], dtype=np.float64)
-        found[block] = 1 / np.exp(part - part.max(axis=1, keepdims=True)).sum(axis=1)
-    return found
+    found = []
+    for some in np.array_split(rows, 1 + rows.size * logits.shape[1] // BLOCK):
+        part = np.asarray(logits[some], dtype=np.float64)
+        found.append(1 / np.exp(part - part.max(axis=1, keepdims=True)).sum(axis=1))
+    return np.concatenate(found)
 
 
 def read_traffic(old: Predictions, new: Predictions) -> Traffic:
@@ -112,15 +113,15 @@ def read_traffic(old: Predictions, new: Predictions) -> Traffic:
         StorageError: more memory is needed than the workspace may take.
     """
     models = {"old": old.without_labels(), "new": new.without_labels()}
-    names = {""}.union(*({*model.table.answers, *(model.classes or ())} for model in models.values()))
-    _refuse_names(models, sorted(names))
-    pairing = join(models, tuple(sorted(names)))
+    known = {role: {*model.table.answers, *(model.classes or ())} for role, model in models.items()}
+    names = sorted({""}.union(*known.values()))
+    _refuse_names(new.name, names, known)
+    pairing = join(models, tuple(names))
     numbers = np.flatnonzero(pairing.answers["old"] != pairing.answers["new"])
     if not numbers.size:
         raise DataError(
             f"{new.name}: gives all {len(new):,} samples the predictions of {old.name}, so no sample can "
-            "flip and "
-            "there is nothing to label; name the replacement as NEW"
+            "flip and there is nothing to label; name the replacement as NEW"
         )
     view = current().register({"number": numbers})
     found = current().table(
@@ -133,23 +134,21 @@ def read_traffic(old: Predictions, new: Predictions) -> Traffic:
     return Traffic(pairing, integers(found["number"].combine_chunks()), found["id"])
 
 
-def _refuse_names(models: Mapping[str, Predictions], names: list[str]) -> None:
-    """Raise DataError where models spell a class in two ways, or a class is called `other` or `unsure`."""
-    if taken := [name for name in names if name in (OTHER, UNSURE)]:
-        raise DataError(
-            f"{models['new'].name}: a class is called {first(taken)}, which as a label says that no class "
-            "is right "
-            "or known; rename the class"
-        )
-    known = {role: {*model.table.answers, *(model.classes or ())} for role, model in models.items()}
+def _refuse_names(new: str, names: Sequence[str], known: Mapping[str, set[str]]) -> None:
+    """Raise DataError where models spell a class in two ways, or a class is called as labels that are none."""
     spellings: dict[str, str] = {}
     for name in names:
-        other = spellings.setdefault(normal_form(name), name)
+        form = normal_form(name)
+        if form in (OTHER, UNSURE):
+            raise DataError(
+                f"{new}: a class is called {name}, which as a label says that no class is right or known; "
+                "rename the class"
+            )
+        other = spellings.setdefault(form, name)
         if other != name and not any({name, other} <= own for own in known.values()):
             raise DataError(
-                f"{models['new'].name}: {first([name])} and {first([other])} are two spellings of one "
-                "class, one of "
-                "each model; write one spelling in both files"
+                f"{new}: {first([name])} and {first([other])} are two spellings of one class, one of each "
+                "model; write one spelling in both files"
             )
 
 
@@ -173,22 +172,19 @@ class Draw:
     strata: Strata = "none"
 
     def __post_init__(self) -> None:
-        if self.size is not None and self.size > len(self.traffic):
+        if self.size is not None and not 1 <= self.size <= len(self.traffic):
             raise UsageError(
                 f"{option('draw')} {self.size}: predictions differ on {len(self.traffic):,} samples; draw "
-                "at most these"
+                "one of these, or at most all"
             )
-        lacking = (
-            [role.upper() for role in ROLES if role not in self.traffic.confidence]
-            if self.strata != "none"
-            else []
-        )
-        if lacking:
-            raise UsageError(
-                f"{option('strata')} confidence: {lacking[0]} has neither `logits` nor `confidence`; add "
-                "one of them, "
-                "or draw without strata"
-            )
+        if self.strata == "none":
+            return
+        for role in ROLES:
+            if role not in self.traffic.confidence:
+                raise UsageError(
+                    f"{option('strata')} confidence: {role.upper()} has neither `logits` nor `confidence`; "
+                    "add one of them, or draw without strata"
+                )
 
     def __len__(self) -> int:
         return len(self.traffic) if self.size is None else self.size
@@ -206,36 +202,34 @@ class Draw:
         """The names of the strata; one empty name without strata."""
         return ("",) if self.strata == "none" else STRATA
 
+    def sizes(self, rows: NDArray[Any] | slice = slice(None)) -> IntArray:
+        """(H,) how many disagreements each stratum has, or how many of some rows."""
+        return np.bincount(self.stratum[rows], minlength=len(self.names))
+
     @cached_property
     def order(self) -> IntArray:
         """(n,) the drawn disagreements in random order; every beginning has its share of each stratum."""
         # The raw numbers of a bit generator are the same in every version of numpy.
         keys = np.random.Philox(self.seed).random_raw(len(self.traffic))
         shuffled = np.lexsort([keys, self.stratum])
-        sizes = np.bincount(self.stratum, minlength=len(self.names))
         # In its stratum of size s, the row of rank r stands at (r + 1/2) / s of the whole.
-        rank = np.concatenate([np.arange(size) + 0.5 for size in sizes]) / np.repeat(
-            np.maximum(sizes, 1), sizes
-        )
+        rank = np.concatenate([(np.arange(size) + 0.5) / size for size in self.sizes() if size])
         return shuffled[np.argsort(rank, kind="stable")][: len(self)]
 
     @cached_property
     def inclusion(self) -> FloatArray:
         """(H,) the share of each stratum that is drawn, the probability of each of its rows to be drawn."""
-        sizes = np.bincount(self.stratum, minlength=len(self.names))
-        return np.bincount(self.stratum[self.order], minlength=len(self.names)) / np.maximum(sizes, 1)
+        return self.sizes(self.order) / np.maximum(self.sizes(), 1)
 
     @cached_property
     def fingerprint(self) -> str:
         """What names the draw: a digest of all that it depends on, its seed, size and strata."""
-        traffic, digest = self.traffic, hashlib.sha256()
-        ids = traffic.ids.combine_chunks()
-        settings = (len(traffic.pairing), traffic.pairing.vocabulary, np.bincount(self.stratum).tolist())
-        digest.update(repr(settings).encode())
-        for buffer in ids.buffers()[1:]:
+        traffic = self.traffic
+        digest = hashlib.sha256(repr((len(traffic.pairing), traffic.pairing.vocabulary)).encode())
+        for buffer in traffic.ids.combine_chunks().buffers()[1:]:
             digest.update(buffer)
-        for role in ROLES:
-            digest.update(traffic.answers(role).astype(np.int32).tobytes())
+        for codes in (*(traffic.answers(role) for role in ROLES), self.stratum):
+            digest.update(codes.astype(np.int32).tobytes())
         return f"draw-{digest.hexdigest()[:16]}-{self.seed}-{len(self)}-{self.strata}"
 
     def rows(
@@ -248,46 +242,31 @@ class Draw:
             folder: of the pictures whose paths below it are the ids; None: `path` is empty.
         """
         traffic, chosen = self.traffic, self.order[start:stop]
-        names = traffic.pairing.vocabulary
-        old, new = ([names[code] for code in traffic.answers(role)[chosen].tolist()] for role in ROLES)
-        nothing = [None] * len(chosen)
-        sure = [
-            traffic.confidence[role][chosen].round(6).tolist() if role in traffic.confidence else nothing
-            for role in ROLES
-        ]
-        return [
-            {
-                "id": sample,
-                "old": old[i],
-                "new": new[i],
-                "old_confidence": sure[0][i],
-                "new_confidence": sure[1][i],
-                "stratum": self.names[stratum],
-                "inclusion": float(self.inclusion[stratum]),
-                "path": "" if folder is None else str(folder / sample),
-                "fingerprint": f"{self.fingerprint}-{start + i}",
-                "label": "",
-            }
-            for i, (sample, stratum) in enumerate(
-                zip(
-                    traffic.ids.take(pa.array(chosen)).to_pylist(), self.stratum[chosen].tolist(), strict=True
-                )
-            )
-        ]
+        names, stratum = traffic.pairing.vocabulary, self.stratum[chosen]
+        ids: list[str] = traffic.ids.take(pa.array(chosen)).to_pylist()
+        nothing = [None] * len(ids)
+        columns = (
+            ids,
+            *([names[code] for code in traffic.answers(role)[chosen].tolist()] for role in ROLES),
+            *(
+                traffic.confidence[role][chosen].round(6).tolist() if role in traffic.confidence else nothing
+                for role in ROLES
+            ),
+            [self.names[place] for place in stratum.tolist()],
+            self.inclusion[stratum].tolist(),
+            ["" if folder is None else str(folder / sample) for sample in ids],
+            [f"{self.fingerprint}-{place}" for place in range(start, start + len(ids))],
+            [""] * len(ids),
+        )
+        return [dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def write_csv(self, stream: IO[bytes], folder: Path | None = None) -> None:
         """Write the drawn rows as CSV; text is escaped so that a spreadsheet runs none of it."""
-        for text in self._csv_texts(folder):
-            stream.write(text.encode())
-
-    def _csv_texts(self, folder: Path | None) -> Iterator[str]:
-        """The text of the CSV: its header, then blocks of rows."""
-        yield ",".join(COLUMNS) + "\n"
+        stream.write((",".join(COLUMNS) + "\n").encode())
         for start in range(0, len(self), AT_ONCE):
             block = io.StringIO()
-            writer = csv.writer(block, lineterminator="\n")
-            for row in self.rows(start, start + AT_ONCE, folder):
-                writer.writerow(
-                    [as_cell(value) if isinstance(value, str) else value for value in row.values()]
-                )
-            yield block.getvalue()
+            csv.writer(block, lineterminator="\n").writerows(
+                [as_cell(value) if isinstance(value, str) else value for value in row.values()]
+                for row in self.rows(start, start + AT_ONCE, folder)
+            )
+            stream.write(block.getvalue().encode())

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.errors import DataError, did_you_mean
-from mptctl.evaluation.labels.draw import OTHER, UNSURE, Draw, Traffic
+from mptctl.errors import DataError, UsageError, did_you_mean
+from mptctl.evaluation.labels.draw import OTHER, UNSURE, Draw, Strata, Traffic
 from mptctl.evaluation.labels.sampling import Stratum
 from mptctl.evaluation.reading.columns import explaining
 from mptctl.evaluation.reading.readers import find_parts, form_of
@@ -21,12 +21,12 @@ from mptctl.evaluation.reading.spreadsheet_cells import WRITTEN_FORMULA, as_cell
 from mptctl.files.explained import shown
 
 _FINGERPRINT = re.compile(r"(draw-[0-9a-f]{16}-\d+-\d+-(?:none|confidence))-(\d+)")
-# What a label says of a drawn row.
-NEITHER, NEGATIVE, POSITIVE, MAYBE, MISSING = range(5)
+# What a label says of a drawn row: a class that neither model predicts, a class that is in no list, and so on.
+NEITHER, FOREIGN, NEGATIVE, POSITIVE, MAYBE, MISSING = range(6)
 
 
 class LabelRow(NamedTuple):
-    """A row of a file of labels: where it stands, its place in a draw, its label, or empty text."""
+    """A labelled row of a file: where it stands, its draw, its place there, its id if there, its label."""
 
     where: str
     draw: str
@@ -35,23 +35,14 @@ class LabelRow(NamedTuple):
     label: str
 
 
-@dataclass(frozen=True)
-class LabelFile:
-    """The rows of a file of labels, all of one draw, whose fingerprint stands beside them."""
-
-    name: str
-    rows: Sequence[LabelRow]
-    draw: str
-
-
-def read_label_file(path: Path) -> LabelFile:
-    """Read a labelled draw of any form: its columns `fingerprint`, `label` and, if there, `id`.
+def read_label_file(path: Path) -> list[LabelRow]:
+    """Read the labelled rows of a draw, of any form: columns `fingerprint`, `label` and, if there, `id`.
 
     Raises:
-        DataError: a column is missing, a row is of no draw or of another one, or nothing is labelled.
+        DataError: a column is missing, a label is of no draw or of another one, or nothing is labelled.
         UsageError: the file has another ending.
     """
-    rows: list[LabelRow] = []
+    rows, number = list[LabelRow](), 0
     for part in find_parts(path):
         with explaining(part):
             headers = form_of(part).headers(part)
@@ -66,15 +57,19 @@ def read_label_file(path: Path) -> LabelFile:
                     cells = {name: [_text(value) for value in batch[name].to_pylist()] for name in wanted}
                     ids = cells.get("id", [None] * len(cells["label"]))
                     for key, label, sample in zip(cells["fingerprint"], cells["label"], ids, strict=True):
-                        rows.append(_row(f"{part}: row {len(rows) + 1}", key, label, sample))
-    if not any(row.label for row in rows):
+                        number += 1
+                        if label:
+                            rows.append(_row(f"{part}: row {number}", key, label, sample))
+    if not rows:
         raise DataError(
             f"{path}: no row has a label; write the right class, {OTHER} or {UNSURE} into `label`"
         )
     for row in rows:
         if row.draw != rows[0].draw:
-            raise DataError(f"{row.where} is of another draw than row 1; give the labels of one draw")
-    return LabelFile(str(path), rows, rows[0].draw)
+            raise DataError(
+                f"{row.where} is of another draw than {rows[0].where}; give the labels of one draw"
+            )
+    return rows
 
 
 def _text(value: object) -> str:
@@ -93,25 +88,23 @@ def _row(where: str, key: str, label: str, sample: str | None) -> LabelRow:
     if found is None:
         raise DataError(
             f"{where}: {shown(key) or 'an empty cell'} is no fingerprint of a drawn row; leave that "
-            "column as disagree "
-            "wrote it"
+            "column as disagree wrote it"
         )
     return LabelRow(where, found[1], int(found[2]), sample, label)
 
 
-def redraw(traffic: Traffic, labels: LabelFile) -> Draw:
+def redraw(traffic: Traffic, path: Path, rows: Sequence[LabelRow]) -> Draw:
     """Make the draw of a label file again; DataError where predictions are not those of the draw."""
-    seed, size, strata = labels.draw.split("-")[2:]
-    draw = None
-    if int(size) <= len(traffic):
-        draw = Draw(traffic, int(seed), int(size), "confidence" if strata == "confidence" else "none")
-    if draw is None or draw.fingerprint != labels.draw:
-        raise DataError(
-            f"{labels.name}: these predictions are not those that its rows were drawn from "
-            f"({labels.draw}); give "
-            "the same two files, or draw again"
-        )
-    return draw
+    named = rows[0].draw
+    seed, size, strata = named.split("-")[2:]
+    with suppress(UsageError):  # fewer predictions differ, or the confidences that made strata are not there
+        draw = Draw(traffic, int(seed), int(size), cast(Strata, strata))
+        if draw.fingerprint == named:
+            return draw
+    raise DataError(
+        f"{path}: these predictions are not those that its rows were drawn from ({named}); give the same "
+        "two files, or draw again"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,16 +130,13 @@ class Outcomes:
             kind: `NEGATIVE` or `POSITIVE`.
             chosen: (D,) True for disagreements of a slice; None: all.
         """
-        draw, size = self.draw, len(self.draw.names)
-        stratum = draw.stratum if chosen is None else np.where(chosen, draw.stratum, size)
-        labelled = stratum[draw.order[: len(self.said)]]
-
-        def counts(of: NDArray[np.int64]) -> list[int]:
-            found: list[int] = np.bincount(of, minlength=size + 1)[:size].tolist()
-            return found
-
-        is_flip, may_be = self.said == kind, np.isin(self.said, (MAYBE, MISSING))
-        columns = (counts(stratum), counts(labelled), counts(labelled[is_flip]), counts(labelled[may_be]))
+        labelled, said = self.draw.order[: len(self.said)], self.said
+        if chosen is not None:
+            inside = chosen[labelled]
+            labelled, said = labelled[inside], said[inside]
+        every = slice(None) if chosen is None else chosen
+        parts = (every, labelled, labelled[said == kind], labelled[np.isin(said, (MAYBE, MISSING))])
+        columns = [self.draw.sizes(part).tolist() for part in parts]
         return [Stratum(*each) for each in zip(*columns, strict=True)]
 
 
@@ -156,8 +146,7 @@ def match_labels(draw: Draw, rows: Sequence[LabelRow]) -> Outcomes:
     Raises:
         DataError: a row was not drawn, has another id than in the draw or two labels, or a label is no class.
     """
-    names = draw.traffic.pairing.vocabulary
-    ids = draw.traffic.ids
+    names, ids = draw.traffic.pairing.vocabulary, draw.traffic.ids
     known = {written: place for place, name in enumerate(names) if name for written in _spellings(name)}
     old, new = (draw.traffic.answers(role) for role in ("old", "new"))
     said = np.full(len(draw), MISSING, dtype=np.int8)
@@ -169,11 +158,8 @@ def match_labels(draw: Draw, rows: Sequence[LabelRow]) -> Outcomes:
         if row.id is not None and row.id not in _spellings(drawn := ids[chosen].as_py()):
             raise DataError(
                 f"{row.where} was not drawn: its id is {shown(row.id)}, and {shown(drawn)} was drawn "
-                "there; restore "
-                "the id, or leave the column out (a spreadsheet may have changed it)"
+                "there; restore the id, or leave the column out (a spreadsheet may have changed it)"
             )
-        if not row.label:
-            continue
         before = given.setdefault(row.place, row)
         if before.label != row.label:
             raise DataError(
@@ -187,14 +173,13 @@ def match_labels(draw: Draw, rows: Sequence[LabelRow]) -> Outcomes:
 def _outcome(row: LabelRow, known: Mapping[str, int], old: int, new: int) -> int:
     """What a label says of a row with these two answers; DataError where it is no class."""
     if row.label in (OTHER, UNSURE):
-        return NEITHER if row.label == OTHER else MAYBE
+        return FOREIGN if row.label == OTHER else MAYBE
     # Programs write a column of integers with empty cells as floats.
     label = known.get(row.label, known.get(re.sub(r"\.0$", "", row.label)))
     if label is None:
         raise DataError(
-            f"{row.where}: {shown(row.label)} is no class of either "
-            f"model{did_you_mean(row.label, known)}; write a "
-            f"class, {OTHER} (both are wrong) or {UNSURE}"
+            f"{row.where}: {shown(row.label)} is no class of either model{did_you_mean(row.label, known)}; "
+            f"write a class, {OTHER} (both are wrong) or {UNSURE}"
         )
     return NEGATIVE if label == old else POSITIVE if label == new else NEITHER
 
@@ -204,9 +189,11 @@ def rows_of_mapping(draw: Draw, labels: Mapping[object, object]) -> list[LabelRo
     places = {sample: place for place, sample in enumerate(draw.traffic.ids.take(draw.order).to_pylist())}
     rows = []
     for sample, label in labels.items():
+        where = f"labels: {shown(str(sample))}"
         if str(sample) not in places:
-            raise DataError(f"labels: {shown(str(sample))} was not drawn; give labels of `rows` of this draw")
-        rows.append(LabelRow(f"labels: {shown(str(sample))}", "", places[str(sample)], None, _text(label)))
-    if not any(row.label for row in rows):
+            raise DataError(f"{where} was not drawn; give labels of `rows` of this draw")
+        if text := _text(label):
+            rows.append(LabelRow(where, draw.fingerprint, places[str(sample)], None, text))
+    if not rows:
         raise DataError("labels: none is given; give {id: label}")
     return rows

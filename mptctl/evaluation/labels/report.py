@@ -12,8 +12,16 @@ from pydantic import Field
 from mptctl.evaluation.decision import decide
 from mptctl.evaluation.gate.check import make_gate
 from mptctl.evaluation.labels.draw import ROLES, Draw, Traffic
-from mptctl.evaluation.labels.label_file import MAYBE, MISSING, NEGATIVE, NEITHER, POSITIVE, Outcomes
-from mptctl.evaluation.labels.sampling import Stratum, difference, flip_shares, plan_labels
+from mptctl.evaluation.labels.label_file import (
+    FOREIGN,
+    MAYBE,
+    MISSING,
+    NEGATIVE,
+    NEITHER,
+    POSITIVE,
+    Outcomes,
+)
+from mptctl.evaluation.labels.sampling import LabelPlan, Stratum, difference, flip_shares, plan_labels
 from mptctl.evaluation.limits import Limits, Looks
 from mptctl.evaluation.rates import Interval, Rate
 from mptctl.evaluation.statistics import rate, tail_of
@@ -45,17 +53,6 @@ class DrawnStratum(Model):
     name: str = Field(description="new surer, about as sure, or old surer; empty without strata")
     rows: int = Field(description="disagreements")
     drawn: int = Field(description="how many of them are drawn")
-
-
-class LabelPlan(Model):
-    """How many labels show a limit with 80 % probability, if the true rate is half of it."""
-
-    limit: float = Field(description="of negative flips per sample, a fraction")
-    confidence: float = Field(description="level of the two-sided interval")
-    labels: int | None = Field(
-        description="of disagreements in random order; 0: none is needed; null: not even all"
-    )
-    random_labels: int | None = Field(description="of samples drawn at random from all; null: more than 10^9")
 
 
 class DisagreeReport(Model):
@@ -126,6 +123,10 @@ class Groups(NamedTuple):
     code: NDArray[np.int64]
     by: Sequence[Mapping[str, str]]
 
+    def sizes(self, chosen: NDArray[np.int64] | slice = slice(None)) -> NDArray[np.int64]:
+        """How many samples, or how many of some, each slice has."""
+        return np.bincount(self.code[chosen], minlength=len(self.by))
+
 
 def report_disagreement(
     draw: Draw, limit: float | None, level: float, slices: Sequence[Groups] = ()
@@ -134,19 +135,14 @@ def report_disagreement(
     traffic, names = draw.traffic, draw.traffic.pairing.vocabulary
     old, new = (traffic.answers(role).astype(np.int64) for role in ROLES)
     pairs, counts = np.unique(old * len(names) + new, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
+    most = np.argsort(-counts, kind="stable")[:LISTED]
     rows, total = len(traffic), len(traffic.pairing)
-    plan = None
-    if limit is not None:
-        found = plan_labels(rows, total, limit, level)
-        plan = LabelPlan(limit=limit, confidence=level, labels=found.labels, random_labels=found.random)
-    sizes = np.bincount(draw.stratum, minlength=len(draw.names)).tolist()
-    drawn = np.bincount(draw.stratum[draw.order], minlength=len(draw.names)).tolist()
     by_slice = [
-        SliceDisagreement(by=dict(by), differ=rate(int(of_slice[i]), int(samples[i])))
+        SliceDisagreement(by=dict(by), differ=rate(differ, samples))
         for groups in slices
-        for samples, of_slice in [(_sizes(groups), _sizes(groups, traffic.numbers))]
-        for i, by in enumerate(groups.by)
+        for by, differ, samples in zip(
+            groups.by, groups.sizes(traffic.numbers).tolist(), groups.sizes().tolist(), strict=True
+        )
     ]
     return DisagreeReport(
         old=traffic.pairing.models["old"].name,
@@ -154,25 +150,20 @@ def report_disagreement(
         differ=rate(rows, total),
         pairs=[
             ChangedPair(old=names[pair // len(names)], new=names[pair % len(names)], samples=count)
-            for pair, count in zip(
-                pairs[order[:LISTED]].tolist(), counts[order[:LISTED]].tolist(), strict=True
-            )
+            for pair, count in zip(pairs[most].tolist(), counts[most].tolist(), strict=True)
         ],
-        more_pairs=max(0, len(pairs) - LISTED),
+        more_pairs=len(pairs) - len(most),
         slices=sorted(by_slice, key=lambda each: -(each.differ.value or 0))[:LISTED],
         strata=[
-            DrawnStratum(name=name, rows=size, drawn=n)
-            for name, size, n in zip(draw.names, sizes, drawn, strict=True)
+            DrawnStratum(name=name, rows=size, drawn=drawn)
+            for name, size, drawn in zip(
+                draw.names, draw.sizes().tolist(), draw.sizes(draw.order).tolist(), strict=True
+            )
         ],
-        plan=plan,
+        plan=None if limit is None else plan_labels(rows, total, limit, level),
         fingerprint=draw.fingerprint,
         drawn=len(draw),
     )
-
-
-def _sizes(groups: Groups, chosen: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-    """How many samples, or how many of some, each slice has."""
-    return np.bincount(groups.code if chosen is None else groups.code[chosen], minlength=len(groups.by))
 
 
 def report_labels(
@@ -189,7 +180,7 @@ def report_labels(
         rules: confidence, looks, and what an undecided limit does; its own limits are not read.
         slices: the keys of slices.
     """
-    draw, level, looks = outcomes.draw, rules.confidence or 0.95, rules.looks
+    draw, looks, level = outcomes.draw, rules.looks, rules.confidence or 0.95
     models, total, tail = draw.traffic.pairing.models, len(draw.traffic.pairing), tail_of(level)
     strata = {kind: outcomes.strata(kind) for kind in (NEGATIVE, POSITIVE)}
     negative, positive = (_share(each, total, tail, looks) for each in strata.values())
@@ -203,7 +194,7 @@ def report_labels(
         drawn=len(draw),
         labelled=len(outcomes.said),
         unsure=outcomes.count(MAYBE, MISSING),
-        other=outcomes.count(NEITHER),
+        other=outcomes.count(NEITHER, FOREIGN),
         confidence=level,
         looks=looks,
         negative_flips=negative,
@@ -245,17 +236,16 @@ def _slices(outcomes: Outcomes, slices: Sequence[Groups], tail: float, looks: Lo
     """The slices with samples that can flip; in a slice, too, the order of the labels is random."""
     rows, traffic = [], outcomes.draw.traffic
     for groups in slices:
-        samples, of_rows = _sizes(groups), groups.code[traffic.numbers]
+        samples, of_rows = groups.sizes().tolist(), groups.code[traffic.numbers]
         for place in np.unique(of_rows)[:LISTED].tolist():
             strata = outcomes.strata(NEGATIVE, of_rows == place)
-            total = int(samples[place])
             rows.append(
                 LabelledSlice(
                     by=dict(groups.by[place]),
-                    n=total,
+                    n=samples[place],
                     differ=sum(each.rows for each in strata),
                     labelled=sum(each.labelled for each in strata),
-                    negative_flips=_share(strata, total, tail, looks),
+                    negative_flips=_share(strata, samples[place], tail, looks),
                 )
             )
     return sorted(rows, key=lambda row: -(row.negative_flips.value or 0))[:LISTED]
@@ -268,26 +258,27 @@ def why_no_nfr(traffic: Traffic, outcomes: Outcomes) -> str:
         return "a model does not say which classes it knows; add `classes` to its file"
     if set(old) != set(new):
         return "the models know different classes, and the traffic may hold some that OLD does not know"
-    if other := outcomes.count(NEITHER):
-        return f"of {other:,} labels neither prediction is right: OLD may not know the class"
+    if foreign := outcomes.count(FOREIGN):
+        return f"{foreign:,} labels are `other`: OLD may not know the class"
     return ""
 
 
 def _check(outcomes: Outcomes, flips: LabelledShare, limit: float, rules: Limits) -> GateCheck:
     """Hold negative flips per sample against a limit, by the interval of the traffic that was drawn from."""
-    answer, title = decide(flips.population, limit), "negative flips per sample"
-    rest = len(outcomes.draw.traffic) - len(outcomes.said)
-    more = (
-        f"label more of the {rest:,} other rows" if rest else "all rows are labelled: it takes more traffic"
-    )
-    value = "n/a" if flips.value is None else f"{100 * flips.value:.2f} %"
-    shown = f"{100 * limit:g} %"
-    low, high = (100 * end for end in flips.population)
-    interval = f"{100 * (rules.confidence or 0.95):.10g} % interval {low:.2f} to {high:.2f}"
-    verb = {"pass": "is within", "fail": "exceeds", "undecided": "is undecided: the interval contains"}[
-        answer
-    ]
-    relation = {"pass": " within limit ", "fail": " > limit ", "undecided": ", limit "}[answer]
+    answer, level = decide(flips.population, limit), rules.confidence or 0.95
+    verb, relation = {
+        "pass": ("is within", " within limit "),
+        "fail": ("exceeds", " > limit "),
+        "undecided": ("is undecided: the interval contains", ", limit "),
+    }[answer]
+    title = f"negative flips per sample {'n/a' if flips.value is None else f'{100 * flips.value:.2f} %'}"
+    low, high = (f"{100 * end:.2f}" for end in flips.population)
+    interval, shown = f"{100 * level:.10g} % interval {low} to {high}", f"{100 * limit:g} %"
+    message = f"{title} ({interval} %) {verb} the limit of {shown}"
+    if answer == "undecided":
+        rest = len(outcomes.draw.traffic) - len(outcomes.said)
+        more = f"label more of the {rest:,} other rows"
+        message += f"; {more if rest else 'all rows are labelled: it takes more traffic'}"
     return GateCheck(
         name="max-flip-rate",
         limit=limit,
@@ -297,7 +288,6 @@ def _check(outcomes: Outcomes, flips: LabelledShare, limit: float, rules: Limits
         answer=answer,
         counted=flips.count,
         passed=answer == "pass" or (answer == "undecided" and rules.undecided == "pass"),
-        message=f"{title} {value} ({interval} %) {verb} the limit of {shown}"
-        + (f"; {more}" if answer == "undecided" else ""),
-        brief=f"{title} {value}{relation}{shown}  ({len(outcomes.said):,} labels, {interval})",
+        message=message,
+        brief=f"{title}{relation}{shown}  ({len(outcomes.said):,} labels, {interval})",
     )

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, betaln, gammainccinv, gammaln
+from pydantic import Field
+from scipy.special import bdtr, gammainccinv, gammaln
 
 from mptctl.evaluation.decision import PROBABILITY
 from mptctl.evaluation.limits import Looks
 from mptctl.evaluation.rates import Interval
 from mptctl.evaluation.statistics import exact_interval, tail_of
+from mptctl.files import Model
 
 FloatArray = NDArray[np.float64]
 # Chosen: the part of an interval's error that the choice of labels gets; that of the traffic gets the rest.
@@ -55,6 +57,12 @@ def _log_binomial(total: Any, chosen: Any) -> Any:
     return gammaln(total + 1) - gammaln(chosen + 1) - gammaln(total - chosen + 1)
 
 
+def _log_probability(flips: Any, total: Any, rows: Any, labelled: Any) -> Any:
+    """The logarithm of P(X = flips) for a hypergeometric X, as `log_lower_tail` has it."""
+    others = _log_binomial(rows - total, labelled - flips)
+    return _log_binomial(total, flips) + others - _log_binomial(rows, labelled)
+
+
 def log_lower_tail(flips: Any, total: Any, rows: Any, labelled: Any) -> FloatArray:
     """The logarithm of P(X <= flips) for a hypergeometric X: flips among the labelled rows.
 
@@ -74,8 +82,7 @@ def log_lower_tail(flips: Any, total: Any, rows: Any, labelled: Any) -> FloatArr
     found = most[..., None] - np.arange(width)
     possible = (found >= 0) & (found <= all_flips) & (drawn - found <= every - all_flips)
     found = np.where(possible, found, np.maximum(0, drawn - every + all_flips))
-    terms = _log_binomial(all_flips, found) + _log_binomial(every - all_flips, drawn - found)
-    terms = np.where(possible, terms - _log_binomial(every, drawn), -np.inf)
+    terms = np.where(possible, _log_probability(found, all_flips, every, drawn), -np.inf)
     largest = terms.max(axis=-1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         tail = np.log(np.exp(terms - largest).sum(axis=-1)) + largest[..., 0]
@@ -89,7 +96,7 @@ def log_ratio(stratum: Stratum, total: Any) -> FloatArray:
 
     With D rows, m labels, f flips and an even prior of the total F from 0 to D, the ratio is
 
-        R(F) = B(1 + f, 1 + m - f) / (F! / (F - f)! (D - F)! / (D - F - m + f)! (D - m)! / D!)
+        R(F) = 1 / ((m + 1) P(X = f)),  X hypergeometric: flips among m of D rows of which F flip
 
     the probability of the labels under the prior over that under F. Where F is true, R begins at one and is
     never expected to grow with the next label in random order (Waudby-Smith and Ramdas, NeurIPS 2020), so it
@@ -98,14 +105,9 @@ def log_ratio(stratum: Stratum, total: Any) -> FloatArray:
     >>> round(math.exp(log_ratio(Stratum(2, 1, 1), 1)), 6)  # (1 / 2) / (1 / 2)
     1.0
     """
-    rows, labelled, flips = stratum.rows, stratum.labelled, stratum.flips
-    under_prior = betaln(1 + flips, 1 + labelled - flips)
-    drawn = (
-        _falling(total, flips)
-        + _falling(rows - np.asarray(total), labelled - flips)
-        - _falling(rows, labelled)
-    )
-    return np.asarray(under_prior - drawn)
+    rows, labelled = stratum.rows, stratum.labelled
+    under_total = _log_probability(stratum.flips, np.asarray(total), rows, labelled)
+    return np.asarray(-np.log(labelled + 1) - under_total)
 
 
 def log_ratio_from_below(stratum: Stratum, total: Any) -> FloatArray:
@@ -120,11 +122,6 @@ def log_ratio_from_below(stratum: Stratum, total: Any) -> FloatArray:
     after = -np.expm1(log_lower_tail(stratum.flips, total, stratum.rows + 1, stratum.labelled + 1))
     with np.errstate(divide="ignore"):
         return log_ratio(stratum, total) + np.log(after) + np.log((stratum.rows + 1) / np.asarray(total))
-
-
-def _falling(number: Any, times: Any) -> Any:
-    """The logarithm of number! / (number - times)!."""
-    return gammaln(np.asarray(number) + 1) - gammaln(np.asarray(number) - times + 1)
 
 
 def most_flips(strata: Sequence[Stratum], tail: float, looks: Looks) -> int:
@@ -253,34 +250,34 @@ def difference(one: Interval, other: Interval) -> Interval:
     return one[0] - other[1], one[1] - other[0]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How many labels decide a limit, where the true share is half of it.
+class LabelPlan(Model):
+    """How many labels show a limit with 80 % probability, if the true rate is half of it."""
 
-    Attributes:
-        labels: of disagreements, in random order; 0: the number of disagreements decides. None: not even all.
-        random: of samples drawn at random from all; None: more than `MOST_RANDOM`.
-    """
-
-    labels: int | None
-    random: int | None
+    limit: float = Field(description="of negative flips per sample, a fraction")
+    confidence: float = Field(description="level of the two-sided interval")
+    labels: int | None = Field(
+        description="of disagreements in random order; 0: none is needed; null: not even all"
+    )
+    random_labels: int | None = Field(description="of samples drawn at random from all; null: more than 10^9")
 
 
 # Most labels of random samples that a plan names.
 MOST_RANDOM = 10**9
 
 
-def plan_labels(rows: int, total: int, limit: float, level: float) -> Plan:
+def plan_labels(rows: int, total: int, limit: float, level: float) -> LabelPlan:
     """Plan the labels that show a limit with probability `PROBABILITY`, if half of it is the true share.
 
     Args:
         rows: disagreements among the samples.
         total: samples.
-        limit: of negative flips per sample, a fraction above 0.
+        limit: of negative flips per sample, a fraction.
         level: of the interval, two-sided.
     """
     tail, part = tail_of(level), SAMPLING_PART * tail_of(level)
-    most = _bisect(0, total + 1, lambda flips: share_interval((flips, flips), total, tail - part)[1] <= limit)
+    most = _bisect(
+        -1, total + 1, lambda flips: share_interval((flips, flips), total, tail - part)[1] <= limit
+    )
     true = min(rows, round(total * limit / 2))
 
     def is_shown(labels: int) -> bool:
@@ -296,7 +293,12 @@ def plan_labels(rows: int, total: int, limit: float, level: float) -> Plan:
         return allowed >= 0 and float(bdtr(allowed, labels, limit / 2)) >= PROBABILITY
 
     needed = 0 if rows <= most else _first(is_shown, rows)
-    return Plan(needed, _first(is_shown_at_random, MOST_RANDOM))
+    return LabelPlan(
+        limit=limit,
+        confidence=level,
+        labels=needed,
+        random_labels=_first(is_shown_at_random, MOST_RANDOM),
+    )
 
 
 def _bisect(low: int, high: int, holds: Any) -> int:

@@ -11,6 +11,8 @@ from mptctl.errors import UsageError, option
 from mptctl.evaluation.labels.draw import Traffic, is_file
 from mptctl.evaluation.labels.report import LISTED, Groups
 from mptctl.evaluation.reading.side_table import SideTable, no_such_column, side_headers
+from mptctl.evaluation.slices.derived_columns import Column
+from mptctl.evaluation.slices.source import cross
 
 
 def read_groups(traffic: Traffic, keys: Sequence[tuple[str, ...]], metadata: Path | None) -> list[Groups]:
@@ -23,22 +25,18 @@ def read_groups(traffic: Traffic, keys: Sequence[tuple[str, ...]], metadata: Pat
     own = [Path(model.name) for model in traffic.pairing.models.values() if is_file(model)]
     files = [metadata, *own] if metadata else own
     headers = {file: side_headers(file) for file in files} if keys else {}
-    found, total = [], len(traffic.pairing)
+    found, relation, total = [], traffic.pairing.relation, len(traffic.pairing)
     for key in keys:
-        code, by = np.zeros(total, dtype=np.int64), [dict[str, str]()]
+        columns = []
         for column in key:
             holding = [file for file, names in headers.items() if column in names]
             if not holding:
                 raise no_such_column(option("by"), headers, column)
-            codes, values = SideTable(holding[0], [column]).values_of(traffic.pairing.relation, total)[0]
-            present, code = np.unique(code * len(values) + codes, return_inverse=True)
-            by = [
-                {**by[each // len(values)], column: values[each % len(values)]} for each in present.tolist()
-            ]
-        if len(by) > LISTED:
+            columns += [Column(*each) for each in SideTable(holding[0], [column]).values_of(relation, total)]
+        code, groups = cross(columns, np.arange(total))
+        if len(groups) > LISTED:
             raise UsageError(
-                f"{option('by')} {','.join(key)}: more than {LISTED:,} different values; choose columns "
-                "of fewer"
+                f"{option('by')} {','.join(key)}: more than {LISTED:,} different values; choose columns of fewer"
             )
-        found.append(Groups(code, by))
+        found.append(Groups(code, [dict(zip(key, values, strict=True)) for values in groups]))
     return found

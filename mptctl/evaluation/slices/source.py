@@ -69,6 +69,23 @@ def slice_name(by: Mapping[str, str]) -> str:
     return ", ".join(f"{shown(column)}={shown(value) or '(empty)'}" for column, value in by.items())
 
 
+def cross(
+    columns: Sequence[Column], samples: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], list[tuple[str, ...]]]:
+    """Number the different values that n samples have in some columns.
+
+    Returns:
+        (n,) the number of each sample's values, and the values by their numbers.
+    """
+    numbers: NDArray[np.int64] = np.zeros(len(samples), dtype=np.int64)
+    groups: list[tuple[str, ...]] = [()] if len(samples) else []
+    for column in columns:
+        codes, values = column.codes[samples], column.values
+        found, numbers = np.unique(numbers * len(values) + codes, return_inverse=True)
+        groups = [(*groups[each // len(values)], values[each % len(values)]) for each in found.tolist()]
+    return numbers, groups
+
+
 class SliceSource:
     """The samples of a comparison, with the columns by which slices are asked for.
 
@@ -145,7 +162,7 @@ class SliceSource:
     def _count(self, key: tuple[str, ...]) -> list[Slice]:
         """Count the flip table of each slice by the columns of a key; UsageError for too many slices."""
         old = np.flatnonzero(self.answers.of_old)
-        numbers, groups = self._groups(key, old)
+        numbers, groups = cross([self._columns[column] for column in key], old)
         if len(groups) > MOST_SLICES:
             raise UsageError(
                 f"{self._flag[key[0]]} {','.join(key)}: more than {MOST_SLICES:,} different values; "
@@ -155,22 +172,6 @@ class SliceSource:
         counts = [Counts(**dict(zip(Counts.model_fields, table, strict=True))) for table in tables]
         slices = sorted(zip(groups, counts, strict=True), key=itemgetter(0))
         return [Slice(dict(zip(key, values, strict=True)), table) for values, table in slices]
-
-    def _groups(
-        self, columns: Sequence[str], samples: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], list[tuple[str, ...]]]:
-        """Number the different values that n samples have in some columns.
-
-        Returns:
-            (n,) the number of each sample's values, and the values by their numbers.
-        """
-        numbers: NDArray[np.int64] = np.zeros(len(samples), dtype=np.int64)
-        groups: list[tuple[str, ...]] = [()] if len(samples) else []
-        for column in columns:
-            codes, values = self._columns[column].codes[samples], self._columns[column].values
-            found, numbers = np.unique(numbers * len(values) + codes, return_inverse=True)
-            groups = [(*groups[each // len(values)], values[each % len(values)]) for each in found.tolist()]
-        return numbers, groups
 
     @cached_property
     def _by_values(self) -> dict[frozenset[tuple[str, str]], Slice]:
@@ -216,7 +217,7 @@ class SliceSource:
         """
         places: dict[frozenset[tuple[str, str]], NDArray[np.int64]] = {}
         for columns in {tuple(sorted(by)) for by in every}:
-            numbers, groups = self._groups(columns, samples)
+            numbers, groups = cross([self._columns[column] for column in columns], samples)
             order = np.argsort(numbers, kind="stable")
             ends = np.searchsorted(numbers[order], np.arange(len(groups) + 1))
             for values, start, end in zip(groups, ends, ends[1:], strict=False):

@@ -23,7 +23,13 @@ def history_document(releases: list[Release]) -> Document:
             Column("95 % interval", lambda release: format_interval(release.nfr_ci95, 1)),
             Column("lost", lambda release: percent(release.lost, 1)),
             Column("error", lambda release: percent(release.er_new, 1)),
-            Column("gate", lambda release: Cell(release.verdict, tone=TONES[release.verdict]), words=True),
+            Column("gate", _verdict, words=True),
         ],
     )
     return Document([table, Note(f"NFR from {percent(min(rates))} to {percent(max(rates))}.")])
+
+
+def _verdict(release: Release) -> Cell:
+    """The verdict, and whether it may be asked again and again."""
+    looks = ", any looks" if release.looks == "any" else ""
+    return Cell(release.verdict + looks, tone=TONES[release.verdict])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeVar
 
 from mptctl.evaluation.labels.report import DisagreeReport, LabelledReport, LabelledShare
+from mptctl.evaluation.labels.sampling import LabelPlan
 from mptctl.evaluation.slices.source import slice_name
 from mptctl.files.explained import shown
 from mptctl.report.documents.flips_markdown import MARKS
@@ -13,71 +15,68 @@ from mptctl.report.media.document import TONES, Column, Document, Note, Table, n
 from mptctl.report.media.markdown import document_markdown, escape
 from mptctl.report.media.numbers import format_interval, percent
 
+R = TypeVar("R")
 # Rows of a table on a screen.
 SHOWN = 12
 
 
+def _first_rows(title: str, rows: Sequence[R], columns: Sequence[Column[R]], more: int = 0) -> list[Table[R]]:
+    """A table of the first rows, which says how many there are; none without rows."""
+    table = Table(rows[:SHOWN], columns, title=title, total=len(rows) + more)
+    return [table] if rows else []
+
+
 def disagree_document(report: DisagreeReport) -> Document:
     """The document of where two models' predictions differ, and what it takes to decide a limit."""
-    count, of = report.differ.count, int(report.differ.of)
-    every = len(report.pairs) + report.more_pairs
-    pairs = Table(
-        report.pairs[:SHOWN],
+    pairs = _first_rows(
+        "Predictions that differ",
+        report.pairs,
         [
             Column("OLD", lambda row: shown(row.old)),
             Column("NEW", lambda row: shown(row.new), words=True),
             Column("samples", lambda row: f"{row.samples:,}"),
         ],
-        title="Predictions that differ",
-        total=every if every > SHOWN else 0,
+        report.more_pairs,
     )
-    slices = Table(
-        report.slices[:SHOWN],
+    slices = _first_rows(
+        "Slices",
+        report.slices,
         [
             Column("slice", lambda row: slice_name(row.by)),
             Column("differ", lambda row: f"{row.differ.count:,} / {row.differ.of:,}"),
             Column("share", lambda row: percent(row.differ.value)),
         ],
-        title="Slices",
-        total=len(report.slices) if len(report.slices) > SHOWN else 0,
     )
-    strata = Table(
-        report.strata,
+    strata = _first_rows(
+        "Strata",
+        report.strata if len(report.strata) > 1 else [],
         [
             Column("stratum", lambda row: row.name),
             Column("rows", lambda row: f"{row.rows:,}"),
             Column("drawn", lambda row: f"{row.drawn:,}"),
         ],
-        title="Strata",
     )
-    tables: list[Table[Any]] = [pairs]
-    tables += [slices] if report.slices else []
-    tables += [strata] if len(report.strata) > 1 else []
-    head = (
-        f"{count:,} of {of:,} predictions differ ({percent(report.differ.value)}); no other sample can flip."
-    )
-    return Document(
-        [*tables, *notes(_plan_sentences(report)), Note(head, "strong", whole=True)],
-        title=head,
-    )
+    count, of, share = report.differ.count, int(report.differ.of), percent(report.differ.value)
+    head = f"{count:,} of {of:,} predictions differ ({share}); no other sample can flip."
+    sentences = notes(_plan_sentences(report.plan))
+    return Document([*pairs, *slices, *strata, *sentences, Note(head, "strong", whole=True)], title=head)
 
 
-def _plan_sentences(report: DisagreeReport) -> list[str]:
+def _plan_sentences(plan: LabelPlan | None) -> list[str]:
     """The sentence on how many labels decide the limit, and how many of random samples would."""
-    plan = report.plan
     if plan is None:
         return []
-    limit, level = f"the limit of {100 * plan.limit:g} %", f"at {100 * plan.confidence:.10g} %"
+    shows = f"at {100 * plan.confidence:.10g} %"
+    limit, power = f"the limit of {100 * plan.limit:g} %", "with 80 % probability if half as many flip"
     if plan.labels == 0:
         return [
-            f"No label is needed: so few predictions differ that {limit} is kept {level}, whatever flips."
+            f"No label is needed: so few predictions differ that {limit} is kept {shows}, whatever flips."
         ]
-    power = "with 80 % probability if half as many flip"
     if plan.labels is None:
-        first = f"Not even all labels show {level} that {limit} is kept, {power}: it takes more traffic."
+        first = f"Not even all labels show {shows} that {limit} is kept, {power}: it takes more traffic."
     else:
         first = (
-            f"{plan.labels:,} labels of these, in random order, show {level} that {limit} is kept, {power}."
+            f"{plan.labels:,} labels of these, in random order, show {shows} that {limit} is kept, {power}."
         )
     many = "more than 10^9" if plan.random_labels is None else f"{plan.random_labels:,}"
     return [first, f"Labels of a random sample of all traffic: {many}."]
@@ -115,42 +114,31 @@ def labelled_document(report: LabelledReport) -> Document:
         legend="In this traffic: the samples that were drawn from. In such traffic: all that these "
         "stand for, by which a limit is decided.",
     )
-    slices = Table(
-        report.slices[:SHOWN],
+    slices = _first_rows(
+        "Slices",
+        report.slices,
         [
             Column("slice", lambda row: slice_name(row.by)),
             Column("labelled", lambda row: f"{row.labelled:,} of {row.differ:,}"),
             Column("negative flips", lambda row: percent(row.negative_flips.value)),
             Column("in such traffic", lambda row: format_interval(row.negative_flips.population)),
         ],
-        title="Slices",
-        total=len(report.slices) if len(report.slices) > SHOWN else 0,
     )
-    counted = (
+    sentences = [
         f"{report.differ:,} of {report.n:,} predictions differ; {report.labelled:,} of {report.drawn:,} "
-        "drawn rows are "
-        f"labelled, {report.unsure:,} of them unsure."
-    )
-    nfr = f"NFR n/a: {report.nfr_reason}." if report.nfr_reason else "NFR: the negative flips per sample."
-    looks = "The intervals hold after every label."
-    if report.looks == "once" and report.labelled < report.differ:
-        looks = "The intervals are for one look, after a fixed number of labels; --looks any for more."
+        f"drawn rows are labelled, {report.unsure:,} of them unsure.",
+        f"NFR n/a: {report.nfr_reason}." if report.nfr_reason else "NFR: the negative flips per sample.",
+    ]
+    if report.looks == "any":
+        sentences.append("The intervals hold after every label.")
+    elif report.labelled < report.differ:
+        sentences.append(
+            "The intervals are for one look, after a fixed number of labels; --looks any for more."
+        )
+    remarks = notes([f"Note: {warning}." for warning in report.warnings], "doubt")
     state, verdict = gate_state(report.gate), verdict_of_labels(report)
-    remarks = [f"Note: {warning}." for warning in report.warnings]
     return Document(
-        [
-            table,
-            *([slices] if report.slices else []),
-            *notes(
-                [
-                    counted,
-                    nfr,
-                    *([] if report.labelled == report.differ and report.looks == "once" else [looks]),
-                ]
-            ),
-            *notes(remarks, "doubt"),
-            Note(verdict, TONES[state], whole=True),
-        ],
+        [table, *slices, *notes(sentences), *remarks, Note(verdict, TONES[state], whole=True)],
         title=verdict.partition("  (")[0],
         subject=f"{report.old} -> {report.new}",
         state=state,
