@@ -64,7 +64,7 @@ class OldModel(Typed):
         return f"{OLD}-{self.name}"
 
 
-class RowTuning(Typed):
+class RowSearch(Typed):
     """What is searched of a row's method, on the validation part of the study's first seed."""
 
     search: dict[str, str] = Field(
@@ -103,7 +103,7 @@ class UpdateRow(Typed):
         False, description="as many epochs as the study's cost allows, in place of the recipe's"
     )
     seeds: list[int] | None = Field(None, description="of the study's seeds, those that it has; default: all")
-    tune: RowTuning | None = Field(None, description="how it is tuned before; default: it is not")
+    tune: RowSearch | None = Field(None, description="how it is tuned before; default: it is not")
 
     @model_validator(mode="before")
     @classmethod

@@ -14,8 +14,8 @@ def runs() -> None:
     that a study's seeds and an ensemble's members are listed. Every checkpoint is verified; a damaged one
     makes its run broken.
 
-    --clean removes files of finished runs that only --resume needs. Afterwards --resume can no longer train it
-    for longer; best.pt stays.
+    --clean removes files of finished runs that only --resume needs. Afterwards --resume can no longer train
+    them for longer; best.pt stays.
 
     Examples:
 
