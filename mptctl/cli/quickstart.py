@@ -46,7 +46,7 @@ def show_quickstart(asked: QuickstartRequest) -> None:
     pictures = make_image_reader(done.split, part="test")
     sources = provenance(sys.argv, digests_of_models(done.found))
     write_atomically(page, render_html(done.flips, pictures, provenance=sources).encode())
-    show(done.result, "quickstart:quickstart_document", as_json=asked.as_json)
+    show(done.result, "study:quickstart_document", as_json=asked.as_json)
 
 
 def _refuse_page(page: Path, *, overwrite: bool) -> None:

@@ -186,8 +186,8 @@ def _preparation_warning(
         before, after = _error_words(better.error_before), _error_words(better.error)
         return (
             f"warning: pictures are most likely not prepared as this model was trained: it errs on {before} "
-            f"with these settings, and on {after} with {better.flags(data, channels)}; import it again with that "
-            "and --overwrite"
+            f"with these settings, and on {after} with {better.flags(data, channels)}; import it again with "
+            "that and --overwrite"
         )
     if not is_at_chance(error, counts):
         return None

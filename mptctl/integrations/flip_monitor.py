@@ -17,12 +17,11 @@ from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.reading.arrays import as_array
 from mptctl.evaluation.reading.columns import as_text, first
 from mptctl.evaluation.reading.in_memory import InMemory
+from mptctl.evaluation.reading.logits import first_maximum, refuse_one_column
 from mptctl.evaluation.reading.named_arrays import NamedArray, RowNames, named_array, order_columns
 from mptctl.evaluation.reading.predictions import (
     build_predictions,
-    first_maximum,
     read_predictions,
-    refuse_one_column,
 )
 from mptctl.evaluation.reading.workspace import workspace
 from mptctl.machine.facts import rank

@@ -255,8 +255,8 @@ def _suggest_network(arch: str, names: Sequence[str]) -> str:
     if close:
         return f"did you mean {close[0]}, or {TIMM}{arch} of the package timm?"
     return (
-        f"use a classifier of torchvision, such as resnet18, or {TIMM}NAME; if it is one of your own, give its "
-        f"file with {PLUGINS}=FILE.py"
+        f"use a classifier of torchvision, such as resnet18, or {TIMM}NAME; if it is one of your own, give "
+        f"its file with {PLUGINS}=FILE.py"
     )
 
 

@@ -44,8 +44,8 @@ SAME_COST = 0.02
 HALVES_SEED = 4
 
 
-# A training shifted by one half of its validation samples and counted, as part ``test``, on the other half; then
-# the other way round.
+# A training shifted by one half of its validation samples and counted, as part ``test``, on the other half;
+# then the other way round.
 BothWays = tuple[Shifted, Shifted]
 
 
@@ -303,7 +303,7 @@ def _cost_of_all(
 def _notes_on(
     found: int, groups: Sequence[Group], rows: Sequence[Sequence[BothWays]], target: Group
 ) -> list[str]:
-    """Notes on trainings without a part in the choice, and on rows that no shift brings to the common error."""
+    """Notes on trainings that take no part in the choice, and on rows that no shift brings to the error."""
     left_out = found - sum(len(group.updates) for group in groups)
     notes = [f"{left_out} runs are left out: not all rows have their seeds"] if left_out else []
     reached = [all(way.is_reached for ways in row for way in ways) for row in rows]

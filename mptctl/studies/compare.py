@@ -49,7 +49,7 @@ from mptctl.studies.groups import (
     refuse_unknown_row,
 )
 from mptctl.studies.post_hoc_bias import Shift, shift_to_test_error, shift_updates
-from mptctl.studies.tuning import read_tuning
+from mptctl.studies.tuning.record import read_tuning
 from mptctl.studies.updates import Update, find_updates
 
 # Figures of an old model's calibration that have a mean over seeds.

@@ -1,4 +1,4 @@
-"""The reports of a comparison of updates, and of a choice among them: a row for each method, and its rates."""
+"""The reports of a comparison of updates and of a choice among them: a row for each method, with rates."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class CompareRequest(ModelRequest):
     studies_or_runs: Annotated[list[str], argument("STUDY_OR_RUNS...")]
     """A study's name or folder, a run root, or runs by name or folder."""
     old: Annotated[str | None, Flag("RUN")] = None
-    """Old model of all updates: a folder, or a name beside each run. (default: the one that each run records)"""
+    """Old model of all updates: a folder, or a name beside each run. (default: the one each run records)"""
     part: Annotated[Literal["test", "val"], Flag()] = "test"
     """Part whose samples are counted; val for choosing a method."""
     equal_error: Annotated[str | None, Flag("ROW")] = None

@@ -32,13 +32,13 @@ from mptctl.studies.study_file import Study
 from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study
 from mptctl.studies.study_report import Board, StudyReport
 from mptctl.studies.study_state import Standing, find_standings, make_splits
-from mptctl.studies.study_tune import (
+from mptctl.studies.tuning.record import Tuning, write_tuning
+from mptctl.studies.tuning.trials import (
     PlannedTrial,
     choose_tunings,
     plan_trials,
     with_tunings,
 )
-from mptctl.studies.tuning import Tuning, write_tuning
 
 if TYPE_CHECKING:
     from mptctl.studies.study_pool import WorkerPool

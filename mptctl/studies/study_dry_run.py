@@ -32,7 +32,7 @@ from mptctl.studies.study_estimate import (
 from mptctl.studies.study_plan import PlannedRun, on_machine, split_folder_of
 from mptctl.studies.study_report import last_line
 from mptctl.studies.study_state import Standing, existing_split, find_standings, make_splits
-from mptctl.studies.study_tune import plan_trials
+from mptctl.studies.tuning.trials import plan_trials
 from mptctl.training.estimate import Estimate
 
 # The estimate for a run without steps left.

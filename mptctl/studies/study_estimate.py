@@ -103,7 +103,8 @@ def refuse_untrainable_runs(
         )
         if run.is_trial and not split.val:
             raise UsageError(
-                f"{run.key}: is chosen on the validation part, and this split has none; set val_fraction above 0"
+                f"{run.key}: is chosen on the validation part, and this split has none; set val_fraction "
+                "above 0"
             )
         try:
             refuse_untrainable(run.recipe, size, device)

@@ -197,7 +197,8 @@ class StudyFile(Typed):
         for update in self.updates:
             if update.tune is not None and first not in (update.seeds or self.seeds):
                 raise ValueError(
-                    f"updates: {update.name}: seeds: leave out {first}, the study's first, on which it is tuned"
+                    f"updates: {update.name}: seeds: leave out {first}, the study's first, on which it is "
+                    "tuned"
                 )
         with_ensemble = [update.name for update in self.updates if update.ref == ENSEMBLE]
         if with_ensemble and self.ensemble is None:

@@ -44,6 +44,7 @@ TABLE = (
     Written(GATED, "--append-history", ("releases.jsonl", "notes.txt")),
     Written("evaluate new.npz", "--report", ("page.html",)),
     Written("history history.jsonl", "--out", ("releases.png", "releases.svg")),
+    Written("disagree old.npz new.npz", "--out", ("to_label.csv",)),
     Written("compare old new", "--csv", ("table.csv", "data.txt")),
     Written("compare old new", "--latex", ("table.tex",)),
     Written("compare old new", "--markdown", ("table.md",)),
@@ -61,8 +62,8 @@ TABLE = (
 )
 # Flags of files and folders that do not write into a file that a user names: they read, or write folders of ours.
 OTHERS = {
-    "--class-labels", "--class-map", "--class-names", "--classes", "--data-root", "--gate", "--log",
-    "--metadata", "--old-classes", "--recipe", "--run-root", "--temperature",
+    "--class-labels", "--class-map", "--class-names", "--classes", "--data-root", "--gate", "--labels",
+    "--log", "--metadata", "--old-classes", "--pictures", "--plugin", "--recipe", "--run-root", "--temperature",
 }  # fmt: skip
 
 

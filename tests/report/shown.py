@@ -15,7 +15,7 @@ from mptctl.models.run_list import RunEntry, RunList
 from mptctl.report.documents.few_shot import few_shot_document
 from mptctl.report.documents.history import history_document
 from mptctl.report.documents.lists import catalog_document, doctor_document, runs_document
-from mptctl.report.documents.quickstart import quickstart_document
+from mptctl.report.documents.study import quickstart_document
 from mptctl.report.media.terminal import print_document
 from mptctl.studies.catalog import CatalogEntry
 from mptctl.studies.quickstart import QuickstartResult, QuickstartRow

@@ -12,7 +12,7 @@ from mptctl.models.metrics_log import MetricsLine, append_metrics
 from mptctl.recipe import load_recipe
 from mptctl.studies.study_file import load_study
 from mptctl.studies.study_plan import plan_study
-from mptctl.studies.study_tune import choose_tunings, plan_trials, with_tunings
+from mptctl.studies.tuning.trials import choose_tunings, plan_trials, with_tunings
 from tests.common import CommandLine
 
 STUDY = """
@@ -56,7 +56,7 @@ def test_each_row_has_its_trials_on_the_first_seed_after_a_reference(study: Path
 def test_the_fewest_flips_within_the_limit_are_chosen_and_else_the_fewest_errors(
     study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mptctl.studies.study_tune._work", lambda folders: 5.0)
+    monkeypatch.setattr("mptctl.studies.tuning.trials._work", lambda folders: 5.0)
     loaded = load_study(str(study))
     trials = plan_trials(loaded, 4)
     log(tmp_path / "4" / "ref", errors=20, flips=0)

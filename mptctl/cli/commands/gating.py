@@ -53,7 +53,7 @@ def evaluate() -> None:
     "evaluation.labels.report:DisagreeReport",
 )
 def disagree() -> None:
-    """Say where the predictions of two models differ, and draw the rows to label.
+    """Draw the rows to label: those that two models predict apart.
 
     Only samples whose predictions differ can flip. Predictions need no labels. Prints how many differ, and
     with --limit how many labels decide that limit; --out writes the rows to label.

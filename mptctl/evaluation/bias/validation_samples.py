@@ -10,7 +10,7 @@ import numpy as np
 from mptctl.evaluation.bias.sweep import BiasSteps, count_steps, find_gaps
 from mptctl.evaluation.paired_bootstrap import BoolArray, FloatArray, IntArray, WrongByBias
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
-from mptctl.evaluation.reading.predictions import row_blocks
+from mptctl.evaluation.reading.logits import row_blocks
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.evaluation.calibration.bins import BINS, place_in_bins
-from mptctl.evaluation.reading.predictions import row_blocks
+from mptctl.evaluation.reading.logits import row_blocks
 
 
 class ProbabilityScores(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.evaluation.calibration.probabilities import shift_to_zero
-from mptctl.evaluation.reading.predictions import row_blocks
+from mptctl.evaluation.reading.logits import row_blocks
 
 # Temperatures outside 1/LIMIT to LIMIT make every answer certain, or all classes alike: the fit diverges.
 LIMIT = 1024.0

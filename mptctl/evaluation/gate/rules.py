@@ -327,7 +327,7 @@ class _Kept(NamedTuple):
 
 
 def _count_kept(source: SliceSource, rules: GateFile, named: Mapping[str, NamedSample]) -> _Kept:
-    """Count the samples of the rules: the ids in the gate file, those in the file that it names, the slice."""
+    """Count the samples of the rules: ids in the gate file, ids in the file that it names, and the slice."""
     keep, lines = rules.must_keep, {} if rules.listed is None else rules.listed.lines
     right = {each: named[each].old_right for each in keep.ids}
     # A right answer to a sample of one rule protects nothing of another.

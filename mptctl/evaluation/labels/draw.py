@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError, UsageError, option
 from mptctl.evaluation.pairing.join import Codes, Pairing, join
 from mptctl.evaluation.reading.columns import first, integers
-from mptctl.evaluation.reading.predictions import BLOCK, Predictions
+from mptctl.evaluation.reading.logits import BLOCK
+from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.reading.readers import has_predictions
 from mptctl.evaluation.reading.side_table import SideTable, side_headers
 from mptctl.evaluation.reading.spelling import NUMBER, normal_form
@@ -135,7 +136,7 @@ def read_traffic(old: Predictions, new: Predictions) -> Traffic:
 
 
 def _refuse_names(new: str, names: Sequence[str], known: Mapping[str, set[str]]) -> None:
-    """Raise DataError where models spell a class in two ways, or a class is called as labels that are none."""
+    """Raise DataError for a class in two spellings, or a class that is called as labels that are none."""
     spellings: dict[str, str] = {}
     for name in names:
         form = normal_form(name)

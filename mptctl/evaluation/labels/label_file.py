@@ -21,7 +21,7 @@ from mptctl.evaluation.reading.spreadsheet_cells import WRITTEN_FORMULA, as_cell
 from mptctl.files.explained import shown
 
 _FINGERPRINT = re.compile(r"(draw-[0-9a-f]{16}-\d+-\d+-(?:none|confidence))-(\d+)")
-# What a label says of a drawn row: a class that neither model predicts, a class that is in no list, and so on.
+# What a label says of a drawn row: a class that neither model predicts, one that is in no list, and so on.
 NEITHER, FOREIGN, NEGATIVE, POSITIVE, MAYBE, MISSING = range(6)
 
 

@@ -36,7 +36,8 @@ def read_groups(traffic: Traffic, keys: Sequence[tuple[str, ...]], metadata: Pat
         code, groups = cross(columns, np.arange(total))
         if len(groups) > LISTED:
             raise UsageError(
-                f"{option('by')} {','.join(key)}: more than {LISTED:,} different values; choose columns of fewer"
+                f"{option('by')} {','.join(key)}: more than {LISTED:,} different values; choose columns "
+                "of fewer"
             )
         found.append(Groups(code, [dict(zip(key, values, strict=True)) for values in groups]))
     return found

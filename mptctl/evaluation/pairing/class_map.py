@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError, StorageError, UsageError
 from mptctl.evaluation.flip_report import MappedClass
 from mptctl.evaluation.reading.columns import first
+from mptctl.evaluation.reading.logits import first_maximum, row_blocks
 from mptctl.evaluation.reading.name_pairs import read_pairs
-from mptctl.evaluation.reading.predictions import Predictions, first_maximum, row_blocks
+from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.reading.workspace import free_memory, shown_size
 from mptctl.files.explained import shown
 

@@ -11,7 +11,8 @@ from mptctl.evaluation.pairing.confusion import LIKELY_CAUSE
 from mptctl.evaluation.pairing.join import Pairing
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.rates import Counts
-from mptctl.evaluation.reading.predictions import Predictions, row_blocks
+from mptctl.evaluation.reading.logits import row_blocks
+from mptctl.evaluation.reading.predictions import Predictions
 
 IDENTICAL = "OLD and NEW are the same model: nothing was compared"
 # Limits of what is doubtful; all are chosen, not measured.

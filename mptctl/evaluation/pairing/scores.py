@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.evaluation.pairing.join import Pairing
-from mptctl.evaluation.reading.predictions import row_blocks
+from mptctl.evaluation.reading.logits import row_blocks
 
 FloatArray = NDArray[np.float64]
 

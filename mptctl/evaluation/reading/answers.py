@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import UsageError
-from mptctl.evaluation.reading.predictions import first_maximum, row_blocks
+from mptctl.evaluation.reading.logits import first_maximum, row_blocks
 from mptctl.files import writing
 
 

@@ -76,8 +76,7 @@ def known_columns(path: Path, headers: Sequence[str], *, labelled: bool = True) 
     """List those columns of a file that predictions files have, in the order of `COLUMNS`.
 
     Args:
-        path: of the file, for messages.
-        headers: the names of all its columns.
+        path, headers: the file, for messages, and the names of all its columns.
         labelled: a `label` is needed; False: it is left out where there is one.
 
     Raises:

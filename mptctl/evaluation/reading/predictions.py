@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from mptctl.errors import DataError, NonFiniteError, StorageError
+from mptctl.errors import DataError, StorageError
 from mptctl.evaluation.reading.agreement import (
     check_answers_known,
     check_classes,
@@ -31,13 +31,12 @@ from mptctl.evaluation.reading.columns import (
     known_columns,
     to_arrow,
 )
+from mptctl.evaluation.reading.logits import first_maximum, refuse_one_column
 from mptctl.evaluation.reading.readers import find_parts, form_of
 from mptctl.evaluation.reading.table import Table, TableBuilder
 from mptctl.evaluation.reading.workspace import free_memory, shown_size
 from mptctl.files import OpenOutput, writing
 
-# Elements of logits in a block that is read at once: 8 MB in double precision.
-BLOCK = 2**20
 # Beyond so many rows, some ids of each batch are looked at for repeated ones; others are found by the join.
 MANY, LOOKED_AT = 2**20, 2**11
 
@@ -286,45 +285,6 @@ class _Reading:
             names = np.array(self._vocabulary.names)
             check_pred_column(name, names[np.concatenate(self._preds)], table.column("pred"))
         return Predictions(name, table, logits, classes, origin, counted)
-
-
-def row_blocks(logits: NDArray[Any]) -> list[slice]:
-    """Divide the rows of (N, C) logits into slices of about `BLOCK` elements each."""
-    rows = max(1, BLOCK // max(1, logits.shape[1]))
-    return [slice(start, start + rows) for start in range(0, len(logits), rows)]
-
-
-def refuse_one_column(logits: NDArray[Any], name: str) -> None:
-    """Raise DataError where (N, C) logits are one column, as of a sigmoid: it would always be the answer."""
-    if logits.shape[1] == 1:
-        raise DataError(
-            f"{name}: `logits` is one column, of which no class is the largest; write (N, 2), such as zeros "
-            "before what goes into the sigmoid, or the predictions as `pred`, (N,)"
-        )
-
-
-def first_maximum(logits: NDArray[Any], name: str) -> NDArray[np.int64]:
-    """Find the column of the first maximum of each row of (N, C) logits.
-
-    Args:
-        logits: (N, C) floats.
-        name: of the model, for messages.
-
-    Raises:
-        NonFiniteError: the maximum of a row is NaN or infinite.
-    """
-    column = np.empty(len(logits), dtype=np.int64)
-    bad = 0
-    for rows in row_blocks(logits):
-        block = np.asarray(logits[rows])
-        column[rows] = block.argmax(axis=1)
-        # The maximum of a row is NaN with any NaN, +inf with any +inf, and -inf if all are -inf.
-        bad += int((~np.isfinite(np.take_along_axis(block, column[rows, None], axis=1))).sum())
-    if bad:
-        raise NonFiniteError(
-            f"{name}: {bad} of {len(logits)} rows of logits are not finite; no rate follows from them"
-        )
-    return column
 
 
 def read_predictions(path: Path, *, labelled: bool = True) -> Predictions:

@@ -1,4 +1,4 @@
-"""Show a study: its result and its plan as documents, its runs live in a terminal or as lines of a log."""
+"""Show a study or the quickstart: documents of result and plan, runs live in a terminal or as a log."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.text import Text
@@ -14,12 +15,15 @@ from rich.text import Text
 from mptctl.files import writing
 from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.media.document import ON_PAGE, ON_SCREEN, TONES, Cell, Column, Document, Note, Table
-from mptctl.report.media.numbers import duration
+from mptctl.report.media.numbers import duration, format_interval, percent
 from mptctl.report.media.progress_bars import ChangesLog, JobState, live_view
 from mptctl.report.media.provenance import digests_of_runs, provenance
 from mptctl.report.media.terminal import rich_table
 from mptctl.studies.study_dry_run import StudyDryRun
 from mptctl.studies.study_report import Board, RunProgress, StudyReport, StudyRow
+
+if TYPE_CHECKING:  # imports torch
+    from mptctl.studies.quickstart import QuickstartResult
 
 # What the plan says of the run folder of a run, by its standing.
 STANDINGS = {"missing": "no", "begun": "interrupted", "unanswered": "without its answers", "done": "yes"}
@@ -174,3 +178,28 @@ def _log_line(progress: RunProgress) -> str:
         method_if_unsaid = "" if run.name == method else f" ({method})"
         return f"{run.key}{method_if_unsaid}: {progress.total_steps:,} steps{from_step}"
     return f"{run.key}: {progress.status}"
+
+
+def quickstart_document(result: QuickstartResult) -> Document:
+    """The document of the quickstart: the table of models, its meaning, and the next commands."""
+    table = Table(
+        result.rows,
+        [
+            Column("model", lambda row: row.model),
+            Column("flips", lambda row: f"{row.negative_flips:,}"),
+            Column("of", lambda row: f"{row.n_old:,}"),
+            Column("NFR", lambda row: percent(row.nfr)),
+            Column("95 % interval", lambda row: format_interval(row.nfr_ci95)),
+            Column("error, old", lambda row: percent(row.er_old_classes)),
+            Column("error, all", lambda row: percent(row.er_all)),
+        ],
+    )
+    return Document(
+        [
+            table,
+            Note(result.meaning),
+            Note(""),
+            Note(f"All that the MPT update breaks: {result.report}", whole=True),
+            Note(f"For your own data: {result.next_command}", whole=True),
+        ]
+    )

@@ -12,7 +12,7 @@ from torchmetrics.functional.classification import multiclass_calibration_error
 
 from mptctl.evaluation.calibration.bins import calibrate
 from mptctl.evaluation.calibration.probabilities import score_probabilities
-from mptctl.evaluation.reading import predictions
+from mptctl.evaluation.reading import logits as logit_rows
 
 
 def random_logits(n: int = 3000, classes: int = 6, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -120,7 +120,7 @@ def test_a_temperature_divides_the_logits() -> None:
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     logits, truth = random_logits(101)
     whole = score_probabilities(logits, truth)
-    monkeypatch.setattr(predictions, "BLOCK", 7 * 6)
+    monkeypatch.setattr(logit_rows, "BLOCK", 7 * 6)
     parts = score_probabilities(logits.astype(np.float64), truth)
     assert np.array_equal(parts.confidence, whole.confidence)
     assert parts[1:] == pytest.approx(whole[1:], rel=1e-12)

@@ -11,14 +11,14 @@ import pytest
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.pairing.pairs import pair
 from mptctl.evaluation.pairing.scores import score
-from mptctl.evaluation.reading import predictions
+from mptctl.evaluation.reading import logits as logit_rows
 from mptctl.evaluation.reading.predictions import build_predictions, read_predictions
 from mptctl.evaluation.report_sections import MarginSamples, summarise_margins
 
 
 @pytest.mark.parametrize("block", [1, 7, 2**20])
 def test_scores_equal_the_plain_computation(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predictions, "BLOCK", block)
+    monkeypatch.setattr(logit_rows, "BLOCK", block)
     rng = np.random.default_rng(0)
     n, classes = 50, ("d", "a", "c", "b", "e")
     logits = rng.normal(size=(n, 5)) * 3

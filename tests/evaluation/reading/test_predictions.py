@@ -14,11 +14,10 @@ import pytest
 from mptctl.errors import DataError, NonFiniteError, StorageError
 from mptctl.evaluation.reading.answers import answers_from_logits
 from mptctl.evaluation.reading.in_memory import InMemory
+from mptctl.evaluation.reading.logits import first_maximum, row_blocks
 from mptctl.evaluation.reading.predictions import (
     build_predictions,
-    first_maximum,
     read_predictions,
-    row_blocks,
     save_predictions,
 )
 from mptctl.evaluation.reading.readers import FORMS

@@ -17,7 +17,7 @@ from mptctl.studies.cost_of_run import count_run
 from mptctl.studies.run_folders import find_by_digest
 from mptctl.studies.study_file import REF, TRIALS, Study
 from mptctl.studies.study_plan import PlannedRun, plan_study
-from mptctl.studies.tuning import TunedTrial, Tuning
+from mptctl.studies.tuning.record import TunedTrial, Tuning
 
 
 @dataclass(frozen=True)
