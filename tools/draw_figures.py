@@ -126,7 +126,7 @@ def words_in(path: Path) -> str:
 
 def _first_drawing(document: Document) -> Picture:
     """The first figure of a document, with the document's first table as the description."""
-    return Picture(_first_table(document), document.drawings()[0].draw)
+    return Picture(_first_table(document), lambda: document.drawings()[0].figure)
 
 
 def _first_table(document: Document) -> str:
