@@ -1,4 +1,4 @@
-"""What the examples of loops share: scikit-learn's digits, and an old model of five and a reference of ten classes."""
+"""Shared by the examples of loops: scikit-learn's digits, an old model of five classes, a reference of ten."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -44,7 +44,7 @@ OURS: dict[Kind, tuple[str, ...]] = {
 }
 # Key of the recipe that names a part of each kind; its settings are in the same group.
 KEYS: dict[Kind, str] = {"method": "method.name", "criterion": "criterion.name", "network": "model.arch"}
-# What the function of each kind is called with.
+# The arguments of the function of each kind.
 ARGUMENTS: dict[Kind, tuple[str, ...]] = {
     "method": ("logits", "target", "old_logits", "ref_logits", "settings"),
     "criterion": ("logits", "target", "settings"),
@@ -119,7 +119,7 @@ class Own:
             raise UsageError(f"{where}: {describe_failure(error, self.file)}; in {self.file}") from error
 
 
-# What is registered, by kind and name, and the files that were run.
+# The registered parts, by kind and name, and the files that were run.
 _OWN: dict[tuple[Kind, str], Own] = {}
 _RUN: set[Path] = set()
 

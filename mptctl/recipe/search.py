@@ -1,4 +1,4 @@
-"""What a search varies: keys of a recipe by values or a range, and points of them with their names."""
+"""The axes of a search, keys of a recipe by values or a range, and points on them with their names."""
 
 from __future__ import annotations
 

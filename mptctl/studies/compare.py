@@ -289,7 +289,7 @@ def _notes_on_tuning(groups: Sequence[Group]) -> list[str]:
 
 
 def _tuning(updates: Sequence[Update], plain: Mapping[tuple[str, int], Update]) -> RowTuning | None:
-    """How a row was tuned, its cost in plain trainings of its first seed; None where it was not."""
+    """The tuning of a row, its cost in plain trainings of its first seed; None where it was not tuned."""
     tuning = read_tuning(updates[0].run.folder)
     if tuning is None:
         return None

@@ -65,7 +65,7 @@ class Difference(Model):
 
 
 class RowTuning(Model):
-    """How a row was tuned before its runs."""
+    """The tuning of a row before its runs."""
 
     trials: int = Field(description="trainings that were tried")
     chosen: dict[str, float | str] = Field(description="recipe keys and the values that were chosen")
@@ -131,7 +131,7 @@ class ComparisonRow(Model):
 
 
 class Noise(Model):
-    """How noise was judged."""
+    """The rule by which noise was judged."""
 
     over: Literal["seeds and samples", "samples"] = Field(
         description="source of noise in the intervals; with one seed the samples alone"
@@ -203,7 +203,7 @@ class ChoiceRow(Model):
 
 
 class Estimate(Model):
-    """What the chosen update is expected to break on other samples; retraining noise is not in it."""
+    """The expected flips of the chosen update on other samples; retraining noise is not in them."""
 
     nfr: float = Field(description="negative flip rate of the chosen row, corrected for the choice")
     correction: float = Field(

@@ -65,7 +65,7 @@ class OldModel(Typed):
 
 
 class RowSearch(Typed):
-    """What is searched of a row's method, on the validation part of the study's first seed."""
+    """The search of a row's method, on the validation part of the study's first seed."""
 
     search: dict[str, str] = Field(
         min_length=1, description="recipe keys, each with LOW..HIGH, LOW..HIGH:log, or a list of values"

@@ -40,7 +40,7 @@ class TuneSettings(AxisSettings, TrainSettings):
     method: Annotated[str | None, argument("METHOD")] = None
     """Method whose keys --search names, or one of your own by --plugin. (default: MPT, over k)"""
     search: Annotated[list[str], Flag("KEY=VALUES", panel=SPACE)] = Field([])
-    """What is searched of METHOD: any recipe key, as KEY=LOW..HIGH, KEY=LOW..HIGH:log or KEY=a,b,c.
+    """Key of METHOD to search, any of the recipe: KEY=LOW..HIGH, KEY=LOW..HIGH:log or KEY=a,b,c.
     Repeatable.
     And how values are combined: grid, random or optuna. (default: grid, or random where there is a range)"""
     trials: Annotated[int | None, Flag("N", low=1, panel=SPACE)] = None

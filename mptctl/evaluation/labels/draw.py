@@ -224,7 +224,7 @@ class Draw:
 
     @cached_property
     def fingerprint(self) -> str:
-        """What names the draw: a digest of all that it depends on, its seed, size and strata."""
+        """The name of the draw: a digest of all that it depends on, its seed, size and strata."""
         traffic = self.traffic
         digest = hashlib.sha256(repr((len(traffic.pairing), traffic.pairing.vocabulary)).encode())
         for buffer in traffic.ids.combine_chunks().buffers()[1:]:

@@ -21,7 +21,7 @@ from mptctl.evaluation.reading.spreadsheet_cells import WRITTEN_FORMULA, as_cell
 from mptctl.files.explained import shown
 
 _FINGERPRINT = re.compile(r"(draw-[0-9a-f]{16}-\d+-\d+-(?:none|confidence))-(\d+)")
-# What a label says of a drawn row: a class that neither model predicts, one that is in no list, and so on.
+# The meanings of a label for a drawn row: a class that neither model predicts, one in no list, and so on.
 NEITHER, FOREIGN, NEGATIVE, POSITIVE, MAYBE, MISSING = range(6)
 
 
@@ -109,7 +109,7 @@ def redraw(traffic: Traffic, path: Path, rows: Sequence[LabelRow]) -> Draw:
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """What the labels of a beginning of a draw say.
+    """The outcomes of the labels of a beginning of a draw.
 
     Attributes:
         draw: the rows.
@@ -120,7 +120,7 @@ class Outcomes:
     said: NDArray[np.int8]
 
     def count(self, *kinds: int) -> int:
-        """How many labels are of some kinds."""
+        """Count the labels of some kinds."""
         return int(np.isin(self.said, kinds).sum())
 
     def strata(self, kind: int, chosen: NDArray[np.bool_] | None = None) -> list[Stratum]:
@@ -171,7 +171,7 @@ def match_labels(draw: Draw, rows: Sequence[LabelRow]) -> Outcomes:
 
 
 def _outcome(row: LabelRow, known: Mapping[str, int], old: int, new: int) -> int:
-    """What a label says of a row with these two answers; DataError where it is no class."""
+    """Tell the meaning of a label for a row with these two answers; DataError where it is no class."""
     if row.label in (OTHER, UNSURE):
         return FOREIGN if row.label == OTHER else MAYBE
     # Programs write a column of integers with empty cells as floats.

@@ -1,4 +1,4 @@
-"""What labels of disagreements say of flips in the drawn traffic, and in the traffic that it stands for."""
+"""The report of labelled disagreements: flips in the drawn traffic, and in the traffic that it stands for."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class LabelledSlice(Model):
 
 
 class LabelledReport(Model):
-    """What the labels of a beginning of a draw say of a replacement."""
+    """The report of a replacement by the labels of a beginning of a draw."""
 
     old: str = Field(description="the model in production")
     new: str = Field(description="its replacement")
@@ -124,7 +124,7 @@ class Groups(NamedTuple):
     by: Sequence[Mapping[str, str]]
 
     def sizes(self, chosen: NDArray[np.int64] | slice = slice(None)) -> NDArray[np.int64]:
-        """How many samples, or how many of some, each slice has."""
+        """Count the samples, or some of them, in each slice."""
         return np.bincount(self.code[chosen], minlength=len(self.by))
 
 

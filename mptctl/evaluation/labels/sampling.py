@@ -171,7 +171,7 @@ def most_flips(strata: Sequence[Stratum], tail: float, looks: Looks) -> int:
 
 
 def budget_of(sizes: Sequence[tuple[int, int]], tail: float, looks: Looks) -> float:
-    """What the costs of the strata that are partly labelled may add up to, as `most_flips` has it.
+    """The largest sum that the costs of partly labelled strata may have, as in `most_flips`.
 
     Args:
         sizes: rows and labelled rows of all strata.
@@ -251,7 +251,7 @@ def difference(one: Interval, other: Interval) -> Interval:
 
 
 class LabelPlan(Model):
-    """How many labels show a limit with 80 % probability, if the true rate is half of it."""
+    """The number of labels that shows a limit with 80 % probability, if the true rate is half of it."""
 
     limit: float = Field(description="of negative flips per sample, a fraction")
     confidence: float = Field(description="level of the two-sided interval")

@@ -23,7 +23,7 @@ class TunedTrial(Model):
 
 
 class Tuning(Model):
-    """What a method was tuned by: ``tuning.json`` in the folder of each of its runs."""
+    """The tuning of a method: ``tuning.json`` in the folder of each of its runs."""
 
     seed: int = Field(description="of the study, whose validation part chose")
     limit: float = Field(
