@@ -83,14 +83,20 @@ def _files(place: Path) -> set[str]:
     }
 
 
+def put(path: Path, content: bytes) -> None:
+    """Put a new file in the place of one that other tests share."""
+    path.unlink(missing_ok=True)
+    path.write_bytes(content)
+
+
 def written(name: str, text: str) -> Callable[[Path], object]:
     """Write a file before the command."""
-    return lambda place: (place / name).write_text(text, encoding="utf-8")
+    return lambda place: put(place / name, text.encode())
 
 
 def cut(name: str, size: int = 60) -> Callable[[Path], object]:
     """Cut a file short before the command."""
-    return lambda place: (place / name).write_bytes((place / name).read_bytes()[:size])
+    return lambda place: put(place / name, (place / name).read_bytes()[:size])
 
 
 def gone(name: str) -> Callable[[Path], object]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -88,9 +90,22 @@ TEXTS = {
 
 
 @pytest.fixture
-def place(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the folder for one test, which is its working folder; its name is the same for all."""
+def place(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder for one test, which is its working folder; its name is the same for all.
+
+    Its files are links, a tenth of the time of copies, since commands put a new file in an old one's place; what a
+    command or a test changes where it stands would change for all tests, and is an error.
+    """
     place = tmp_path / "place"
-    shutil.copytree(prepared, place)
+    shutil.copytree(prepared, place, copy_function=os.link)
     monkeypatch.chdir(place)
-    return place
+    before = _as_they_are(prepared)
+    yield place
+    assert _as_they_are(prepared) == before, "a file was changed in place, and so for all tests"
+
+
+def _as_they_are(folder: Path) -> dict[Path, tuple[int, int]]:
+    """Size and time of all files."""
+    return {
+        path: (path.stat().st_size, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()
+    }

@@ -22,6 +22,7 @@ def _spoil(name: str, **changed: object) -> object:
     def spoil(place: Path) -> None:
         with np.load(place / name) as arrays:
             kept = dict(arrays) | changed
+        (place / name).unlink()
         np.savez(place / name, **{key: value for key, value in kept.items() if value is not None})
 
     return spoil

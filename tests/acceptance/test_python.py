@@ -11,7 +11,7 @@ import torch
 
 import mptctl as package
 from mptctl.errors import CheckpointError, DataError, NonFiniteError, UsageError
-from tests.acceptance.cases import Case, check
+from tests.acceptance.cases import Case, check, put
 from tests.common import CommandLine
 
 LABELS = ["ant", "ant", "bee", "bee", "cat"]
@@ -90,7 +90,7 @@ def test_runs_lists_what_is_there(place: Path) -> None:
 def test_load_and_runs_refuse(place: Path) -> None:
     with pytest.raises(CheckpointError, match="gone"):
         package.load("gone")
-    (place / "runs/old/best.pt").write_bytes(b"no weights")
+    put(place / "runs/old/best.pt", b"no weights")
     with pytest.raises(CheckpointError, match=r"best\.pt"):
         package.load("old")
     with pytest.raises(UsageError, match="gone"):

@@ -18,6 +18,7 @@ EPISODES = "fewshot old --way 4 --shot 2 --episodes 20"
 
 def _nan_weights(place: Path) -> None:
     weights = torch.load(place / "weights.pt", weights_only=True)
+    (place / "weights.pt").unlink()
     torch.save(
         {name: value * torch.nan if value.is_floating_point() else value for name, value in weights.items()},
         place / "weights.pt",

@@ -10,7 +10,7 @@ import torch
 
 import mptctl as package
 from mptctl.names import METHOD_NAMES
-from tests.acceptance.cases import Case, check, cut, gone, written
+from tests.acceptance.cases import Case, check, cut, gone, put, written
 from tests.common import CommandLine
 
 CPU = "--set runtime.device=cpu --set runtime.threads=1"
@@ -73,7 +73,7 @@ TRAININGS = [
 
 
 def _edit(path: Path, **keys: object) -> None:
-    path.write_text(json.dumps(json.loads(path.read_text()) | keys))
+    put(path, json.dumps(json.loads(path.read_text()) | keys).encode())
 
 
 def _no_table(place: Path) -> None:
