@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from mptctl.cli.evaluate_one import evaluate_one
 from mptctl.cli.question import Question, read_question
 from mptctl.cli.show import show, show_document
 from mptctl.cli.streams import write_commands
-from mptctl.errors import GateFailed, Stopped, UsageError, encodable, some
+from mptctl.errors import GateFailed, UsageError, encodable, some
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.evaluate_request import AloneSettings, EvaluateRequest, OutputSettings
 from mptctl.evaluation.flip_report import FlipReport, FlipReports
@@ -29,7 +28,7 @@ from mptctl.evaluation.slices.ranking import SliceRequest
 from mptctl.inference.named_models import NamedModels, load_updates
 from mptctl.inference.picture_sizes import make_size_reader
 from mptctl.machine.facts import git_commit
-from mptctl.machine.signals import StopRequest, interruptible
+from mptctl.machine.signals import stopped_with
 from mptctl.names import LOGGED_FLIPS
 from mptctl.report.documents.class_names import with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS
@@ -98,24 +97,20 @@ def evaluate(asked: EvaluateRequest) -> None:
     memory = None if asked.memory_limit is None else parse_size(asked.memory_limit, "--memory-limit")
     # The progress of pairing rows is shown in a terminal only: in a log its lines would be of no use.
     is_watched = sys.stderr is not None and sys.stderr.isatty()
-    stop = StopRequest()
     reports: dict[str, FlipReport] = {}
-    try:
-        with (
-            errors_written_to(request.files),
-            interruptible(stop),
-            showing_progress(asked.session) as session,
-            workspace(memory, session.progress if is_watched else None),
-        ):
-            updates = load_updates(given, asked.news, session, part="test", renamed=request.question.renamed)
-            with_pictures = [loaded for loaded in updates if loaded.split is not None]
-            first = with_pictures[0] if with_pictures else updates[0]
-            pictures = make_size_reader(first, session.progress)
-            for new, loaded in zip(asked.news, updates, strict=True):
-                slicing = request.question.slicing_for(loaded.models, loaded.split)
-                reports[new] = _compare_and_write(request, new, loaded, replace(slicing, pictures=pictures))
-    except KeyboardInterrupt as error:
-        raise Stopped("stopped", stop.signum or signal.SIGINT) from error
+    with (
+        stopped_with("stopped"),
+        errors_written_to(request.files),
+        showing_progress(asked.session) as session,
+        workspace(memory, session.progress if is_watched else None),
+    ):
+        updates = load_updates(given, asked.news, session, part="test", renamed=request.question.renamed)
+        with_pictures = [loaded for loaded in updates if loaded.split is not None]
+        first = with_pictures[0] if with_pictures else updates[0]
+        pictures = make_size_reader(first, session.progress)
+        for new, loaded in zip(asked.news, updates, strict=True):
+            slicing = request.question.slicing_for(loaded.models, loaded.split)
+            reports[new] = _compare_and_write(request, new, loaded, replace(slicing, pictures=pictures))
     if len(reports) > 1:
         _show_and_gate_all(reports, asked.as_json)
         return

@@ -13,6 +13,7 @@ from pyarrow import parquet, types
 
 from mptctl.evaluation.reading.arrow_batches import read_batches
 from mptctl.evaluation.reading.columns import LONGEST_VALUE, is_label_type, too_long
+from mptctl.evaluation.reading.workspace import interrupts_kept
 
 # Rows that are decoded at once, and where each row has a list: with 1,000 classes of ten letters in each row,
 # these are 40 MB.
@@ -52,7 +53,8 @@ def _refuse_long_texts(path: Path, schema: pa.Schema, columns: Sequence[str]) ->
     """
     escaped = glob.escape(str(path.resolve())).replace("'", "''")
     source = f"read_parquet('{escaped}', hive_partitioning=false)"
-    with duckdb.connect(":memory:", config={"autoinstall_known_extensions": False}) as database:
+    offline: dict[str, Any] = {"autoinstall_known_extensions": False}
+    with interrupts_kept(), duckdb.connect(":memory:", config=offline) as database:
         for name in columns:
             kind, cell, relation = schema.field(name).type, '"' + name.replace('"', '""') + '"', source
             if name == "classes" and hasattr(kind, "value_type"):

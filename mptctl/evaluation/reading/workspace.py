@@ -161,7 +161,8 @@ class Workspace:
         import duckdb
 
         try:
-            yield
+            with interrupts_kept():
+                yield
         except (duckdb.OutOfMemoryException, MemoryError, OSError) as error:  # in a stream all are OSError
             raise StorageError(
                 f"pairing needs more than the {shown_size(self.memory_limit)} of --memory-limit and the disk "
@@ -194,6 +195,17 @@ class Workspace:
         finally:
             ended.set()
             watcher.join()
+
+
+@contextmanager
+def interrupts_kept() -> Iterator[None]:
+    """Raise KeyboardInterrupt where a signal ended a query; DuckDB raises an error of its own in its place."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":
+            raise KeyboardInterrupt from error
+        raise
 
 
 # Of each thread its own: a connection of DuckDB takes one query at a time.

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -89,6 +90,14 @@ def test_whoever_watches_is_told_of_long_queries_alone() -> None:
         assert told == []
         work.fetch("SELECT sum(hash(i)) FROM range(1_000_000) t(i)", "long", 1_000_000)
     assert told[-1] == ("long", 1_000_000, 1_000_000)
+
+
+def test_ctrl_c_in_a_query_is_no_error_of_the_query() -> None:
+    with workspace() as work:
+        work.fetch("SELECT 1")
+        threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            work.fetch("SELECT max(hash(i)) FROM range(2_000_000_000) t(i)")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
