@@ -19,7 +19,7 @@ from mptctl.cli.train import Inputs, read_inputs
 from mptctl.errors import UsageError
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.files.kept_names import SEARCH_FILES
-from mptctl.methods.rows import chosen_mpt_method, row_of
+from mptctl.methods.rows import chosen_mpt_method, refuse_unused_keys, row_of
 from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import find_checkpoint, find_references
 from mptctl.names import Search
@@ -121,6 +121,7 @@ def _read_search(asked: TuneSettings) -> tuple[Search, tuple[Axis, ...]]:
         raise UsageError(f"--{flag}: is for tune without METHOD; give --search {KEYS[flag]}={given[flag]}")
     if way == "grid" and any(axis.range for axis in keys):
         raise UsageError("--search grid: needs values, such as KEY=a,b,c; ranges are for random and optuna")
+    refuse_unused_keys(asked.method, [axis.name for axis in keys], "--search")
     return way, tuple(keys)
 
 

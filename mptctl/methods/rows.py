@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -68,6 +68,45 @@ def row_of(name: str) -> MethodRow:
 def distance_of(name: str) -> Distance | None:
     """The distance between student and teacher logits; None where there is none, and for one's own."""
     return ROWS[name].distance if name in ROWS else None
+
+
+def used_keys(name: str) -> set[str]:
+    """The keys of the recipe's group ``method`` that change what a method learns; settings of one's own aside."""
+    row, keys = row_of(name), {"init"}
+    if row.bias:
+        keys |= {"k", "k_schedule", "max_nfr", "confidence"}
+    if row.starts_late:
+        keys |= {"elodi_old", "elodi_ref", "elodi_start_epoch"}
+    elif row.distance is not None:
+        keys |= {"lam", "alpha", "beta", "gate"}
+    if row.distance == "kl":
+        keys |= {"tau", "tau_squared"}
+    if row.distance == "lm" and name != "elodi-topk":
+        keys |= {"lm_reduction"}
+    if name in ("pct-naive", "elodi-topk"):
+        keys |= {"naive_weight" if name == "pct-naive" else "elodi_top_k"}
+    return keys - row.fixed.keys()
+
+
+def refuse_unused_keys(name: str, keys: Iterable[str], where: str) -> None:
+    """Refuse to search a key that a method does not use, since its trials would be equal.
+
+    Args:
+        name: of the method.
+        keys: of the recipe, in full, such as ``method.lam``.
+        where: the flag or the place of the keys, for the message.
+
+    Raises:
+        UsageError: a key of the group ``method`` is not used.
+    """
+    used = {f"method.{key}" for key in used_keys(name)}
+    for key in keys:
+        if key.startswith("method.") and not key.startswith("method.settings.") and key not in used:
+            own = " or method.settings.KEY" if find_own("method", name) else ""
+            raise UsageError(
+                f"{where} {key}: {name} does not use it, and all trials would be equal; search "
+                f"{', '.join(sorted(used))}{own}, or a key of another group"
+            )
 
 
 def mpt_method(distance: Distance, with_ref: bool = True) -> str:

@@ -16,7 +16,7 @@ from mptctl.methods import build_method
 from mptctl.methods.autograd import AutogradMethod
 from mptctl.methods.criteria import CRITERIA
 from mptctl.methods.fused import FusedMethod
-from mptctl.methods.rows import chosen_mpt_method, distance_of, mpt_method, refuse_if_never_on
+from mptctl.methods.rows import chosen_mpt_method, distance_of, mpt_method, refuse_if_never_on, used_keys
 from mptctl.methods.table import topk_lm_distance
 from mptctl.names import METHOD_NAMES, Role
 from mptctl.recipe import MethodRecipe, Recipe, load_recipe
@@ -318,3 +318,28 @@ def test_a_recipe_with_a_distance_needs_no_flag_for_it(tmp_path: Path) -> None:
     for recipe in (load_recipe("digits"), Recipe()):
         assert chosen_mpt_method(recipe.method) == "mpt-kl"
     assert mpt_method("lm", with_ref=False) == "mpt-lm-noref"
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_a_key_that_a_method_uses_changes_its_loss_and_any_other_does_not(name: str) -> None:
+    other = MethodRecipe(
+        k=0.5, k_schedule="linear-to-zero", lam=0.3, alpha=0.2, beta=0.1, tau=2.0, tau_squared=True,
+        lm_reduction="sum", gate="student-wrong", naive_weight=3.0, elodi_old=0.1, elodi_ref=0.2,
+        elodi_start_epoch=2, elodi_top_k=3,
+    )  # fmt: skip
+    chance = torch.Generator().manual_seed(1)
+    logits, old, ref = (torch.randn(40, width, generator=chance) for width in (12, 5, 12))
+    target = torch.randint(12, (40,), generator=chance)
+
+    def gradients(**keys: object) -> list[Tensor]:
+        """Of each epoch of a run of eight."""
+        method = build_method(name, num_old=5, **keys)
+        epochs = [method.for_epoch(epoch, 8) for epoch in range(8)]
+        return [each.value_and_grad(logits, target, old, ref)[1] for each in epochs]
+
+    plain = gradients()
+    tried = set(MethodRecipe.model_fields) - {"name", "settings", "init", "max_nfr", "confidence"}
+    changing = {
+        key for key in tried if not all(map(torch.equal, gradients(**{key: getattr(other, key)}), plain))
+    }
+    assert changing == used_keys(name) & tried

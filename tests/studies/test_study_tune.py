@@ -86,6 +86,7 @@ def log(folder: Path, errors: int, flips: int) -> None:
     [
         ("method.lam:", "method.lamb:", "did you mean method.lam"),
         ("0.1..10:log", "10..1", "LOW below HIGH"),
+        ("method.lam:", "method.k:", "method.k: pct-kl does not use it"),
         ("trials: 3, max", "trials: 0, max", "trials"),
         ("{method.lam: 0.1..10:log}", "{}", "search"),
         ("{method: pct-kl,", "{method: pct-kl, name: trials-a,", "nothing that begins with old- or trials-"),

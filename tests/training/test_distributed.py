@@ -130,6 +130,24 @@ def test_with_frozen_batch_statistics_several_workers_give_the_run_of_one(
     assert counts(mptctl, updated, name) == counts(mptctl, updated, "one")
 
 
+def test_a_method_of_ones_own_is_known_to_every_worker(updated: Path, tmp_path: Path) -> None:
+    plugin = tmp_path / "gentle.py"
+    plugin.write_text(
+        "import mptctl\nfrom torch.nn.functional import cross_entropy\n\n\n"
+        '@mptctl.method("gentle", teachers=["old"])\n'
+        "def gentle(logits, target, old_logits, ref_logits, settings):\n"
+        "    from_old = (logits[:, : old_logits.shape[1]] - old_logits).square().sum(1)\n"
+        '    return {"ce": cross_entropy(logits, target, reduction="none"), "old": 0.1 * from_old}\n'
+    )
+    words = ("train-baseline", "gentle", "--plugin", str(plugin), *UPDATE[1:], "--run-root", str(updated))
+    finished(workers(2, *words, "--name", "own-by-2"))
+    assert mptctl_process(*words, "--name", "own-by-1").returncode == 0
+    one, two = (load_checkpoint(updated / name / "last.pt") for name in ("own-by-1", "own-by-2"))
+    assert one.meta.recipe.method.name == two.meta.recipe.method.name == "gentle"
+    for key, value in one.model.items():
+        torch.testing.assert_close(two.model[key], value, rtol=1e-5, atol=1e-6)
+
+
 def test_batch_statistics_of_all_workers_are_refused_on_cpus(digits: Split) -> None:
     words = ("train-ref", "--run-root", digits.run_root, *FLAGS, "--set", "runtime.sync_batchnorm=true")
     for process in workers(2, *words):

@@ -77,6 +77,7 @@ SEARCH = ("--search", "method.lam=0.1..10:log")
             "--search: names a key twice",
         ),
         (("pct-kl", "--search", "method.lam=1,2", "--trials", "3"), "--trials: a grid has as many trials"),
+        (("pct-kl", "--search", "method.k=1,2"), "--search method.k: pct-kl does not use it, and all trials"),
         (("pct-kl", "--search", "method.lam=-1,2"), "method.lam: must be greater than or equal to 0"),
     ],
 )
@@ -110,6 +111,6 @@ def test_a_rival_is_searched_and_its_recipe_trains(mptctl: CommandLine, tmp_path
     again = mptctl("train-baseline", "pct-kl", "--recipe", report["best_recipe"], *where, "--print-recipe")
     assert again.returncode == 0, again.stderr
     assert mptctl(*words, "--resume", "--json").returncode == 0
-    other = mptctl("tune", "pct-lm", *words[2:], "--resume")
+    other = mptctl("tune", "mpt-kl", *words[2:], "--resume")
     assert other.returncode == 2
-    assert "this is another search: method.name: pct-kl -> pct-lm" in other.stderr
+    assert "this is another search: method.name: pct-kl -> mpt-kl" in other.stderr

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mptctl.errors import CheckpointError
+from mptctl.methods.rows import refuse_unused_keys
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import best_epoch, read_metrics
 from mptctl.models.records import Validation
@@ -39,7 +40,7 @@ def plan_trials(study: Study, seed: int, *, flat: bool = False) -> list[PlannedT
     """Plan the trials of all rows that are tuned, on one seed; as many for each as its row says.
 
     Raises:
-        UsageError: a key is none of the recipe, or a value is not valid.
+        UsageError: a key is none of the recipe, or the method does not use it, or a value is not valid.
     """
     tuned = {row.name: row.tune for row in study.file.updates if row.tune is not None}
     trials = []
@@ -47,6 +48,7 @@ def plan_trials(study: Study, seed: int, *, flat: bool = False) -> list[PlannedT
         if update.name not in tuned:
             continue
         tune = tuned[update.name]
+        refuse_unused_keys(update.recipe.method.name, tune.search, f"{update.name}: tune.search")
         axes = [parse_key_axis(f"{key}={text}") for key, text in tune.search.items()]
         for point in random_points(axes, tune.trials, update.seed):
             name = f"{TRIALS}{update.name}/{name_of(point)}"
