@@ -11,6 +11,8 @@ from pathlib import Path
 from mptctl.files import write_atomically
 from mptctl.models.run_folder import EnvironmentFile, RunDir
 from mptctl.studies.answers_file import ANSWERS_NAME, answers_bytes, read_answers
+from mptctl.studies.study_file import TRIALS
+from mptctl.studies.tuning.record import TUNING_NAME
 
 METRICS_NAME = "metrics.jsonl.gz"
 # Lines of single steps that are kept, some 60 bytes each once packed: more than a curve can show.
@@ -19,7 +21,7 @@ _STEP = b'{"event":"step"'
 
 
 def keep_run(folder: Path, target: Path) -> None:
-    """Write environment, recipe, metrics and predictions of a finished run to another folder.
+    """Write environment, recipe, metrics, predictions and tuning of a finished run to another folder.
 
     Left out are what names folders of this machine: the command line, and the folder of the pictures.
 
@@ -38,6 +40,9 @@ def keep_run(folder: Path, target: Path) -> None:
         METRICS_NAME: _packed(thin_metrics(run.metrics.read_bytes())),
         ANSWERS_NAME: answers_bytes(replace(answers, head=head)),
     }
+    tuning = folder / TUNING_NAME
+    if tuning.is_file():
+        contents[TUNING_NAME] = tuning.read_bytes()
     kept = target / "environment.json"
     if target.exists() and not (kept.is_file() and kept.read_bytes() == contents["environment.json"]):
         raise SystemExit(f"{target}: keeps another run than {folder}; move it away")
@@ -68,9 +73,9 @@ def _packed(content: bytes) -> bytes:
 
 
 def keep_study(root: Path, results: Path) -> None:
-    """Keep the finished runs of a study's run root, in a folder of the same structure."""
+    """Keep the finished runs of a study's run root, trials aside, in a folder of the same structure."""
     for best in sorted(root.rglob("best.pt")):
-        if RunDir(best.parent).is_finished():
+        if not best.parent.parent.name.startswith(TRIALS) and RunDir(best.parent).is_finished():
             keep_run(best.parent, results / best.parent.relative_to(root))
 
 

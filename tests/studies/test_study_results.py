@@ -55,8 +55,10 @@ def test_where_the_pictures_lay_is_not_kept(tmp_path: Path) -> None:
     environment = {"started": "now", "versions": {}, "device": "cpu", "cpu_threads": 1, "git_commit": None}
     (run / "environment.json").write_text(json.dumps({"command": ["/home/jo/mptctl"], **environment}))
     (run / "metrics.jsonl").write_bytes(metrics(1, 1))
+    (run / "tuning.json").write_text("{}")
     for _ in range(2):
         keep_run(run, tmp_path / "kept")
+    assert (tmp_path / "kept" / "tuning.json").read_text() == "{}"
     kept = read_answers(tmp_path / "kept")
     assert kept is not None
     assert kept.head.request.data_root is None
