@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.flip_report import SHOWN_FLIPS, FlipReport
 from mptctl.files import scratch_folder
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.names import TrackerName
 from mptctl.report.documents.flips_files import FlipFiles
-from mptctl.report.documents.flips_object import SHOWN_FLIPS
 from mptctl.report.trackers.flip_metrics import flip_metrics
 from mptctl.report.trackers.guarded import GuardedTracker
 from mptctl.report.trackers.logged_run import tracker_entries, warn
@@ -65,9 +64,8 @@ def write_attachments(result: FlipReport, folder: Path) -> list[Path]:
         result: its `worst_flips` are all flips.
         folder: of the files.
     """
-    report = result.model_copy(update={"worst_flips": result.worst_flips[:SHOWN_FLIPS]})
     files = FlipFiles(page=folder / "report.html", markdown=folder / "report.md", flips=folder / "flips.csv")
-    written = files.write(report, {}, None, None, result.worst_flips)
+    written = files.write(result, {}, None, None)
     data = folder / "report.json"
-    data.write_text(report.model_dump_json(), encoding="utf-8")
+    data.write_text(result.with_flips(SHOWN_FLIPS).model_dump_json(), encoding="utf-8")
     return [*written, data]
