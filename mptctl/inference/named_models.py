@@ -34,7 +34,7 @@ class NamedModels:
         unfinished: sentences on `old` and `new` if their runs are known to be unfinished.
         identical: True if `old` and `new` are known to be the same model.
         records: for each model of ours, by role, digest and description of the checkpoint.
-            The field is None unless `old` and `new` are of ours and `load_updates` made the record.
+            Empty where all are files.
     """
 
     models: dict[str, Predictions]

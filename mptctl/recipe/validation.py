@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from mptctl.errors import UsageError
-from mptctl.files.explained import explain, nearest
+from mptctl.files.explained import explain, nearest, shown_value
 from mptctl.recipe.criterion import CriterionRecipe, refuse_unused_settings
 from mptctl.recipe.data import ROUNDING, SPEED
 from mptctl.recipe.fields import MethodRecipe, Recipe
@@ -117,7 +117,7 @@ def with_own_settings(recipe: Recipe, where: str) -> Recipe:
         group = getattr(recipe, group_name)
         name = getattr(group, field)
         if kind != "network":  # ours are known to torchvision and timm
-            refuse_unknown(kind, name, f"{where}: {key}")
+            refuse_unknown(kind, name, f"{where}: {key}: no such value: {shown_value(name)}")
         part = find_own(kind, name)
         if part is not None:
             settings = part.read_settings(group.settings, f"{where}: {group_name}.settings")
