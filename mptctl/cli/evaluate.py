@@ -24,7 +24,7 @@ from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
 from mptctl.evaluation.gate.history import append_release, make_release
 from mptctl.evaluation.gate.rules import today_in_utc
 from mptctl.evaluation.limits import LIMITS, Limits, small_limits
-from mptctl.evaluation.reading.workspace import parse_size, workspace
+from mptctl.evaluation.reading.workspace import parse_memory_limit, workspace
 from mptctl.evaluation.slices.ranking import SliceRequest
 from mptctl.inference.named_models import NamedModels, load_updates
 from mptctl.inference.picture_sizes import make_size_reader
@@ -141,7 +141,7 @@ def _compare_with_each(asked: EvaluateRequest) -> dict[str, FlipReport]:
     if asked.baseline is not None:
         references["baseline"] = asked.baseline
     request = _read_request(asked, [*references.values(), *asked.news])
-    memory = None if asked.memory_limit is None else parse_size(asked.memory_limit, "--memory-limit")
+    memory = parse_memory_limit(asked.memory_limit)
     # The progress of pairing rows is shown in a terminal only: in a log its lines would be of no use.
     is_watched = sys.stderr is not None and sys.stderr.isatty()
     stop = StopRequest()
@@ -153,9 +153,7 @@ def _compare_with_each(asked: EvaluateRequest) -> dict[str, FlipReport]:
             showing_progress(asked.session) as session,
             workspace(memory, session.progress if is_watched else None),
         ):
-            updates = load_updates(
-                references, asked.news, session, part="test", renamed=request.question.renamed
-            )
+            updates = load_updates(references, asked.news, session, request.question.renamed)
             with_pictures = next((loaded for loaded in updates if loaded.split is not None), updates[0])
             size_reader = make_size_reader(with_pictures, session.progress)
             for new, loaded in zip(asked.news, updates, strict=True):
@@ -182,8 +180,9 @@ def _read_request(asked: EvaluateRequest, models: list[str]) -> Comparing:
     if asked.tag is not None and asked.append_history is None:
         raise UsageError(f"--tag {asked.tag}: names a release in --append-history FILE.jsonl; give both")
     files = read_files(asked, models)
+    percents = {kind.key: getattr(asked, kind.key) for kind in LIMITS}
     limits = Limits(
-        **{kind.key: _fraction(getattr(asked, kind.key)) for kind in LIMITS},
+        **{key: percent / 100 for key, percent in percents.items() if percent is not None},
         confidence=asked.confidence,
         undecided=asked.undecided,
         looks=asked.looks,
@@ -202,10 +201,6 @@ def _read_request(asked: EvaluateRequest, models: list[str]) -> Comparing:
     if gate_file is None:
         _refuse_flags_without_use(asked, limits, question)
     return Comparing(asked, question, limits, gate_file, files, today_in_utc())
-
-
-def _fraction(percent: float | None) -> float | None:
-    return None if percent is None else percent / 100
 
 
 def _refuse_flags_without_use(asked: EvaluateRequest, limits: Limits, question: Question) -> None:

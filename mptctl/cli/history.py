@@ -19,9 +19,7 @@ def show_history(asked: HistoryRequest) -> None:
         UsageError: the figure cannot be written.
     """
     file, figure = asked.file, asked.out
-    outputs = Outputs()
-    outputs.add_figure("--out", figure)
-    outputs.check([file])
+    Outputs().add_figure("--out", figure).check([file])
     releases = read_history(file)
     if not releases:
         raise DataError(f"{file}: holds no release; evaluate --append-history adds one")

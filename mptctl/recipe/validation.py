@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from mptctl.errors import UsageError
 from mptctl.files.explained import explain, nearest, shown_value
 from mptctl.recipe.criterion import CriterionRecipe, refuse_unused_settings
-from mptctl.recipe.data import ROUNDING, SPEED
+from mptctl.recipe.data import ROUNDING, SPEED, DataRecipe
 from mptctl.recipe.fields import MethodRecipe, Recipe
 from mptctl.recipe.own import KEYS, Kind, find_own, refuse_unknown, registered
 
@@ -242,18 +242,9 @@ def differences(one: BaseModel, other: BaseModel, prefix: str = "") -> list[tupl
     return differing
 
 
-def list_marked_keys(group: str, mark: dict[str, Any]) -> set[str]:
-    """List the keys of a group that carry a mark, each without the name of the group.
-
-    Args:
-        group: such as ``data``.
-        mark: ``SPEED``, ``ROUNDING`` or ``TRAINING`` of `mptctl.recipe.data`.
-    """
-    return {
-        key.partition(".")[2]
-        for key, field in recipe_keys().items()
-        if key.startswith(f"{group}.") and field.json_schema_extra == mark
-    }
+def list_marked_data_keys(mark: dict[str, Any]) -> set[str]:
+    """List the keys of `data` that carry a mark: ``SPEED``, ``ROUNDING`` or ``TRAINING`` of `mptctl.recipe.data`."""
+    return {key for key, field in DataRecipe.model_fields.items() if field.json_schema_extra == mark}
 
 
 def list_changeable_keys() -> frozenset[str]:

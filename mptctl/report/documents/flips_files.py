@@ -126,9 +126,9 @@ def _picture_reader(
     None where there is neither.
     """
     if split is not None:
-        from mptctl.inference.predict import make_image_reader
+        from mptctl.inference.predict import make_test_picture_reader
 
-        return make_image_reader(split, part="test")
+        return make_test_picture_reader(split)
     if data_root is None:
         return None
     from mptctl.report.media.pictures import pictures_below

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from mptctl.evaluation.flip_report import SHOWN_FLIPS, FlipReport
@@ -22,7 +22,6 @@ def log_comparison(
     names: Sequence[TrackerName],
     new: str,
     run_root: Path,
-    say: Callable[[str], None] = warn,
 ) -> None:
     """Log a comparison to the tracker entries of the new model's training, or else to new entries.
 
@@ -33,7 +32,6 @@ def log_comparison(
         names: of the trackers.
         new: the new model, as the user named it.
         run_root: folder of the runs, where trackers without a server keep their files too.
-        say: takes warnings.
     """
     places = (run_root / new, Path(new).expanduser())
     run = next((place for place in places if RunDir(place).holds_run()), None)
@@ -43,7 +41,7 @@ def log_comparison(
     run_root.mkdir(parents=True, exist_ok=True)
     title = f"{result.old.name} -> {result.new.name}"
     trackers = [
-        GuardedTracker(name, Entry(title, run or run_root, run_root, entry_names.get(name)), say)
+        GuardedTracker(name, Entry(title, run or run_root, run_root, entry_names.get(name)), warn)
         for name in names
     ]
     values = {f"evaluate/{key}": value for key, value in flip_metrics(result).items()}

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from mptctl.errors import StorageError, UsageError
-from mptctl.evaluation.reading.columns import BLOCK, number_array, text_array
-from mptctl.evaluation.reading.workspace import LEAST, MOST, default_limit, parse_size, workspace
+from mptctl.evaluation.reading.columns import BLOCK, explaining, number_array, text_array
+from mptctl.evaluation.reading.workspace import LEAST, MOST, default_limit, parse_memory_limit, workspace
 from mptctl.files.scratch import MARK, PREFIX
 
 SPILLING = (
@@ -68,13 +68,13 @@ def test_memory_that_runs_out_is_said_with_what_to_do(folder: Path) -> None:
     ("text", "size"), [("2GB", 2 * 10**9), ("500 mb", 5 * 10**8), ("1.5gb", 15 * 10**8), ("100000000", 10**8)]
 )
 def test_sizes(text: str, size: int) -> None:
-    assert parse_size(text, "--memory-limit") == size
+    assert parse_memory_limit(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1GB", "0", "1kB", "1e9", "inf", "9" * 40 + "GB"])
 def test_sizes_that_are_none(text: str) -> None:
     with pytest.raises(UsageError, match="--memory-limit") as caught:
-        parse_size(text, "--memory-limit")
+        parse_memory_limit(text)
     assert caught.value.exit_code == 2
 
 
@@ -147,3 +147,17 @@ def test_a_comparison_of_archives_waits_for_no_library_that_it_does_not_need(tmp
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("False False\n", "")
+
+
+def test_a_signal_during_a_query_is_no_error_of_a_file() -> None:
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with workspace() as work, pytest.raises(KeyboardInterrupt), explaining(Path("old.parquet")):
+            work.fetch("SELECT count(*) FROM range(100_000_000_000) t(i) WHERE hash(i) = 0")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
