@@ -20,10 +20,7 @@ from mptctl.evaluation.reading.columns import as_text, first
 from mptctl.evaluation.reading.in_memory import InMemory
 from mptctl.evaluation.reading.logits import first_maximum, refuse_one_column
 from mptctl.evaluation.reading.named_arrays import NamedArray, RowNames, named_array, order_columns
-from mptctl.evaluation.reading.predictions import (
-    build_predictions,
-    read_predictions,
-)
+from mptctl.evaluation.reading.predictions import build_predictions, read_predictions
 from mptctl.evaluation.reading.workspace import workspace
 from mptctl.machine.facts import rank
 from mptctl.report.documents.flips_object import Report

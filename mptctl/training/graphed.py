@@ -94,9 +94,8 @@ class CudaRecorder:
             cause = error.__context__ if isinstance(error.__context__, RuntimeError) else error
             if isinstance(cause, torch.OutOfMemoryError):
                 raise cause from None
-            said = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
             raise UsageError(
-                f"runtime.graph: a step of this run cannot be captured as a CUDA graph: {said}; set "
+                f"runtime.graph: a step of this run cannot be captured as a CUDA graph: {first_line(cause)}; set "
                 "runtime.graph=false"
             ) from error
         return Recording(terms, graph.replay, partial(self._drop, graph))
