@@ -75,7 +75,7 @@ class Comparing:
 
     @property
     def flips_needed(self) -> int:
-        """Number of flipped samples that the report must list; the CSV file and the history take all flips."""
+        """Number of flipped samples that the report must list; CSV file and history take all flips."""
         if self.files.flips is not None or self.asked.append_history is not None:
             return sys.maxsize
         if self.files.page is not None:

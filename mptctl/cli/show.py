@@ -39,7 +39,7 @@ def show(
 
 
 def _json_for(encoding: str | None, text: str) -> str:
-    """Return JSON as it can be printed: readers expect UTF-8, so any other encoding gets ASCII and escapes."""
+    """Return JSON as it can be printed. Readers expect UTF-8; another encoding gets ASCII with escapes."""
     if codecs.lookup(encoding or "utf-8").name == "utf-8":
         return text
     return re.sub(r"[^\x00-\x7f]", lambda found: json.dumps(found[0])[1:-1], text)

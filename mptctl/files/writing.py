@@ -17,8 +17,8 @@ from typing import IO, Any
 from mptctl.errors import StorageError, UsageError
 
 PARTIAL = ".part"
-# Temporary names of `replacing` and `link_or_copy`, such as `.last.pt.1f0c9a2e.part` and `.last.pt.part`; group 1
-# is the final name.
+# Temporary names of `replacing` and `link_or_copy`, such as `.last.pt.1f0c9a2e.part` and `.last.pt.part`;
+# group 1 is the final name.
 PARTIAL_NAME = re.compile(r"\.(.+?)(\.[0-9a-z_]{8})?\.part")
 # A function that opens an output for writing bytes: `writing`, or `FilesTogether.open`.
 OpenOutput = Callable[[Path], AbstractContextManager[IO[Any]]]

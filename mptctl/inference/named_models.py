@@ -79,7 +79,7 @@ def load_updates(
     session: Session,
     renamed: frozenset[str] = frozenset(),
 ) -> list[NamedModels]:
-    """Load predictions of the test part, as `load_predictions` does; all models but the new ones are read once.
+    """Load predictions of the test part for each new model; all other models are read once.
 
     Args:
         names: all models but the new ones, by role; `old` is among them.

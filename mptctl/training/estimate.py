@@ -89,7 +89,7 @@ def estimate_run(
 
 
 def _without_optimizer(recipe: Recipe, batch_size: int) -> Recipe:
-    """Return the recipe of a teacher, which takes no step: settings of an optimizer may not fit its network."""
+    """Return the recipe of a teacher, which takes no step: its optimizer may not fit its network."""
     return recipe.model_copy(update={"optim": OptimRecipe(batch_size=batch_size)})
 
 

@@ -95,8 +95,8 @@ class CudaRecorder:
             if isinstance(cause, torch.OutOfMemoryError):
                 raise cause from None
             raise UsageError(
-                f"runtime.graph: a step of this run cannot be captured as a CUDA graph: {first_line(cause)}; set "
-                "runtime.graph=false"
+                "runtime.graph: a step of this run cannot be captured as a CUDA graph: "
+                f"{first_line(cause)}; set runtime.graph=false"
             ) from error
         return Recording(terms, graph.replay, partial(self._drop, graph))
 

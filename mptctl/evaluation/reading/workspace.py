@@ -160,7 +160,7 @@ class Workspace:
         """Turn errors of too little memory or disk, raised in the block, into StorageError.
 
         Raises:
-            KeyboardInterrupt: a signal's handler raised it during the query; DuckDB raises an error of its own.
+            KeyboardInterrupt: a signal's handler raised it during the query, and DuckDB another error.
         """
         import duckdb
 
