@@ -15,7 +15,7 @@ from mptctl.recipe import (
     change_recipe,
     differences,
     list_changeable_keys,
-    list_marked_keys,
+    list_marked_data_keys,
     load_recipe,
     preset_names,
     recipe_keys,
@@ -195,8 +195,8 @@ def test_every_key_says_what_it_is() -> None:
 
 
 def test_marks_say_what_a_key_changes() -> None:
-    assert list_marked_keys("data", SPEED) == {"loader", "threads", "prefetch", "resident_limit_gb"}
-    assert list_marked_keys("data", TRAINING) == {
+    assert list_marked_data_keys(SPEED) == {"loader", "threads", "prefetch", "resident_limit_gb"}
+    assert list_marked_data_keys(TRAINING) == {
         *("augment", "padding", "flip", "scale", "ratio", "transforms"),
         *("sampling", "mixup", "cutmix", "mix_probability"),
     }

@@ -80,7 +80,6 @@ def sweep_dali(
     repeats: int,
     seconds: float,
     say: Say,
-    tell: Callable[[SweepRow], None] = lambda row: None,
 ) -> LoaderSweep:
     """Time DALI with many settings; what fails is a row with its reason, and the rest goes on.
 
@@ -92,9 +91,8 @@ def sweep_dali(
         repeats: runs of the three fastest settings, in turns; the others have one run.
         seconds: length of a run.
         say: told each speed.
-        tell: given each row at once, and again when it has more runs.
     """
-    sweep = Sweep(partial(_time, recipe, split, device, scratch, seconds), say, tell)
+    sweep = Sweep(partial(_time, recipe, split, device, scratch, seconds), say)
     if device.type == "cuda":
         sweep.try_loads()
     else:
@@ -131,13 +129,10 @@ class Sweep:
     Args:
         time_setting: returns the images/s of one run with some settings; what it raises fails their row.
         say: told each speed.
-        tell: given each row at once, and again when it has more runs.
     """
 
-    def __init__(
-        self, time_setting: Callable[[Setting], float], say: Say, tell: Callable[[SweepRow], None]
-    ) -> None:
-        self._time, self._say, self._tell = time_setting, say, tell
+    def __init__(self, time_setting: Callable[[Setting], float], say: Say) -> None:
+        self._time, self._say = time_setting, say
         self._rows: dict[Setting, SweepRow] = {}
 
     def try_threads(self, batch_size: int) -> None:
@@ -201,5 +196,4 @@ class Sweep:
             row = row.model_copy(update={"problem": first_line(error)[:200]})
         self._rows[setting] = row
         self._say(f"sweep: {row.describe()}")
-        self._tell(row)
         return row.images_per_s

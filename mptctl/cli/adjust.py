@@ -35,8 +35,7 @@ def adjust_and_show(asked: AdjustSettings) -> None:
     budget = budget_of_flags(asked.max_nfr, asked.max_er_increase, asked.confidence)
     request = AdjustRequest(asked.new, asked.old, budget, asked.temperature, asked.name, asked.overwrite)
     figure = asked.figure
-    outputs = Outputs()
-    outputs.add_figure("--figure", figure)
+    outputs = Outputs().add_figure("--figure", figure)
     if figure is not None and budget is None:
         raise UsageError("--figure: shows flips against error; give --max-nfr or --max-er-increase, too")
     outputs.check(files_read_for(request.names.values(), asked.run_root))

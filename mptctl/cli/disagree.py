@@ -12,7 +12,7 @@ from mptctl.evaluation.labels.report import report_disagreement
 from mptctl.evaluation.labels.request import DisagreeRequest
 from mptctl.evaluation.labels.slices import read_groups
 from mptctl.evaluation.limits import Limits
-from mptctl.evaluation.reading.workspace import parse_size, workspace
+from mptctl.evaluation.reading.workspace import parse_memory_limit, workspace
 from mptctl.evaluation.slices.ranking import slice_columns
 from mptctl.files import writing
 from mptctl.inference.traffic import load_traffic
@@ -33,13 +33,13 @@ def disagree(asked: DisagreeRequest) -> None:
         raise UsageError("--metadata: is for --by; name a column of it, such as --by country")
     if asked.limit == 0:
         raise UsageError("--limit 0: no number of labels shows that nothing flips; give a limit above 0")
-    outputs = Outputs()
-    outputs.add_file("--out", asked.out, (".csv",))
     metadata = [] if asked.metadata is None else [asked.metadata]
-    outputs.check([*files_read_for([asked.old, asked.new], asked.run_root), *metadata])
+    Outputs().add_file("--out", asked.out, (".csv",)).check(
+        [*files_read_for([asked.old, asked.new], asked.run_root), *metadata]
+    )
     if asked.out is not None and asked.out.is_file() and asked.out.stat().st_size:
         raise UsageError(f"--out {asked.out}: is there already, perhaps with labels; name another file")
-    memory = None if asked.memory_limit is None else parse_size(asked.memory_limit, "--memory-limit")
+    memory = parse_memory_limit(asked.memory_limit)
     with showing_progress(asked.session) as session, workspace(memory):
         models = load_traffic({"old": asked.old, "new": asked.new}, asked.pictures, session)
         traffic = read_traffic(models["old"], models["new"])

@@ -18,12 +18,12 @@ from mptctl.cli.streams import write_commands
 from mptctl.errors import GateFailed, UsageError, encodable, some
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.evaluate_request import AloneSettings, EvaluateRequest, OutputSettings
-from mptctl.evaluation.flip_report import FlipReport, FlipReports
+from mptctl.evaluation.flip_report import SHOWN_FLIPS, FlipReport, FlipReports
 from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
 from mptctl.evaluation.gate.history import append_release, make_release
 from mptctl.evaluation.gate.rules import today_in_utc
 from mptctl.evaluation.limits import LIMITS, Limits, small_limits
-from mptctl.evaluation.reading.workspace import parse_size, workspace
+from mptctl.evaluation.reading.workspace import parse_memory_limit, workspace
 from mptctl.evaluation.slices.ranking import SliceRequest
 from mptctl.inference.named_models import NamedModels, load_updates
 from mptctl.inference.picture_sizes import make_size_reader
@@ -37,13 +37,24 @@ from mptctl.report.media.progress_bars import showing_progress
 from mptctl.report.media.provenance import digests_of_models, provenance
 from mptctl.report.trackers.tracker import require_trackers
 
-# Settings that go with any number of models.
-ALWAYS = {"old", "news", "run_root", "data_root", "as_json", "report", "device", "full"}
+# Settings that go with one model alone, and those that go with one NEW alone.
+FOR_ONE_MODEL = {
+    "old",
+    "news",
+    "run_root",
+    "data_root",
+    "as_json",
+    "report",
+    "device",
+    "full",
+    *AloneSettings.model_fields,
+}
+FOR_ONE_UPDATE = {"labels", *OutputSettings.model_fields}
 
 
 @dataclass(frozen=True)
 class Comparing:
-    """A comparison that was asked for; all files that are named are read, but for the models.
+    """The settings of `mptctl evaluate OLD NEW...`, and the content of the files that they name.
 
     Attributes:
         asked: the settings.
@@ -62,13 +73,13 @@ class Comparing:
     today: date
 
     @property
-    def most_flips(self) -> int:
-        """The largest number of flipped samples that one of the outputs lists, or the history digests."""
+    def flips_needed(self) -> int:
+        """Number of flipped samples that the report must list; CSV file and history take all flips."""
         if self.files.flips is not None or self.asked.append_history is not None:
             return sys.maxsize
-        logged = LOGGED_FLIPS if self.asked.log else 0
-        on_page = MOST_FLIPS if self.files.page is not None else 0
-        return max(ComparisonRequest.worst, logged, on_page)
+        if self.files.page is not None:
+            return MOST_FLIPS
+        return LOGGED_FLIPS if self.asked.log else SHOWN_FLIPS
 
 
 def evaluate(asked: EvaluateRequest) -> None:
@@ -85,16 +96,51 @@ def evaluate(asked: EvaluateRequest) -> None:
     _refuse_misplaced(asked)
     if not asked.news:
         evaluate_one(asked)
-        return
-    if asked.labels is not None:
+    elif asked.labels is not None:
         from mptctl.cli.evaluate_labels import evaluate_labels
 
         evaluate_labels(asked)
-        return
-    roles = {"old": asked.old, "baseline": asked.baseline}
-    given = {role: name for role, name in roles.items() if name is not None}
-    request = _read_request(asked, [*given.values(), *asked.news])
-    memory = None if asked.memory_limit is None else parse_size(asked.memory_limit, "--memory-limit")
+    else:
+        reports = _compare_with_each(asked)
+        if len(reports) > 1:
+            _show_and_gate_all(reports, asked.as_json)
+        else:
+            _show_and_gate(reports[asked.news[0]], asked)
+
+
+def _refuse_misplaced(asked: EvaluateRequest) -> None:
+    """Refuse a setting that was given and does not go with the number of replacements.
+
+    Raises:
+        UsageError: there is such a setting; the message names its flag.
+    """
+    for name in EvaluateRequest.model_fields:
+        if name not in asked.model_fields_set:
+            continue
+        flag = asked.flag_names(name)[0]
+        if not asked.news and name not in FOR_ONE_MODEL:
+            raise UsageError(f"{flag}: is for a comparison; name NEW, the replacement, as well")
+        if asked.news and name in AloneSettings.model_fields:
+            raise UsageError(f"{flag}: is for one model alone; name OLD or NEW alone")
+        if asked.labels is None and name in ("max_flip_rate", "pictures"):
+            raise UsageError(f"{flag}: is for traffic with few labels; give --labels FILE too, or --max-nfr")
+        if len(asked.news) > 1 and name in FOR_ONE_UPDATE:
+            raise UsageError(
+                f"{flag}: is for one NEW, and {len(asked.news)} are given; evaluate one at a time"
+            )
+
+
+def _compare_with_each(asked: EvaluateRequest) -> dict[str, FlipReport]:
+    """Compare OLD with each NEW, and write the files of each comparison.
+
+    Returns:
+        The report of each NEW, by the name of NEW.
+    """
+    references = {"old": asked.old}
+    if asked.baseline is not None:
+        references["baseline"] = asked.baseline
+    request = _read_request(asked, [*references.values(), *asked.news])
+    memory = parse_memory_limit(asked.memory_limit)
     # The progress of pairing rows is shown in a terminal only: in a log its lines would be of no use.
     is_watched = sys.stderr is not None and sys.stderr.isatty()
     reports: dict[str, FlipReport] = {}
@@ -104,46 +150,15 @@ def evaluate(asked: EvaluateRequest) -> None:
         showing_progress(asked.session) as session,
         workspace(memory, session.progress if is_watched else None),
     ):
-        updates = load_updates(given, asked.news, session, part="test", renamed=request.question.renamed)
-        with_pictures = [loaded for loaded in updates if loaded.split is not None]
-        first = with_pictures[0] if with_pictures else updates[0]
-        pictures = make_size_reader(first, session.progress)
+        updates = load_updates(references, asked.news, session, request.question.renamed)
+        with_pictures = next((loaded for loaded in updates if loaded.split is not None), updates[0])
+        size_reader = make_size_reader(with_pictures, session.progress)
         for new, loaded in zip(asked.news, updates, strict=True):
             slicing = request.question.slicing_for(loaded.models, loaded.split)
-            reports[new] = _compare_and_write(request, new, loaded, replace(slicing, pictures=pictures))
-    if len(reports) > 1:
-        _show_and_gate_all(reports, asked.as_json)
-        return
-    [report] = reports.values()
-    if asked.github:
-        from mptctl.report.documents.ci import render_github
-
-        # On standard error, since standard output may be JSON; the runner of a workflow reads both.
-        write_commands(render_github(report))
-    show(report, lambda report: _print_comparison(report, asked), as_json=asked.as_json)
-    with without_repeated_verdict(on_screen=not (asked.as_json or asked.markdown == "-")):
-        report.gate.require_passed()
-
-
-def _refuse_misplaced(asked: EvaluateRequest) -> None:
-    """Refuse a setting that was given and does not go with the number of replacements.
-
-    Raises:
-        UsageError: there is such a setting; the message names its flag.
-    """
-    alone, of_one_update = AloneSettings.model_fields, {"labels", *OutputSettings.model_fields}
-    for name in [name for name in EvaluateRequest.model_fields if name in asked.model_fields_set]:
-        flag = asked.flag_names(name)[0]
-        if not asked.news and name not in ALWAYS and name not in alone:
-            raise UsageError(f"{flag}: is for a comparison; name NEW, the replacement, as well")
-        if asked.news and name in alone:
-            raise UsageError(f"{flag}: is for one model alone; name OLD or NEW alone")
-        if asked.labels is None and name in ("max_flip_rate", "pictures"):
-            raise UsageError(f"{flag}: is for traffic with few labels; give --labels FILE too, or --max-nfr")
-        if len(asked.news) > 1 and name in of_one_update:
-            raise UsageError(
-                f"{flag}: is for one NEW, and {len(asked.news)} are given; evaluate one at a time"
-            )
+            report = _compare(request, loaded, replace(slicing, pictures=size_reader))
+            _write_outputs(request, new, loaded, report)
+            reports[new] = report.with_flips(SHOWN_FLIPS)
+    return reports
 
 
 def _read_request(asked: EvaluateRequest, models: list[str]) -> Comparing:
@@ -160,8 +175,9 @@ def _read_request(asked: EvaluateRequest, models: list[str]) -> Comparing:
     if asked.tag is not None and asked.append_history is None:
         raise UsageError(f"--tag {asked.tag}: names a release in --append-history FILE.jsonl; give both")
     files = read_files(asked, models)
+    percents = {kind.key: getattr(asked, kind.key) for kind in LIMITS}
     limits = Limits(
-        **{kind.key: _fraction(getattr(asked, kind.key)) for kind in LIMITS},
+        **{key: percent / 100 for key, percent in percents.items() if percent is not None},
         confidence=asked.confidence,
         undecided=asked.undecided,
         looks=asked.looks,
@@ -170,56 +186,41 @@ def _read_request(asked: EvaluateRequest, models: list[str]) -> Comparing:
     )
     gate_file = None if asked.gate_file is None else read_gate_file(asked.gate_file)
     if gate_file is not None:
-        gate_file.refuse_loosening(
-            {
-                "--old-classes": (asked.old_classes is not None, "old_classes: [cat, dog]"),
-                "--allow-identical": (limits.allow_identical, "allow: [identical]"),
-                "--allow-unfinished": (limits.allow_unfinished, "allow: [unfinished]"),
-            }
-        )
-    request = Comparing(
-        asked, read_question(asked, asked.min_slice), limits, gate_file, files, today_in_utc()
-    )
+        if asked.old_classes is not None:
+            gate_file.refuse_flag("--old-classes", "old_classes: [cat, dog]")
+        if asked.allow_identical:
+            gate_file.refuse_flag("--allow-identical", "allow: [identical]")
+        if asked.allow_unfinished:
+            gate_file.refuse_flag("--allow-unfinished", "allow: [unfinished]")
+    question = read_question(asked, asked.min_slice)
     if gate_file is None:
-        _refuse_flags_without_use(request)
-    return request
+        _refuse_flags_without_use(asked, limits, question)
+    return Comparing(asked, question, limits, gate_file, files, today_in_utc())
 
 
-def _fraction(percent: float | None) -> float | None:
-    return None if percent is None else percent / 100
-
-
-def _refuse_flags_without_use(request: Comparing) -> None:
-    """Refuse --confidence and --metadata where nothing uses them; only without a gate file.
+def _refuse_flags_without_use(asked: EvaluateRequest, limits: Limits, question: Question) -> None:
+    """Refuse --confidence without a limit, and --metadata without slices; only without a gate file.
 
     Raises:
         UsageError: one of them is given without use.
     """
-    limits, by = request.limits, request.question.slicing.by
     if limits.confidence is not None and not limits.given():
         raise UsageError(
             f"--confidence {limits.confidence:g}: says how sure a limit must be; give one, such as --max-nfr "
             "2"
         )
-    if request.asked.metadata is not None and not by:
+    if asked.metadata is not None and not question.slicing.by:
         raise UsageError("--metadata: is for --by or --gate; name a column of it, such as --by country")
 
 
-def _compare_and_write(
-    request: Comparing, new: str, loaded: NamedModels, slicing: SliceRequest
-) -> FlipReport:
-    """Compare with one replacement, log to trackers, write all files, and print their paths.
+def _compare(request: Comparing, loaded: NamedModels, slicing: SliceRequest) -> FlipReport:
+    """Compare the old model with one replacement.
 
     Args:
         request: the comparison.
-        new: name of the replacement, for the trackers.
-        loaded: predictions of old and new model, and of those of further roles.
+        loaded: predictions of old and new model, and of the baseline where there is one.
         slicing: the slices.
-
-    Returns:
-        The report, with as many flipped samples as are shown.
     """
-    asked = request.asked
     report = compare(
         loaded.models["old"],
         loaded.models["new"],
@@ -230,36 +231,45 @@ def _compare_and_write(
             slicing=slicing,
             gate_file=request.gate_file,
             today=request.today,
-            worst=request.most_flips,
+            worst=request.flips_needed,
             identical=loaded.identical,
             unfinished=loaded.unfinished,
             warnings=[*loaded.warnings, *small_limits(request.limits)],
         ),
         baseline=loaded.models.get("baseline"),
     )
-    if loaded.split is not None:
-        report = report.model_copy(update={"class_labels": loaded.split.file.class_labels or {}})
+    if loaded.split is None:
+        return report
+    return report.model_copy(update={"class_labels": loaded.split.file.class_labels or {}})
+
+
+def _write_outputs(request: Comparing, new: str, loaded: NamedModels, report: FlipReport) -> None:
+    """Log a comparison to the trackers, write its files, add it to the history, and print what was written.
+
+    Args:
+        request: the comparison.
+        new: name of the replacement, for the trackers.
+        loaded: the models of the comparison.
+        report: its result, with `request.flips_needed` flips.
+    """
+    asked, files = request.asked, request.files
     if asked.log:
         from mptctl.report.trackers.logged_comparison import log_comparison
 
-        logged = report.model_copy(update={"worst_flips": report.worst_flips[:LOGGED_FLIPS]})
-        log_comparison(logged, require_trackers(asked.log), new, asked.run_root)
-    shown = report.model_copy(update={"worst_flips": report.worst_flips[: ComparisonRequest.worst]})
-    files = request.files
+        log_comparison(report.with_flips(LOGGED_FLIPS), require_trackers(asked.log), new, asked.run_root)
     sources = None
     if files.page is not None:
         sources = provenance(sys.argv, digests_of_models(loaded), request.today)
-    written = files.write(shown, loaded.models, asked.data_root, loaded.split, report.worst_flips, sources)
+    written = files.write(report, loaded.models, asked.data_root, loaded.split, sources)
     for path in written:
         typer.echo(f"wrote {path}", err=True)
     if files.figures is not None and not any(path.parent == files.figures for path in written):
         typer.echo("wrote no figures: they show logits, and predictions alone were given", err=True)
     if asked.append_history is not None:
         release = make_release(report, request.today, _release_tag(asked.tag))
-        place = append_release(asked.append_history, release, named=asked.tag is not None)
-        added = "added to" if place is None else f"not added, since it is release {place} already:"
+        earlier = append_release(asked.append_history, release, named=asked.tag is not None)
+        added = "added to" if earlier is None else f"not added, since it is release {earlier} already:"
         typer.echo(f"{added} {asked.append_history}", err=True)
-    return shown
 
 
 def _release_tag(given: str | None) -> str | None:
@@ -270,6 +280,23 @@ def _release_tag(given: str | None) -> str | None:
         return git_commit(Path.cwd())
     except OSError:
         return None
+
+
+def _show_and_gate(report: FlipReport, asked: EvaluateRequest) -> None:
+    """Print the comparison with the only replacement.
+
+    Raises:
+        GateFailed: the gate did not pass.
+        typer.Exit: in its place, where the verdict has just been printed on the same screen.
+    """
+    if asked.github:
+        from mptctl.report.documents.ci import render_github
+
+        # On standard error, since standard output may be JSON; the runner of a workflow reads both.
+        write_commands(render_github(report))
+    show(report, lambda report: _print_comparison(report, asked), as_json=asked.as_json)
+    with without_repeated_verdict(on_screen=not (asked.as_json or asked.markdown == "-")):
+        report.gate.require_passed()
 
 
 def _print_comparison(report: FlipReport, asked: EvaluateRequest) -> None:

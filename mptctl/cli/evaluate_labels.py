@@ -17,7 +17,7 @@ from mptctl.evaluation.labels.label_file import match_labels, read_label_file, r
 from mptctl.evaluation.labels.report import LabelledReport, report_labels
 from mptctl.evaluation.labels.slices import read_groups
 from mptctl.evaluation.limits import Limits
-from mptctl.evaluation.reading.workspace import parse_size, workspace
+from mptctl.evaluation.reading.workspace import parse_memory_limit, workspace
 from mptctl.evaluation.slices.ranking import slice_columns
 from mptctl.files import FilesTogether
 from mptctl.files.request import ModelRequest
@@ -56,7 +56,7 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
     limit = None if asked.max_flip_rate is None else asked.max_flip_rate / 100
     keys, path = slice_columns(asked.by), Path(str(asked.labels))
     files = read_files(asked, [asked.old, *asked.news])
-    memory = None if asked.memory_limit is None else parse_size(asked.memory_limit, "--memory-limit")
+    memory = parse_memory_limit(asked.memory_limit)
     with errors_written_to(files), showing_progress(asked.session) as session, workspace(memory):
         rows = read_label_file(path)
         models = load_traffic({"old": asked.old, "new": asked.news[0]}, asked.pictures, session)

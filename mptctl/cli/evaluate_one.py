@@ -34,9 +34,7 @@ def evaluate_one(asked: EvaluateRequest) -> None:
             f"--temperature fit: {model} holds no validation part; name a predictions file of held-out "
             "samples with --temperature FILE"
         )
-    outputs = Outputs()
-    outputs.add_file("--report", report, PAGE)
-    outputs.check(files_read_for([model, held_out_name], asked.run_root))
+    Outputs().add_file("--report", report, PAGE).check(files_read_for([model, held_out_name], asked.run_root))
     held_out = None
     with showing_progress(asked.session) as session:
         loaded = load_predictions({"model": model}, session, part="test")

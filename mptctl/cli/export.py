@@ -30,9 +30,7 @@ def export_and_show(asked: ExportRequest) -> None:
     from mptctl.release.export import export, refuse_contradictions
 
     refuse_contradictions(asked)
-    outputs = Outputs()
-    outputs.add_file("--out", file)
-    outputs.add_file("--out", sidecar_path(file))
+    outputs = Outputs().add_file("--out", file).add_file("--out", sidecar_path(file))
     outputs.check(files_read_for([asked.run], asked.run_root))
     with showing_progress(Session(asked.run_root, data_root=asked.data_root)) as session:
         report = export(asked, session)

@@ -54,9 +54,7 @@ def _measure_episodes(asked: FewShotRequest, run: str) -> None:
 
 def _analyse_features(asked: FewShotRequest, figure: Path) -> None:
     """Measure few-shot accuracy and variance of features of the runs; draw them to a file and print them."""
-    outputs = Outputs()
-    outputs.add_figure("--out", figure)
-    outputs.check(files_read_for(asked.runs, asked.run_root))
+    Outputs().add_figure("--out", figure).check(files_read_for(asked.runs, asked.run_root))
     checkpoints, split = load_named_checkpoints(asked.runs, asked.session)
     from mptctl.inference.discriminability import DiscriminabilityReport, measure_discriminability
     from mptctl.report.figures.few_shot import draw_discriminability

@@ -26,9 +26,7 @@ from mptctl.report.media.svg import save_figure
 def draw_embedding(asked: EmbeddingRequest) -> None:
     """Draw test pictures in the embedding of each run, a panel each, and print the figure's path."""
     path = asked.out or asked.run_root / "embedding.png"
-    outputs = Outputs()
-    outputs.add_figure("--out", path)
-    outputs.check(files_read_for(asked.runs, asked.run_root))
+    Outputs().add_figure("--out", path).check(files_read_for(asked.runs, asked.run_root))
     checkpoints, split = load_named_checkpoints(asked.runs, asked.session)
     from mptctl.inference.embedding import compute_embeddings
     from mptctl.report.figures.embedding import draw_embeddings
@@ -51,9 +49,7 @@ def draw_embedding(asked: EmbeddingRequest) -> None:
 def draw_training_pictures(asked: SheetRequest) -> None:
     """Draw a sheet of training pictures with labels; print how they were made, and the figure's path."""
     path = asked.out or asked.run_root / "augment.png"
-    outputs = Outputs()
-    outputs.add_figure("--out", path)
-    outputs.check([])
+    Outputs().add_figure("--out", path).check([])
     split = relocate(load_split(asked.run_root), asked.data_root)
     base = DEFAULT_PRESET[split.file.source]
     chosen = load_recipe(asked.recipe or base, asked.overrides, base=base)

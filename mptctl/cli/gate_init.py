@@ -35,9 +35,7 @@ def write_gate_file(asked: GateInitRequest) -> None:
         raise UsageError("--metadata: is for --by; name a column of it, such as --by country")
     if out.is_file() and out.stat().st_size:
         raise UsageError(f"--out {out}: is there already; edit it, or name another file")
-    outputs = Outputs()
-    outputs.add_file("--out", out)
-    outputs.check([*files_read_for([old, new], asked.run_root), *asked.files])
+    Outputs().add_file("--out", out).check([*files_read_for([old, new], asked.run_root), *asked.files])
     question = read_question(asked)
     with showing_progress(asked.session) as session, workspace():
         found = load_predictions({"old": old, "new": new}, session, part="test", renamed=question.renamed)

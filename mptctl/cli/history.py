@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from mptctl.cli.outputs import Outputs
-from mptctl.cli.show import show, show_document
+from mptctl.cli.show import show
 from mptctl.errors import DataError
 from mptctl.evaluation.evaluate_request import HistoryRequest
 from mptctl.evaluation.gate.history import History, read_history
@@ -19,9 +19,7 @@ def show_history(asked: HistoryRequest) -> None:
         UsageError: the figure cannot be written.
     """
     file, figure = asked.file, asked.out
-    outputs = Outputs()
-    outputs.add_figure("--out", figure)
-    outputs.check([file])
+    Outputs().add_figure("--out", figure).check([file])
     releases = read_history(file)
     if not releases:
         raise DataError(f"{file}: holds no release; evaluate --append-history adds one")
@@ -31,8 +29,4 @@ def show_history(asked: HistoryRequest) -> None:
 
         save_figure(draw_history(releases), figure)
         typer.echo(f"wrote {figure}", err=True)
-    show(
-        History(releases=releases),
-        lambda _: show_document(releases, "history:history_document"),
-        as_json=asked.as_json,
-    )
+    show(History(releases=releases), "history:history_document", as_json=asked.as_json)

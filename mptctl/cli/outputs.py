@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.reading.readers import find_parts, has_predictions, is_predictions_file
@@ -37,12 +38,15 @@ class _Output:
 
 
 class Outputs:
-    """The files that one command will write, each with the flag that named it."""
+    """The files that one command will write, each with the flag that named it.
+
+    ``Outputs().add_file("--out", path).check(inputs)`` refuses a file that would destroy something.
+    """
 
     def __init__(self) -> None:
         self._files: list[_Output] = []
 
-    def add_file(self, option: str, path: Path | None, endings: tuple[str, ...] = ()) -> None:
+    def add_file(self, option: str, path: Path | None, endings: tuple[str, ...] = ()) -> Self:
         """Add a file; nothing is added where the path is None, which is a flag that was not given.
 
         Args:
@@ -52,8 +56,9 @@ class Outputs:
         """
         if path is not None:
             self._files.append(_Output(option, path, endings))
+        return self
 
-    def add_figure(self, option: str, path: Path | None) -> None:
+    def add_figure(self, option: str, path: Path | None) -> Self:
         """Add a figure; nothing is added where the path is None, which is a flag that was not given.
 
         Raises:
@@ -61,11 +66,11 @@ class Outputs:
         """
         if path is not None and path.suffix.lower() not in (".png", ".svg"):
             raise UsageError(f"{option} {path}: name a file that ends in .png or .svg")
-        self.add_file(option, path)
+        return self.add_file(option, path)
 
     def add_folder(
         self, option: str, folder: Path | None, names: Iterable[str], *, is_ours: bool = False
-    ) -> None:
+    ) -> Self:
         """Add files in a folder, by their names; nothing is added where the folder is None.
 
         Args:
@@ -78,10 +83,11 @@ class Outputs:
             UsageError: something is there that is no folder.
         """
         if folder is None:
-            return
+            return self
         if os.path.lexists(folder) and not os.path.isdir(folder):
             raise UsageError(f"{option} {folder}: is not a folder; name one")
         self._files += [_Output(option, folder / name, is_ours=is_ours) for name in names]
+        return self
 
     def check(self, inputs: Sequence[Path]) -> None:
         """Refuse outputs that would destroy or mix up something; nothing is written yet.

@@ -26,10 +26,8 @@ def predict_folder(asked: PredictRequest) -> None:
         DataError: there is no such folder, or a file in it is bad.
     """
     run, folder, out = asked.run, asked.folder, asked.out
-    outputs = Outputs()
     answers_writer(out)
-    outputs.add_file("--out", out)
-    outputs.check(files_read_for([run], asked.run_root))
+    Outputs().add_file("--out", out).check(files_read_for([run], asked.run_root))
     # Missing inputs are reported before torch is imported, which takes seconds.
     find_checkpoint(run, asked.run_root)
     kind = find_place_kind(folder.expanduser())

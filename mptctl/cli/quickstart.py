@@ -12,7 +12,7 @@ from rich.console import Console
 from mptctl.cli.show import show
 from mptctl.errors import Stopped, UsageError
 from mptctl.files import write_atomically
-from mptctl.inference.predict import make_image_reader
+from mptctl.inference.predict import make_test_picture_reader
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.documents.study import watch_study
 from mptctl.report.media.progress_bars import print_plain_line
@@ -43,7 +43,7 @@ def show_quickstart(asked: QuickstartRequest) -> None:
     except Stopped as error:  # the command has no --resume
         message = f"{run_root}: the quickstart was stopped; start it anew with --overwrite"
         raise Stopped(message, error.signum) from error
-    pictures = make_image_reader(done.split, part="test")
+    pictures = make_test_picture_reader(done.split)
     sources = provenance(sys.argv, digests_of_models(done.found))
     write_atomically(page, render_html(done.flips, pictures, provenance=sources).encode())
     show(done.result, "study:quickstart_document", as_json=asked.as_json)

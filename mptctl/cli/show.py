@@ -19,34 +19,40 @@ Result = TypeVar("Result", bound="Model")
 
 
 def show(
-    result: Result, view: str | Callable[[Result], object], *context: object, as_json: bool = False
+    result: Result, printer: str | Callable[[Result], object], *context: object, as_json: bool = False
 ) -> None:
     """Print the result of a command; every command that has `--json` ends here.
 
     Args:
         result: of the command.
-        view: the function that makes a document of the result, as ``module:function`` below
-            `mptctl.report.documents`; or a function that prints the result itself.
-        context: further arguments of the function that makes the document.
+        printer: name of the function that builds the document, as for `show_document`; or a function that
+            prints the result itself.
+        context: further arguments of the function that builds the document.
         as_json: print the result as JSON instead.
     """
     if as_json:
         typer.echo(_json_for(sys.stdout.encoding, result.model_dump_json()))
-    elif isinstance(view, str):
-        show_document(result, view, *context)
+    elif isinstance(printer, str):
+        show_document(result, printer, *context)
     else:
-        view(result)
+        printer(result)
 
 
 def _json_for(encoding: str | None, text: str) -> str:
-    """JSON with all but ASCII escaped where the encoding is another than UTF-8, in which JSON is read."""
+    """Return JSON as it can be printed. Readers expect UTF-8; another encoding gets ASCII with escapes."""
     if codecs.lookup(encoding or "utf-8").name == "utf-8":
         return text
     return re.sub(r"[^\x00-\x7f]", lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def show_document(content: object, builder: str, *context: object) -> None:
-    """Print the document that ``builder``, as `show` takes it, makes of some content and its context."""
+    """Build a document and print it in the terminal.
+
+    Args:
+        content: of the document.
+        builder: the function that builds it, as ``module:function`` below `mptctl.report.documents`.
+        context: further arguments of that function.
+    """
     from mptctl.report.media.terminal import print_document
 
     print_document(resolve_name(f"mptctl.report.documents.{builder}")(content, *context))

@@ -79,10 +79,8 @@ def split_pictures(asked: SplitSettings) -> None:
 
 def _check_outputs(asked: SplitSettings) -> None:
     """Refuse a page that would destroy an input, before anything is computed."""
-    outputs = Outputs()
-    outputs.add_file("--report", asked.report, PAGE)
     inputs = (asked.old_classes, asked.class_labels, asked.metadata)
-    outputs.check([each for each in inputs if each is not None])
+    Outputs().add_file("--report", asked.report, PAGE).check([each for each in inputs if each is not None])
 
 
 def _refuse_unused_flags(asked: SplitSettings, place: Place) -> None:

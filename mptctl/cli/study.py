@@ -25,9 +25,7 @@ def train_study(asked: StudySettings) -> None:
             destroy something.
         MptctlError: a run failed, which is raised last; or as `mptctl.studies.study.run_study`.
     """
-    outputs = Outputs()
-    outputs.add_file("--report", asked.report, PAGE)
-    outputs.check([Path(asked.name).expanduser()])
+    Outputs().add_file("--report", asked.report, PAGE).check([Path(asked.name).expanduser()])
     study = load_study(asked.name)
     seeds = study.file.seeds if asked.seeds is None else _parse_seeds(asked.seeds)
     # Imported after the checks, because torch takes seconds.

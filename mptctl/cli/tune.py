@@ -134,10 +134,11 @@ def _choose_budget(asked: TuneSettings) -> Budget:
 
 def _check_outputs(asked: TuneSettings, models: list[str]) -> None:
     """Refuse files of the search that would overwrite an input or go through a link, before any computing."""
-    outputs = Outputs()
-    outputs.add_folder("tune", asked.run_root / (asked.name or "tune"), SEARCH_FILES, is_ours=True)
     inputs = files_read_for(models, asked.run_root)
-    outputs.check([*inputs, Path(asked.recipe).expanduser()] if asked.recipe else inputs)
+    if asked.recipe:
+        inputs.append(Path(asked.recipe).expanduser())
+    folder = asked.run_root / (asked.name or "tune")
+    Outputs().add_folder("tune", folder, SEARCH_FILES, is_ours=True).check(inputs)
 
 
 def _gpus_per_trial(recipe: Recipe) -> float:

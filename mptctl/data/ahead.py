@@ -1,4 +1,4 @@
-"""Works ahead in threads: the results of work come in order, with a few more in work beyond each."""
+"""Works ahead in threads: results come in the order of the items, while threads work on the next items."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Work(Protocol[Result]):
         """Wait for the work, and return its result, or raise its error."""
 
     def cancel(self) -> object:
-        """Do not begin what has not begun."""
+        """Drop the work that has not begun."""
 
 
 class Started(Generic[Result]):
@@ -50,7 +50,7 @@ class Started(Generic[Result]):
 def map_ahead(
     start: Callable[[Item], Work[Result]], items: Iterable[Item], ahead: int
 ) -> Generator[Result, None, None]:
-    """Yield the result for each item, in order, with work on ``ahead`` items begun beyond it.
+    """Yield the result of each item, in order; meanwhile the work on the next ``ahead`` items has begun.
 
     If the caller leaves early, work that has not begun is cancelled.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from mptctl.errors import DataError, option
-from mptctl.evaluation.flip_report import ErrorDifference, FlippedSample, FlipReport
+from mptctl.evaluation.flip_report import SHOWN_FLIPS, ErrorDifference, FlippedSample, FlipReport
 from mptctl.evaluation.flips import (
     destinations,
     flip_rates,
@@ -67,7 +67,7 @@ class ComparisonRequest:
     slicing: SliceRequest = field(default_factory=SliceRequest)
     gate_file: GateFile | None = None
     today: date = field(default_factory=today_in_utc)
-    worst: int = 24
+    worst: int = SHOWN_FLIPS
     identical: bool = False
     unfinished: Sequence[str] = ()
     warnings: Sequence[str] = ()

@@ -14,6 +14,9 @@ from mptctl.evaluation.rates import Counts, Interval, Rate, Rates
 from mptctl.evaluation.verdict import Gate, OldFault
 from mptctl.files import Model
 
+# Flips that the JSON lists and the page shows with pictures.
+SHOWN_FLIPS = 24
+
 
 class MarginGroup(Model):
     """Logit margins (true class minus best other class) of one model on samples of old or of new classes."""
@@ -269,6 +272,10 @@ class FlipReport(Model):
     )
     worst_flips: list[FlippedSample] = Field(description="most confident first, at most as many as asked for")
     warnings: list[str] = Field(description="notes on these numbers")
+
+    def with_flips(self, most: int) -> FlipReport:
+        """The same report with only the first ``most`` of its `worst_flips`."""
+        return self.model_copy(update={"worst_flips": self.worst_flips[:most]})
 
     def __repr__(self) -> str:
         flips = f"{self.counts.negative_flips:,} / {self.n_old:,}"

@@ -51,11 +51,11 @@ class _Pair:
     noise: FloatArray
 
 
-def rows_apart(rows: Sequence[RowRate], base: int, level: float = LEVEL) -> list[bool | None]:
+def rows_apart(rows: Sequence[RowRate], base: int) -> list[bool | None]:
     """Tell which rows differ from one of them, at a level that allows to choose it by the same numbers.
 
     The intervals of the differences of all pairs of rows contain the true differences together with
-    probability `level`; two rows are apart where theirs does not contain zero. Each interval is
+    probability `LEVEL`; two rows are apart where theirs does not contain zero. Each interval is
 
         mean -+ q sqrt(c + max(2 s^2, v) / n)
 
@@ -69,19 +69,18 @@ def rows_apart(rows: Sequence[RowRate], base: int, level: float = LEVEL) -> list
     Args:
         rows: of one section of a table.
         base: index of the row to which the others are compared.
-        level: of all intervals together, a fraction.
 
     Returns:
         For each row, True where it is apart from the base; None where the two have no seed in common, or the
         rate is not defined.
     """
     pairs = _pairs_of(rows)
-    least = _least_differences(rows, pairs, level)
+    least = _least_differences(rows, pairs)
     keys = [(min(i, base), max(i, base)) for i in range(len(rows))]
     return [abs(pairs[key].mean) > least[key] if key in pairs else None for key in keys]
 
 
-def least_differences(rows: Sequence[RowRate], level: float = LEVEL) -> FloatArray:
+def least_differences(rows: Sequence[RowRate]) -> FloatArray:
     """Find, for each pair of R rows, the difference beyond which `rows_apart` tells them apart.
 
     Returns:
@@ -90,7 +89,7 @@ def least_differences(rows: Sequence[RowRate], level: float = LEVEL) -> FloatArr
     """
     least = np.full((len(rows), len(rows)), np.inf)
     np.fill_diagonal(least, 0.0)
-    for (i, j), difference in _least_differences(rows, _pairs_of(rows), level).items():
+    for (i, j), difference in _least_differences(rows, _pairs_of(rows)).items():
         least[i, j] = least[j, i] = difference
     return least
 
@@ -103,14 +102,14 @@ def _pairs_of(rows: Sequence[RowRate]) -> dict[tuple[int, int], _Pair]:
 
 
 def _least_differences(
-    rows: Sequence[RowRate], pairs: Mapping[tuple[int, int], _Pair], level: float
+    rows: Sequence[RowRate], pairs: Mapping[tuple[int, int], _Pair]
 ) -> dict[tuple[int, int], float]:
     """The difference of each pair beyond which its two rows are apart, see `rows_apart`."""
     with_seeds = [pair for pair in pairs.values() if pair.seeds > 1]
     freedom = sum(pair.seeds - 1 for pair in with_seeds)
     pooled = sum((pair.seeds - 1) * pair.seed_variance for pair in with_seeds) / max(freedom, 1)
     largest = _largest_noise(rows, pairs, pooled)
-    factor = float(np.quantile(largest, level)) if largest.size else 0.0
+    factor = float(np.quantile(largest, LEVEL)) if largest.size else 0.0
     return {
         key: factor * math.sqrt(pair.common + max(pooled, pair.seed_variance) / pair.seeds)
         for key, pair in pairs.items()

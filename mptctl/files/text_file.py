@@ -39,25 +39,25 @@ def read_bounded(path: Path, most: int, what: str, advice: str = "name another f
     return content
 
 
-def read_text(path: Path, most: int, what: str, write: str, smaller: str = "name another file") -> str:
+def read_text(path: Path, most: int, what: str, remedy: str, if_larger: str = "name another file") -> str:
     """Read a regular file of limited size as UTF-8 text; a byte order mark is removed.
 
     Args:
         path: of the file.
         most: largest allowed size, in bytes.
         what: name of the file in messages.
-        write: end of the message about a file that cannot be read, or is no text.
-        smaller: end of the message about a larger file.
+        remedy: what to do about a file that cannot be read or is no text; ends the message.
+        if_larger: what to do about a larger file; ends the message.
 
     Raises:
         UsageError: the file cannot be read, is not UTF-8, or is larger.
         DataError: a device, a FIFO or a socket.
     """
     try:
-        return read_bounded(path, most, what, smaller).decode("utf-8-sig")
+        return read_bounded(path, most, what, if_larger).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise UsageError(f"{what}: cannot be read ({reason}); {write}") from error
+        raise UsageError(f"{what}: cannot be read ({reason}); {remedy}") from error
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from typing import IO, Any
 from mptctl.errors import StorageError, UsageError
 
 PARTIAL = ".part"
-# Temporary names of `replacing` and `link_or_copy`, such as `.last.pt.1f0c9a2e.part` and `.last.pt.part`.
-_PARTIAL_NAME = re.compile(r"\..+?(\.[0-9a-z_]{8})?\.part")
+# Temporary names of `replacing` and `link_or_copy`, such as `.last.pt.1f0c9a2e.part` and `.last.pt.part`;
+# group 1 is the final name.
+PARTIAL_NAME = re.compile(r"\.(.+?)(\.[0-9a-z_]{8})?\.part")
 # A function that opens an output for writing bytes: `writing`, or `FilesTogether.open`.
 OpenOutput = Callable[[Path], AbstractContextManager[IO[Any]]]
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -97,14 +98,17 @@ class FilesTogether:
         self._written.append((temporary, target))
 
     def _take_names(self) -> None:
-        """Remove the former files but the first, and rename all temporary files to their names."""
+        """Rename all temporary files to their final names.
+
+        The former files are removed first, so that none of them lies beside a new file. Only the first one
+        stays until the end: it is replaced when all others have their names.
+        """
         try:
             for _temporary, target in self._written:
                 if target.is_dir():
                     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             for _temporary, target in self._written[1:]:
                 target.unlink(missing_ok=True)
-            # The first one replaces its former file last, so that until then nothing of it is lost.
             for temporary, target in reversed(self._written):
                 temporary.replace(target)
             for folder in {target.parent for _temporary, target in self._written}:
@@ -114,7 +118,7 @@ class FilesTogether:
 
 
 def _temporary_path(path: Path) -> Path:
-    """A new path for writing a file under: a hidden name in the same folder, with the suffix `PARTIAL`."""
+    """The path of a file while it is written: a new hidden name beside it, with the suffix `PARTIAL`."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")
 
 
@@ -253,7 +257,7 @@ def remove_partial_files(folder: Path, name: str = "") -> None:
     for partial in folder.glob(f".{name}*{PARTIAL}"):
         status = partial.lstat()
         is_own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
-        if is_own and _PARTIAL_NAME.fullmatch(partial.name):
+        if is_own and PARTIAL_NAME.fullmatch(partial.name):
             partial.unlink(missing_ok=True)
 
 

@@ -14,7 +14,7 @@ from mptctl.errors import CheckpointError
 from mptctl.inference.predict import compute_features
 from mptctl.models.checkpoint import Checkpoint, load_model
 from mptctl.models.heads import class_directions, find_classifier
-from mptctl.names import Part, Session
+from mptctl.names import Session
 
 DIMENSIONS = 2
 
@@ -57,16 +57,13 @@ def compute_embeddings(
     checkpoints: Mapping[str, Checkpoint],
     split: Split,
     session: Session = Session(),
-    *,
-    part: Part = "test",
 ) -> dict[str, Embedding]:
-    """Compute the features of models with an embedding of two dimensions, in float32.
+    """Compute the features of test pictures by models with an embedding of two dimensions, in float32.
 
     Args:
         checkpoints: the models by name.
         split: the pictures; of each model only those of classes that it knows are kept.
         session: device and progress.
-        part: the part of the split.
 
     Raises:
         CheckpointError: a model has no embedding or one of other dimensions; or as `predict`.
@@ -82,9 +79,9 @@ def compute_embeddings(
                 f"{checkpoint.path}: has {has}, and the figure shows {DIMENSIONS}; train a run with "
                 f"--set model.embedding_dim={DIMENSIONS} (on CIFAR-10: --recipe cifar10-embedding)"
             )
-    features = compute_features(checkpoints, split, session, part=part)
+    features = compute_features(checkpoints, split, session, part="test")
     index_of = {name: index for index, name in enumerate(split.classes.names)}
-    labels = split.labels[split.indices(part)].astype(np.int64)
+    labels = split.labels[split.indices("test")].astype(np.int64)
     embeddings = {}
     for name, checkpoint in checkpoints.items():
         classifier = find_classifier(load_model(checkpoint), checkpoint.meta.recipe.model.arch).layer

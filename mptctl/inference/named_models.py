@@ -34,7 +34,7 @@ class NamedModels:
         unfinished: sentences on `old` and `new` if their runs are known to be unfinished.
         identical: True if `old` and `new` are known to be the same model.
         records: for each model of ours, by role, digest and description of the checkpoint.
-            The field is None unless `old` and `new` are of ours and `load_updates` made the record.
+            Empty where all are files.
     """
 
     models: dict[str, Predictions]
@@ -77,16 +77,14 @@ def load_updates(
     names: Mapping[str, str],
     news: Sequence[str],
     session: Session,
-    *,
-    part: Part,
     renamed: frozenset[str] = frozenset(),
 ) -> list[NamedModels]:
-    """Load predictions as `load_predictions` does, once for each new model; the other models are read once.
+    """Load predictions of the test part for each new model; all other models are read once.
 
     Args:
         names: all models but the new ones, by role; `old` is among them.
         news: names of the new models, each for the role `new`.
-        session, part, renamed: as for `load_predictions`.
+        session, renamed: as for `load_predictions`.
 
     Returns:
         One record for each new model, in order.
@@ -100,7 +98,7 @@ def load_updates(
     new_by_key = {f"new {number}": new for number, new in enumerate(news)}
     others = {role: name for role, name in names.items() if role != "old"}
     # Of two wrong models the first one's error is raised: NEW before the baseline.
-    loaded = _load({"old": names["old"], **new_by_key, **others}, session, part, renamed)
+    loaded = _load({"old": names["old"], **new_by_key, **others}, session, "test", renamed)
     updates = []
     for key in new_by_key:
         key_by_role = {"old": "old", "new": key, **{role: role for role in others}}

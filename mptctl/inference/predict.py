@@ -20,7 +20,7 @@ from mptctl.machine.device import choose_device, move_to_device
 from mptctl.models.checkpoint import Checkpoint, load_model
 from mptctl.models.heads import find_classifier
 from mptctl.names import Part, Progress, Session
-from mptctl.recipe import TRAINING, DataRecipe, list_marked_keys
+from mptctl.recipe import TRAINING, DataRecipe, list_marked_data_keys
 
 
 def predict(
@@ -162,9 +162,9 @@ def is_same_model(first: Checkpoint, second: Checkpoint) -> bool:
     )
 
 
-def make_image_reader(split: Split, *, part: Part) -> Callable[[str], NDArray[np.uint8] | None]:
-    """Make a function that reads a part's pictures by sample id: (H, W, 3) uint8, or None if unreadable."""
-    rows = split.indices(part)
+def make_test_picture_reader(split: Split) -> Callable[[str], NDArray[np.uint8] | None]:
+    """Make a function that reads test pictures by sample id: (H, W, 3) uint8, or None if unreadable."""
+    rows = split.indices("test")
     row_of = dict(zip(split.ids(rows).tolist(), rows.tolist(), strict=True))
 
     def read(sample: str) -> NDArray[np.uint8] | None:
@@ -190,7 +190,7 @@ def _refuse_unknown_classes(checkpoint: Checkpoint, split: Split, renamed: froze
 def _evaluation_settings(data: DataRecipe) -> DataRecipe:
     """Copy a recipe with training-only keys at their defaults; copies are equal if evaluation is the same."""
     defaults = DataRecipe.model_validate({})
-    return data.model_copy(update={key: getattr(defaults, key) for key in list_marked_keys("data", TRAINING)})
+    return data.model_copy(update={key: getattr(defaults, key) for key in list_marked_data_keys(TRAINING)})
 
 
 def run_pass(

@@ -27,19 +27,25 @@ def load_traffic(names: Mapping[str, str], pictures: Path | None, session: Sessi
     """
     if pictures is None:
         return load_predictions(names, session, part="test", labelled=False).models
-    runs = {role: name for role, name in names.items() if find_file(name, session.run_root) is None}
-    if not runs:
+    files = {role: name for role, name in names.items() if find_file(name, session.run_root) is not None}
+    if len(files) == len(names):
         raise UsageError(
             f"--pictures {pictures}: is for runs, and both models are files of predictions; leave it out"
         )
-    files = {role: name for role, name in names.items() if role not in runs}
+    # Files come first: a damaged one is reported before a run predicts all pictures.
     models = load_predictions(files, session, part="test", labelled=False).models if files else {}
+    for role, name in names.items():
+        if role not in files:
+            models[role] = _predict_pictures(name, pictures, session)
+    return models
+
+
+def _predict_pictures(run: str, pictures: Path, session: Session) -> Predictions:
+    """Predict a folder of pictures without labels by a run."""
     from mptctl.inference.loaded import load_run
 
-    for role, name in runs.items():
-        found = load_run(name, session).predict_folder(pictures, progress=session.progress)
-        labels = np.full(len(found), found.classes[0])
-        models[role] = build_predictions(
-            name, found.ids, labels, None, found.logits, found.classes, "checkpoint"
-        )
-    return {role: models[role] for role in names}
+    found = load_run(run, session).predict_folder(pictures, progress=session.progress)
+    labels_nobody_reads = np.full(len(found), found.classes[0])
+    return build_predictions(
+        run, found.ids, labels_nobody_reads, None, found.logits, found.classes, "checkpoint"
+    )

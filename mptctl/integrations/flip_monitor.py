@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,7 @@ from mptctl.evaluation.reading.columns import as_text, first
 from mptctl.evaluation.reading.in_memory import InMemory
 from mptctl.evaluation.reading.logits import first_maximum, refuse_one_column
 from mptctl.evaluation.reading.named_arrays import NamedArray, RowNames, named_array, order_columns
-from mptctl.evaluation.reading.predictions import (
-    build_predictions,
-    read_predictions,
-)
+from mptctl.evaluation.reading.predictions import build_predictions, read_predictions
 from mptctl.evaluation.reading.workspace import workspace
 from mptctl.machine.facts import rank
 from mptctl.report.documents.flips_object import Report
@@ -69,14 +67,19 @@ class FlipMonitor:
         say: Say = print,
     ) -> None:
         labels = list(labels) if isinstance(labels, Iterator) else labels
-        _refuse_unusable_labels(labels)
+        values = as_array(labels, "labels")
+        if len(values) and not isinstance(values.tolist()[0], str | bytes):
+            _read_label_numbers(values, "labels")  # refuses numbers that are no labels
         test = InMemory.of(labels, ids, classes, old_classes)
+        # Samples that are ignored are left out here; they keep their numbers.
         predictions = test.predictions("old", old, is_old=True, counted=test.labels != IGNORED)
-        self._old = replace(predictions, logits=None)  # only predictions are used
+        self._old = replace(predictions, logits=None)
         self._classes, self._old_classes, self._say = test.classes, test.old_classes, say
         self._number_of_id = {name: number for number, name in enumerate(test.ids.tolist())}
-        numbers = [int(label) for label in predictions.table.labels if label.isascii() and label.isdigit()]
-        self._largest_label = max(numbers, default=-1)
+        labels_as_numbers = [
+            int(each) for each in predictions.table.labels if each.isascii() and each.isdigit()
+        ]
+        self._largest_label = max(labels_as_numbers, default=-1)
         self.history: list[FlipReport] = []
         self.reset()
 
@@ -95,8 +98,9 @@ class FlipMonitor:
         """
         with workspace():
             old = read_predictions(Path(path)).in_memory()
-        known = old.classes if old_classes is None else old_classes
-        monitor = cls(old.labels, old.preds, ids=old.ids, classes=classes, old_classes=known, say=say)
+        if old_classes is None:
+            old_classes = old.classes
+        monitor = cls(old.labels, old.preds, ids=old.ids, classes=classes, old_classes=old_classes, say=say)
         monitor._old = replace(monitor._old, name=old.name)
         return monitor
 
@@ -126,33 +130,42 @@ class FlipMonitor:
             DataError: an id is unknown, or there are more predictions than samples.
             NonFiniteError: rows of logits are NaN.
         """
-        table, row_names = named_array(new, "new"), RowNames()
+        table = named_array(new, "new")
         if ids is None:
             if table.rows is not None and not isinstance(table.rows, range):
                 raise DataError(
                     "new: has an index, which may name samples; give ids, or an array (.to_numpy())"
                 )
+            predictions = self._to_labels(table)
+            numbers = self._next_numbers(len(predictions))
         else:
+            row_names = RowNames()
             names = as_text(row_names.checked(named_array(ids, "ids"), "ids"), "ids", "ids").tolist()
-        predictions = self._to_labels(replace(table, values=row_names.checked(table, "new")))
-        if ids is None:
-            begin = len(self._predictions)
-            if begin + len(predictions) > len(self._number_of_id):
-                raise DataError(
-                    f"new: {begin + len(predictions)} predictions for {len(self._number_of_id)} stored "
-                    "samples; call finish after each validation, or give ids"
-                )
-            numbers = list(range(begin, begin + len(predictions)))
-        else:
-            if len(names) != len(predictions):
-                raise DataError(f"new: {len(predictions)} rows for {len(names)} ids; give one for each")
-            if unknown := [name for name in names if name not in self._number_of_id]:
-                raise DataError(
-                    f"new: id {first(unknown)} is none of the {len(self._number_of_id)} stored ones; "
-                    "validate on the same samples"
-                )
-            numbers = [self._number_of_id[name] for name in names]
+            row_names.checked(table, "new")
+            predictions = self._to_labels(table)
+            numbers = self._find_numbers(names, len(predictions))
         self._predictions.update(zip(numbers, predictions.tolist(), strict=True))
+
+    def _next_numbers(self, count: int) -> list[int]:
+        """The numbers of the next samples, which have no ids; DataError if there are not so many."""
+        begin = len(self._predictions)
+        if begin + count > len(self._number_of_id):
+            raise DataError(
+                f"new: {begin + count} predictions for {len(self._number_of_id)} stored samples; call finish "
+                "after each validation, or give ids"
+            )
+        return list(range(begin, begin + count))
+
+    def _find_numbers(self, names: list[str], count: int) -> list[int]:
+        """The numbers of the samples of these ids; DataError if they are not ``count`` known ids."""
+        if len(names) != count:
+            raise DataError(f"new: {count} rows for {len(names)} ids; give one for each")
+        if unknown := [name for name in names if name not in self._number_of_id]:
+            raise DataError(
+                f"new: id {first(unknown)} is none of the {len(self._number_of_id)} stored ones; validate on "
+                "the same samples"
+            )
+        return [self._number_of_id[name] for name in names]
 
     def finish(self) -> Report:
         """Compare the predictions since the last `finish`, append the report to `history`, and call `say`.
@@ -232,23 +245,23 @@ class FlipMonitor:
         if new.values.ndim == 1:
             return as_text(new.values, "pred", "new")
         refuse_one_column(new.values, "new")
-        lists = [] if self._classes is None else [self._classes]
-        logits, classes = order_columns(new, lists, "new")
-        classes = self._classes if classes is None else classes
-        predicted = first_maximum(logits, "new")
-        if classes is None:
+        known = [] if self._classes is None else [self._classes]
+        logits, column_names = order_columns(new, known, "new")
+        classes = column_names or self._classes
+        predicted_columns = first_maximum(logits, "new")
+        if classes is None:  # the label of a column is its number
             if self._largest_label >= logits.shape[1]:
                 raise DataError(
                     f"labels: {self._largest_label} is no column of the logits, 0..{logits.shape[1] - 1}; "
                     "count labels from 0, mark samples to be ignored by -100, or give classes"
                 )
-            return predicted.astype(np.str_)
+            return predicted_columns.astype(np.str_)
         if len(classes) != logits.shape[1]:
             raise DataError(
                 f"new: logits of {logits.shape[1]} columns for {len(classes)} `classes`; name each column "
                 "once"
             )
-        return np.array(classes, dtype=np.str_)[predicted]
+        return np.array(classes, dtype=np.str_)[predicted_columns]
 
     def _check_labels(self, label_ids: NDArray[Any]) -> None:
         """Raise DataError unless (N,) labels, as columns of the logits, are the stored labels in order."""
@@ -260,25 +273,16 @@ class FlipMonitor:
                 f"0..{len(names) - 1} ({first(map(str, beyond))}); give `classes`, the label of each column"
             )
         given = [
-            IGNORED if column == -100 else str(column) if names is None else names[column]
-            for column in columns.tolist()
+            str(column) if names is None or column == -100 else names[column] for column in columns.tolist()
         ]
         label_of_id = dict(zip(self._old.ids.tolist(), self._old.labels.tolist(), strict=True))
         stored = [label_of_id.get(name, IGNORED) for name in self._number_of_id]
-        wrong = sum(label != right for label, right in zip(given, stored, strict=False))
-        wrong += abs(len(given) - len(stored))
+        wrong = sum(label != right for label, right in zip_longest(given, stored))
         if wrong:
             raise DataError(
                 f"label_ids: {wrong} of {len(stored)} are not the stored labels of these samples; validate "
                 "on the same samples in the same order"
             )
-
-
-def _refuse_unusable_labels(labels: Any) -> None:
-    """Raise DataError unless labels are integers from 0 or -100, or the first label is text."""
-    values = as_array(labels, "labels", (1, 2))
-    if not all(isinstance(value, str | bytes) for value in values[:1].tolist()):
-        _read_label_numbers(values, "labels")
 
 
 def _read_label_numbers(values: NDArray[Any], name: str) -> NDArray[np.int64]:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mptctl.errors import CheckpointError, UsageError, some
-from mptctl.files import PARTIAL
+from mptctl.files import PARTIAL_NAME
 from mptctl.files.kept_names import RUN_FILES
 
 LOCK = "lock"
@@ -28,8 +27,6 @@ CACHE = "cache"
 NOT_RUNS = (CACHE, "mlflow-files", "wandb")
 # Bytes to read of a file that may mark a run; `environment.json` has under 1 kB.
 MARK_BYTES = 10**6
-# Name of a file that `replacing` or `link_or_copy` has not written to its end; group 1 is its final name.
-HALF_WRITTEN = re.compile(rf"\.(.+?)(\.\w{{8}})?{re.escape(PARTIAL)}")
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ class FolderKind:
         return self.is_half_of_ours(name) or any(fnmatchcase(name, pattern) for pattern in self.files)
 
     def folder_of_ours(self, name: str) -> FolderKind | None:
-        """The kind of our folder of that name in the folder; None if there is no such kind."""
+        """The kind of the inner folder that mptctl writes under this name; None if it writes none."""
         return next((kind for pattern, kind in self.folders.items() if fnmatchcase(name, pattern)), None)
 
     def contents(self, folder: Path) -> list[Path]:
@@ -70,7 +67,7 @@ class FolderKind:
 
     def is_half_of_ours(self, name: str) -> bool:
         """Tell whether a name is that of one of our files that a killed process left half written."""
-        half = HALF_WRITTEN.fullmatch(name)
+        half = PARTIAL_NAME.fullmatch(name)
         return half is not None and any(fnmatchcase(half[1], pattern) for pattern in self.files)
 
 
@@ -185,7 +182,7 @@ def refuse_existing_content(folder: Path, kind: FolderKind, existing: Existing) 
 
     Raises:
         UsageError: the folder is or contains a link; something else is where a file of ours would be; or the
-            folder has content, unless "keep", or "replace" and mptctl wrote it.
+            folder has content. Content passes with "keep"; with "replace" it passes if mptctl wrote it.
     """
     if folder.is_symlink():
         raise UsageError(f"{folder}: is a link, which no {kind.what} is written through; use another --name")
@@ -264,13 +261,11 @@ def _refuse_obstacles(folder: Path, kind: FolderKind) -> None:
         inner = kind.folder_of_ours(item.name)
         if inner is not None and stat.S_ISDIR(mode) and not inner.whole:
             _refuse_obstacles(item, inner)
-        # A pattern in kind.folders, as that of trials, also fits names of others' files: only exact names
-        # count.
-        if kind.is_file_of_ours(item.name):
-            wanted, is_obstacle = "file", not stat.S_ISREG(mode)
-        else:
-            wanted, is_obstacle = "folder", item.name in kind.folders and not stat.S_ISDIR(mode)
-        if is_obstacle:
+        is_no_file = kind.is_file_of_ours(item.name) and not stat.S_ISREG(mode)
+        # Only exact names count: the pattern of trials also fits files of others.
+        is_no_folder = item.name in kind.folders and not stat.S_ISDIR(mode)
+        if is_no_file or is_no_folder:
+            wanted = "file" if is_no_file else "folder"
             raise UsageError(
                 f"{item}: is not the {wanted} that would be written; move it away, or use another --name"
             )

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from mptctl.errors import UsageError, did_you_mean, one_line
-from mptctl.files.explained import explain, nearest, shown, shown_value
+from mptctl.files.explained import explain, nearest, shown
 from mptctl.files.model import Typed
 from mptctl.names import METHOD_NAMES, PLUGINS, Role
 from mptctl.recipe.criterion import CriterionName
@@ -111,10 +111,12 @@ class Own:
         try:
             return typed.model_validate(given).model_dump(mode="json")
         except ValidationError as error:
-            text, place = explain(error, typed), error.errors()[0]["loc"]
-            if place and not text.startswith(str(place[0])):  # a validator of one's own says no key
-                text = f"{place[0]}: {text}"
-            raise UsageError(f"{where}{'.' if place else ': '}{text}") from error
+            text, location = explain(error, typed), error.errors()[0]["loc"]
+            if not location:
+                raise UsageError(f"{where}: {text}") from error
+            if not text.startswith(str(location[0])):  # the message of a validator does not name its key
+                text = f"{location[0]}: {text}"
+            raise UsageError(f"{where}.{text}") from error
         except Exception as error:
             raise UsageError(f"{where}: {describe_failure(error, self.file)}; in {self.file}") from error
 
@@ -185,11 +187,12 @@ def _register(kind: Kind, name: str, function: Function, teachers: frozenset[Rol
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
         raise UsageError(f"{kind} {name!r}: cannot be a name; take letters, digits, . _ and -")
     file, source = _source_of(function)
+    if name in OURS[kind]:
+        raise UsageError(f"{kind} {name}: the name is taken: is one of mptctl; give it another name")
     other = _OWN.get((kind, name))
     # A cell of a notebook is no file, and may be run again.
-    if name in OURS[kind] or (other is not None and other.file != file and other.file.is_file()):
-        owner = f"is in {other.file}" if other is not None else "is one of mptctl"
-        raise UsageError(f"{kind} {name}: the name is taken: {owner}; give it another name")
+    if other is not None and other.file != file and other.file.is_file():
+        raise UsageError(f"{kind} {name}: the name is taken: is in {other.file}; give it another name")
     parameters = list(inspect.signature(function).parameters.values())
     if len(parameters) != len(ARGUMENTS[kind]):
         raise UsageError(
@@ -197,9 +200,9 @@ def _register(kind: Kind, name: str, function: Function, teachers: frozenset[Rol
             f"{', '.join(ARGUMENTS[kind])}"
         )
     settings = parameters[-1].annotation
-    if isinstance(settings, str):
+    if isinstance(settings, str):  # the file has `from __future__ import annotations`
         settings = getattr(sys.modules.get(function.__module__), settings, settings)
-    if settings is inspect.Parameter.empty or settings is None:
+    if settings in (inspect.Parameter.empty, None):
         settings = NoSettings
     if not isinstance(settings, type) or not issubclass(settings, BaseModel):
         raise UsageError(
@@ -210,10 +213,12 @@ def _register(kind: Kind, name: str, function: Function, teachers: frozenset[Rol
 
 
 def _source_of(function: Callable[..., Any]) -> tuple[Path, str]:
-    """The file of a function and its text; of a notebook the text of the function alone."""
+    """The file of a function and its text. A notebook is no such file: the text is that of the function."""
     try:
         file = Path(inspect.getsourcefile(function) or "").resolve()
-        return file, file.read_text(encoding="utf-8") if file.is_file() else inspect.getsource(function)
+        if file.is_file():
+            return file, file.read_text(encoding="utf-8")
+        return file, inspect.getsource(function)
     except (OSError, TypeError):
         return Path(f"{function.__module__}.py"), ""
 
@@ -236,6 +241,7 @@ def load_plugins(files: Iterable[str] = ()) -> None:
 
 
 def _run_file(path: Path) -> None:
+    """Run the file of a plugin as a module; UsageError if that fails or registers nothing."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -243,11 +249,11 @@ def _run_file(path: Path) -> None:
     module = ModuleType(f"mptctl_plugin_{path.stem}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
-    before = dict(_OWN)
-    _RUN.add(path)  # now, since its code may call mptctl, which runs what was not run
+    registered_before = dict(_OWN)
+    _RUN.add(path)  # before it runs: its code may call mptctl, which runs all plugins that have not run
     with _all_or_nothing(f"plugin {path}", path):
         exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102  # a person named this file
-        if before == _OWN:
+        if registered_before == _OWN:
             raise UsageError(
                 'registers nothing; put @mptctl.method("NAME"), criterion or network before a function'
             )
@@ -278,14 +284,15 @@ def _all_or_nothing(what: str, path: Path) -> Iterator[None]:
 
 def describe_failure(error: BaseException, path: Path) -> str:
     """Say in one line, with the line of the file, which error the code of a plugin raised."""
-    lines = [
-        frame.lineno
-        for frame in traceback.extract_tb(error.__traceback__)
-        if Path(frame.filename).resolve() == path
-    ]
-    number = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
-    message = error.msg if isinstance(error, SyntaxError) else one_line(error)
-    return f"{'' if number is None else f'line {number}: '}{type(error).__name__}: {message}"
+    if isinstance(error, SyntaxError):
+        line, message = error.lineno, error.msg
+    else:
+        line, message = None, one_line(error)
+        for frame in traceback.extract_tb(error.__traceback__):
+            if Path(frame.filename).resolve() == path:
+                line = frame.lineno  # the last one of the file
+    where = "" if line is None else f"line {line}: "
+    return f"{where}{type(error).__name__}: {message}"
 
 
 @cache
@@ -338,21 +345,21 @@ def own_parts(recipe: Recipe) -> list[Own]:
     return [own for own in found if own is not None]
 
 
-def refuse_unknown(kind: Kind, name: str, key: str | None = None) -> None:
+def refuse_unknown(kind: Kind, name: str, problem: str = "") -> None:
     """Refuse a name that no part has.
 
     Args:
         kind: of the part.
         name: of the part.
-        key: where the name stands, for the message; empty: whoever is told says so; None: in a command.
+        problem: beginning of the message; default: ``no such KIND: NAME``.
 
     Raises:
-        UsageError: suggests the nearest name, and says how a plugin is given.
+        UsageError: suggests the nearest name, or else says how a plugin is given.
     """
-    if name not in OURS[kind] and find_own(kind, name) is None:
-        near = did_you_mean(name, all_names(kind))
-        valid = nearest(name, all_names(kind))
-        give = f"give its file with --plugin FILE.py or {PLUGINS}=FILE.py"
-        how = near or f"{valid}; if it is one of your own, {give}"
-        value = f"no such {kind}: {shown(name)}" if key is None else f"no such value: {shown_value(name)}"
-        raise UsageError(f"{f'{key}: ' if key else ''}{value}{how}")
+    if name in OURS[kind] or find_own(kind, name) is not None:
+        return
+    names = all_names(kind)
+    message = (problem or f"no such {kind}: {shown(name)}") + nearest(name, names)
+    if not did_you_mean(name, names):
+        message += f"; if it is one of your own, give its file with --plugin FILE.py or {PLUGINS}=FILE.py"
+    raise UsageError(message)

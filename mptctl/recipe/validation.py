@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from mptctl.errors import UsageError
-from mptctl.files.explained import explain, nearest
+from mptctl.files.explained import explain, nearest, shown_value
 from mptctl.recipe.criterion import CriterionRecipe, refuse_unused_settings
-from mptctl.recipe.data import ROUNDING, SPEED
+from mptctl.recipe.data import ROUNDING, SPEED, DataRecipe
 from mptctl.recipe.fields import MethodRecipe, Recipe
 from mptctl.recipe.own import KEYS, Kind, find_own, refuse_unknown, registered
 
@@ -117,7 +117,7 @@ def with_own_settings(recipe: Recipe, where: str) -> Recipe:
         group = getattr(recipe, group_name)
         name = getattr(group, field)
         if kind != "network":  # ours are known to torchvision and timm
-            refuse_unknown(kind, name, f"{where}: {key}")
+            refuse_unknown(kind, name, f"{where}: {key}: no such value: {shown_value(name)}")
         part = find_own(kind, name)
         if part is not None:
             settings = part.read_settings(group.settings, f"{where}: {group_name}.settings")
@@ -242,18 +242,9 @@ def differences(one: BaseModel, other: BaseModel, prefix: str = "") -> list[tupl
     return differing
 
 
-def list_marked_keys(group: str, mark: dict[str, Any]) -> set[str]:
-    """List the keys of a group that carry a mark, each without the name of the group.
-
-    Args:
-        group: such as ``data``.
-        mark: ``SPEED``, ``ROUNDING`` or ``TRAINING`` of `mptctl.recipe.data`.
-    """
-    return {
-        key.partition(".")[2]
-        for key, field in recipe_keys().items()
-        if key.startswith(f"{group}.") and field.json_schema_extra == mark
-    }
+def list_marked_data_keys(mark: dict[str, Any]) -> set[str]:
+    """List the keys of `data` with a mark: ``SPEED``, ``ROUNDING`` or ``TRAINING`` of `mptctl.recipe.data`."""
+    return {key for key, field in DataRecipe.model_fields.items() if field.json_schema_extra == mark}
 
 
 def list_changeable_keys() -> frozenset[str]:

@@ -48,7 +48,7 @@ from mptctl.studies.groups import (
     refuse_other_splits,
     refuse_unknown_row,
 )
-from mptctl.studies.post_hoc_bias import Shift, shift_to_test_error, shift_updates
+from mptctl.studies.post_hoc_bias import Shift, add_shifted_plain, at_equal_error, shift_to_test_error
 from mptctl.studies.tuning.record import read_tuning
 from mptctl.studies.updates import Update, find_updates
 
@@ -105,11 +105,14 @@ def compare_runs(
     updates, notes_on_copies = count_once(found.updates)
     unshifted = group_updates(updates)
     target = None if equal_error is None else find_row("--equal-error", equal_error, unshifted)
-    all_shifted = equal_error is not None and shift == "all"
+    all_shifted = target is not None and shift == "all"
     if against is not None:
         own_row = [] if all_shifted else [BIAS_ROW]
         refuse_unknown_row("--against", against, [*(group.name for group in unshifted), *own_row])
-    shifted = shift_updates(unshifted, target, shift)
+    if target is not None and shift == "all":
+        shifted = at_equal_error(unshifted, target)
+    else:
+        shifted = add_shifted_plain(unshifted, target)
     groups = shifted.groups
     notes = [*found.notes, *notes_on_copies, *notes_on_old_models(unshifted), *notes_on_missing_seeds(groups)]
     notes += notes_on_plugins(groups) + _notes_on_tuning(groups)
@@ -158,7 +161,7 @@ def _build_rows(
     ]
     redrawn = _redraw(groups)
     best, near = _find_best(table, groups, redrawn)
-    of_base = None if base is None else redrawn[next(i for i, group in enumerate(groups) if group is base)]
+    base_rates = next((redrawn[i] for i, group in enumerate(groups) if group is base), None)
     rows = []
     for i, group in enumerate(groups):
         updates, cost = group.updates, cost_of_updates(group.updates, plain)
@@ -181,7 +184,9 @@ def _build_rows(
                 within_noise_of_best=near[i],
                 bias=spread([update.bias for update in updates]) if has_bias else None,
                 **(_at_test_error(updates) if all_shifted and updates[0].part == "test" else {}),
-                differences=None if of_base is None or group is base else _differences(redrawn[i], of_base),
+                differences=None
+                if base_rates is None or group is base
+                else _differences(redrawn[i], base_rates),
             )
         )
     return rows

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ class Group(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Tells whether this is plain training from fresh weights, in whose work costs are counted."""
+        """Tells whether this is plain training from fresh weights; its work is the unit of training costs."""
         return self.method == PLAIN and self.init == "fresh"
 
     @property
@@ -145,27 +146,23 @@ def group_updates(updates: Sequence[Update]) -> list[Group]:
     Args:
         updates: each counted once.
     """
-    rows, names = list[list[Update]](), list[str]()
-    for alike in _divide(updates, lambda update: settings_of(update.run)):
-        parts = [part for same_old in _by_old_model(alike) for part in _one_a_seed(same_old)]
-        titles = [_name_of_row(part) for part in parts]
-        names += _name_apart(parts, titles, _old_model_ending, lambda update: f", {update.run.folder.parent}")
-        rows += parts
-    for row in rows:
-        row.sort(key=lambda update: (update.run.recipe.runtime.seed, update.run.head.request.seed))
-    names = _name_apart(
-        rows,
-        names,
+    groups: list[Group] = []
+    for same_settings in _divide(updates, lambda update: settings_of(update.run)):
+        rows = [row for same_old in _by_old_model(same_settings) for row in _one_a_seed(same_old)]
+        groups += _name_apart(
+            map(_make_group, rows), _old_model_ending, lambda update: f", {update.run.folder.parent}"
+        )
+    groups = _name_apart(
+        groups,
         lambda update: f" ({update.run.folder.name})",
         lambda update: f" ({_study_of(update).name})",
         lambda update: f" ({update.run.folder.parent})",
     )
-    groups = [Group(name, row[0].run.recipe.method.name, row) for name, row in zip(names, rows, strict=True)]
     return sorted(groups, key=lambda group: (_place_of_method(group.method), group.name))
 
 
 def _study_of(update: Update) -> Path:
-    """The folder of the study of an update, or of its runs where it lies in no folder of a seed."""
+    """The folder of a study, in which each seed has a folder with its runs; else the folder with the run."""
     parent = update.run.folder.absolute().parent
     return parent.parent if parent.name.isdecimal() else parent
 
@@ -186,8 +183,8 @@ def _divide(updates: Sequence[Update], key: Callable[[Update], Hashable]) -> lis
 def _by_old_model(updates: Sequence[Update]) -> list[list[Update]]:
     """Divide updates of the same settings by their old models.
 
-    Where each split has one old model, old models of the same settings count as one. Where a split has two,
-    each old model has a part of its own.
+    Usually each split has one old model. Then its settings decide: old models that differ in their seed alone
+    share a part. If a split has several old models, each old model gets a part of its own.
     """
     of_splits = _divide(
         updates, lambda update: (update.run.head.split_fingerprint, update.run.head.request.seed)
@@ -212,29 +209,38 @@ def _has_seed_twice(updates: Sequence[Update]) -> bool:
     return len({update.replicate for update in updates}) < len(updates)
 
 
-def _name_of_row(updates: Sequence[Update]) -> str:
-    """The name that all runs share, or else that of their training; never that of a fresh plain one."""
-    name, method = updates[0].run.folder.name, updates[0].run.recipe.method
-    all_have_it = all(update.run.folder.name == name for update in updates)
-    is_ambiguous = name == PLAIN and method.init != "fresh"
-    return name if all_have_it and not is_ambiguous else name_of_training(method.name, method.init)
+def _make_group(updates: Sequence[Update]) -> Group:
+    """Make a row, ordered by seed and named by its runs where all have one name, else by their training."""
+    names = {update.run.folder.name for update in updates}
+    method = updates[0].run.recipe.method
+    name = name_of_training(method.name, method.init)
+    # The name `no-treatment` is kept for plain training from fresh weights.
+    if len(names) == 1 and (names != {PLAIN} or method.init == "fresh"):
+        [name] = names
+    by_seed = sorted(
+        updates, key=lambda update: (update.run.recipe.runtime.seed, update.run.head.request.seed)
+    )
+    return Group(name, method.name, by_seed)
 
 
-def _name_apart(
-    rows: Sequence[Sequence[Update]], names: Sequence[str], *endings: Callable[[Update], str]
-) -> list[str]:
-    """Append to names that several rows share an ending of their first update; then likewise the next ending.
+def _name_apart(groups: Iterable[Group], *endings: Callable[[Update], str]) -> list[Group]:
+    """Append endings to the names of groups until no two groups share a name.
 
-    Rows whose endings are all the same keep their common name.
+    Args:
+        groups: of any names.
+        endings: each makes an ending from the first update of a group. It is appended where groups of one
+            name have different endings; names that are still shared get the next ending.
     """
-    named = list(names)
+    named = list(groups)
     for ending in endings:
-        endings_of: dict[str, set[str]] = {}
-        for name, row in zip(named, rows, strict=True):
-            endings_of.setdefault(name, set()).add(ending(row[0]))
+        endings_of: dict[str, set[str]] = defaultdict(set)
+        for group in named:
+            endings_of[group.name].add(ending(group.updates[0]))
         named = [
-            name + ending(row[0]) if len(endings_of[name]) > 1 else name
-            for name, row in zip(named, rows, strict=True)
+            group._replace(name=group.name + ending(group.updates[0]))
+            if len(endings_of[group.name]) > 1
+            else group
+            for group in named
         ]
     return named
 
@@ -279,33 +285,33 @@ def notes_on_plugins(groups: Sequence[Group]) -> list[str]:
 
 
 def plain_by_replicate(groups: Sequence[Group]) -> dict[tuple[str, int], Update]:
-    """The plain update of each split and seed in whose own work costs are counted, all of one setting.
+    """The plain update of each split and seed; its own work is the unit of training costs for this seed.
 
-    Of plain rows with other settings, such as more epochs, the first gives the unit. Without a plain row from
-    fresh weights it is the shortest one from the old weights, whose training is as much work.
+    All have the settings of one row: the first plain row from fresh weights or, if there is none, the row
+    from the old weights with the least work.
     """
     plain_rows = [group for group in groups if group.is_plain]
     if not plain_rows:
         from_old = [group for group in groups if group.method == PLAIN and group.init == "old"]
         plain_rows = sorted(from_old, key=lambda group: group.updates[0].run.head.work.own or math.inf)
+    updates = [update for group in plain_rows for update in group.updates]
     plain: dict[tuple[str, int], Update] = {}
-    for group in plain_rows:
-        if settings_of(group.updates[0].run) == settings_of(plain_rows[0].updates[0].run):
-            for update in group.updates:
-                plain.setdefault(update.replicate, update)
+    for update in updates:
+        if settings_of(update.run) == settings_of(updates[0].run):
+            plain.setdefault(update.replicate, update)
     return plain
 
 
-def notes_on_units_of_cost(groups: Sequence[Group], found: Sequence[Group]) -> list[str]:
-    """A note on rows with seeds that have no plain update, whose costs have another unit; none otherwise.
+def notes_on_units_of_cost(shown: Sequence[Group], found: Sequence[Group]) -> list[str]:
+    """A note on rows that lack the plain update of a seed, so that their cost has another unit; or no note.
 
     Args:
-        groups: the rows that are shown.
-        found: all rows, also those that are not shown, since no shift brings them to a common error.
+        shown: the rows of the table.
+        found: all rows, also those that no shift brings to the common error of the table.
     """
     plain = plain_by_replicate(found)
     names, seeds = list[str](), set[int]()
-    for group in groups:
+    for group in shown:
         without = {u.run.recipe.runtime.seed for u in group.updates if u.replicate not in plain}
         if without:
             names.append(group.name)
@@ -337,14 +343,15 @@ def refuse_unknown_row(flag: str, name: str, names: Sequence[str]) -> None:
         UsageError: ``name`` is not in ``names``; the message lists the rows that shared it until
             `group_updates` named them apart, or else suggests the nearest one.
     """
+    if name in names:
+        return
     shared = [each for each in dict.fromkeys(names) if each.startswith(f"{name} (")]
-    if name not in names and shared:
+    if shared:
         raise UsageError(
             f"{flag} {name}: {len(shared)} rows of other settings have that name; give one in full: "
             f"{', '.join(shared)}"
         )
-    if name not in names:
-        raise UsageError(f"{flag} {name}: no such row{nearest(name, names)}")
+    raise UsageError(f"{flag} {name}: no such row{nearest(name, names)}")
 
 
 def find_row(flag: str, name: str, groups: Sequence[Group]) -> Group:

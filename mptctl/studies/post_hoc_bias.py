@@ -40,23 +40,6 @@ class Shifted(NamedTuple):
     is_reached: bool
 
 
-def shift_updates(groups: Sequence[Group], target: Group | None, shift: Shift) -> ShiftedRows:
-    """Shift updates to the validation error of one row.
-
-    Args:
-        groups: the rows of the table.
-        target: the row; None: only the plain update is shifted, to the best MPT row.
-        shift: ``all``: every update is replaced by its shifted one; ``plain``: a row with the shifted plain
-            update is added.
-
-    Raises:
-        DataError: see `at_equal_error`.
-    """
-    if target is None or shift == "plain":
-        return add_shifted_plain(groups, target)
-    return at_equal_error(groups, target)
-
-
 def add_shifted_plain(groups: Sequence[Group], target: Group | None) -> ShiftedRows:
     """Add a row of the plain update shifted to the validation error of another row, after the plain one.
 
@@ -99,10 +82,10 @@ def _has_new_classes(group: Group) -> bool:
     return any(update.run.head.num_old < len(update.run.head.class_names) for update in group.updates)
 
 
-def _notes_on_missed(shifted: Sequence[Shifted], name: str, rival: str, what: str = "left out") -> list[str]:
+def _notes_on_missed(shifted: Sequence[Shifted], name: str, rival: str) -> list[str]:
     """A note on the updates of a row that no shift brings to the error of another, with their flips.
 
-    Flips of updates that err differently say little of each other: these are left out, or ``what`` says so.
+    Flips of updates that err differently say little of each other, so these updates are left out.
     """
     missed = [each.update for each in shifted if not each.is_reached]
     if not missed:
@@ -114,7 +97,7 @@ def _notes_on_missed(shifted: Sequence[Shifted], name: str, rival: str, what: st
     if len(shifted) > 1:
         which = f"in {len(missed)} of its {len(shifted)} seeds no shift brings it"
     return [
-        f"{name}: {which} to the validation error of {rival}; {what}, with {flips:,} flips at its "
+        f"{name}: {which} to the validation error of {rival}; left out, with {flips:,} flips at its "
         f"lowest error, {error:.2f} % of {part} samples"
     ]
 
@@ -160,7 +143,7 @@ def _val_nfr(update: Update) -> float:
     return counts.negative_flips / max(counts.total, 1)
 
 
-def at_equal_error(groups: Sequence[Group], target: Group, *, keep_missed: bool = False) -> ShiftedRows:
+def at_equal_error(groups: Sequence[Group], target: Group) -> ShiftedRows:
     """Shift every update to the validation error of one row.
 
     Subtracting a constant from the new classes' logits trades errors for fewer flips after any training, so
@@ -170,7 +153,6 @@ def at_equal_error(groups: Sequence[Group], target: Group, *, keep_missed: bool 
     Args:
         groups: the rows of the table.
         target: the row.
-        keep_missed: updates that no bias brings there stay, with the bias of their lowest error.
 
     Returns:
         The groups, without runs of seeds that the row lacks or whose error stays above, and notes on these.
@@ -195,8 +177,8 @@ def at_equal_error(groups: Sequence[Group], target: Group, *, keep_missed: bool 
                 f"{group.name}: {without_rival} of its {len(group.updates)} seeds left out: "
                 f"{target.name} has none of them"
             )
-        notes += _notes_on_missed(shifted, group.name, target.name, "counted" if keep_missed else "left out")
-        kept = [each.update for each in shifted if each.is_reached or keep_missed]
+        notes += _notes_on_missed(shifted, group.name, target.name)
+        kept = [each.update for each in shifted if each.is_reached]
         if kept:
             shifted_groups.append(group._replace(updates=kept))
     return ShiftedRows(shifted_groups, notes)

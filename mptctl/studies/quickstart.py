@@ -121,10 +121,8 @@ def quickstart(
     refuse_if_failed(run_study(request, on_update, log))
     found = load_predictions({name: name for name in folders}, Session(run_root), part="test")
     models = found.models
-    reports = {name: compare(models["old"], model) for name, model in models.items()}
-    every_flip = compare(
-        models["old"], models["mpt-kl"], ComparisonRequest(worst=reports["mpt-kl"].counts.negative_flips)
-    )
+    all_flips = ComparisonRequest(worst=len(models[OLD]))
+    reports = {name: compare(models[OLD], model, all_flips) for name, model in models.items()}
     rows = {name: _build_row(name, report) for name, report in reports.items()}
     result = QuickstartResult(
         rows=list(rows.values()),
@@ -134,7 +132,7 @@ def quickstart(
         next_command=NEXT_COMMAND,
         seconds=round(time.monotonic() - started, 1),
     )
-    return Quickstart(result, every_flip, split, found)
+    return Quickstart(result, reports["mpt-kl"], split, found)
 
 
 def _build_row(name: str, report: FlipReport) -> QuickstartRow:

@@ -33,12 +33,7 @@ from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study
 from mptctl.studies.study_report import Board, StudyReport
 from mptctl.studies.study_state import Standing, find_standings, make_splits
 from mptctl.studies.tuning.record import Tuning, write_tuning
-from mptctl.studies.tuning.trials import (
-    PlannedTrial,
-    choose_tunings,
-    plan_trials,
-    with_tunings,
-)
+from mptctl.studies.tuning.trials import PlannedTrial, choose_tunings, plan_trials, with_tunings
 
 if TYPE_CHECKING:
     from mptctl.studies.study_pool import WorkerPool
@@ -105,7 +100,10 @@ def run_study(
     stopped = f"{root}: stopped; what is done is kept; go on with the same command"
     with locked(root, RUN_ROOT, "keep"), stopped_with(stopped) as stop:
         request, tunings = _tune(request, on_update, log, progress, stop)
-        runs, splits, standing = prepare_study(request, progress)
+        splits = _make_splits(request, progress)
+        runs, standing = plan_runs(request, splits)
+        sizes = _checked_sizes(runs, splits)
+        _refuse_small_disk(root, [run for run in runs if standing[run.key] == "missing"], sizes)
         board = Board(runs, splits, standing, on_update)
         _train(request, board, log, stop)
         done = board.runs_of("done")
@@ -174,28 +172,6 @@ def refuse_unusable_root(root: Path) -> None:
     if not is_free(root):
         raise UsageError(f"{root}: another study is writing into it; wait for it, or use another --run-root")
     refuse_unusable(root, RUN_ROOT, "keep")
-
-
-def prepare_study(
-    request: StudyRequest, progress: Progress = tell_nobody
-) -> tuple[list[PlannedRun], dict[str, Split], dict[str, Standing]]:
-    """Make the splits that are missing, plan the runs, and check that they can be trained.
-
-    Args:
-        request: the study.
-        progress: told how many files are checked while a split is made.
-
-    Returns:
-        The runs, each after its teachers; the splits by their folders; the standing of each run by its key.
-
-    Raises:
-        MptctlError: as `run_study`.
-    """
-    splits = _make_splits(request, progress)
-    runs, standing = plan_runs(request, splits)
-    sizes = _checked_sizes(runs, splits)
-    _refuse_small_disk(request.run_root, [run for run in runs if standing[run.key] == "missing"], sizes)
-    return runs, splits, standing
 
 
 def _make_splits(request: StudyRequest, progress: Progress) -> dict[str, Split]:
@@ -298,11 +274,7 @@ def _train(request: StudyRequest, board: Board, log: Callable[[str], None], stop
             raise
 
 
-def _drive(
-    pool: WorkerPool,
-    board: Board,
-    settle: Callable[[PlannedRun], PlannedRun],
-) -> None:
+def _drive(pool: WorkerPool, board: Board, settle: Callable[[PlannedRun], PlannedRun]) -> None:
     """Give runs to workers until none is left that could be trained, and keep the board up to date.
 
     Args:

@@ -90,9 +90,10 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
     runs = list({run.key: run for run in (*tuning, *later)}.values())
     unfinished = [run for run in runs if standing[run.key] != "done"]
     device = choose_device(runs[0].recipe.runtime.device)
-    runs_left, joins_cluster = max(1, len(unfinished)), request.ray_address is not None
+    runs_left = max(1, len(unfinished))
+    on_cluster = request.ray_address is not None
     parallel, threads, _ = shares(
-        request.parallel, usable_cores(), gpus_for(device), runs_left, cluster=joins_cluster
+        request.parallel, usable_cores(), gpus_for(device), runs_left, cluster=on_cluster
     )
     sizes = _find_sizes(replace(request, seeds=seeds), splits)
     refuse_untrainable_runs(runs, sizes, device)
@@ -119,10 +120,7 @@ def _find_sizes(request: StudyRequest, splits: dict[str, Split]) -> dict[str, Si
     if len(known) == len(request.seeds):
         return known
     found = content.find(request.data_root)
-    must_be_made = (
-        found.place is not None or content.old_classes is not None or content.test_fraction is not None
-    )
-    if must_be_made:
+    if found.place is not None or content.old_classes is not None or content.test_fraction is not None:
         with scratch_folder() as scratch:
             seed = request.seeds[0]
             made = make_splits(content, scratch, [seed], request.data_root)

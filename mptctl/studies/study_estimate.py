@@ -17,7 +17,7 @@ from mptctl.methods.rows import row_of
 from mptctl.names import Role, Source
 from mptctl.studies.study_plan import PlannedRun
 from mptctl.studies.study_split import StudySplit
-from mptctl.training.estimate import Estimate, Sized, estimate_run, run_bytes
+from mptctl.training.estimate import Estimate, SizedModel, estimate_run, run_bytes
 from mptctl.training.plan import RunSize, refuse_untrainable
 from mptctl.training.torch_settings import torch_settings
 
@@ -126,15 +126,15 @@ def estimate_planned(
     """
     roles, reference_keys = row_of(run.method).teachers, list(run.teachers)
     num_classes = sizes.known_to(run)
-    teachers: list[Sized] = []
+    teachers: list[SizedModel] = []
     if run.old is not None:
         old_key = reference_keys.pop(0)  # the old model is the first of the teachers
         if Role.OLD in roles:
-            teachers.append((planned[old_key].recipe, sizes.num_old))
+            teachers.append(SizedModel(planned[old_key].recipe, sizes.num_old))
     if Role.REF in roles:
-        teachers += [(planned[key].recipe, num_classes) for key in reference_keys]
+        teachers += [SizedModel(planned[key].recipe, num_classes) for key in reference_keys]
     with torch_settings(run.recipe, device):
-        return estimate_run((run.recipe, num_classes), teachers, steps=steps, device=device)
+        return estimate_run(SizedModel(run.recipe, num_classes), teachers, steps=steps, device=device)
 
 
 def disk_bytes(runs: Sequence[PlannedRun], sizes: Mapping[str, Sizes]) -> int:

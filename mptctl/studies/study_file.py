@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, PositiveInt, ValidationError, field_vali
 
 from mptctl.data.places import NAMES
 from mptctl.errors import UsageError
-from mptctl.files.explained import explain, nearest
+from mptctl.files.explained import explain, nearest, shown_value
 from mptctl.files.model import Typed, read_as
 from mptctl.models.ownership import NOT_RUNS
 from mptctl.names import Init
@@ -119,7 +119,7 @@ class UpdateRow(Typed):
     def _is_known(cls, method: str) -> str:
         """Refuse, by ValueError, a method that there is not."""
         try:
-            refuse_unknown("method", method, "")
+            refuse_unknown("method", method, f"no such value: {shown_value(method)}")
         except UsageError as error:
             raise ValueError(str(error)) from error
         return method

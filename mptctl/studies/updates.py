@@ -143,15 +143,15 @@ def find_updates(
             of different splits.
         DataError: the part has no sample of an old class.
     """
-    is_named = _chosen_runs(folders)
-    if old is None and is_named and all(_is_finished_old_model(run) for run in is_named):
+    chosen = _chosen_runs(folders)
+    if old is None and chosen and all(_is_finished_old_model(run) for run in chosen):
         old_models: dict[str, list[RunAnswers]] = {}
-        for run in is_named:
+        for run in chosen:
             old_models.setdefault(run.name, []).append(run_answers(run, session))
         return FoundUpdates([], [], old_models)
     notes: list[str] = []
     updates: list[Update] = []
-    for run, named in is_named.items():
+    for run, named in chosen.items():
         replaced = _replaced_model(run, old, notes, named=named)
         if replaced is None:
             continue

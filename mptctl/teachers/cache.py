@@ -21,7 +21,7 @@ from torch import Tensor
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.part import Batch
 from mptctl.names import Role
-from mptctl.recipe import SPEED, Recipe, list_marked_keys
+from mptctl.recipe import SPEED, Recipe, list_marked_data_keys
 from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.cache_files import LogitFiles, round_logits
 from mptctl.teachers.source import TeacherSource, role_of
@@ -167,7 +167,7 @@ def _cache_key(role: Role, digests: dict[str, str], loader: Loader, recipe: Reci
         "part": plan.part,
         "samples": plan.num_samples,
         "seed": plan.seed if plan.train else None,
-        "data": recipe.data.model_dump(mode="json", exclude=list_marked_keys("data", SPEED)),
+        "data": recipe.data.model_dump(mode="json", exclude=list_marked_data_keys(SPEED)),
         # Decoders of JPEG files differ in grey levels, so logits of one are not those of another.
         "loader": loader.name if plan.split.manifest.is_array else [loader.name, loader.jpeg_decoder_name()],
         "batch": [plan.batch_size, plan.world_size, recipe.optim.accumulate if plan.train else 1],

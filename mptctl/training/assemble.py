@@ -70,19 +70,19 @@ def assemble(
     models = _load_teachers(request, method, device)
     student, notes_on_weights = build_student(request, method, device, group)
     notes += notes_on_weights
-    of_method: TeacherSource | None = models if method.teachers else None
-    of_validation: TeacherSource | None = None if request.old is None else models
+    teachers: TeacherSource | None = models if method.teachers else None
+    old_in_validation: TeacherSource | None = None if request.old is None else models
     if models is not None:
         notes += _teacher_warnings(request, models)
         if recipe.runtime.cache_teachers:
             cache_dir = request.cache_dir or request.split.run_root / "cache"
             budget = CacheBudget(cache_dir / "teachers", recipe.runtime)
             if method.teachers:
-                of_method = CachedTeachers(models, train, recipe, method.teachers, budget)
-            if of_validation is not None and val is not None:
-                of_validation = CachedTeachers(models, val, recipe, [Role.OLD], budget)
+                teachers = CachedTeachers(models, train, recipe, method.teachers, budget)
+            if old_in_validation is not None and val is not None:
+                old_in_validation = CachedTeachers(models, val, recipe, [Role.OLD], budget)
             notes += budget.notes
-    student = replace(student, teachers=of_method)
+    student = replace(student, teachers=teachers)
     decoder = None if request.split.manifest.is_array else train.jpeg_decoder_name()
     meta = build_meta(request, {} if models is None else models.digests, decoder)
     # A run of no steps is validated too.
@@ -99,7 +99,9 @@ def assemble(
         device=device,
         group=group,
         train=train,
-        validator=None if val is None else Validator(val, num_old, of_validation, recipe.runtime.precision),
+        validator=None
+        if val is None
+        else Validator(val, num_old, old_in_validation, recipe.runtime.precision),
         total_steps=total_steps,
         notes=notes,
         student=student,

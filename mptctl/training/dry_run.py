@@ -15,7 +15,7 @@ from mptctl.names import Part, Role
 from mptctl.recipe.picture_words import describe_evaluation_pictures, describe_training_pictures
 from mptctl.training.assemble import assemble
 from mptctl.training.distributed import ProcessGroup
-from mptctl.training.estimate import Estimate, estimate_run
+from mptctl.training.estimate import Estimate, Program, SizedModel, estimate_run
 from mptctl.training.request import RunRequest
 from mptctl.training.run import Run
 from mptctl.training.torch_settings import torch_settings
@@ -70,9 +70,11 @@ def dry_run(request: RunRequest) -> DryRun:
     Raises:
         MptctlError: the reason why the run could not start; see `assemble`.
     """
-    recipe, folder = request.recipe, RunDir(request.folder)
+    recipe, existing = request.recipe, request.existing
     holds_run = is_run(request.folder)
-    folder.refuse_unusable("keep" if holds_run and request.existing == "refuse" else request.existing)
+    if holds_run and existing == "refuse":
+        existing = "keep"
+    RunDir(request.folder).refuse_unusable(existing)
     # Assembled on the CPU; only the estimate computes on the run's device.
     device = choose_device(recipe.runtime.device)
     run = assemble(request, torch.device("cpu"), ProcessGroup())
@@ -108,22 +110,24 @@ def dry_run(request: RunRequest) -> DryRun:
 
 def _estimate(request: RunRequest, run: Run, device: torch.device) -> Estimate:
     """Estimate the time of the rest of a run, with the teachers of its method."""
-    asked = {*({request.old} if Role.OLD in run.student.method.teachers else ()), *request.refs}
+    asked = [*request.refs]
+    if request.old is not None and Role.OLD in run.student.method.teachers:
+        asked.append(request.old)
     metas = {} if run.models is None else run.models.metas
-    of_teachers = {path: meta for path, meta in metas.items() if path in asked}
+    networks: list[SizedModel] = []
+    programs: list[Program] = []
+    for path, meta in metas.items():
+        if path not in asked:
+            continue
+        if meta.recipe.model.arch in PROGRAMS:
+            programs.append(Program(load_model(load_checkpoint(path)).to(device), meta.recipe))
+        else:
+            networks.append(SizedModel(meta.recipe, len(meta.class_names)))
     with torch_settings(request.recipe, device):
         return estimate_run(
-            (request.recipe, request.num_classes),
-            [
-                (m.recipe, len(m.class_names))
-                for m in of_teachers.values()
-                if m.recipe.model.arch not in PROGRAMS
-            ],
-            programs=[
-                (load_model(load_checkpoint(path)).to(device), meta.recipe)
-                for path, meta in of_teachers.items()
-                if meta.recipe.model.arch in PROGRAMS
-            ],
+            SizedModel(request.recipe, request.num_classes),
+            networks,
+            programs=programs,
             steps=run.total_steps - run.state.global_step,
             device=device,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from typing import NamedTuple
 
 import torch
 from pydantic import Field
@@ -34,8 +35,19 @@ NEUTRAL_FOR_TIME = {
 # How many numbers the optimizer keeps for each trained weight.
 OPTIMIZER_STATE = {"sgd": 1, "adamw": 2, "adam": 2}
 
-# A model to be timed: its recipe, and its number of classes.
-Sized = tuple[Recipe, int]
+
+class SizedModel(NamedTuple):
+    """A network to be timed: its recipe, and its number of classes."""
+
+    recipe: Recipe
+    classes: int
+
+
+class Program(NamedTuple):
+    """A teacher that is a program (ONNX), which has no architecture to build, and its recipe."""
+
+    model: nn.Module
+    recipe: Recipe
 
 
 class Estimate(Model):
@@ -46,10 +58,10 @@ class Estimate(Model):
 
 
 def estimate_run(
-    student: Sized,
-    teachers: Sequence[Sized],
+    student: SizedModel,
+    networks: Sequence[SizedModel],
     *,
-    programs: Sequence[tuple[nn.Module, Recipe]] = (),
+    programs: Sequence[Program] = (),
     steps: int,
     device: torch.device,
 ) -> Estimate:
@@ -58,24 +70,27 @@ def estimate_run(
     The timed networks have random weights. Teachers with cached logits count like teachers without.
 
     Args:
-        student: recipe and number of classes of the model to be trained.
-        teachers: recipe and number of classes of each teacher that is a network.
-        programs: each teacher that is a program (ONNX), which has no architecture to build, and its recipe.
+        student: the model to be trained.
+        networks: the teachers that are networks.
+        programs: the teachers that are programs.
         steps: optimizer steps that are left.
         device: where the run computes.
     """
-    recipe, classes = student
-    step = _time_batch(_neutral(recipe), classes, device, trains=True)
-    for teacher, of_teacher in teachers:
-        size = teacher.optim.batch_size
-        # It takes no step: its other settings of an optimizer may be none for its network.
-        asked = teacher.model_copy(update={"optim": OptimRecipe(batch_size=size)})
-        picture = _time_batch(_neutral(asked), of_teacher, device, trains=False) / size
-        step += picture * recipe.optim.batch_size
-    for program, its_recipe in programs:
-        asked = its_recipe.model_copy(update={"optim": OptimRecipe(batch_size=recipe.optim.batch_size)})
-        step += _time_whole_batch(partial(_teach, program, asked), asked, 1, device)
+    batch_size = student.recipe.optim.batch_size
+    step = _time_batch(_neutral(student.recipe), student.classes, device, trains=True)
+    for network in networks:
+        own_batch_size = network.recipe.optim.batch_size
+        timed = _neutral(_without_optimizer(network.recipe, own_batch_size))
+        step += _time_batch(timed, network.classes, device, trains=False) / own_batch_size * batch_size
+    for program in programs:
+        timed = _without_optimizer(program.recipe, batch_size)
+        step += _time_whole_batch(partial(_teach, program.model, timed), timed, 1, device)
     return Estimate(step_seconds=round(step, 6), seconds=round(step * steps, 3))
+
+
+def _without_optimizer(recipe: Recipe, batch_size: int) -> Recipe:
+    """Return the recipe of a teacher, which takes no step: its optimizer may not fit its network."""
+    return recipe.model_copy(update={"optim": OptimRecipe(batch_size=batch_size)})
 
 
 def _neutral(recipe: Recipe) -> Recipe:

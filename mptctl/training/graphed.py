@@ -94,10 +94,9 @@ class CudaRecorder:
             cause = error.__context__ if isinstance(error.__context__, RuntimeError) else error
             if isinstance(cause, torch.OutOfMemoryError):
                 raise cause from None
-            said = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
             raise UsageError(
-                f"runtime.graph: a step of this run cannot be captured as a CUDA graph: {said}; set "
-                "runtime.graph=false"
+                "runtime.graph: a step of this run cannot be captured as a CUDA graph: "
+                f"{first_line(cause)}; set runtime.graph=false"
             ) from error
         return Recording(terms, graph.replay, partial(self._drop, graph))
 
@@ -151,8 +150,18 @@ class _Kind:
     layout: tuple[tuple[torch.Size, tuple[int, ...], torch.dtype], ...]
 
 
-# Of a recorded step: what another must equal to be replayed, the memory that it reads, and the recording.
-_Recorded = tuple[_Kind, _Inputs, Recording]
+class _Recorded(NamedTuple):
+    """A recorded step.
+
+    Attributes:
+        kind: of the step; only steps of this kind can be replayed.
+        inputs: the memory that a replay reads.
+        recording: replays the step.
+    """
+
+    kind: _Kind
+    inputs: _Inputs
+    recording: Recording
 
 
 class GraphedStep:
@@ -206,7 +215,7 @@ class GraphedStep:
         if self._has_failed:
             return _compute(student, inputs, normalizer)
         recorded = self._recorded
-        if recorded is None or recorded[0] != kind:
+        if recorded is None or recorded.kind != kind:
             if not self._is_warm(kind):
                 # On a copy, as aligned in memory as the recorded one: Triton compiles a kernel for each
                 # alignment.
@@ -220,17 +229,16 @@ class GraphedStep:
                 self._has_failed = True
                 self._on_failure(f"steps are taken without a CUDA graph: {first_line(error)}")
                 return _compute(student, inputs, normalizer)
-        _, static, recording = recorded
-        for kept, given in zip(static.tensors(), inputs.tensors(), strict=True):
+        for kept, given in zip(recorded.inputs.tensors(), inputs.tensors(), strict=True):
             kept.copy_(given)
-        recording.replay()
+        recorded.recording.replay()
         self._warm_steps = 0
-        return recording.terms
+        return recorded.recording.terms
 
     def close(self) -> None:
         """Free the recording."""
         if self._recorded is not None:
-            self._recorded[2].drop()
+            self._recorded.recording.drop()
         self._recorded = None
 
     def _with_k_in_memory(self, student: Student) -> Method:
@@ -254,7 +262,7 @@ class GraphedStep:
         static = inputs.copied()
         with capturable(student.optimizer):
             recording = self._recorder.record(lambda: _compute(student, static, normalizer))
-        self._recorded = kind, static, recording
+        self._recorded = _Recorded(kind, static, recording)
         return self._recorded
 
 

@@ -29,7 +29,7 @@ from mptctl.recipe.own import all_names
 
 
 def _name_methods() -> str:
-    """The methods, in words. Those of train-mpt are taken too, and not advertised."""
+    """List the methods for the help of train-baseline, which also takes those of train-mpt unnamed."""
     names = [name for name in all_names("method") if name not in ("mpt-kl", "mpt-lm")]
     return f"{', '.join(names[:-1])} or {names[-1]}; or one of your own, by --plugin."
 

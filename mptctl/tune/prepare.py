@@ -77,20 +77,13 @@ def measure_baseline(
         run.train.close()  # what it has decoded stays on the disk for the trials
         for note in (run.train.reason, *run.notes):
             log(note)
-        models, validator = run.models, run.validator
-        if models is None or validator is None or validator.teachers is None:
+        teachers, validator = run.models, run.validator
+        if teachers is None or validator is None or validator.teachers is None:
             raise ValueError("a search has teachers and a validation part")
-        if not request.refs_of_trials:  # the reference bounds the error all the same
+        if not request.refs_of_trials:  # trials load no reference, and its error bounds theirs all the same
             split, recipe = request.split, request.recipe
-            models = Teachers(request.old, request.refs, split.classes, recipe.data, recipe.runtime, device)
-        metas = [models.metas[path] for path in request.refs]
-        epochs = min((meta.recipe.optim.epochs for meta in metas if meta.origin == "trained"), default=None)
+            teachers = Teachers(request.old, request.refs, split.classes, recipe.data, recipe.runtime, device)
         samples, samples_old = first.val_samples
-        reference = Reference(
-            runs=[str(path) for path in request.refs],
-            val_error=rate(_reference_errors(models, validator.loader), samples),
-            epochs=epochs,
-        )
         report = TuneReport(
             search=request.search,
             axes=list(request.axes),
@@ -99,12 +92,12 @@ def measure_baseline(
             max_er_increase=request.budget.max_er_increase,
             max_nfr=request.budget.max_nfr,
             confidence=None if request.budget.max_nfr is None else request.budget.confidence,
-            reference=reference,
+            reference=_measure_reference(request, teachers, validator.loader, samples),
             samples=samples,
             samples_old=samples_old,
             recipe=request.recipe,
             split_fingerprint=request.split.fingerprint,
-            teachers=models.digests,
+            teachers=teachers.digests,
             trials=[],
         )
         if request.resume:
@@ -121,13 +114,25 @@ def first_run(request: TuneRequest, points: list[TrialSettings] | None) -> RunRe
 
 
 @torch.no_grad()
-def _reference_errors(teachers: Teachers, val: Loader) -> int:
-    """Count the validation samples that the reference gets wrong, by the mean of the logits of several."""
+def _measure_reference(request: TuneRequest, teachers: Teachers, val: Loader, samples: int) -> Reference:
+    """Measure the validation error of the reference; of several the mean of their logits predicts.
+
+    Args:
+        request: the search.
+        teachers: the references among them.
+        val: loader of the validation part.
+        samples: number of validation samples.
+    """
     errors = 0
     for batch in val.epoch(0):
-        ref = teachers.logits(batch, {Role.REF})[Role.REF]
-        errors += int((~is_top1_correct(ref, batch.labels)).sum())
-    return errors
+        logits = teachers.logits(batch, {Role.REF})[Role.REF]
+        errors += int((~is_top1_correct(logits, batch.labels)).sum())
+    metas = [teachers.metas[path] for path in request.refs]
+    return Reference(
+        runs=[str(path) for path in request.refs],
+        val_error=rate(errors, samples),
+        epochs=min((meta.recipe.optim.epochs for meta in metas if meta.origin == "trained"), default=None),
+    )
 
 
 def _with_earlier_trials(report: TuneReport, path: Path) -> TuneReport:
@@ -152,18 +157,7 @@ def _with_earlier_trials(report: TuneReport, path: Path) -> TuneReport:
             f"{path}: --search optuna or --asha chose its trials by the flips that --max-nfr is tested on, "
             "so that no bound would hold; resume it without --max-nfr, or use another --name"
         )
-    # In a search of MPT the method and k are settings of each trial.
-    of_trials = {KEYS[axis.name] for axis in report.axes if axis.name in KEYS} and {"method.name", "method.k"}
-    may_differ = {*list_changeable_keys(), *of_trials}
-    changes = [
-        f"{key}: {was} -> {is_now}"
-        for key, was, is_now in differences(earlier.recipe, report.recipe)
-        if key not in may_differ
-    ]
-    for key in ("split_fingerprint", "teachers"):
-        was, is_now = getattr(earlier, key), getattr(report, key)
-        if was != is_now:
-            changes.append(f"{key}: {str(was)[:40]} -> {str(is_now)[:40]}")
+    changes = _describe_changes(earlier, report)
     if changes:
         raise UsageError(
             f"{path}: this is another search: {'; '.join(changes)}; resume it as it was, or use --overwrite "
@@ -176,3 +170,20 @@ def _with_earlier_trials(report: TuneReport, path: Path) -> TuneReport:
     # Kept for all later searches: these trials were chosen by their flips.
     search = "optuna" if earlier.search == "optuna" else report.search
     return report.model_copy(update={"trials": trials, "search": search, "asha": report.asha or earlier.asha})
+
+
+def _describe_changes(earlier: TuneReport, report: TuneReport) -> list[str]:
+    """Describe what two searches must have in common and do not: recipe keys, split and teachers."""
+    # The method and k are settings of each trial of MPT, and so are the keys that are searched.
+    searched = {KEYS[axis.name] for axis in report.axes if axis.name in KEYS}
+    may_differ = {*list_changeable_keys(), *searched, "method.name", "method.k"}
+    changes = [
+        f"{key}: {was} -> {is_now}"
+        for key, was, is_now in differences(earlier.recipe, report.recipe)
+        if key not in may_differ
+    ]
+    for key in ("split_fingerprint", "teachers"):
+        was, is_now = getattr(earlier, key), getattr(report, key)
+        if was != is_now:
+            changes.append(f"{key}: {str(was)[:40]} -> {str(is_now)[:40]}")
+    return changes

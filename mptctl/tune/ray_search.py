@@ -26,7 +26,6 @@ def run_search(
     plan: TrialPlan,
     board: TrialTracker,
     left: list[TrialSettings] | None,
-    count: int,
     earlier: list[Trial],
 ) -> None:
     """Run the trials of a search, as many at a time as fit, and return when all have ended.
@@ -35,27 +34,21 @@ def run_search(
         request: the search.
         plan: common to all trials.
         board: told of every change of a trial.
-        left: settings of the trials to run; None: Optuna proposes them.
-        count: how many trials Optuna proposes.
+        left: settings of the trials to run; None: Optuna proposes as many as the search lacks.
         earlier: trials that ended before, from which Optuna learns.
     """
-    space: dict[str, Any] = {}
-    searcher = None
-    if left is not None:
-        space = {"point": tune.grid_search(left)}
-    else:
-        searcher = _optuna_search(request, plan, earlier)
+    proposes = left is None
     trainable = tune.with_resources(
         tune.with_parameters(run_trial, plan=plan),
         {"cpu": request.cpus_per_trial, "gpu": request.gpus_per_trial},
     )
     tune.Tuner(
         trainable,
-        param_space=space,
+        param_space={} if proposes else {"point": tune.grid_search(left)},
         tune_config=tune.TuneConfig(
-            search_alg=searcher,
+            search_alg=_optuna_search(request, plan, earlier) if proposes else None,
             scheduler=_asha(board.report().epochs) if request.asha else FIFOScheduler(),
-            num_samples=1 if left is not None else count,
+            num_samples=request.trials - len(earlier) if proposes else 1,
             max_concurrent_trials=request.max_concurrent,
             reuse_actors=True,
         ),

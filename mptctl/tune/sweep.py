@@ -161,7 +161,7 @@ def _run_trials(
     earlier = [trial for trial in report.trials if trial.status in ("done", "stopped")]
     ended = {trial.name for trial in earlier}
     left = None if points is None else [point for point in points if name_of(point) not in ended]
-    count = len(left) if left is not None else request.trials - len(earlier)
+    is_done = request.trials <= len(earlier) if left is None else not left
     set_ray_environment(request.ray_address)
     # Imported after that, because Ray reads its settings when it is imported.
     from mptctl.tune.board import TrialTracker
@@ -185,11 +185,11 @@ def _run_trials(
     for point in points or []:
         board.add(point)
     board.write()
-    if count > 0:
+    if not is_done:
         cpus, gpus = request.cpus_per_trial, request.gpus_per_trial
         with silence_stdout(), ray_cluster(request.ray_address, cpus, gpus, stop):
             try:
-                run_search(request, plan, board, left, count, earlier)
+                run_search(request, plan, board, left, earlier)
             finally:
                 board.write()
                 with suppress(FileNotFoundError):

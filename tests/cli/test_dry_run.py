@@ -13,7 +13,7 @@ from PIL import Image
 
 from mptctl.data.split import make_split
 from mptctl.recipe import load_recipe
-from mptctl.training.estimate import estimate_run
+from mptctl.training.estimate import SizedModel, estimate_run
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
@@ -98,7 +98,9 @@ def test_a_teacher_is_timed_whatever_its_optimizer() -> None:
         "optim.batch_size=2",
     )
     teacher = load_recipe("finetune", keys)
-    found = estimate_run((short_recipe(), 10), [(teacher, 10)], steps=3, device=torch.device("cpu"))
+    found = estimate_run(
+        SizedModel(short_recipe(), 10), [SizedModel(teacher, 10)], steps=3, device=torch.device("cpu")
+    )
     assert found.seconds > 0
 
 

@@ -132,7 +132,6 @@ def test_runs_are_asked_once_and_answer_as_each_does_alone(call: Call) -> None:
         {"old": "old"},
         ["mpt-kl", "plain"],
         Session(Path("runs"), "cpu", lambda what, done, total: shown.append((what, done, total))),
-        part="test",
     )
     assert updates[0].models["old"] is updates[1].models["old"]
     # One pass over the test part for all three.

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from mptctl.evaluation.gate.history import read_history
+from mptctl.evaluation.gate.history import History, read_history
 from mptctl.report.documents.ci import annotation, render_github
 from mptctl.report.documents.history import history_document
 from mptctl.report.media.terminal import print_document
@@ -113,7 +113,9 @@ def test_hostile_names_stay_text(evaluate, tmp_path: Path) -> None:  # type: ign
     (one,) = read_history(Path("releases.jsonl"))
     text = StringIO()
     bad = one.model_copy(update={"new": "\x1b[2J[red]" + "x" * 10_000 + "\n::error::"})
-    print_document(history_document([bad]), Console(file=text, width=80, force_terminal=True))
+    print_document(
+        history_document(History(releases=[bad])), Console(file=text, width=80, force_terminal=True)
+    )
     assert "\x1b[2J" not in text.getvalue()
     assert "[red]" in text.getvalue()
     assert len(text.getvalue()) < 3000

@@ -13,7 +13,7 @@ from mptctl.data.pictures import resize_and_crop
 from mptctl.data.plan import EpochPlan
 from mptctl.errors import UsageError
 from mptctl.models.export_meta import Preprocessing
-from mptctl.recipe import SPEED, DataRecipe, list_marked_keys, load_recipe
+from mptctl.recipe import SPEED, DataRecipe, list_marked_data_keys, load_recipe
 from mptctl.recipe.picture_words import describe_evaluation_pictures, describe_training_pictures
 from mptctl.recipe.transforms import RandAugment, RandomErasing
 from tests.common import smooth_picture
@@ -77,7 +77,7 @@ def test_names_of_other_programs_lead_to_the_key() -> None:
 def test_what_changes_pictures_changes_the_key_of_a_cache() -> None:
     changes = ("data.padding=4", "data.transforms=[trivial-augment]", "data.interpolation=bicubic")
     kept = [load_recipe("cifar10", [change]).data for change in changes]
-    dumps = [data.model_dump_json(exclude=list_marked_keys("data", SPEED)) for data in kept]
+    dumps = [data.model_dump_json(exclude=list_marked_data_keys(SPEED)) for data in kept]
     assert len(set(dumps)) == 3
 
 

@@ -18,7 +18,7 @@ from mptctl.errors import CheckpointError, DataError, NonFiniteError
 from mptctl.evaluation.evaluate import compare
 from mptctl.inference.forward import forward
 from mptctl.inference.named_models import NamedModels, load_predictions
-from mptctl.inference.predict import make_image_reader
+from mptctl.inference.predict import make_test_picture_reader
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint, save_checkpoint
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.networks import build_model
@@ -226,7 +226,7 @@ def test_run_folders_named_by_path_are_tested_on_their_own_split(split: Split, t
 
 def test_pictures_by_id(split: Split) -> None:
     rows = split.indices("test")
-    read = make_image_reader(split, part="test")
+    read = make_test_picture_reader(split)
     found = read(str(split.ids(rows[:1])[0]))
     assert found is not None
     np.testing.assert_array_equal(found, split.picture(int(rows[0])))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from mptctl.evaluation.gate.history import Release
+from mptctl.evaluation.gate.history import History, Release
 from mptctl.evaluation.rates import Counts
 from mptctl.inference.few_shot import FewShotReport, Score
 from mptctl.machine.doctor import Check, DoctorReport, conclude
@@ -17,7 +17,7 @@ from mptctl.report.documents.history import history_document
 from mptctl.report.documents.lists import catalog_document, doctor_document, runs_document
 from mptctl.report.documents.study import quickstart_document
 from mptctl.report.media.terminal import print_document
-from mptctl.studies.catalog import CatalogEntry
+from mptctl.studies.catalog import Catalog, CatalogEntry
 from mptctl.studies.quickstart import QuickstartResult, QuickstartRow
 from mptctl.studies.study_dry_run import PlannedRow, StudyDryRun
 from tests.report.rendered import print_plan
@@ -50,7 +50,7 @@ def history(console: Console) -> None:
         )
         for month in (1, 2)
     ]  # fmt: skip
-    print_document(history_document(releases), console)
+    print_document(history_document(History(releases=releases)), console)
 
 
 def quickstart(console: Console) -> None:
@@ -88,7 +88,7 @@ def recipes(console: Console) -> None:
             description="what updates of ResNet-18 break on CIFAR-100, by method, and what each of them costs",
         ),
     ]  # fmt: skip
-    print_document(catalog_document(entries), console)
+    print_document(catalog_document(Catalog(recipes=entries)), console)
 
 
 def study_plan(console: Console) -> None:

@@ -21,7 +21,7 @@ from mptctl.studies.answers_file import RunAnswers
 from mptctl.studies.choose import SAME_COST, choose_among
 from mptctl.studies.compare import cost_of_updates
 from mptctl.studies.groups import count_once, find_row, group_updates, plain_by_replicate
-from mptctl.studies.post_hoc_bias import at_equal_error
+from mptctl.studies.post_hoc_bias import shift_to_error_of
 from mptctl.studies.updates import Update, find_updates
 
 MOST_COST, DIVISIONS = 2.7, 10
@@ -116,8 +116,9 @@ def judge(data: str, folder: Path, samples: str, updates: Sequence[Update]) -> T
     """Choose by the part `val`, and count flips on the part `test`, shifted by the whole part `val`."""
     choice = choose_among([replace(update, part="val") for update in updates])
     groups = group_updates([replace(update, part="test") for update in updates])
-    shifted = at_equal_error(groups, find_row("choice", choice.error_of, groups), keep_missed=True).groups
-    flips = {group.name: group.updates[0].flips for group in shifted}
+    target = find_row("choice", choice.error_of, groups)
+    # Also rows that no shift brings to this error.
+    flips = {group.name: shift_to_error_of(target, group, -np.inf)[0].update.flips for group in groups}
     cost = {row.name: row.cost or 0.0 for row in choice.rows}
     best = min(flips, key=lambda name: (flips[name][0], cost[name]))
     return Trial(

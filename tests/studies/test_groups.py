@@ -106,6 +106,15 @@ def test_old_models_of_another_recipe_on_other_splits_part_a_row_too(tmp_path: P
     recipe = tmp_path / "2" / "old" / "recipe.yaml"
     recipe.write_text(recipe.read_text().replace("name: ce", "name: ls"))
     assert sorted(each.seeds for each in compare_runs([tmp_path]).rows) == [[1], [2]]
+    # The name of a row and the note on it do not depend on the order in which its seeds are named.
+    made_seed(tmp_path / "3", 3, {"mpt-kl": 2.0})
+    for seeds in ("123", "321"):
+        found = compare_runs([tmp_path / seed for seed in seeds])
+        assert [(row.name, row.seeds) for row in found.rows] == [
+            ("mpt-kl, old old old-1", [1, 3]),
+            ("mpt-kl, old old old-2", [2]),
+        ]
+        assert any(note.endswith("replace other old models are no seeds of one row") for note in found.notes)
 
 
 def test_other_splits_are_refused(tmp_path: Path) -> None:

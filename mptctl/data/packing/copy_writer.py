@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,10 +32,10 @@ _INDEX_VERSION = "v1.2"
 def find_kept(
     out: Path, source: PackSource, plan: Sequence[Planned], before: Mapping[str, PackedFile]
 ) -> dict[int, PackedFile]:
-    """Return the records, by row, of pictures that are in the copy as planned.
+    """Find the pictures that are in the copy as planned; return their records by row.
 
-    Their originals have not changed, and their file or shard has its recorded size; all pictures of a shard
-    are as planned, or none.
+    The original of such a picture has not changed, and its file or shard has the recorded size. A shard stays
+    only if all its pictures do.
 
     Args:
         out: folder of the copy.
@@ -42,26 +43,29 @@ def find_kept(
         plan: where each goes.
         before: records of all pictures that earlier calls wrote, by id.
     """
-    sizes: dict[str, int | None] = {}
-    there: dict[int, PackedFile] = {}
+    size_of = cache(lambda name: _size_of(out / name))  # a shard is asked for once, not for each picture
+    kept: dict[int, PackedFile] = {}
     for row, (row_id, planned) in enumerate(zip(source.ids, plan, strict=True)):
         file = before.get(row_id)
-        if file is None or file.shard != planned.shard:
-            continue
-        if without_suffix(file.path) != without_suffix(planned.name):
-            continue
-        if file.file not in sizes:
-            sizes[file.file] = _size_of(out / file.file)
-        try:
-            stamp = source.stamp(row)
-        except OSError:
-            continue
-        if sizes[file.file] == file.size and stamp in (None, (file.source_bytes, file.source_mtime)):
-            there[row] = file
-    wanted, found = Counter(each.shard for each in plan), Counter(file.shard for file in there.values())
-    return {
-        row: file for row, file in there.items() if not file.shard or found[file.shard] == wanted[file.shard]
-    }
+        if (
+            file is not None
+            and file.shard == planned.shard
+            and without_suffix(file.path) == without_suffix(planned.name)
+            and file.size == size_of(file.file)
+            and _is_original_unchanged(source, row, file)
+        ):
+            kept[row] = file
+    incomplete = {planned.shard for row, planned in enumerate(plan) if row not in kept} - {""}
+    return {row: file for row, file in kept.items() if file.shard not in incomplete}
+
+
+def _is_original_unchanged(source: PackSource, row: int, file: PackedFile) -> bool:
+    """Tell whether an original has the size and time of its record; one without a time counts as unchanged."""
+    try:
+        stamp = source.stamp(row)
+    except OSError:
+        return False
+    return stamp is None or stamp == (file.source_bytes, file.source_mtime)
 
 
 def remove_outdated(
@@ -87,18 +91,11 @@ def remove_outdated(
         for part in sorted({"", "train", "val", "test", *source.parts})
         for name in list_class_folders(out / part)
     ]
-    if links := [folder for folder in folders if (out / folder).resolve() != out / folder]:
-        raise UsageError(f"{out / links[0]}: is a link, or lies in one; remove it, or name another folder")
+    for folder in folders:
+        if (out / folder).resolve() != out / folder:
+            raise UsageError(f"{out / folder}: is a link, or lies in one; remove it, or name another folder")
     written = {file.file for file in before}
-    if any(each.shard for each in plan):
-        found = [path.name for path in out.glob("*.tar")]
-        ours, what = written | {each.shard for each in plan}, "shards"
-    else:
-        found = [f"{folder}/{name}" for folder in folders for name in list_picture_files(out / folder)]
-        ours = written | {each.name if each.is_settled else without_suffix(each.name) for each in plan}
-        what = "pictures"
-    if foreign := sorted(name for name in found if ours.isdisjoint((name, without_suffix(name)))):
-        raise UsageError(f"{out}: holds {what} that the source does not have: {some(foreign)}; remove them")
+    _refuse_foreign_files(out, plan, folders, written)
     for name in written - {file.file for file in kept}:
         (out / name).unlink(missing_ok=True)
         if name.endswith(".tar"):
@@ -107,6 +104,33 @@ def remove_outdated(
         with suppress(OSError):  # not empty
             (out / folder).rmdir()
     remove_partial_files(out)
+
+
+def _refuse_foreign_files(
+    out: Path, plan: Sequence[Planned], folders: Sequence[str], written: set[str]
+) -> None:
+    """Refuse a copy with shards or pictures that are neither planned nor written by earlier calls.
+
+    Args:
+        out, plan: as of `find_kept`.
+        folders: the class folders of the copy.
+        written: names of the files that earlier calls wrote.
+
+    Raises:
+        UsageError: there are such files.
+    """
+    if any(each.shard for each in plan):
+        what, found = "shards", [path.name for path in out.glob("*.tar")]
+        ours = written | {each.shard for each in plan}
+    else:
+        what, found = (
+            "pictures",
+            [f"{each}/{name}" for each in folders for name in list_picture_files(out / each)],
+        )
+        ours = written | {each.name if each.is_settled else without_suffix(each.name) for each in plan}
+    foreign = sorted(name for name in found if name not in ours and without_suffix(name) not in ours)
+    if foreign:
+        raise UsageError(f"{out}: holds {what} that the source does not have: {some(foreign)}; remove them")
 
 
 def make_class_folders(out: Path, source: PackSource) -> None:
@@ -141,15 +165,19 @@ def write_picture_table(out: Path, source: PackSource, files: Mapping[int, Packe
     if source.further is None and not has_ids:
         return
     further = [] if source.further is None else source.further.column_names
-    own_names = ["path", "label", *(["split"] if any(source.parts) else ()), *(["id"] if has_ids else ())]
+    columns = ["path", "label"]
+    if any(source.parts):
+        columns.append("split")
+    if has_ids:
+        columns.append("id")
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow([*own_names, *(f"source_{name}" if name in own_names else name for name in further)])
+    table.writerow([*columns, *(f"source_{name}" if name in columns else name for name in further)])
     for row, file in files.items():
-        own = {"path": file.path, "label": source.class_names[source.labels[row]]}
-        own |= {"split": source.parts[row], "id": file.source_id}
+        label = source.class_names[source.labels[row]]
+        own = {"path": file.path, "label": label, "split": source.parts[row], "id": file.source_id}
         values = _further_values(source, row)
-        table.writerow([*map(own.get, own_names), *(_as_cell(values.get(name)) for name in further)])
+        table.writerow([*map(own.get, columns), *(_as_cell(values.get(name)) for name in further)])
     write_atomically(out / TABLE_NAME, text.getvalue().encode())
     write_classes(out, source)
 
@@ -165,7 +193,7 @@ class ShardWriter:
 
     def __init__(self, out: Path, source: PackSource, plan: Sequence[Planned]) -> None:
         self._out, self._source, self._plan = out, source, plan
-        self._left = Counter(each.shard for each in plan)  # pictures that are missing in each shard
+        self._missing = Counter(each.shard for each in plan)  # pictures still to be written into each shard
         self._open: dict[str, _OpenShard] = {}
         self._left_out: set[str] = set()
 
@@ -183,14 +211,17 @@ class ShardWriter:
             if name in self._open:
                 self._open.pop(name).give_up()
             return {}
-        shard = self._open.get(name) or self._open.setdefault(name, _OpenShard(self._out / name))
+        if name not in self._open:
+            self._open[name] = _OpenShard(self._out / name)
         key = sample_key_of(file.path)
         members = [(file.path, content), (f"{key}.cls", b"%d" % self._source.labels[row])]
         if further := _further_values(self._source, row):
             members.append((f"{key}.json", _as_json(further).encode()))
-        shard.add(row, file, members)
-        self._left[name] -= 1
-        return {} if self._left[name] else self._open.pop(name).close()
+        self._open[name].add(row, file, members)
+        self._missing[name] -= 1
+        if self._missing[name]:
+            return {}
+        return self._open.pop(name).close()
 
     def give_up(self) -> None:
         """Remove the shards that are half written."""
@@ -211,16 +242,18 @@ class _OpenShard:
 
     def add(self, row: int, file: PackedFile, members: Sequence[tuple[str, bytes]]) -> None:
         """Write name and bytes of the members of one picture."""
-        line = []
+        self._files[row] = file
+        # A line of the index: extension, first byte, number of bytes and name of each member.
+        fields = []
         for name, content in members:
             info = tarfile.TarInfo(name)
             info.size = len(content)
             self._tar.addfile(info, io.BytesIO(content))
-            start = self._tar.offset - whole_blocks(len(content))
+            extension = name.removeprefix(sample_key_of(name) + ".")
+            first_byte = self._tar.offset - whole_blocks(len(content))
+            fields += [extension, str(first_byte), str(len(content)), name]
             self._has_blanks |= len(name.split()) > 1
-            line += [name.removeprefix(sample_key_of(name) + "."), str(start), str(len(content)), name]
-        self._index.append(" ".join(line))
-        self._files[row] = file
+        self._index.append(" ".join(fields))
 
     def close(self) -> dict[int, PackedFile]:
         """Finish the shard, write its index, and return the records of its pictures by row."""
@@ -234,10 +267,9 @@ class _OpenShard:
         return {row: replace(file, shard=name, shard_bytes=size) for row, file in self._files.items()}
 
     def give_up(self) -> None:
-        """Remove the shard."""
-        error = StorageError("given up")
-        with suppress(StorageError):
-            self._open.__exit__(type(error), error, None)
+        """Remove the shard: `replacing` does so after an error."""
+        with suppress(StorageError), self._open:
+            raise StorageError("given up")
 
 
 def _size_of(path: Path) -> int | None:

@@ -34,8 +34,8 @@ def calibrate(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> Cali
     """Compute the calibration errors of one model's answers to at least one sample.
 
     ECE and MCE use bins of equal width (Naeini et al. 2015), AECE bins of about equal count (Nguyen and
-    O'Connor 2015). A bin holds low < confidence <= high, and the first bin its lower edge, too: else the
-    smallest confidence would fall out of the adaptive bins, and if all confidences are equal, every sample.
+    O'Connor 2015). A bin holds low < confidence <= high; the first bin also holds its lower edge. So every
+    sample is in a bin, also the smallest confidence, at which the adaptive bins begin.
 
     >>> calibrate(np.array([1.0, 1.0]), np.array([True, False])).ece  # sure of both, and right of one
     0.5

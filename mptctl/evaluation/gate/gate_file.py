@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, NoReturn, Self
 
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
@@ -244,20 +244,19 @@ class GateFile(Typed):
             )
         return warnings
 
-    def refuse_loosening(self, flags: Mapping[str, tuple[bool, str]]) -> None:
-        """Refuse flags that could make a rule of the file let more pass; the file has keys for them.
+    def refuse_flag(self, flag: str, line: str) -> NoReturn:
+        """Refuse a flag or argument that could make a rule of the file let more pass.
 
         Args:
-            flags: by flag or argument, whether it is given, and what to write into the file.
+            flag: its name.
+            line: what to write into the file in its place.
 
         Raises:
-            UsageError: one is given.
+            UsageError: always.
         """
-        for flag, (is_given, line) in flags.items():
-            if is_given:
-                raise UsageError(
-                    f"{flag}: could loosen {self._name}, so it is not taken beside it; write `{line}` there"
-                )
+        raise UsageError(
+            f"{flag}: could loosen {self._name}, so it is not taken beside it; write `{line}` there"
+        )
 
 
 # How a value must be written, by pydantic's type of the error.

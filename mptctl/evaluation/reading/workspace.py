@@ -122,18 +122,18 @@ class Workspace:
             StorageError: the query needs more memory than the limit, and the folder's disk is full.
             duckdb.Error: a file that the query reads cannot be read.
         """
-        with self._storage_errors(), self._watched(what, rows):
+        with self._query_errors(), self._watched(what, rows):
             return self._tidied_connection().execute(query).fetchall()
 
     def table(self, query: str, what: str = "", rows: int = 0) -> pa.Table:
         """Execute a query, as `fetch` does, and return its result as a table in memory."""
-        with self._storage_errors(), self._watched(what, rows):
+        with self._query_errors(), self._watched(what, rows):
             return self._tidied_connection().sql(query).to_arrow_table()
 
     def batches(self, query: str, what: str = "", rows: int = 0) -> Generator[pa.RecordBatch]:
         """Execute a query, as `fetch` does; yield its result in batches. Close it before the next query."""
         with (
-            self._storage_errors(),
+            self._query_errors(),
             self._watched(what, rows),
             self._tidied_connection().sql(query).to_arrow_reader(BATCH) as reader,
         ):
@@ -156,8 +156,12 @@ class Workspace:
             self._scratch.close()
 
     @contextmanager
-    def _storage_errors(self) -> Iterator[None]:
-        """Turn errors of too little memory or disk, raised in the block, into StorageError."""
+    def _query_errors(self) -> Iterator[None]:
+        """Turn errors of too little memory or disk, raised in the block, into StorageError.
+
+        Raises:
+            KeyboardInterrupt: a signal's handler raised it during the query, and DuckDB another error.
+        """
         import duckdb
 
         try:
@@ -244,21 +248,22 @@ def default_limit() -> int:
     return max(LEAST, min(MOST, free_memory() // 2))
 
 
-def parse_size(text: str, flag: str) -> int:
-    """Parse a memory limit such as ``500MB`` or ``2 GB`` to bytes.
+def parse_memory_limit(text: str | None) -> int | None:
+    """Parse the value of --memory-limit, such as ``500MB`` or ``2 GB``, to bytes; None where it is not given.
 
     Args:
         text: a number, with or without a unit; the unit may be in small letters.
-        flag: the option that it comes from, for messages.
 
     Raises:
         UsageError: it is no size, or less than `LEAST`.
     """
+    if text is None:
+        return None
     parts = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?b)?", text.strip().lower())
     number = float(parts[1]) * UNITS[parts[2] or ""] if parts else 0
     if not LEAST <= number < 10**18:
         raise UsageError(
-            f"{flag} {text[:60]!r}: is no size of {shown_size(LEAST)} or more; write one such as 2GB"
+            f"--memory-limit {text[:60]!r}: is no size of {shown_size(LEAST)} or more; write one such as 2GB"
         )
     return int(number)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mptctl.evaluation.flip_report import SHOWN_FLIPS, FlipReport
 from mptctl.evaluation.reading.predictions import Predictions, save_predictions
 from mptctl.files import FilesTogether
 from mptctl.report.documents.class_names import rows_with_class_names, with_class_names
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mptctl.data.split import Split
-    from mptctl.evaluation.flip_report import FlippedSample, FlipReport
     from mptctl.report.media.provenance import Provenance
 
 # The models whose predictions are written, each to a file of its name.
@@ -68,7 +68,6 @@ class FlipFiles:
         models: Mapping[str, Predictions],
         data_root: Path | None,
         split: Split | None,
-        listed: Sequence[FlippedSample] | None = None,
         sources: Provenance | None = None,
     ) -> list[Path]:
         """Write the files that have a path: all of them or none.
@@ -76,12 +75,11 @@ class FlipFiles:
         All but predictions and CSV have readable names of classes beside their ids.
 
         Args:
-            report: the comparison.
+            report: the comparison, with the flips of the CSV file; the page lists the first `MOST_FLIPS` of
+                them, the other files the first `SHOWN_FLIPS`.
             models: predictions by role; read only to write them.
             data_root: folder of the page's pictures, where ids are paths below it; unused with a split.
             split: split of the page's pictures; None: they are files below `data_root`.
-            listed: flips for page and CSV, `report.worst_flips` first; the page lists the first `MOST_FLIPS`
-                of them. None: only `report.worst_flips`, so the CSV may be incomplete.
             sources: provenance of the page; None: the page has none.
 
         Returns:
@@ -90,16 +88,16 @@ class FlipFiles:
         Raises:
             StorageError, UsageError: a file cannot be written; then none is.
         """
-        listed = report.worst_flips if listed is None else listed
-        on_page = rows_with_class_names(listed[:MOST_FLIPS], report.class_labels)
-        report = with_class_names(report)
+        flips = report.worst_flips
+        on_page = rows_with_class_names(flips[:MOST_FLIPS], report.class_labels)
+        report = with_class_names(report.with_flips(SHOWN_FLIPS))
         written: list[Path] = []
         with FilesTogether() as files:
             if self.predictions is not None:
                 for role, name in zip(WRITTEN_ROLES, PREDICTIONS, strict=True):
                     path = self.predictions / name
                     save_predictions(models[role], path, files.open)
-                    written.append(self.predictions / name)
+                    written.append(path)
             if self.page is not None:
                 from mptctl.report.documents.flips_page import render_html
 
@@ -116,7 +114,7 @@ class FlipFiles:
 
                 written.append(_write_text(files, self.junit, render_junit(report)))
             if self.flips is not None:
-                written.append(_write_text(files, self.flips, flips_csv(listed)))
+                written.append(_write_text(files, self.flips, flips_csv(flips)))
         return written
 
 
@@ -128,9 +126,9 @@ def _picture_reader(
     None where there is neither.
     """
     if split is not None:
-        from mptctl.inference.predict import make_image_reader
+        from mptctl.inference.predict import make_test_picture_reader
 
-        return make_image_reader(split, part="test")
+        return make_test_picture_reader(split)
     if data_root is None:
         return None
     from mptctl.report.media.pictures import pictures_below

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack
 from pydantic import ValidationError
 
 from mptctl.errors import ComparisonWarning, UsageError, options_as_arguments
-from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.flip_report import SHOWN_FLIPS, FlipReport
 from mptctl.evaluation.gate.check import check_gate
 from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
 from mptctl.evaluation.limits import LIMITS, LimitArguments, Limits, LimitValues, refuse_unknown_classes
 from mptctl.evaluation.verdict import Gate
 from mptctl.files.explained import explain, shown_value
 from mptctl.report.documents.class_names import with_class_names
-from mptctl.report.documents.flip_list import MOST_FLIPS
 from mptctl.report.documents.flips_files import FlipFiles
 from mptctl.report.documents.flips_markdown import render_markdown
 from mptctl.report.media.numbers import format_count, percent
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console, ConsoleOptions, RenderableType
 
-# Flips that the JSON lists and the page shows with pictures, as many as `mptctl evaluate` does.
-SHOWN_FLIPS = 24
 # Pixels. In a notebook the page is put into a frame, so that its style and the notebook's stay apart.
 FRAME_HEIGHT = 640
 # Characters of a line in `print(report)`.
@@ -66,8 +63,8 @@ class Report:
         self, result: FlipReport, samples: SampleComparison | None = None, must_keep: Sequence[str] = ()
     ) -> None:
         self._samples, self._must_keep = samples, must_keep
-        self._flips = result.worst_flips
-        self.result = result.model_copy(update={"worst_flips": self._flips[:SHOWN_FLIPS]})
+        self._with_all_flips = result
+        self.result = result.with_flips(SHOWN_FLIPS)
         # For readers; JSON has ids of classes alone.
         self._with_names = with_class_names(self.result)
 
@@ -122,32 +119,31 @@ class Report:
             raise UsageError(f"gate: {explain(error, Limits)}") from error
         if not all_limits.given() and file is None and not self._must_keep:
             raise UsageError("gate: no limit; give one, such as max_nfr=0.02")
-        if self._samples is not None and (file is not None or self._must_keep):
-            with options_as_arguments():
-                rules = GateFile() if file is None else read_gate_file(Path(file))
-                if file is not None:
-                    rules.refuse_loosening({"allow_identical": (allow_identical, "allow: [identical]")})
-                report = self._samples.compare_under(rules.keeping(self._must_keep), all_limits)
-                return self._warn_and_take_gate(report)
-        if file is not None:
+        if file is not None and self._samples is None:
             raise UsageError(f"gate: {file}: this report has no samples; compare them with mptctl.evaluate")
-        result = self.result
         with options_as_arguments():
-            refuse_unknown_classes(all_limits, result.never_predicted)
-            return check_gate(
-                result.counts,
-                all_limits,
-                identical=result.identical,
-                unfinished=result.unfinished,
-                old_faults=result.old_faults,
-            )
-
-    def _warn_and_take_gate(self, report: FlipReport) -> Gate:
-        """The gate of a further comparison; its warnings that this report has not given yet are given."""
+            if self._samples is None or (file is None and not self._must_keep):
+                return self._gate_on_counts(all_limits)
+            rules = GateFile() if file is None else read_gate_file(Path(file))
+            if file is not None and allow_identical:
+                rules.refuse_flag("allow_identical", "allow: [identical]")
+            report = self._samples.compare_under(rules.keeping(self._must_keep), all_limits)
         for remark in report.warnings:
             if remark not in self.result.warnings:
-                warnings.warn(remark, ComparisonWarning, stacklevel=3)
+                warnings.warn(remark, ComparisonWarning, stacklevel=2)
         return report.gate
+
+    def _gate_on_counts(self, limits: Limits) -> Gate:
+        """Evaluate limits on the counts of this report, which need no samples."""
+        result = self.result
+        refuse_unknown_classes(limits, result.never_predicted)
+        return check_gate(
+            result.counts,
+            limits,
+            identical=result.identical,
+            unfinished=result.unfinished,
+            old_faults=result.old_faults,
+        )
 
     @property
     def flips(self) -> pa.Table:
@@ -159,16 +155,17 @@ class Report:
         """
         import pyarrow as pa
 
-        labels = [flip.label for flip in self._flips]
+        flips = self._with_all_flips.worst_flips
+        labels = [flip.label for flip in flips]
         return pa.table(
             {
-                "id": pa.array([flip.id for flip in self._flips], pa.string()),
+                "id": pa.array([flip.id for flip in flips], pa.string()),
                 "label": pa.array(labels, pa.string()),
                 "old": pa.array(labels, pa.string()),  # the old model was right on every flip
-                "new": pa.array([flip.answer for flip in self._flips], pa.string()),
-                "new_class": pa.array([flip.new_class for flip in self._flips], pa.bool_()),
-                "old_confidence": pa.array([flip.old_confidence for flip in self._flips], pa.float64()),
-                "new_confidence": pa.array([flip.new_confidence for flip in self._flips], pa.float64()),
+                "new": pa.array([flip.answer for flip in flips], pa.string()),
+                "new_class": pa.array([flip.new_class for flip in flips], pa.bool_()),
+                "old_confidence": pa.array([flip.old_confidence for flip in flips], pa.float64()),
+                "new_confidence": pa.array([flip.new_confidence for flip in flips], pa.float64()),
             }
         )
 
@@ -201,7 +198,7 @@ class Report:
             StorageError, UsageError: the file cannot be written.
         """
         root = None if data_root is None else Path(data_root)
-        (written,) = FlipFiles(page=Path(path)).write(self.result, {}, root, None, self._flips[:MOST_FLIPS])
+        (written,) = FlipFiles(page=Path(path)).write(self._with_all_flips, {}, root, None)
         return written
 
     def to_markdown(self, path: str | Path | None = None) -> str:
@@ -276,12 +273,14 @@ def _limits_of_arguments(
         ValidationError: an argument is of another type.
     """
     for kind, limit in LimitValues(**limits).given():
-        if kind.high is not None and limit >= kind.high:
+        if kind.high is None:
+            continue
+        if limit >= kind.high:
             raise UsageError(
                 f"{kind.key}={limit:g}: was percent meant? Limits are fractions below {kind.high}; "
                 f"{limit:g} % is {limit / 100:g}"
             )
-        if kind.high is not None and not kind.low <= limit <= kind.high:
+        if not limit >= kind.low:  # NaN is not either
             raise UsageError(
                 f"{kind.key}={limit:g}: must lie between {kind.low} and {kind.high}; rates are "
                 "fractions, 2 % is 0.02"

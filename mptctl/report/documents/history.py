@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from mptctl.evaluation.gate.history import Release
+from mptctl.evaluation.gate.history import History, Release
 from mptctl.files.explained import shown
 from mptctl.report.media.document import TONES, Cell, Column, Document, Note, Table
 from mptctl.report.media.numbers import format_interval, percent
 
 
-def history_document(releases: list[Release]) -> Document:
-    """The document of releases, at least one, oldest first."""
+def history_document(history: History) -> Document:
+    """The document of a history of at least one release."""
+    releases = history.releases
     rates = [release.nfr for release in releases]
     tag = Column[Release]("tag", lambda release: shown(release.tag or ""), words=True)
     table = Table(

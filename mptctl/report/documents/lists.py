@@ -12,7 +12,7 @@ from mptctl.errors import some
 from mptctl.machine.doctor import DoctorReport
 from mptctl.report.media.document import TONES, Cell, Column, Document, Note, Table, notes
 from mptctl.report.media.numbers import percent
-from mptctl.studies.catalog import CatalogEntry
+from mptctl.studies.catalog import Catalog, CatalogEntry
 
 if TYPE_CHECKING:  # imports torch, which the lists of other things do without
     from mptctl.models.run_list import RunEntry, RunList
@@ -56,10 +56,10 @@ def _name_beside(run: str, other: str) -> str:
     return other
 
 
-def catalog_document(entries: Sequence[CatalogEntry]) -> Document:
+def catalog_document(catalog: Catalog) -> Document:
     """The document of presets and studies: a row for each."""
     table = Table(
-        entries,
+        catalog.recipes,
         [
             Column("name", lambda entry: entry.name),
             Column("kind", lambda entry: entry.kind, words=True),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.flip_report import SHOWN_FLIPS, FlipReport
 from mptctl.files import scratch_folder
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.names import TrackerName
 from mptctl.report.documents.flips_files import FlipFiles
-from mptctl.report.documents.flips_object import SHOWN_FLIPS
 from mptctl.report.trackers.flip_metrics import flip_metrics
 from mptctl.report.trackers.guarded import GuardedTracker
 from mptctl.report.trackers.logged_run import tracker_entries, warn
@@ -23,7 +22,6 @@ def log_comparison(
     names: Sequence[TrackerName],
     new: str,
     run_root: Path,
-    say: Callable[[str], None] = warn,
 ) -> None:
     """Log a comparison to the tracker entries of the new model's training, or else to new entries.
 
@@ -34,7 +32,6 @@ def log_comparison(
         names: of the trackers.
         new: the new model, as the user named it.
         run_root: folder of the runs, where trackers without a server keep their files too.
-        say: takes warnings.
     """
     places = (run_root / new, Path(new).expanduser())
     run = next((place for place in places if RunDir(place).holds_run()), None)
@@ -44,7 +41,7 @@ def log_comparison(
     run_root.mkdir(parents=True, exist_ok=True)
     title = f"{result.old.name} -> {result.new.name}"
     trackers = [
-        GuardedTracker(name, Entry(title, run or run_root, run_root, entry_names.get(name)), say)
+        GuardedTracker(name, Entry(title, run or run_root, run_root, entry_names.get(name)), warn)
         for name in names
     ]
     values = {f"evaluate/{key}": value for key, value in flip_metrics(result).items()}
@@ -65,9 +62,8 @@ def write_attachments(result: FlipReport, folder: Path) -> list[Path]:
         result: its `worst_flips` are all flips.
         folder: of the files.
     """
-    report = result.model_copy(update={"worst_flips": result.worst_flips[:SHOWN_FLIPS]})
     files = FlipFiles(page=folder / "report.html", markdown=folder / "report.md", flips=folder / "flips.csv")
-    written = files.write(report, {}, None, None, result.worst_flips)
+    written = files.write(result, {}, None, None)
     data = folder / "report.json"
-    data.write_text(report.model_dump_json(), encoding="utf-8")
+    data.write_text(result.with_flips(SHOWN_FLIPS).model_dump_json(), encoding="utf-8")
     return [*written, data]

@@ -16,7 +16,7 @@ import pytest
 
 from mptctl.errors import StorageError, UsageError
 from mptctl.evaluation.reading.columns import BLOCK, number_array, text_array
-from mptctl.evaluation.reading.workspace import LEAST, MOST, default_limit, parse_size, workspace
+from mptctl.evaluation.reading.workspace import LEAST, MOST, default_limit, parse_memory_limit, workspace
 from mptctl.files.scratch import MARK, PREFIX
 
 SPILLING = (
@@ -69,13 +69,13 @@ def test_memory_that_runs_out_is_said_with_what_to_do(folder: Path) -> None:
     ("text", "size"), [("2GB", 2 * 10**9), ("500 mb", 5 * 10**8), ("1.5gb", 15 * 10**8), ("100000000", 10**8)]
 )
 def test_sizes(text: str, size: int) -> None:
-    assert parse_size(text, "--memory-limit") == size
+    assert parse_memory_limit(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1GB", "0", "1kB", "1e9", "inf", "9" * 40 + "GB"])
 def test_sizes_that_are_none(text: str) -> None:
     with pytest.raises(UsageError, match="--memory-limit") as caught:
-        parse_size(text, "--memory-limit")
+        parse_memory_limit(text)
     assert caught.value.exit_code == 2
 
 
