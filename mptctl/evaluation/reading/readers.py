@@ -58,7 +58,7 @@ def is_predictions_file(path: Path) -> bool:
 
 
 class Content(NamedTuple):
-    """The content that somebody expects in a file: its name in messages, and the remedy if there is no file."""
+    """The content that is expected in a file: its name in messages, and the remedy if there is no file."""
 
     name: str
     remedy: str
