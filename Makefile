@@ -138,7 +138,7 @@ test-integrations: .venv/.integrations
 	touch $@
 
 test-browser: .venv/.browser
-	$(BIN)/pytest -rs tests/report/test_browser.py
+	$(BIN)/pytest -rs tests/report/test_browser.py tests/report/test_label_page.py
 
 # What only a card can show (CONTRIBUTING.md), in parts: GPU_CHECK='--parts quick,kernel'. Where there is no environment of
 # `make test`, the system's Python runs it, and what it lacks is named.

@@ -279,6 +279,29 @@ def test_labels_that_cannot_be_used_are_refused(
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "named"),
+    [
+        (("--labels", "gone.csv"), 4, "gone.csv: no such file; give the file that disagree --out wrote"),
+        (("--labels", "gone*.csv"), 4, "or give the file that disagree --out wrote"),
+        (("--labels", "labelled.xlsx"), 2, "labelled.xlsx: not a label file; use one of .csv"),
+        (
+            ("--labels", "labelled.csv", "--by", "country", "--metadata", "gone.csv"),
+            4,
+            "gone.csv: no such file; name a file with `id` and the columns",
+        ),
+    ],
+)
+def test_a_missing_file_is_named_with_what_it_should_hold(
+    words: tuple[str, ...], code: int, named: str, drawn: list[dict[str, str]], mptctl: CommandLine
+) -> None:
+    label(drawn)
+    done = mptctl("evaluate", "old.npz", "new.parquet", *words)
+    assert (done.returncode, named in done.stderr) == (code, True)
+    assert "write predictions" not in done.stderr
+    assert "predictions file" not in done.stderr
+
+
 def test_other_predictions_than_those_of_the_draw_are_refused(
     drawn: list[dict[str, str]], mptctl: CommandLine
 ) -> None:

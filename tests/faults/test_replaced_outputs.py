@@ -45,6 +45,7 @@ TABLE = (
     Written("evaluate new.npz", "--report", ("page.html",)),
     Written("history history.jsonl", "--out", ("releases.png", "releases.svg")),
     Written("disagree old.npz new.npz", "--out", ("to_label.csv",)),
+    Written("disagree old.npz new.npz", "--page", ("label.html",)),
     Written("compare old new", "--csv", ("table.csv", "data.txt")),
     Written("compare old new", "--latex", ("table.tex",)),
     Written("compare old new", "--markdown", ("table.md",)),

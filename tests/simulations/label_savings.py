@@ -1,6 +1,6 @@
 """Count the labels that decide a limit, of disagreements and of random samples, on kept predictions of studies.
 
-python -m tests.simulations.label_savings results/demo/0 results/equal-cost/{1..5} results/cifar10-small/{1..4}
+python -m tests.simulations.label_savings results/demo/0 results/demo-seeds/{1..4}
 
 The traffic of an update is the test samples of old classes of its study. Limits are multiples of the true rate
 of negative flips. A number of labels decides a limit if in 80 % of random orders the interval excludes it: that

@@ -56,13 +56,14 @@ def disagree() -> None:
     """Draw the rows to label: those that two models predict apart.
 
     Only samples whose predictions differ can flip. Predictions need no labels. Prints how many differ, and
-    with --limit how many labels decide that limit; --out writes the rows to label.
+    with --limit how many labels decide that limit; --out writes the rows to label, --page a page to label
+    them on.
 
     Examples:
 
         mptctl disagree old.parquet new.parquet --limit 2 --out to_label.csv
 
-        mptctl disagree old mpt-kl --pictures ~/incoming --out to_label.csv
+        mptctl disagree old mpt-kl --pictures ~/incoming --draw 300 --page label.html
     """
 
 

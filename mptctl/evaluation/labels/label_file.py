@@ -16,10 +16,11 @@ from mptctl.errors import DataError, UsageError, did_you_mean
 from mptctl.evaluation.labels.draw import OTHER, UNSURE, Draw, Strata, Traffic
 from mptctl.evaluation.labels.sampling import Stratum
 from mptctl.evaluation.reading.columns import explaining
-from mptctl.evaluation.reading.readers import find_parts, form_of
+from mptctl.evaluation.reading.readers import Content, find_parts, form_of
 from mptctl.evaluation.reading.spreadsheet_cells import WRITTEN_FORMULA, as_cell
 from mptctl.files.explained import shown
 
+LABELS = Content("label file", "give the file that disagree --out wrote, with labels")
 _FINGERPRINT = re.compile(r"(draw-[0-9a-f]{16}-\d+-\d+-(?:none|confidence))-(\d+)")
 # The meanings of a label for a drawn row: a class that neither model predicts, one in no list, and so on.
 NEITHER, FOREIGN, NEGATIVE, POSITIVE, MAYBE, MISSING = range(6)
@@ -39,18 +40,16 @@ def read_label_file(path: Path) -> list[LabelRow]:
     """Read the labelled rows of a draw, of any form: columns `fingerprint`, `label` and, if there, `id`.
 
     Raises:
-        DataError: a column is missing, a label is of no draw or of another one, or nothing is labelled.
+        DataError: there is no file, a column is missing, a label is of no draw or of another one, or
+            nothing is labelled.
         UsageError: the file has another ending.
     """
     rows, number = list[LabelRow](), 0
-    for part in find_parts(path):
+    for part in find_parts(path, LABELS):
         with explaining(part):
             headers = form_of(part).headers(part)
             if missing := [name for name in ("fingerprint", "label") if name not in headers]:
-                raise DataError(
-                    f"{part}: no column is called `{missing[0]}`; give the file that disagree --out "
-                    "wrote, with labels"
-                )
+                raise DataError(f"{part}: no column is called `{missing[0]}`; {LABELS.remedy}")
             wanted = [name for name in ("fingerprint", "label", "id") if name in headers]
             with closing(form_of(part).batches(part, wanted)) as batches:
                 for batch in batches:

@@ -31,6 +31,8 @@ class DisagreeRequest(ModelRequest):
     """Seed of the random order."""
     out: Annotated[Path | None, Flag("FILE.csv")] = None
     """Write the drawn rows in random order, with an empty column `label`; a file that exists is refused."""
+    page: Annotated[Path | None, Flag("FILE.html")] = None
+    """Write the drawn rows, at most 1,000, as one page on which they are labelled in a browser by keys."""
     pictures: Annotated[Path | None, Flag("DIR")] = None
     """Folder of pictures without labels that runs predict. (default: a run's test part)"""
     by: Annotated[list[str], Flag("COLUMN", panel=SLICES)] = Field([])

@@ -10,7 +10,7 @@ import os
 from collections.abc import Generator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from mptctl.errors import DataError, UsageError, did_you_mean, some
 
@@ -57,11 +57,25 @@ def is_predictions_file(path: Path) -> bool:
     )
 
 
-def find_parts(path: Path) -> list[Path]:
+class Content(NamedTuple):
+    """The content that is expected in a file: its name in messages, and the remedy if there is no file."""
+
+    name: str
+    remedy: str
+
+
+PREDICTIONS = Content("predictions file", "write predictions there, or name a run folder or a .pt")
+
+
+def find_parts(path: Path, content: Content = PREDICTIONS) -> list[Path]:
     """Find the files that a path names: itself, the matches of a pattern, or the parts in a folder; sorted.
 
     Every entry of a folder must be a part, except notes of the program that wrote it (`count_notes`): a part
     that was passed over would leave another test set.
+
+    Args:
+        path: as somebody named it.
+        content: of the files, for messages.
 
     Raises:
         DataError: there is no file, or a link to nothing; a folder of parts has a folder, a packed file or a
@@ -80,30 +94,25 @@ def find_parts(path: Path) -> list[Path]:
     named = parts if _is_pattern(path) else parts or [path]
     unreadable = [part for part in named if part.suffix.lower() not in FORMS]
     if unreadable:
-        raise UsageError(f"{unreadable[0]}: not a predictions file; use one of {SUFFIXES}")
+        raise UsageError(f"{unreadable[0]}: not a {content.name}; use one of {SUFFIXES}")
     if not parts:
-        raise _error_of_no_file(path)
+        raise _error_of_no_file(path, content)
     forms = sorted({part.suffix.lower() for part in parts})
     if len(forms) > 1:
         raise UsageError(f"{path}: holds parts of several forms ({some(forms)}); name those of one form")
     return parts
 
 
-def _error_of_no_file(path: Path) -> DataError:
+def _error_of_no_file(path: Path, content: Content) -> DataError:
     """Make the error of a path that names no file, with the most similar name beside it."""
     if path.is_dir():
         return DataError(f"{path}: a folder without parts; write {SUFFIXES} into it")
     if _is_pattern(path):
-        return DataError(f"{path}: matches no file; correct the pattern, or write predictions there")
+        return DataError(f"{path}: matches no file; correct the pattern, or {content.remedy}")
     if path.exists():
-        return DataError(
-            f"{path}: is no plain file; predictions are read more than once; save them in a file"
-        )
+        return DataError(f"{path}: is no plain file; rows are read more than once; save them in a file")
     names = [name for name in _names_in(path.parent) if Path(name).suffix.lower() in FORMS]
-    return DataError(
-        f"{path}: no such file; write predictions there, or name a run folder or a .pt"
-        f"{did_you_mean(path.name, names)}"
-    )
+    return DataError(f"{path}: no such file; {content.remedy}{did_you_mean(path.name, names)}")
 
 
 def count_notes(path: Path) -> int:

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from mptctl.errors import DataError, option
 from mptctl.evaluation.reading.columns import NAMED, as_labels, explaining, first, integers
-from mptctl.evaluation.reading.readers import find_parts, form_of
+from mptctl.evaluation.reading.readers import Content, find_parts, form_of
 from mptctl.evaluation.reading.workspace import current
 from mptctl.files.explained import shown
+
+COLUMNS = Content("table of samples", "name a file with `id` and the columns")
 
 
 class SideTable:
@@ -40,7 +42,7 @@ class SideTable:
         as_text = ", ".join(
             ["id::VARCHAR AS id", *(f"coalesce({s}::VARCHAR, '') AS {s}" for s in self._cells)]
         )
-        for part in find_parts(path):
+        for part in find_parts(path, COLUMNS):
             start = 0
             with explaining(part), closing(form_of(part).batches(part, ["id", *columns])) as batches:
                 for batch in batches:
@@ -113,7 +115,7 @@ def side_headers(path: Path) -> list[str]:
         UsageError: a part has an ending that cannot be read.
     """
     common: list[str] | None = None
-    for part in find_parts(path):
+    for part in find_parts(path, COLUMNS):
         with explaining(part):
             names = form_of(part).headers(part)
         # DuckDB does not distinguish upper and lower case in names of columns.

@@ -1,10 +1,13 @@
-"""Make the documents of disagreements, and of what their labels say of all traffic."""
+"""Make the documents of disagreements and of what their labels say, and the page to label them on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypeVar
 
+from mptctl.errors import UsageError
+from mptctl.evaluation.labels.draw import OTHER, UNSURE, Draw
 from mptctl.evaluation.labels.report import DisagreeReport, LabelledReport, LabelledShare
 from mptctl.evaluation.labels.sampling import LabelPlan
 from mptctl.evaluation.slices.source import slice_name
@@ -18,6 +21,14 @@ from mptctl.report.media.numbers import format_interval, percent
 R = TypeVar("R")
 # Rows of a table on a screen.
 SHOWN = 12
+# Chosen: most rows of a page, and pixels of a picture's longest side, so that a page has about 20 MB at most.
+PAGE_ROWS, SIDE = 1_000, 320
+_HOW_TO_LABEL = (
+    "Label from the first row on: the order is random, and a row that is skipped counts as unsure.",
+    "The page does not say which model predicts which class.",
+    "Keys: 1 and 2 the predicted classes, 3 other (neither is right), 4 unsure, left and right arrow move.",
+    "This browser keeps the labels; save them as labelled.csv for mptctl evaluate --labels.",
+)
 
 
 def _first_rows(title: str, rows: Sequence[R], columns: Sequence[Column[R]], more: int = 0) -> list[Table[R]]:
@@ -150,3 +161,32 @@ def labelled_markdown(report: LabelledReport) -> str:
     document = labelled_document(report)
     head = f"### {MARKS[document.state]} {escape(document.title)}\n\n{escape(document.subject)}\n\n"
     return head + document_markdown(document)
+
+
+def label_page(draw: Draw, pictures: Path | None) -> str:
+    """Return the HTML page that asks for the labels of a draw, and saves them as a label file.
+
+    Args:
+        draw: the rows; both predictions of each stand in the order of their names.
+        pictures: folder of pictures whose paths below it are the ids; None: ids alone are shown.
+
+    Raises:
+        UsageError: more rows are drawn than a page holds.
+    """
+    from mptctl.report.media.page import render_document
+    from mptctl.report.media.pictures import data_url, pictures_below
+
+    if len(draw) > PAGE_ROWS:
+        raise UsageError(
+            f"--page: holds at most {PAGE_ROWS:,} rows, and {len(draw):,} are drawn; add --draw {PAGE_ROWS}"
+        )
+    read = (lambda _: None) if pictures is None else pictures_below(pictures)
+    rows = []
+    for row in draw.rows():
+        pixels = read(row["id"])
+        picture = None if pixels is None else data_url(pixels, SIDE, "JPEG")
+        rows.append({"id": row["id"], "choices": sorted((row["old"], row["new"])), "picture": picture})
+    document = Document(notes(_HOW_TO_LABEL), title="Which class is right?")
+    classes = [name for name in draw.traffic.pairing.vocabulary if name]
+    asked = {"draw": draw.fingerprint, "rows": rows, "classes": classes, "other": [OTHER, UNSURE]}
+    return render_document(document, None, "label", asked=asked)
