@@ -1,4 +1,4 @@
-"""Files of a packed copy: which of them stay, and the writing of tar shards and of the table of a folder."""
+"""Files of a packed copy: which of them stay, and the writing of tar shards and of a folder's table."""
 
 from __future__ import annotations
 
