@@ -60,7 +60,7 @@ def find_kept(
 
 
 def _is_original_unchanged(source: PackSource, row: int, file: PackedFile) -> bool:
-    """Tell whether an original has the size and time of its record; one without a time counts as unchanged."""
+    """Tell whether an original has the size and time of its record; without a time it counts as unchanged."""
     try:
         stamp = source.stamp(row)
     except OSError:
