@@ -71,7 +71,7 @@ def distance_of(name: str) -> Distance | None:
 
 
 def used_keys(name: str) -> set[str]:
-    """The keys of the recipe's group ``method`` that change what a method learns; settings of one's own aside."""
+    """The keys of the recipe's group ``method`` that a method uses, without settings of one's own."""
     row, keys = row_of(name), {"init"}
     if row.bias:
         keys |= {"k", "k_schedule", "max_nfr", "confidence"}

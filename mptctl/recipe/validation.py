@@ -243,7 +243,7 @@ def differences(one: BaseModel, other: BaseModel, prefix: str = "") -> list[tupl
 
 
 def list_marked_data_keys(mark: dict[str, Any]) -> set[str]:
-    """List the keys of `data` with a mark: ``SPEED``, ``ROUNDING`` or ``TRAINING`` of `mptctl.recipe.data`."""
+    """The keys of `data` with a mark: ``SPEED``, ``ROUNDING`` or ``TRAINING`` of `mptctl.recipe.data`."""
     return {key for key, field in DataRecipe.model_fields.items() if field.json_schema_extra == mark}
 
 

@@ -82,10 +82,10 @@ def _has_new_classes(group: Group) -> bool:
     return any(update.run.head.num_old < len(update.run.head.class_names) for update in group.updates)
 
 
-def _notes_on_missed(shifted: Sequence[Shifted], name: str, rival: str) -> list[str]:
+def _notes_on_missed(shifted: Sequence[Shifted], name: str, rival: str, what: str = "left out") -> list[str]:
     """A note on the updates of a row that no shift brings to the error of another, with their flips.
 
-    Flips of updates that err differently say little of each other, so these updates are left out.
+    Flips of updates that err differently say little of each other, so these are left out, or as ``what`` says.
     """
     missed = [each.update for each in shifted if not each.is_reached]
     if not missed:
@@ -97,7 +97,7 @@ def _notes_on_missed(shifted: Sequence[Shifted], name: str, rival: str) -> list[
     if len(shifted) > 1:
         which = f"in {len(missed)} of its {len(shifted)} seeds no shift brings it"
     return [
-        f"{name}: {which} to the validation error of {rival}; left out, with {flips:,} flips at its "
+        f"{name}: {which} to the validation error of {rival}; {what}, with {flips:,} flips at its "
         f"lowest error, {error:.2f} % of {part} samples"
     ]
 
@@ -143,7 +143,7 @@ def _val_nfr(update: Update) -> float:
     return counts.negative_flips / max(counts.total, 1)
 
 
-def at_equal_error(groups: Sequence[Group], target: Group) -> ShiftedRows:
+def at_equal_error(groups: Sequence[Group], target: Group, *, keep_missed: bool = False) -> ShiftedRows:
     """Shift every update to the validation error of one row.
 
     Subtracting a constant from the new classes' logits trades errors for fewer flips after any training, so
@@ -153,6 +153,7 @@ def at_equal_error(groups: Sequence[Group], target: Group) -> ShiftedRows:
     Args:
         groups: the rows of the table.
         target: the row.
+        keep_missed: updates that no bias brings there stay, with the bias of their lowest error.
 
     Returns:
         The groups, without runs of seeds that the row lacks or whose error stays above, and notes on these.
@@ -177,8 +178,8 @@ def at_equal_error(groups: Sequence[Group], target: Group) -> ShiftedRows:
                 f"{group.name}: {without_rival} of its {len(group.updates)} seeds left out: "
                 f"{target.name} has none of them"
             )
-        notes += _notes_on_missed(shifted, group.name, target.name)
-        kept = [each.update for each in shifted if each.is_reached]
+        notes += _notes_on_missed(shifted, group.name, target.name, "counted" if keep_missed else "left out")
+        kept = [each.update for each in shifted if each.is_reached or keep_missed]
         if kept:
             shifted_groups.append(group._replace(updates=kept))
     return ShiftedRows(shifted_groups, notes)

@@ -203,7 +203,7 @@ class Workspace:
 
 @contextmanager
 def interrupts_kept() -> Iterator[None]:
-    """Raise KeyboardInterrupt where a signal ended a query; DuckDB raises an error of its own in its place."""
+    """Raise KeyboardInterrupt where a signal ended a query; DuckDB raises an error of its own instead."""
     try:
         yield
     except RuntimeError as error:
