@@ -85,7 +85,7 @@ def _has_new_classes(group: Group) -> bool:
 def _notes_on_missed(shifted: Sequence[Shifted], name: str, rival: str, what: str = "left out") -> list[str]:
     """A note on the updates of a row that no shift brings to the error of another, with their flips.
 
-    Flips of updates that err differently say little of each other, so these are left out, or as ``what`` says.
+    Flips of updates that err differently say little of each other: these are left out, or as ``what`` says.
     """
     missed = [each.update for each in shifted if not each.is_reached]
     if not missed:
