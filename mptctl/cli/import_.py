@@ -45,7 +45,7 @@ def import_model(asked: ImportRequest) -> None:
 
     folder = run_folder(run_root, asked.name)
     refuse_own_inputs(folder, () if asked.class_names is None else (asked.class_names,))
-    described = _describe(asked.weights, asked.arch)
+    described = _describe(asked.weights, asked.arch, asked.class_names is not None)
     preset = asked.recipe or (DEFAULT_PRESET[split.file.source] if split else "")
 
     def print_line(text: str) -> None:
@@ -74,15 +74,17 @@ def import_model(asked: ImportRequest) -> None:
     typer.echo(str(path))
 
 
-def _describe(weights: Path, arch: str | None) -> HubModel:
+def _describe(weights: Path, arch: str | None, has_class_names: bool) -> HubModel:
     """Find out the network, the classes and the preprocessing of some weights; ``arch`` is its name if given.
+
+    A changed export is taken only if the user names its classes.
 
     Raises:
         UsageError: neither the weights nor ``arch`` say which network they are of.
     """
     from mptctl.models.published import find_described
 
-    described = find_described(weights.expanduser(), arch)
+    described = find_described(weights.expanduser(), arch, allow_changed=has_class_names)
     if described is None:
         raise UsageError(
             f"{weights}: nothing says which network these weights are of; name it with --arch, such as "

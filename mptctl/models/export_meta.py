@@ -74,19 +74,27 @@ class ExportMeta(Model):
         )
 
 
-def parse_export_meta(text: str | None, path: Path, digest: Callable[[], str]) -> ExportMeta | None:
+class ChangedExportError(CheckpointError):
+    """An exported file whose content is no longer what `export` wrote."""
+
+
+def parse_export_meta(
+    text: str | None, path: Path, digest: Callable[[], str], *, allow_changed: bool = False
+) -> ExportMeta | None:
     """Parse the description in an exported file, and compare it with the file and the JSON file beside it.
 
     Args:
         text: the description as JSON; None where the file has none.
         path: of the exported file; a missing JSON file beside it is not an error.
         digest: returns the SHA-256 of the rest of the file as it is now, in hexadecimal.
+        allow_changed: take the description of a changed file, too.
 
     Returns:
         The description; None if ``text`` is None.
 
     Raises:
-        CheckpointError: a description is damaged, or the file or the JSON file beside it was changed.
+        CheckpointError: a description is damaged, or the JSON file beside it says something else.
+        ChangedExportError: the file was changed.
     """
     if text is None:
         return None
@@ -104,10 +112,11 @@ def parse_export_meta(text: str | None, path: Path, digest: Callable[[], str]) -
             f"{path}: changed since it was exported: {sidecar.name} beside it says something else; export it "
             "again"
         )
-    if meta.content != (found := digest()):
-        raise CheckpointError(
+    if not allow_changed and meta.content != (found := digest()):
+        way = ", or import it with --class-names if a tool changed it" if path.suffix == ".onnx" else ""
+        raise ChangedExportError(
             f"{path}: changed since it was exported: digest expected {meta.content[:16]}, found "
-            f"{found[:16]}; export it again"
+            f"{found[:16]}; export it again{way}"
         )
     return meta
 

@@ -152,7 +152,8 @@ def _read_onnx_weights(
     Raises:
         CheckpointError: the model takes no pictures of the recipe's size, or has another number of classes.
     """
-    state, _ = read_onnx_state(weights)
+    # Whether a changed export may be imported, `find_described` decides.
+    state, _ = read_onnx_state(weights, allow_changed=True)
     if channels == "bgr":
         state[TAKES_BGR] = torch.ones(1)
     size = recipe.data.image_size

@@ -21,8 +21,12 @@ from mptctl.models.export_meta import KEY, ExportMeta, parse_export_meta
 MAX_BYTES = 2**31 - 1
 
 
-def read_onnx(path: Path) -> tuple[bytes, ExportMeta | None]:
+def read_onnx(path: Path, *, allow_changed: bool = False) -> tuple[bytes, ExportMeta | None]:
     """Read an ONNX model, with data in other files, and its description.
+
+    Args:
+        path: of the ONNX model.
+        allow_changed: read a model that was changed since it was exported, too.
 
     Returns:
         The model as one serialized message, and the description that `export` wrote; None for other models.
@@ -54,7 +58,8 @@ def read_onnx(path: Path) -> tuple[bytes, ExportMeta | None]:
     except (DecodeError, ValueError, onnx.checker.ValidationError) as error:
         raise CheckpointError(f"{path}: not an ONNX model, or damaged: {one_line(error)[:120]}") from error
     text = next((entry.value for entry in proto.metadata_props if entry.key == KEY), None)
-    return program, parse_export_meta(text, path, lambda: onnx_digest(proto))
+    meta = parse_export_meta(text, path, lambda: onnx_digest(proto), allow_changed=allow_changed)
+    return program, meta
 
 
 def onnx_digest(proto: Any) -> str:

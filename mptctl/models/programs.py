@@ -77,8 +77,14 @@ def tensors_digest(state: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def read_onnx_state(path: Path) -> tuple[dict[str, Tensor], ExportMeta | None]:
+def read_onnx_state(
+    path: Path, *, allow_changed: bool = False
+) -> tuple[dict[str, Tensor], ExportMeta | None]:
     """Read an ONNX model as a state dict, and the description that `export` wrote into the file.
+
+    Args:
+        path: of the ONNX model.
+        allow_changed: as of `read_onnx`.
 
     Returns:
         The state dict, with the uint8 tensors "program" and "meta" (the description as JSON), and the
@@ -87,7 +93,7 @@ def read_onnx_state(path: Path) -> tuple[dict[str, Tensor], ExportMeta | None]:
     Raises:
         UsageError, CheckpointError: as `read_onnx`.
     """
-    program, meta = read_onnx(path)
+    program, meta = read_onnx(path, allow_changed=allow_changed)
     parts = {"program": program, "meta": b"" if meta is None else meta.model_dump_json().encode()}
     state = {
         name: torch.from_numpy(np.frombuffer(part, dtype=np.uint8).copy()) for name, part in parts.items()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mptctl.errors import CheckpointError, UsageError
+from mptctl.models.export_meta import ChangedExportError
 from mptctl.models.onnx_program import read_onnx
 from mptctl.models.timm_networks import TIMM
 from mptctl.recipe.timm_pictures import picture_keys
@@ -40,12 +41,14 @@ class HubModel:
     notes: tuple[str, ...] = ()
 
 
-def find_described(path: Path, arch: str | None = None) -> HubModel | None:
+def find_described(path: Path, arch: str | None = None, *, allow_changed: bool = False) -> HubModel | None:
     """Read the description of a model that was published or exported to ONNX.
 
     Args:
         path: a file, or a folder with weights.
         arch: architecture that the user names; then no description is read. None: the description names it.
+        allow_changed: take an ONNX model that another tool changed since it was exported, such as a quantized
+            one; of its description only the preprocessing counts then.
 
     Returns:
         Weights and architecture alone, with ``arch`` or for an ONNX model without a description. None for a
@@ -53,16 +56,24 @@ def find_described(path: Path, arch: str | None = None) -> HubModel | None:
 
     Raises:
         UsageError: an ONNX model is given with ``arch``, or the package onnx is not installed.
-        CheckpointError: the description is damaged, or names a network that is not timm's.
+        CheckpointError: the description is damaged, or names a network that is not timm's; or an exported
+            model was changed, without ``allow_changed``.
     """
     if path.suffix.lower() != ".onnx":
         return find_hub_model(path) if arch is None else HubModel(_find_weights(path), arch, None)
     if arch is not None:
         raise UsageError(f"{path}: is an ONNX model, which holds its network; leave out --arch {arch}")
-    meta = read_onnx(path)[1]
+    notes: tuple[str, ...] = ()
+    try:
+        meta = read_onnx(path)[1]
+    except ChangedExportError:
+        if not allow_changed:
+            raise
+        meta = read_onnx(path, allow_changed=True)[1]
+        notes = ("was changed since it was exported; prepares pictures as before",)
     if meta is None:
         return HubModel(path, "onnx", None)
-    return HubModel(path, "onnx", meta.class_names, meta.preprocessing.recipe_keys())
+    return HubModel(path, "onnx", meta.class_names, meta.preprocessing.recipe_keys(), notes)
 
 
 def find_hub_model(path: Path) -> HubModel | None:

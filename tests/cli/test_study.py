@@ -64,10 +64,13 @@ def test_a_plan_names_its_runs_what_is_there_and_what_they_take(
     assert [rows[f"1/{name}"]["steps"] for name in names] == [0, 2, 2, 2]
     assert rows["1/old"]["seconds"] == 0
     assert 0 < rows["1/no-treatment"]["step_seconds"] < rows["1/mpt-kl"]["step_seconds"]
+    weights = (root / "1" / "old" / "best.pt").stat().st_size
+    assert plan["disk_bytes"] > 7 * weights  # seven runs are missing
     assert plan["seconds"] == pytest.approx(sum(row["seconds"] for row in rows.values()), abs=0.01)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
     said = mptctl("study", study, "--run-root", root, "--seeds", "1,2", "--dry-run")
     assert "8 of 8 runs are left, " in said.stdout
+    assert "GB of disk at most" in said.stdout
     assert "without its answers" in said.stdout
     assert "nothing was written" in said.stdout
 

@@ -146,6 +146,37 @@ def test_a_changed_export_is_refused(
         load_checkpoint(file)
 
 
+def test_a_quantized_export_is_imported_and_compared_with_its_run(
+    exports_root: Path, tmp_path: Path, mptctl: CommandLine
+) -> None:
+    file = exported_copy(exports_root, "onnx", tmp_path)
+    import onnx
+
+    proto = onnx.load(str(file))
+    for tensor in proto.graph.initializer:  # as a tool that keeps the description rounds weights
+        if tensor.data_type == onnx.TensorProto.FLOAT:
+            values = onnx.numpy_helper.to_array(tensor)
+            step = max(abs(values).max() / 127, 1e-9)
+            rounded = ((values / step).round() * step).astype("float32")
+            tensor.CopyFrom(onnx.numpy_helper.from_array(rounded, tensor.name))
+    small = tmp_path / "int8.onnx"
+    onnx.save(proto, str(small))
+    root = tmp_path / "runs"
+    shutil.copytree(exports_root, root)
+    words = ("import", small, "--name", "int8", "--run-root", root)
+    refused = mptctl(*words)
+    assert refused.returncode == 5
+    assert "import it with --class-names" in refused.stderr
+    names = tmp_path / "classes.txt"
+    names.write_text("\n".join(load_checkpoint(root / "new" / "best.pt").meta.class_names))
+    taken = mptctl(*words, "--class-names", names)
+    assert taken.returncode == 0, taken.stderr
+    assert "was changed since it was exported" in taken.stderr
+    compared = mptctl("evaluate", "new", "int8", "--run-root", root, "--max-nfr", "50", "--json")
+    assert compared.returncode == 0, compared.stderr
+    assert json.loads(compared.stdout)["n_old"] > 0
+
+
 def test_a_description_that_was_edited_is_refused(exports_root: Path, tmp_path: Path) -> None:
     file = exported_copy(exports_root, "safetensors", tmp_path)
     told = sidecar_path(file)

@@ -18,7 +18,7 @@ from mptctl.evaluation.statistics import exact_interval, most_within, upper_boun
 # Chosen: a limit that fewer than this share of validation parts would meet is near the least NFR.
 OFTEN = 0.8
 # Remedy for flips between old classes: no shift heals these, and k acts only between old and new classes.
-FEWER_BETWEEN_OLD = "train an update with fewer flips between old classes (by MPT, not plainly)"
+FEWER_BETWEEN_OLD = "train an update with fewer flips between old classes (by MPT, if it was trained plainly)"
 
 # Number of errors or of flips, for one bias or for an array of them.
 Price = TypeVar("Price", int, IntArray)

@@ -88,18 +88,16 @@ def known_columns(path: Path, headers: Sequence[str], *, labelled: bool = True) 
             raise DataError(
                 f"{path}: `{name}` heads {headers.count(name)} columns; keep the one that is meant"
             )
+    found = first(filter(None, headers))  # pandas writes its index without a name
     needed = ("id", "label") if labelled else ("id",)
     missing = [f"no `{name}`" for name in needed if name not in known]
     if missing:
         names = ", ".join(f"`{name}`" for name in needed)
         raise DataError(
-            f"{path}: {' and '.join(missing)}; found {first(headers)}; name them {names}, and "
-            "`pred` or `logits`"
+            f"{path}: {' and '.join(missing)}; found {found}; name them {names}, and `pred` or `logits`"
         )
     if "pred" not in known and "logits" not in known:
-        raise DataError(
-            f"{path}: holds neither `pred` nor `logits`; write one of them; found {first(headers)}"
-        )
+        raise DataError(f"{path}: holds neither `pred` nor `logits`; write one of them; found {found}")
     return known
 
 

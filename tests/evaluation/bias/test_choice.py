@@ -18,7 +18,7 @@ from mptctl.evaluation.statistics import upper_bounds
 from tests.evaluation.made_up import made_up
 
 # No shift heals a flip between old classes, and a larger k hardly does.
-TRAIN_BY_MPT = "train an update with fewer flips between old classes (by MPT, not plainly)"
+TRAIN_BY_MPT = "train an update with fewer flips between old classes (by MPT, if it was trained plainly)"
 
 
 def by_one_bias(samples: ValidationSamples, bias: float) -> tuple[int, int]:

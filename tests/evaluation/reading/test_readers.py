@@ -128,6 +128,13 @@ def test_a_missing_column_is_named_with_those_that_are_there(tmp_path: Path, for
         read_predictions(file)
 
 
+def test_the_index_that_pandas_writes_is_not_named_as_a_column(tmp_path: Path) -> None:
+    file = tmp_path / "p.csv"
+    file.write_text(",image,target,prediction\n0,1.jpg,cat,dog\n")
+    with pytest.raises(DataError, match="found image, target, prediction; name them"):
+        read_predictions(file)
+
+
 def test_labels_of_two_types_are_said_with_an_example_of_each(tmp_path: Path) -> None:
     old = write(tmp_path / "old.csv", id=["a", "b"], label=[3, 4], pred=[3, 4])
     new = write(tmp_path / "new.parquet", id=["a", "b"], label=["cat", "dog"], pred=["cat", "dog"])
