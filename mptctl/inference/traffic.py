@@ -30,7 +30,7 @@ def load_traffic(names: Mapping[str, str], pictures: Path | None, session: Sessi
     files = {role: name for role, name in names.items() if find_file(name, session.run_root) is not None}
     if len(files) == len(names):
         raise UsageError(
-            f"--pictures {pictures}: is for runs to predict, and both models are files of predictions; pictures "
+            f"--pictures {pictures}: is for runs, and both models are files of predictions; pictures "
             "that a page shows are of --data-root"
         )
     # Files come first: a damaged one is reported before a run predicts all pictures.
