@@ -83,7 +83,8 @@ from mptctl.machine.signals import StopRequest, interruptible
 try:
     with interruptible(StopRequest()):
         import swallows
-        time.sleep(60)
+        for _ in range(600):
+            time.sleep(0.1)
 except KeyboardInterrupt:
     print("broken off after", sys.modules["swallows"].came)
 """

@@ -48,8 +48,8 @@ def plan_trials(study: Study, seed: int, *, flat: bool = False) -> list[PlannedT
         if update.name not in tuned:
             continue
         tune = tuned[update.name]
-        refuse_unused_keys(update.recipe.method.name, tune.search, f"{update.name}: tune.search")
         axes = [parse_key_axis(f"{key}={text}") for key, text in tune.search.items()]
+        refuse_unused_keys(update.recipe.method.name, tune.search, f"{update.name}: tune.search")
         for point in random_points(axes, tune.trials, update.seed):
             name = f"{TRIALS}{update.name}/{name_of(point)}"
             run = replace(update, name=name, recipe=recipe_at(update.recipe, point))
