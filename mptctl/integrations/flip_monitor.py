@@ -68,7 +68,7 @@ class FlipMonitor:
     ) -> None:
         labels = list(labels) if isinstance(labels, Iterator) else labels
         values = as_array(labels, "labels")
-        if len(values) and not isinstance(values.tolist()[0], str | bytes):
+        if len(values) and not isinstance(values[:1].tolist()[0], str | bytes):
             _read_label_numbers(values, "labels")  # refuses numbers that are no labels
         test = InMemory.of(labels, ids, classes, old_classes)
         # Samples that are ignored are left out here; they keep their numbers.

@@ -116,14 +116,16 @@ def _estimate(request: RunRequest, run: Run, device: torch.device) -> Estimate:
     metas = {} if run.models is None else run.models.metas
     networks: list[SizedModel] = []
     programs: list[Program] = []
-    for path, meta in metas.items():
-        if path not in asked:
-            continue
-        if meta.recipe.model.arch in PROGRAMS:
-            programs.append(Program(load_model(load_checkpoint(path)).to(device), meta.recipe))
-        else:
-            networks.append(SizedModel(meta.recipe, len(meta.class_names)))
-    with torch_settings(request.recipe, device):
+    with torch_settings(
+        request.recipe, device
+    ):  # a program computes with as many threads as when it is loaded
+        for path, meta in metas.items():
+            if path not in asked:
+                continue
+            if meta.recipe.model.arch in PROGRAMS:
+                programs.append(Program(load_model(load_checkpoint(path)).to(device), meta.recipe))
+            else:
+                networks.append(SizedModel(meta.recipe, len(meta.class_names)))
         return estimate_run(
             SizedModel(request.recipe, request.num_classes),
             networks,

@@ -175,7 +175,9 @@ def _with_earlier_trials(report: TuneReport, path: Path) -> TuneReport:
 def _describe_changes(earlier: TuneReport, report: TuneReport) -> list[str]:
     """Describe what two searches must have in common and do not: recipe keys, split and teachers."""
     may_differ = set(list_changeable_keys())
-    if any(axis.name in KEYS for axis in report.axes):  # of MPT, whose method and k are settings of each trial
+    if any(
+        axis.name in KEYS for axis in report.axes
+    ):  # of MPT, whose method and k are settings of each trial
         may_differ |= {"method.name", "method.k"}
     changes = [
         f"{key}: {was} -> {is_now}"

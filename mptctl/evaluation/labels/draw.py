@@ -212,6 +212,9 @@ class Draw:
         """(n,) the drawn disagreements in random order; every beginning has its share of each stratum."""
         # The raw numbers of a bit generator are the same in every version of numpy.
         keys = np.random.Philox(self.seed).random_raw(len(self.traffic))
+        if self.strata == "none":
+            drawn = np.argpartition(keys, len(self) - 1)[: len(self)]
+            return drawn[np.argsort(keys[drawn])]
         shuffled = np.lexsort([keys, self.stratum])
         # In its stratum of size s, the row of rank r stands at (r + 1/2) / s of the whole.
         rank = np.concatenate([(np.arange(size) + 0.5) / size for size in self.sizes() if size])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,16 @@ def batches(path: Path, wanted: Sequence[str]) -> Generator[dict[str, Any]]:
     with parquet.ParquetFile(path, read_dictionary=coded) as file:
         size = BATCH_OF_LISTS if has_lists else BATCH
         found = file.iter_batches(size, columns=list(wanted), use_threads=False)
-        yield from read_batches(str(path), file.schema_arrow, found, wanted)
+        yield from read_batches(str(path), file.schema_arrow, _one_ahead(found), wanted)
+
+
+def _one_ahead(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+    """Yield batches while a thread decodes the next one."""
+    with ThreadPoolExecutor(1) as decoder:
+        coming = decoder.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = decoder.submit(next, batches, None)
+            yield batch
 
 
 def _refuse_long_texts(path: Path, schema: pa.Schema, columns: Sequence[str]) -> None:
