@@ -18,7 +18,7 @@ from tests.forked import mptctl_process
 
 
 def test_the_whole_story_by_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(characters, "TRAIN_PER_CLASS", 10)
+    monkeypatch.setattr(characters, "TRAIN_PER_CLASS", 20)
     monkeypatch.setattr(characters, "TEST_PER_CLASS", 10)
     out = CliRunner().invoke(app, ["quickstart", "--run-root", str(tmp_path / "runs"), "--json"])
     assert out.exit_code == 0, out.output
