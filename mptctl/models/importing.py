@@ -152,7 +152,7 @@ def _read_onnx_weights(
     Raises:
         CheckpointError: the model takes no pictures of the recipe's size, or has another number of classes.
     """
-    # Whether a changed export may be imported, `find_described` decides.
+    # `find_described` decides whether a changed export may be imported.
     state, _ = read_onnx_state(weights, allow_changed=True)
     if channels == "bgr":
         state[TAKES_BGR] = torch.ones(1)
