@@ -14,12 +14,13 @@ import pytest
 import torch
 from pydantic import BaseModel, field_validator
 
+import mptctl
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.methods import build_criterion, build_method
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.run_folder import RunDir
-from mptctl.names import PLUGINS, Role
+from mptctl.names import METHOD_NAMES, PLUGINS, Role
 from mptctl.recipe import own
 from mptctl.recipe.own import load_plugins
 from mptctl.training.request import RunRequest
@@ -69,6 +70,25 @@ def muscle(tmp_path: Path) -> Path:
 def taught(tmp_path_factory: pytest.TempPathFactory) -> Split:
     """A split of the digits with the old model and the reference."""
     return digits_with_teachers(tmp_path_factory.mktemp("taught"), val_fraction=0.2, epochs=1)
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_the_terms_of_ours_are_a_method_of_ones_own_too(name: str) -> None:
+    ours = build_method(name, num_old=2, elodi_start_epoch=0)
+
+    @mptctl.method("again", teachers=ours.teachers)
+    def again(logits, target, old_logits, ref_logits, settings):  # type: ignore[no-untyped-def]
+        return ours.terms(logits, target, old_logits, ref_logits, ours.settings)
+
+    chance = torch.Generator().manual_seed(0)
+    logits, old, ref = (torch.randn(6, classes, generator=chance) for classes in (3, 2, 3))
+    target = torch.tensor([0, 1, 2, -100, 1, 0])
+    (terms, grad), (its_terms, its_grad) = (
+        method.value_and_grad(logits, target, old, ref) for method in (ours, build_method("again", num_old=2))
+    )
+    assert list(its_terms) == list(terms)
+    torch.testing.assert_close(its_terms, terms)
+    torch.testing.assert_close(its_grad, grad)
 
 
 def test_the_example_is_short_and_computes_what_its_page_says(muscle: Path) -> None:

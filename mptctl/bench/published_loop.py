@@ -8,8 +8,8 @@ from torch.nn import functional as F
 
 from mpt_kernels.types import LossSettings
 from mptctl.machine.device import autocast
-from mptctl.methods.fused import FusedMethod
 from mptctl.methods.method import Method
+from mptctl.methods.terms import mpt_terms
 from mptctl.models.layers import restore_convolutions
 from mptctl.models.networks import build_model, set_training_mode
 from mptctl.names import Role
@@ -54,7 +54,7 @@ class PublishedLoop:
     def refuses(method: Method) -> str | None:
         """Return the reason why the published loop has no such method; None if it has."""
         settings = method.settings
-        if isinstance(method, FusedMethod) and settings.distance is not None and not settings.ce_focal_weight:
+        if method.terms is mpt_terms and settings.distance is not None and not settings.ce_focal_weight:
             return None
         return f"{method.name} with this criterion or gate is not a loss of the published loop"
 

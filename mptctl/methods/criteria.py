@@ -20,11 +20,9 @@ from torch.nn import functional as F
 from mpt_kernels.reference import compute_dtype, cross_entropy, mask_rows
 from mpt_kernels.types import LossSettings
 from mptctl.methods.checked import Checked
+from mptctl.methods.terms import RowCriterion
 from mptctl.recipe import CriterionRecipe, validate_criterion
 from mptctl.recipe.own import find_own
-
-# (N, C) logits and (N,) labels 0..C-1 -> (N,), one loss per row.
-RowCriterion = Callable[[Tensor, Tensor], Tensor]
 
 # Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss" (NeurIPS 2020), FLSD-53: gamma where p_y
 # is at least the threshold, gamma where p_y is below, and the threshold.

@@ -1,16 +1,18 @@
-"""The base of training methods: a loss with its settings, its teachers, and its first epoch."""
+"""A training method: a loss with its settings, its teachers, and its first epoch."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from mpt_kernels.reference import compute_dtype, invert_normalizer, sum_rows
+from mpt_kernels import mpt_loss
+from mpt_kernels.correct import count_correct
+from mpt_kernels.reference import compute_dtype, invert_normalizer, sum_rows, weigh_rows
 from mpt_kernels.types import LossSettings
+from mptctl.methods.terms import TermsFunction, mpt_terms
 from mptctl.names import KSchedule, Role
 
 # Names of the counts of right predictions in `value_and_grad`, by model. Counts are no part of the loss.
@@ -18,12 +20,14 @@ COUNTS = {"student": "correct", "old": "correct_old", "ref": "correct_ref"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method(ABC):
+class Method:
     """A loss with its settings and its teachers.
 
     Attributes:
         name: as in the recipe.
         settings: of the loss.
+        terms: the loss of each row, by terms. `mpt_loss` computes those of `mpt_terms` with their gradient in
+            one pass; the gradient of any other function is that of autograd.
         teachers: roles of the models whose logits the loss needs; several references give their mean.
         start_epoch: first epoch, counted from 0, in which the method is on.
         before: the method of the epochs before `start_epoch`; None if there are none.
@@ -32,6 +36,7 @@ class Method(ABC):
 
     name: str
     settings: LossSettings
+    terms: TermsFunction = mpt_terms
     teachers: frozenset[Role] = frozenset()
     start_epoch: int = 0
     before: Method | None = None
@@ -81,7 +86,6 @@ class Method(ABC):
         )
         return {"loss": loss, **terms}
 
-    @abstractmethod
     def value_and_grad(
         self,
         logits: Tensor,
@@ -106,6 +110,38 @@ class Method(ABC):
         Raises:
             ValueError: logits of a teacher that the method needs are missing, or shapes do not fit.
         """
+        teachers = self.select_teachers(old_logits, ref_logits)
+        if self.terms is mpt_terms:
+            out = mpt_loss(
+                logits,
+                target,
+                *teachers,
+                normalizer=normalizer,
+                row_weight=row_weight,
+                **self.settings._asdict(),
+            )
+            loss, terms, correct, grad = out.loss, out.terms, out.correct, out.grad
+        else:
+            loss, terms, grad = self._differentiate(logits, target, teachers, normalizer, row_weight)
+            correct = count_correct(logits.detach(), target, *teachers, self.settings.ignore_index)
+        return {"loss": loss, **terms, **{COUNTS[whose]: count for whose, count in correct.items()}}, grad
+
+    def _differentiate(
+        self,
+        logits: Tensor,
+        target: Tensor,
+        teachers: tuple[Tensor | None, Tensor | None],
+        normalizer: float | Tensor | None,
+        row_weight: Tensor | None,
+    ) -> tuple[Tensor, dict[str, Tensor], Tensor]:
+        """Compute the detached loss, its terms and the gradient of any terms, by autograd."""
+        leaf = logits.detach().requires_grad_()
+        with torch.enable_grad():
+            rows = weigh_rows(self.rows(leaf, target, *teachers), row_weight)
+            divisor = invert_normalizer(normalizer, target, self.settings.ignore_index, compute_dtype(logits))
+            loss, terms = sum_rows(rows, divisor)
+            (grad,) = torch.autograd.grad(loss, leaf)
+        return loss.detach(), {name: term.detach() for name, term in terms.items()}, grad
 
     def mixture_value_and_grad(
         self,
@@ -136,7 +172,6 @@ class Method(ABC):
         first, second = grad.chunk(2)
         return terms, (first + second).to(logits.dtype)
 
-    @abstractmethod
     def rows(
         self, logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None
     ) -> Mapping[str, Tensor]:
@@ -148,6 +183,7 @@ class Method(ABC):
         Returns:
             By name, (N,) each, 0 on ignored rows, differentiable in the logits.
         """
+        return self.terms(logits, target, old_logits, ref_logits, self.settings)
 
     def select_teachers(self, old: Tensor | None, ref: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         """Return the logits of the old model and of the reference; None for a teacher that is not needed.

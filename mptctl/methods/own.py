@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from mpt_kernels.reference import mask_inputs
+from mpt_kernels.types import LossSettings
 from mptctl.errors import NonFiniteError, UsageError
-from mptctl.methods.autograd import ByAutograd
 from mptctl.methods.checked import Checked
 from mptctl.names import Role
 from mptctl.recipe.own import Own, describe_failure
@@ -19,9 +19,9 @@ from mptctl.recipe.own import Own, describe_failure
 TRIED_ROWS = 8
 
 
-@dataclass(frozen=True, kw_only=True)
-class OwnMethod(ByAutograd):
-    """A method of one's own: the loss is the sum of the terms that its function returns.
+@dataclass(frozen=True)
+class OwnTerms:
+    """The terms of a method of one's own; ignored rows are zeros, of label 0, inside its function.
 
     Attributes:
         function: gives the terms of each row.
@@ -29,11 +29,16 @@ class OwnMethod(ByAutograd):
 
     function: Checked
 
-    def rows(
-        self, logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None
+    def __call__(
+        self,
+        logits: Tensor,
+        target: Tensor,
+        old_logits: Tensor | None,
+        ref_logits: Tensor | None,
+        settings: LossSettings,
     ) -> dict[str, Tensor]:
-        """Compute the terms of each row; see `Method.rows`. Ignored rows are zeros, of label 0, inside."""
-        masked = mask_inputs(logits, target, old_logits, ref_logits, self.settings)
+        """Compute the terms of each row; see `Method.rows`."""
+        masked = mask_inputs(logits, target, old_logits, ref_logits, settings)
         teachers = [None if each is None else each.logits for each in (masked.old, masked.ref)]
         terms = self.function(masked.z, masked.y, *teachers)
         if masked.valid is None:

@@ -1,4 +1,4 @@
-"""The table of methods: distance, teachers and bias by name; imports no torch."""
+"""The table of methods: teachers, keys and distance by name; imports no torch."""
 
 from __future__ import annotations
 
@@ -9,46 +9,63 @@ from typing import Any, NamedTuple
 from mptctl.errors import UsageError
 from mptctl.names import Distance, Role
 from mptctl.recipe import MethodRecipe, Recipe
-from mptctl.recipe.own import find_own, refuse_unknown
+from mptctl.recipe.own import Own, find_own, refuse_unknown
 
 
 class MethodRow(NamedTuple):
-    """A method's row in the table.
+    """What is known of a method before torch is loaded, ours or one's own.
 
     Attributes:
-        distance: between student and teacher logits; None where the method does not distil.
         teachers: roles of the models whose logits the method needs.
-        bias: whether the recipe's k is added to the logits of new classes.
-        starts_late: whether the method is on only from the recipe's ``elodi_start_epoch``.
+        keys: keys of the recipe's group ``method`` that the method uses, beside ``init``.
+        distance: between student and teacher logits; None where the method does not distil by one of ours.
         fixed: settings of the method that override the recipe.
+        own: the method of one's own; None for ours.
     """
 
-    distance: Distance | None
     teachers: frozenset[Role]
-    bias: bool = False
-    starts_late: bool = False
+    keys: frozenset[str] = frozenset()
+    distance: Distance | None = None
     fixed: Mapping[str, Any] = MappingProxyType({})
+    own: Own | None = None
+
+    @property
+    def bias(self) -> bool:
+        """Whether the recipe's k is added to the logits of new classes."""
+        return "k" in self.keys
+
+    @property
+    def starts_late(self) -> bool:
+        """Whether the method is on only from the recipe's ``elodi_start_epoch``."""
+        return "elodi_start_epoch" in self.keys
 
 
 _NONE: frozenset[Role] = frozenset()
 _OLD, _BOTH = frozenset({Role.OLD}), frozenset(Role)
+# Keys of the bias, and of focal distillation by each distance.
+_BIAS = frozenset({"k", "k_schedule", "max_nfr", "confidence"})
+_FOCAL = frozenset({"lam", "alpha", "beta", "gate"})
+_KL, _LM = _FOCAL | {"tau", "tau_squared"}, _FOCAL | {"lm_reduction"}
+_ELODI = frozenset({"elodi_old", "elodi_ref", "elodi_start_epoch"})
+# ELODI (Zhao et al., TPAMI 2024) matches logits on all rows alike.
+_ON_ALL_ROWS = {"alpha": 1.0, "beta": 0.0}
 # Settings of Yan et al., CVPR 2021, and their code (jun-fang/PCT).
 _PCT_OWN = {"tau": 100.0, "tau_squared": True, "lam": 1.0, "alpha": 1.0, "beta": 5.0}
 ROWS: dict[str, MethodRow] = {
-    "no-treatment": MethodRow(None, _NONE),
-    "pct-naive": MethodRow(None, _OLD),
-    "pct-kl": MethodRow("kl", _OLD),
-    "pct-lm": MethodRow("lm", _OLD),
-    "pct-kl-own": MethodRow("kl", _OLD, fixed=_PCT_OWN),
-    "mpt-kl": MethodRow("kl", _BOTH, bias=True),
-    "mpt-lm": MethodRow("lm", _BOTH, bias=True),
-    "mpt-nodistill": MethodRow(None, _NONE, bias=True),
-    "mpt-kl-noref": MethodRow("kl", _OLD, bias=True),
-    "mpt-lm-noref": MethodRow("lm", _OLD, bias=True),
-    "mpt-kl-nobias": MethodRow("kl", _BOTH),
-    "mpt-lm-nobias": MethodRow("lm", _BOTH),
-    "elodi": MethodRow("lm", _BOTH, starts_late=True),
-    "elodi-topk": MethodRow("lm", _BOTH, starts_late=True),
+    "no-treatment": MethodRow(_NONE),
+    "pct-naive": MethodRow(_OLD, frozenset({"naive_weight"})),
+    "pct-kl": MethodRow(_OLD, _KL, "kl"),
+    "pct-lm": MethodRow(_OLD, _LM, "lm"),
+    "pct-kl-own": MethodRow(_OLD, _KL - _PCT_OWN.keys(), "kl", _PCT_OWN),
+    "mpt-kl": MethodRow(_BOTH, _BIAS | _KL, "kl"),
+    "mpt-lm": MethodRow(_BOTH, _BIAS | _LM, "lm"),
+    "mpt-nodistill": MethodRow(_NONE, _BIAS),
+    "mpt-kl-noref": MethodRow(_OLD, _BIAS | _KL, "kl"),
+    "mpt-lm-noref": MethodRow(_OLD, _BIAS | _LM, "lm"),
+    "mpt-kl-nobias": MethodRow(_BOTH, _KL, "kl"),
+    "mpt-lm-nobias": MethodRow(_BOTH, _LM, "lm"),
+    "elodi": MethodRow(_BOTH, _ELODI | {"lm_reduction"}, "lm", _ON_ALL_ROWS),
+    "elodi-topk": MethodRow(_BOTH, _ELODI | {"elodi_top_k"}, "lm", _ON_ALL_ROWS),
 }
 
 
@@ -60,7 +77,7 @@ def row_of(name: str) -> MethodRow:
     """
     own = find_own("method", name)
     if own is not None:
-        return MethodRow(None, own.teachers)
+        return MethodRow(own.teachers, own=own)
     refuse_unknown("method", name)
     return ROWS[name]
 
@@ -72,20 +89,7 @@ def distance_of(name: str) -> Distance | None:
 
 def used_keys(name: str) -> set[str]:
     """The keys of the recipe's group ``method`` that a method uses, without settings of one's own."""
-    row, keys = row_of(name), {"init"}
-    if row.bias:
-        keys |= {"k", "k_schedule", "max_nfr", "confidence"}
-    if row.starts_late:
-        keys |= {"elodi_old", "elodi_ref", "elodi_start_epoch"}
-    elif row.distance is not None:
-        keys |= {"lam", "alpha", "beta", "gate"}
-    if row.distance == "kl":
-        keys |= {"tau", "tau_squared"}
-    if row.distance == "lm" and name != "elodi-topk":
-        keys |= {"lm_reduction"}
-    if name in ("pct-naive", "elodi-topk"):
-        keys |= {"naive_weight" if name == "pct-naive" else "elodi_top_k"}
-    return keys - row.fixed.keys()
+    return {"init"} | row_of(name).keys
 
 
 def refuse_unused_keys(name: str, keys: Iterable[str], where: str) -> None:
@@ -102,7 +106,7 @@ def refuse_unused_keys(name: str, keys: Iterable[str], where: str) -> None:
     used = {f"method.{key}" for key in used_keys(name)}
     for key in keys:
         if key.startswith("method.") and not key.startswith("method.settings.") and key not in used:
-            own = " or method.settings.KEY" if find_own("method", name) else ""
+            own = " or method.settings.KEY" if row_of(name).own else ""
             raise UsageError(
                 f"{where} {key}: {name} does not use it, and all trials would be equal; search "
                 f"{', '.join(sorted(used))}{own}, or a key of another group"
@@ -111,8 +115,8 @@ def refuse_unused_keys(name: str, keys: Iterable[str], where: str) -> None:
 
 def mpt_method(distance: Distance, with_ref: bool = True) -> str:
     """The name of the MPT method with a distance, and with or without a reference."""
-    wanted = MethodRow(distance, _BOTH if with_ref else _OLD, bias=True)
-    return next(name for name, row in ROWS.items() if row == wanted)
+    wanted = (distance, _BOTH if with_ref else _OLD, True)
+    return next(name for name, row in ROWS.items() if (row.distance, row.teachers, row.bias) == wanted)
 
 
 def chosen_mpt_method(recipe: MethodRecipe, distance: Distance | None = None, with_ref: bool = True) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +15,9 @@ from mpt_kernels.reference import lm_distance
 from mpt_kernels.types import LossSettings
 from mptctl.errors import UsageError
 from mptctl.methods import build_method
-from mptctl.methods.autograd import AutogradMethod
-from mptctl.methods.criteria import CRITERIA
-from mptctl.methods.fused import FusedMethod
+from mptctl.methods.method import Method
 from mptctl.methods.rows import chosen_mpt_method, distance_of, mpt_method, refuse_if_never_on, used_keys
-from mptctl.methods.table import topk_lm_distance
+from mptctl.methods.terms import mpt_terms, topk_lm_distance
 from mptctl.names import METHOD_NAMES, Role
 from mptctl.recipe import MethodRecipe, Recipe, load_recipe
 
@@ -292,14 +292,8 @@ def test_by_autograd_a_method_has_the_gradient_of_the_fused_one() -> None:
     logits, target, old, ref = hand_made()
     target[1], logits[1], old[1] = -100, torch.nan, torch.nan
     settings = LossSettings(2, distance="lm", lam_old=0.6, lam_ref=0.4, beta=0.0, k=1.5)
-    fused = FusedMethod(name="fused", settings=settings, teachers=frozenset(Role))
-    other = AutogradMethod(
-        name="other",
-        settings=settings,
-        teachers=frozenset(Role),
-        criterion=CRITERIA["ce"],
-        distance=lm_distance,
-    )
+    fused = Method(name="fused", settings=settings, teachers=frozenset(Role))
+    other = replace(fused, terms=partial(mpt_terms, distance=lm_distance))
     (terms, grad), (by_autograd, its_grad) = (
         m.value_and_grad(logits, target, old, ref) for m in (fused, other)
     )
