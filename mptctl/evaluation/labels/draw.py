@@ -124,14 +124,7 @@ def read_traffic(old: Predictions, new: Predictions) -> Traffic:
             f"{new.name}: gives all {len(new):,} samples the predictions of {old.name}, so no sample can "
             "flip and there is nothing to label; name the replacement as NEW"
         )
-    view = current().register({"number": numbers})
-    found = current().table(
-        f"SELECT s.id::VARCHAR AS id, s.number AS number FROM {pairing.relation} AS s JOIN {view} AS v "
-        "USING (number) ORDER BY 1",
-        "reading ids",
-        len(pairing),
-    )
-    current().drop_later(f"DROP VIEW IF EXISTS {view}")
+    found = pairing.with_ids(numbers)
     return Traffic(pairing, integers(found["number"].combine_chunks()), found["id"])
 
 
