@@ -226,7 +226,7 @@ class Draw:
         for buffer in traffic.ids.combine_chunks().buffers()[1:]:
             digest.update(buffer)
         for codes in (*(traffic.answers(role) for role in ROLES), self.stratum):
-            digest.update(codes.astype(np.int32).tobytes())
+            digest.update(codes.astype(np.int32).data)
         return f"draw-{digest.hexdigest()[:16]}-{self.seed}-{len(self)}-{self.strata}"
 
     def rows(

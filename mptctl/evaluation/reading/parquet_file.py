@@ -15,7 +15,7 @@ from pyarrow import parquet, types
 
 from mptctl.evaluation.reading.arrow_batches import read_batches
 from mptctl.evaluation.reading.columns import LONGEST_VALUE, is_label_type, too_long
-from mptctl.evaluation.reading.workspace import interrupts_kept
+from mptctl.evaluation.reading.workspace import current, interrupts_kept
 
 # Rows that are decoded at once, and where each row has a list: with 1,000 classes of ten letters in each row,
 # these are 40 MB.
@@ -66,8 +66,7 @@ def _refuse_long_texts(path: Path, schema: pa.Schema, columns: Sequence[str]) ->
     """
     escaped = glob.escape(str(path.resolve())).replace("'", "''")
     source = f"read_parquet('{escaped}', hive_partitioning=false)"
-    offline: dict[str, Any] = {"autoinstall_known_extensions": False}
-    with interrupts_kept(), duckdb.connect(":memory:", config=offline) as database:
+    with interrupts_kept():
         for name in columns:
             kind, cell, relation = schema.field(name).type, '"' + name.replace('"', '""') + '"', source
             if name == "classes" and hasattr(kind, "value_type"):
@@ -78,7 +77,8 @@ def _refuse_long_texts(path: Path, schema: pa.Schema, columns: Sequence[str]) ->
                 continue
             measure = "octet_length" if types.is_binary(kind) or types.is_large_binary(kind) else "strlen"
             try:
-                ((longest,),) = database.execute(f"SELECT max({measure}({cell})) FROM {relation}").fetchall()
+                query = f"SELECT max({measure}({cell})) FROM {relation}"
+                ((longest,),) = current().unlimited.execute(query).fetchall()
             except duckdb.Error:
                 continue  # what is unusual or damaged is judged where the file is read
             if longest is not None and longest > LONGEST_VALUE:
