@@ -9,12 +9,7 @@ from datetime import date
 
 import typer
 
-from mptctl.cli.evaluate_files import (
-    add_to_history,
-    errors_written_to,
-    read_files,
-    without_repeated_verdict,
-)
+from mptctl.cli.evaluate_files import add_to_history, errors_written_to, read_files, without_repeated_verdict
 from mptctl.cli.evaluate_one import evaluate_one
 from mptctl.cli.question import Question, read_question
 from mptctl.cli.show import show, show_document

@@ -7,12 +7,7 @@ from pathlib import Path
 
 import typer
 
-from mptctl.cli.evaluate_files import (
-    add_to_history,
-    errors_written_to,
-    read_files,
-    without_repeated_verdict,
-)
+from mptctl.cli.evaluate_files import add_to_history, errors_written_to, read_files, without_repeated_verdict
 from mptctl.cli.show import show
 from mptctl.cli.streams import write_commands
 from mptctl.errors import UsageError

@@ -227,7 +227,7 @@ def report_labels(
 
 
 def make_look(report: LabelledReport, today: date, tag: str | None) -> Look:
-    """Make the line of a history from what labels say; a repeated look at the same labels has the same digest."""
+    """Make the line of a history from what labels say; the same labels again have the same fingerprint."""
     return Look(
         **report.model_dump(include={"old", "new", "n", "labelled", "confidence", "looks"}),
         date=today,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -32,7 +33,7 @@ def history_document(history: History) -> Document:
         history.looks,
         [
             *_named(history.looks),
-            Column("draw", _name_of_draw),
+            Column("draw", lambda look: _name_of(look.draw)),
             Column("labels", lambda look: f"{look.labelled:,}"),
             Column("flips", lambda look: percent(look.flips)),
             Column(f"{levels} % interval", lambda look: format_interval(look.interval, 1)),
@@ -56,24 +57,21 @@ def _named(entries: Sequence[E]) -> list[Column[E]]:
     ]
 
 
-def _name_of_draw(look: Look) -> str:
+def _name_of(draw: str) -> str:
     """A draw's fingerprint in short: of its traffic, then seed and rows, and strata if there are any."""
-    _, traffic, *rest = look.draw.removesuffix("-none").split("-")
+    _, traffic, *rest = draw.removesuffix("-none").split("-")
     return "-".join([traffic[:6], *rest])
 
 
 def _without_level(looks: Sequence[Look]) -> list[str]:
     """A sentence on each draw that was looked at again, and not with intervals for any number of looks."""
-    sentences = []
-    for draw in dict.fromkeys(look.draw for look in looks):
-        same = [look for look in looks if look.draw == draw]
-        once = sum(look.looks == "once" for look in same)
-        if len(same) > 1 and once:
-            sentences.append(
-                f"Draw {_name_of_draw(same[0])} was looked at {len(same)} times, {once} of them with an "
-                "interval for one look: together these keep no level; use --looks any."
-            )
-    return sentences
+    once = Counter(look.draw for look in looks if look.looks == "once")
+    return [
+        f"Draw {_name_of(draw)} was looked at {count} times, {once[draw]} of them with an interval for one "
+        "look: together these keep no level; use --looks any."
+        for draw, count in Counter(look.draw for look in looks).items()
+        if count > 1 and once[draw]
+    ]
 
 
 def _verdict(entry: Entry) -> Cell:
