@@ -218,7 +218,7 @@ class GateFile(Typed):
         """
         if self.limits.max_flip_rate is not None:
             raise UsageError(
-                f"{self._name}: limits: max_flip_rate is for traffic with few labels; give "
+                f"{option('gate')} {self._name}: limits: max_flip_rate is for traffic with few labels; give "
                 f"{option('labels')} too, or write max_nfr"
             )
         limits = self._stricter(flags)
@@ -244,8 +244,8 @@ class GateFile(Typed):
         others = [key for key in others if key not in decided]
         if others := others + [f"limits: {kind.key}" for kind, _ in self.limits.given()]:
             raise UsageError(
-                f"{self._name}: {others[0]}: labels of rows whose predictions differ cannot decide it; write "
-                "limits: {max_flip_rate: 2} into a file of its own"
+                f"{option('gate')} {self._name}: {others[0]}: labels of rows whose predictions differ cannot "
+                "decide it; write limits: {max_flip_rate: 2} into a file of its own"
             )
         rates = [rate for rate in (flip_rate, self.limits.max_flip_rate) if rate is not None]
         if not rates:
