@@ -21,13 +21,12 @@ def main() -> None:
     # A shell that starts a command in the background has it ignore Ctrl-C, and that stays so.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _stop)
-    gc.disable()  # nothing that is imported is garbage
+    gc.disable()  # nothing that is imported is garbage; a command enables it again before it does its work
     from mptctl.cli.streams import flush_output, make_outputs_unfailing
 
     make_outputs_unfailing()
     from mptctl.cli.app import main as run
 
-    gc.enable()
     try:
         run()
     except SystemExit as ended:

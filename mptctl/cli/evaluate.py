@@ -6,28 +6,26 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import Path
 
 import typer
 
-from mptctl.cli.evaluate_files import errors_written_to, read_files, without_repeated_verdict
+from mptctl.cli.evaluate_files import add_to_history, errors_written_to, read_files, without_repeated_verdict
 from mptctl.cli.evaluate_one import evaluate_one
 from mptctl.cli.question import Question, read_question
 from mptctl.cli.show import show, show_document
 from mptctl.cli.streams import write_commands
-from mptctl.errors import GateFailed, UsageError, encodable, some
+from mptctl.errors import GateFailed, UsageError, some
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.evaluate_request import AloneSettings, EvaluateRequest, OutputSettings
 from mptctl.evaluation.flip_report import SHOWN_FLIPS, FlipReport, FlipReports
 from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
-from mptctl.evaluation.gate.history import append_release, make_release
+from mptctl.evaluation.gate.history import make_release
 from mptctl.evaluation.gate.rules import today_in_utc
 from mptctl.evaluation.limits import LIMITS, Limits, small_limits
 from mptctl.evaluation.reading.workspace import parse_memory_limit, workspace
 from mptctl.evaluation.slices.ranking import SliceRequest
 from mptctl.inference.named_models import NamedModels, load_updates
 from mptctl.inference.picture_sizes import make_size_reader
-from mptctl.machine.facts import git_commit
 from mptctl.machine.signals import stopped_with
 from mptctl.names import LOGGED_FLIPS
 from mptctl.report.documents.class_names import with_class_names
@@ -172,8 +170,6 @@ def _read_request(asked: EvaluateRequest, models: list[str]) -> Comparing:
         UsageError, DataError: a setting, an output or a file cannot be used.
     """
     require_trackers(asked.log)
-    if asked.tag is not None and asked.append_history is None:
-        raise UsageError(f"--tag {asked.tag}: names a release in --append-history FILE.jsonl; give both")
     files = read_files(asked, models)
     percents = {kind.key: getattr(asked, kind.key) for kind in LIMITS}
     limits = Limits(
@@ -265,21 +261,7 @@ def _write_outputs(request: Comparing, new: str, loaded: NamedModels, report: Fl
         typer.echo(f"wrote {path}", err=True)
     if files.figures is not None and not any(path.parent == files.figures for path in written):
         typer.echo("wrote no figures: they show logits, and predictions alone were given", err=True)
-    if asked.append_history is not None:
-        release = make_release(report, request.today, _release_tag(asked.tag))
-        earlier = append_release(asked.append_history, release, named=asked.tag is not None)
-        added = "added to" if earlier is None else f"not added, since it is release {earlier} already:"
-        typer.echo(f"{added} {asked.append_history}", err=True)
-
-
-def _release_tag(given: str | None) -> str | None:
-    """The name of the release: the given one, or the git commit of this folder; None without either."""
-    if given is not None:
-        return encodable(given)
-    try:
-        return git_commit(Path.cwd())
-    except OSError:
-        return None
+    add_to_history(asked, lambda tag: make_release(report, request.today, tag))
 
 
 def _show_and_gate(report: FlipReport, asked: EvaluateRequest) -> None:

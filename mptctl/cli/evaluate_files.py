@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -10,9 +10,10 @@ import typer
 
 from mptctl.cli.outputs import PAGE, Outputs, files_read_for
 from mptctl.cli.streams import outputs_are_one
-from mptctl.errors import GateFailed, MptctlError, StorageError, UsageError
+from mptctl.errors import GateFailed, MptctlError, StorageError, UsageError, encodable
 from mptctl.evaluation.evaluate_request import EvaluateRequest
-from mptctl.evaluation.gate.history import read_history
+from mptctl.evaluation.gate.history import Look, Release, append_release, read_entries
+from mptctl.machine.facts import git_commit
 from mptctl.report.documents.flips_files import PREDICTIONS, FlipFiles
 
 # Exit codes of data, models, numbers and storage that cannot be used.
@@ -30,6 +31,8 @@ def read_files(asked: EvaluateRequest, models: Sequence[str]) -> FlipFiles:
         UsageError: an output would destroy an input or another output.
         DataError: the history file is damaged.
     """
+    if asked.tag is not None and asked.append_history is None:
+        raise UsageError(f"--tag {asked.tag}: names a release in --append-history FILE.jsonl; give both")
     if asked.as_json and asked.markdown == "-":
         raise UsageError("--json and --markdown -: both print to standard output; give --markdown a file")
     files = FlipFiles(
@@ -55,8 +58,28 @@ def read_files(asked: EvaluateRequest, models: Sequence[str]) -> FlipFiles:
     named = [path for path in (asked.gate_file, asked.labels) if path is not None]
     outputs.check([*files_read_for(models, asked.run_root), *asked.files, *named])
     if asked.append_history is not None and asked.append_history.exists():
-        read_history(asked.append_history)  # raises an error where it is damaged
+        read_entries(asked.append_history)  # raises an error where it is damaged
     return files
+
+
+def add_to_history(asked: EvaluateRequest, make: Callable[[str | None], Release | Look]) -> None:
+    """Add an entry, made with its tag, to the history that is asked for, and print whether it was added."""
+    if asked.append_history is None:
+        return
+    entry, named = make(_release_tag(asked.tag)), asked.tag is not None
+    earlier = append_release(asked.append_history, entry, named=named)
+    added = "added to" if earlier is None else f"not added, since it is release {earlier} already:"
+    typer.echo(f"{added} {asked.append_history}", err=True)
+
+
+def _release_tag(given: str | None) -> str | None:
+    """The name of the release: the given one, or the git commit of this folder; None without either."""
+    if given is not None:
+        return encodable(given)
+    try:
+        return git_commit(Path.cwd())
+    except OSError:
+        return None
 
 
 @contextmanager

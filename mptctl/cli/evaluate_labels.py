@@ -7,14 +7,16 @@ from pathlib import Path
 
 import typer
 
-from mptctl.cli.evaluate_files import errors_written_to, read_files, without_repeated_verdict
+from mptctl.cli.evaluate_files import add_to_history, errors_written_to, read_files, without_repeated_verdict
 from mptctl.cli.show import show
 from mptctl.cli.streams import write_commands
 from mptctl.errors import UsageError
 from mptctl.evaluation.evaluate_request import EvaluateRequest, LabelSettings
+from mptctl.evaluation.gate.gate_file import read_gate_file
+from mptctl.evaluation.gate.rules import today_in_utc
 from mptctl.evaluation.labels.draw import read_traffic
 from mptctl.evaluation.labels.label_file import match_labels, read_label_file, redraw
-from mptctl.evaluation.labels.report import LabelledReport, report_labels
+from mptctl.evaluation.labels.report import LabelledReport, make_look, report_labels
 from mptctl.evaluation.labels.slices import read_groups
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.workspace import parse_memory_limit, workspace
@@ -31,7 +33,7 @@ TAKEN = {
     *LabelSettings.model_fields,
     *ModelRequest.model_fields,
     *("old", "news", "data_root", "memory_limit", "confidence", "looks", "undecided", "by", "metadata"),
-    *("as_json", "report", "markdown", "junit", "github"),
+    *("as_json", "report", "markdown", "junit", "github", "append_history", "tag", "gate_file"),
 }
 
 
@@ -51,9 +53,14 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
         )
     if asked.metadata is not None and not asked.by:
         raise UsageError("--metadata: is for --by; name a column of it, such as --by country")
-    level = 0.95 if asked.confidence is None else asked.confidence
-    rules = Limits(confidence=level, undecided=asked.undecided, looks=asked.looks)
-    limit = None if asked.max_flip_rate is None else asked.max_flip_rate / 100
+    rules = Limits(confidence=asked.confidence, undecided=asked.undecided, looks=asked.looks)
+    percent, warnings = asked.max_flip_rate, list[str]()
+    if asked.gate_file is not None:
+        gate_file = read_gate_file(asked.gate_file)
+        warnings = gate_file.overruled(rules, percent)
+        rules, percent = gate_file.merged_for_labels(rules, percent)
+    rules = rules.model_copy(update={"confidence": rules.confidence or 0.95})
+    limit = None if percent is None else percent / 100
     keys, path = slice_columns(asked.by), Path(str(asked.labels))
     files = read_files(asked, [asked.old, *asked.news])
     memory = parse_memory_limit(asked.memory_limit)
@@ -62,8 +69,9 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
         models = load_traffic({"old": asked.old, "new": asked.news[0]}, asked.pictures, session)
         traffic = read_traffic(models["old"], models["new"])
         outcomes = match_labels(redraw(traffic, path, rows), rows)
-        report = report_labels(outcomes, limit, rules, read_groups(traffic, keys, asked.metadata))
+        report = report_labels(outcomes, limit, rules, read_groups(traffic, keys, asked.metadata), warnings)
     _write(asked, files, report)
+    add_to_history(asked, lambda tag: make_look(report, today_in_utc(), tag))
     if asked.github:
         from mptctl.report.documents.ci import render_github
 

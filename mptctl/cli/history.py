@@ -6,9 +6,9 @@ import typer
 
 from mptctl.cli.outputs import Outputs
 from mptctl.cli.show import show
-from mptctl.errors import DataError
+from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.evaluate_request import HistoryRequest
-from mptctl.evaluation.gate.history import History, read_history
+from mptctl.evaluation.gate.history import read_history
 
 
 def show_history(asked: HistoryRequest) -> None:
@@ -20,13 +20,15 @@ def show_history(asked: HistoryRequest) -> None:
     """
     file, figure = asked.file, asked.out
     Outputs().add_figure("--out", figure).check([file])
-    releases = read_history(file)
-    if not releases:
+    history = read_history(file)
+    if not (history.releases or history.looks):
         raise DataError(f"{file}: holds no release; evaluate --append-history adds one")
+    if figure is not None and not history.releases:
+        raise UsageError(f"--out {figure}: draws NFR, and {file} holds only looks at labels of traffic")
     if figure is not None:
         from mptctl.report.figures.history import draw_history
         from mptctl.report.media.svg import save_figure
 
-        save_figure(draw_history(releases), figure)
+        save_figure(draw_history(history.releases), figure)
         typer.echo(f"wrote {figure}", err=True)
-    show(History(releases=releases), "history:history_document", as_json=asked.as_json)
+    show(history, "history:history_document", as_json=asked.as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from inspect import Parameter, Signature, cleandoc, get_annotations
 from pkgutil import resolve_name
@@ -64,7 +65,9 @@ class Job:
 
             load_plugins(given["plugins"])
         asked = self.request(**given)
-        self.work(asked)  # imported only now, since a record that is refused needs none of it
+        work = self.work  # imported only now, since a record that is refused needs none of it
+        gc.enable()  # `mptctl.__main__` disables it
+        work(asked)
 
     def json_models(self) -> dict[str, type[BaseModel]]:
         """The models of the JSON that the command prints, by its flags."""

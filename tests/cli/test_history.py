@@ -87,7 +87,7 @@ def test_other_flips_of_the_same_counts_and_other_tags_are_added(evaluate, mptct
         ((), other.format(2)),
     ):
         assert mptctl("evaluate", "old.npz", "new.npz", *HISTORY, *words).stderr == said
-    releases = read_history(Path("releases.jsonl"))
+    releases = read_history(Path("releases.jsonl")).releases
     assert [each.counts.negative_flips for each in releases] == [40] * 4
     assert [each.tag for each in releases[2:]] == ["a", "b"]
 
@@ -110,7 +110,7 @@ def test_what_is_wrong_is_said_before_anything_is_computed(evaluate, mptctl: Com
 
 def test_hostile_names_stay_text(evaluate, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     evaluate(4, *HISTORY)
-    (one,) = read_history(Path("releases.jsonl"))
+    (one,) = read_history(Path("releases.jsonl")).releases
     text = StringIO()
     bad = one.model_copy(update={"new": "\x1b[2J[red]" + "x" * 10_000 + "\n::error::"})
     print_document(

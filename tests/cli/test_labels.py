@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import beta
 
 import mptctl as program
 from mptctl.errors import DataError, UsageError
@@ -177,6 +178,79 @@ def test_files_of_a_gate_with_labels(drawn: list[dict[str, str]], mptctl: Comman
     assert "label more of the 170 other rows" in done.stderr
 
 
+def test_the_history_remembers_the_looks_at_a_draw(drawn: list[dict[str, str]], mptctl: CommandLine) -> None:
+    """Two draws in turns, and a release; 40 of 2,000 flip once every row is labelled."""
+    mptctl("disagree", "old.npz", "new.parquet", "--out", "other.csv", "--draw", "50")
+    other = list(csv.DictReader(Path("other.csv").read_text().splitlines()))
+    looking = (*EVALUATE, "--max-flip-rate", "3.5", "--append-history", "history.jsonl")
+    np.savez("a.npz", id=[1, 2], label=["x", "y"], pred=["x", "y"])
+    np.savez("b.npz", id=[1, 2], label=["x", "y"], pred=["x", "x"])
+    mptctl("evaluate", "a.npz", "b.npz", "--append-history", "history.jsonl")
+    for rows, first, words, code, said in (
+        (drawn, 20, (), 3, "added to"),
+        (other, 30, ("--looks", "any"), 3, "added to"),
+        (drawn, 200, ("--tag", "all"), 0, "added to"),
+        (drawn, 200, ("--tag", "all"), 0, "not added, since it is release 4 already:"),
+        (other, 40, ("--looks", "any"), 3, "added to"),
+    ):
+        label(rows, first)
+        done = mptctl(*looking, *words)
+        assert (done.returncode, done.stderr.splitlines()[0]) == (code, f"{said} history.jsonl")
+    lines = [json.loads(line) for line in Path("history.jsonl").read_text().splitlines()]
+    history = json.loads(mptctl("history", "history.jsonl", "--json").stdout)
+    # The looks at one draw stand together.
+    assert history == {"releases": [lines[0]], "looks": [lines[1], lines[3], lines[2], lines[4]]}
+    assert [look["labelled"] for look in history["looks"]] == [20, 200, 30, 40]
+    assert [look.get("looks") for look in history["looks"]] == [None, None, "any", "any"]
+    assert history["looks"][1]["draw"] == drawn[0]["fingerprint"].rpartition("-")[0]
+    whole = history["looks"][1]
+    assert (whole["n"], whole["flips"], whole["verdict"], whole["tag"]) == (N, 40 / N, "passed", "all")
+    # With every label, 70 % of the error is left to the exact interval of 40 of 2,000.
+    tail = 0.7 * 0.025
+    assert whole["interval"] == pytest.approx([beta.ppf(tail, 40, N - 39), beta.ppf(1 - tail, 41, N - 40)])
+    shown = " ".join(mptctl("history", "history.jsonl").stdout.split())
+    assert "NFR from 50.00 % to 50.00 %." in shown
+    traffic = whole["draw"].split("-")[1][:6]
+    assert f"Draw {traffic}-3-200 was looked at 2 times, 2 of them with an interval for one look" in shown
+    assert shown.count("was looked at") == 1
+    assert mptctl("history", "history.jsonl", "--out", "history.svg").returncode == 0
+    Path("looks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines[1:]))
+    drawing = mptctl("history", "looks.jsonl", "--out", "looks.svg")
+    assert (drawing.returncode, "looks.jsonl holds only looks" in drawing.stderr) == (2, True)
+    assert mptctl("history", "looks.jsonl").stdout.startswith("Looks at labels")
+    Path("looks.jsonl").write_text(json.dumps(whole | {"draw": "draw-1"}) + "\n")
+    damaged = mptctl("history", "looks.jsonl")
+    assert (damaged.returncode, "looks.jsonl: line 1 is damaged (draw: " in damaged.stderr) == (4, True)
+
+
+def test_a_gate_file_decides_by_labels(drawn: list[dict[str, str]], mptctl: CommandLine) -> None:
+    """All labels: 40 of 2,000 flip, at 95 % 1.4 to 2.8 % of such traffic."""
+    label(drawn)
+    for content, words, code, said in (
+        ("limits: {max_flip_rate: 3}", (), 0, "within limit 3 %  (200 labels, 95 % interval"),
+        ("limits: {max_flip_rate: 2}", ("--undecided", "pass"), 3, "no effect beside --gate gate.yaml"),
+        ("looks: any\nconfidence: 0.9", ("--max-flip-rate", "3"), 0, "90 % interval"),
+        ("limits: {max_flip_rate: 3}", ("--max-flip-rate", "1"), 3, "limit 1 %"),
+        ("limits: {max_flip_rate: 1}", ("--max-flip-rate", "3"), 3, "the stricter of the two is used, 1"),
+        ("looks: any", (), 2, "sets no limit; give limits: {max_flip_rate: 2} in it"),
+        ("limits: {max_flip_rate: 3, max_lost: 5}", (), 2, "limits: max_lost: labels of rows whose"),
+        ("limits: {max_flip_rate: 3}\nallow: [identical]", (), 2, "gate.yaml: allow: labels of rows whose"),
+        ("limits: {max_flip_rate: 101}", (), 2, "gate.yaml: limits.max_flip_rate"),
+        ("slices: [{by: {country: de}, max_flip_rate: 3}]", (), 2, "max_flip_rate"),
+    ):
+        Path("gate.yaml").write_text(content)
+        done = mptctl(*EVALUATE, "--gate", "gate.yaml", *words)
+        text = " ".join((done.stdout + done.stderr).split())
+        assert (done.returncode, " ".join(said.split()) in text) == (code, True), text
+    Path("gate.yaml").write_text("looks: any\nlimits: {max_flip_rate: 3}")
+    gate = json.loads(mptctl(*EVALUATE, "--gate", "gate.yaml", "--json").stdout)["gate"]
+    assert (gate["looks"], gate["confidence"], gate["undecided"]) == ("any", 0.95, "fail")
+    np.savez("a.npz", id=[1, 2], label=["x", "y"], pred=["x", "y"])
+    np.savez("b.npz", id=[1, 2], label=["x", "y"], pred=["x", "x"])
+    done = mptctl("evaluate", "a.npz", "b.npz", "--gate", "gate.yaml")
+    assert (done.returncode, "max_flip_rate is for traffic with few labels" in done.stderr) == (2, True)
+
+
 def test_nfr_is_flips_per_sample_where_both_know_the_same(
     drawn: list[dict[str, str]], mptctl: CommandLine
 ) -> None:
@@ -323,7 +397,6 @@ def test_other_predictions_than_those_of_the_draw_are_refused(
     ("words", "named"),
     [
         (("--max-nfr", "50"), "--max-nfr"),
-        (("--gate", "gate.yaml"), "--gate"),
         (("--max-rel-nfr", "50"), "--max-rel-nfr"),
         (("--max-er-increase", "1"), "--max-er-increase"),
         (("--old-classes", "all"), "--old-classes"),

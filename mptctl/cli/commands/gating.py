@@ -86,7 +86,7 @@ gate = command_group("Write a gate file to begin with (gate init).", init=init)
     "evaluation.gate.history:History",
 )
 def history() -> None:
-    """Show negative flips over past releases.
+    """Show negative flips of past releases, and looks at labels.
 
     Reads the file that `mptctl evaluate --append-history` writes: a line of blocks, a table, and a figure.
 

@@ -40,6 +40,14 @@ class FileLimits(LimitValues):
         return {kind.key: value / 100 for kind, value in self.given()}
 
 
+class WholeLimits(FileLimits):
+    """Limits of the whole test set, or the one of traffic with few labels."""
+
+    max_flip_rate: float | None = Field(
+        default=None, ge=0, le=100, description="largest rate of negative flips of traffic with few labels"
+    )
+
+
 class SliceLimits(FileLimits):
     """Limits of one slice."""
 
@@ -129,7 +137,7 @@ class GateFile(Typed):
         description="conditions that do not fail the gate: OLD and NEW are one model, or a run is not "
         "finished",
     )
-    limits: FileLimits = Field(default=FileLimits(), description="over all samples of old classes")
+    limits: WholeLimits = Field(default=WholeLimits(), description="over all samples of old classes")
     slices: list[SliceLimits] = Field(default_factory=list, description="limits of single slices")
     must_keep: MustKeep = Field(default=MustKeep(), description="no flip at all")
     waivers: list[Waiver] = Field(default_factory=list, description="flips that do not count")
@@ -205,8 +213,50 @@ class GateFile(Typed):
         confidence always stricter. What is allowed, the file alone says.
 
         Raises:
-            UsageError: file and flags set no limit and the file has no rule, so every release would pass.
+            UsageError: file and flags set no limit and the file has no rule, so every release would pass; or
+                the file has a limit of traffic with few labels.
         """
+        if self.limits.max_flip_rate is not None:
+            raise UsageError(
+                f"{option('gate')} {self._name}: limits: max_flip_rate is for traffic with few labels; give "
+                f"{option('labels')} too, or write max_nfr"
+            )
+        limits = self._stricter(flags)
+        if not (limits.given() or self.slices or self.must_keep != MustKeep()):
+            raise self._error_of_no_limit("limits, slices or must_keep")
+        return limits
+
+    def merged_for_labels(self, flags: Limits, flip_rate: float | None) -> tuple[Limits, float]:
+        """Merge the file's rules on traffic with few labels with those of flags, as `merged`.
+
+        Args:
+            flags: confidence, looks and what an undecided limit does.
+            flip_rate: the flag's limit in percent.
+
+        Returns:
+            The merged rules, and the limit in percent.
+
+        Raises:
+            UsageError: no limit is set, or the file has a rule that such labels cannot decide.
+        """
+        none, decided = GateFile(), ("confidence", "looks", "limits")
+        others = [key for key in GateFile.model_fields if getattr(self, key) != getattr(none, key)]
+        others = [key for key in others if key not in decided]
+        if others := others + [f"limits: {kind.key}" for kind, _ in self.limits.given()]:
+            raise UsageError(
+                f"{option('gate')} {self._name}: {others[0]}: labels of rows whose predictions differ cannot "
+                "decide it; write limits: {max_flip_rate: 2} into a file of its own"
+            )
+        rates = [rate for rate in (flip_rate, self.limits.max_flip_rate) if rate is not None]
+        if not rates:
+            raise self._error_of_no_limit("limits: {max_flip_rate: 2}")
+        return self._stricter(flags), min(rates)
+
+    def _error_of_no_limit(self, remedy: str) -> UsageError:
+        return UsageError(f"{option('gate')} {self._name}: sets no limit; give {remedy} in it")
+
+    def _stricter(self, flags: Limits) -> Limits:
+        """The stricter one of each setting of the file and of flags."""
         content = flags.model_dump()
         if self._is_read:
             content["undecided"] = "fail"
@@ -217,20 +267,17 @@ class GateFile(Typed):
             content["confidence"] = max(self.confidence, flags.confidence or 0)
         if self.looks == "any":
             content["looks"] = "any"
-        limits = Limits(**content)
-        if not (limits.given() or self.slices or self.must_keep != MustKeep()):
-            raise UsageError(
-                f"{option('gate')} {self._name}: sets no limit; give limits, slices or must_keep in it"
-            )
-        return limits
+        return Limits(**content)
 
-    def overruled(self, flags: Limits) -> list[str]:
+    def overruled(self, flags: Limits, flip_rate: float | None = None) -> list[str]:
         """Return a warning on each flag whose value differs from the file's, with the value that is used."""
         # Flag, its value, the file's value, and the function that picks the stricter of two values.
         settings = [
             (f"--{kind.name} {100 * limit:g}", 100 * limit, getattr(self.limits, kind.key), min)
             for kind, limit in flags.given()
         ]
+        if flip_rate is not None:
+            settings.append((f"--max-flip-rate {flip_rate:g}", flip_rate, self.limits.max_flip_rate, min))
         if flags.confidence is not None:
             settings.append((f"--confidence {flags.confidence:g}", flags.confidence, self.confidence, max))
         warnings = [

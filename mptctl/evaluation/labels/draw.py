@@ -124,14 +124,7 @@ def read_traffic(old: Predictions, new: Predictions) -> Traffic:
             f"{new.name}: gives all {len(new):,} samples the predictions of {old.name}, so no sample can "
             "flip and there is nothing to label; name the replacement as NEW"
         )
-    view = current().register({"number": numbers})
-    found = current().table(
-        f"SELECT s.id::VARCHAR AS id, s.number AS number FROM {pairing.relation} AS s JOIN {view} AS v "
-        "USING (number) ORDER BY 1",
-        "reading ids",
-        len(pairing),
-    )
-    current().drop_later(f"DROP VIEW IF EXISTS {view}")
+    found = pairing.with_ids(numbers)
     return Traffic(pairing, integers(found["number"].combine_chunks()), found["id"])
 
 
@@ -233,7 +226,7 @@ class Draw:
         for buffer in traffic.ids.combine_chunks().buffers()[1:]:
             digest.update(buffer)
         for codes in (*(traffic.answers(role) for role in ROLES), self.stratum):
-            digest.update(codes.astype(np.int32).tobytes())
+            digest.update(codes.astype(np.int32).data)
         return f"draw-{digest.hexdigest()[:16]}-{self.seed}-{len(self)}-{self.strata}"
 
     def rows(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from pydantic import Field
 
 from mptctl.evaluation.decision import decide
 from mptctl.evaluation.gate.check import make_gate
+from mptctl.evaluation.gate.history import Look, digest, verdict_of
 from mptctl.evaluation.labels.draw import ROLES, Draw, Traffic
 from mptctl.evaluation.labels.label_file import (
     FOREIGN,
@@ -167,7 +169,11 @@ def report_disagreement(
 
 
 def report_labels(
-    outcomes: Outcomes, limit: float | None, rules: Limits, slices: Sequence[Groups] = ()
+    outcomes: Outcomes,
+    limit: float | None,
+    rules: Limits,
+    slices: Sequence[Groups] = (),
+    warnings: Sequence[str] = (),
 ) -> LabelledReport:
     """Report what labels say of flips, and hold them against a limit.
 
@@ -179,6 +185,7 @@ def report_labels(
         limit: of negative flips per sample, a fraction; None: not set.
         rules: confidence, looks, and what an undecided limit does; its own limits are not read.
         slices: the keys of slices.
+        warnings: further remarks.
     """
     draw, looks, level = outcomes.draw, rules.looks, rules.confidence or 0.95
     models, total, tail = draw.traffic.pairing.models, len(draw.traffic.pairing), tail_of(level)
@@ -212,9 +219,24 @@ def report_labels(
         slices=_slices(outcomes, slices, tail, looks),
         fingerprint=draw.fingerprint,
         gate=make_gate(rules, [] if limit is None else [_check(outcomes, negative, limit, rules)]),
-        warnings=[f"{missing:,} rows before the last label have none, and count as unsure"]
-        if missing
-        else [],
+        warnings=[
+            *warnings,
+            *[f"{missing:,} rows before the last label have none, and count as unsure"] * bool(missing),
+        ],
+    )
+
+
+def make_look(report: LabelledReport, today: date, tag: str | None) -> Look:
+    """Make the line of a history from what labels say; the same labels again have the same fingerprint."""
+    return Look(
+        **report.model_dump(include={"old", "new", "n", "labelled", "confidence", "looks"}),
+        date=today,
+        tag=tag,
+        draw=report.fingerprint,
+        flips=report.negative_flips.value,
+        interval=report.negative_flips.population,
+        verdict=verdict_of(report.gate),
+        fingerprint=digest(report.model_dump_json(exclude={"slices", "warnings"})),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
@@ -60,6 +61,10 @@ class Pairing:
 
     def by_id(self, numbers: NDArray[np.integer[Any]], limit: int | None = None) -> dict[str, int]:
         """The numbers of some samples by id, at most `limit` of them, in the order of the ids as text."""
+        return _by_id(self.with_ids(numbers, limit))
+
+    def with_ids(self, numbers: NDArray[np.integer[Any]], limit: int | None = None) -> pa.Table:
+        """`id`, as text, and `number` of some samples, as `by_id` has them."""
         end = "" if limit is None else f" LIMIT {limit}"
         if self.rows:
             wanted = {"number": np.asarray(numbers, dtype=np.int64)}
@@ -73,21 +78,28 @@ class Pairing:
 
     def find(self, ids: Sequence[str]) -> dict[str, int]:
         """The numbers of the samples with some ids; an id that no sample has is left out."""
-        return self._find({"name": list(dict.fromkeys(ids))}, "JOIN {} AS v ON s.id::VARCHAR = v.name")
+        return _by_id(
+            self._find({"name": list(dict.fromkeys(ids))}, "JOIN {} AS v ON s.id::VARCHAR = v.name")
+        )
 
     def _find(
         self, wanted: Mapping[str, NDArray[np.signedinteger[Any]] | list[str]], joined: str
-    ) -> dict[str, int]:
-        """The numbers, by id, of the samples `s` that SQL joins with a table, for which {} stands there."""
+    ) -> pa.Table:
+        """`id` and `number` of the samples `s` that SQL joins with a table, for which {} stands there."""
         work = current()
         view = work.register(wanted)
-        found = work.fetch(
-            f"SELECT s.id::VARCHAR, s.number FROM {self.relation} AS s {joined.format(view)}",
+        found = work.table(
+            f"SELECT s.id::VARCHAR AS id, s.number AS number FROM {self.relation} AS s {joined.format(view)}",
             "reading ids",
             len(self),
         )
         work.drop_later(f"DROP VIEW IF EXISTS {view}")
-        return dict(found)
+        return found
+
+
+def _by_id(samples: pa.Table) -> dict[str, int]:
+    """The numbers of samples by id."""
+    return dict(zip(*(column.to_pylist() for column in samples.columns), strict=True))
 
 
 def join(models: Mapping[str, Predictions], vocabulary: tuple[str, ...]) -> Pairing:
@@ -124,16 +136,22 @@ def join(models: Mapping[str, Predictions], vocabulary: tuple[str, ...]) -> Pair
 
     number_of_label = {role: numbers_of(model.table.label_names) for role, model in models.items()}
     number_of_pred = {role: numbers_of(model.table.pred_names) for role, model in models.items()}
-    truth, answers = np.empty(n, dtype=kind), {role: np.empty(n, dtype=kind) for role in models}
+    # Samples without labels have the empty text as their class.
+    labelled = any(any(model.table.label_names) for model in models.values())
+    truth = np.full(n, place.get("", -1), dtype=kind)
+    answers = {role: np.empty(n, dtype=kind) for role in models}
     rows = {role: np.empty(n, dtype=np.int64) for role in scored}
     other_labels: dict[str, list[tuple[NDArray[Any], Codes]]] = {role: [] for role in others}
-    for batch in _join_one_to_one(models, relations, scored):
+    wanted = {role: ["pred", *["row"] * (role in scored), *["label"] * labelled] for role in models}
+    for batch in _join_one_to_one(models, relations, wanted):
         numbers = batch["number"]
-        truth[numbers] = labels = number_of_label[base][batch[f"label_{base}"]]
         for role in models:
             answers[role][numbers] = number_of_pred[role][batch[f"pred_{role}"]]
         for role in scored:
             rows[role][numbers] = batch[f"row_{role}"]
+        if not labelled:
+            continue
+        truth[numbers] = labels = number_of_label[base][batch[f"label_{base}"]]
         for role in others:
             own = number_of_label[role][batch[f"label_{role}"]]
             differs = own != labels
@@ -155,25 +173,24 @@ def join(models: Mapping[str, Predictions], vocabulary: tuple[str, ...]) -> Pair
 
 
 def _join_one_to_one(
-    models: Mapping[str, Predictions], relations: Mapping[str, str], scored: Sequence[str]
+    models: Mapping[str, Predictions], relations: Mapping[str, str], wanted: Mapping[str, Sequence[str]]
 ) -> Generator[dict[str, NDArray[Any]]]:
     """Join tables of equally many rows by id.
 
     Args:
         models: by role.
         relations: SQL of each model's table; the first has the samples' `number`.
-        scored: roles of the models whose rows are wanted.
+        wanted: by role, the columns of its table that are wanted.
 
     Yields:
-        (n,) columns of some samples: `number`, and `label_`, `pred_` and, if wanted, `row_` of each role.
+        (n,) columns of some samples: `number`, and the wanted ones, each with its role, such as `pred_old`.
 
     Raises:
         DataError: ids are repeated, missing or extra.
     """
     base, *others = models
     n, joined, is_whole = len(models[base]), 0, True
-    columns = [f"{role}.{column} AS {column}_{role}" for role in models for column in ("label", "pred")]
-    columns += [f"{role}.row AS row_{role}" for role in scored]
+    columns = [f"{role}.{column} AS {column}_{role}" for role in models for column in wanted[role]]
     sides = "".join(f" FULL JOIN {relations[role]} AS {role} USING (id)" for role in others)
     query = f"SELECT {base}.number, {', '.join(columns)} FROM {relations[base]} AS {base}{sides}"
     if any(len(models[role]) != n for role in others):

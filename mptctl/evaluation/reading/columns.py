@@ -304,7 +304,9 @@ def as_labels(values: pa.Array, what: str, name: str, start: int = 0) -> pa.Arra
         return values.cast(pa.string() if types.is_uint64(values.type) else pa.int64())
     if types.is_floating(values.type):
         return number_array(_as_integers(values.to_numpy(zero_copy_only=False), what, name))
-    return _check_text(values.cast(pa.string()), what, name, start)
+    # A cast imports pyarrow.compute.
+    text = values if types.is_string(values.type) else values.cast(pa.string())
+    return _check_text(text, what, name, start)
 
 
 def _refuse_empty(values: pa.Array, what: str, name: str, start: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,11 +15,13 @@ from pyarrow import parquet, types
 
 from mptctl.evaluation.reading.arrow_batches import read_batches
 from mptctl.evaluation.reading.columns import LONGEST_VALUE, is_label_type, too_long
-from mptctl.evaluation.reading.workspace import interrupts_kept
+from mptctl.evaluation.reading.workspace import current, interrupts_kept
 
 # Rows that are decoded at once, and where each row has a list: with 1,000 classes of ten letters in each row,
 # these are 40 MB.
-BATCH, BATCH_OF_LISTS = 2**19, 4096
+BATCH, BATCH_OF_LISTS = 2**18, 4096
+# Batches that are decoded ahead, while others are written into the database.
+AHEAD, AHEAD_OF_LISTS = 4, 1
 
 
 def headers(path: Path) -> list[str]:
@@ -41,17 +44,17 @@ def batches(path: Path, wanted: Sequence[str]) -> Generator[dict[str, Any]]:
         name for name in ("label", "pred") if name in wanted and types.is_string(schema.field(name).type)
     ]
     with parquet.ParquetFile(path, read_dictionary=coded) as file:
-        size = BATCH_OF_LISTS if has_lists else BATCH
+        size, ahead = (BATCH_OF_LISTS, AHEAD_OF_LISTS) if has_lists else (BATCH, AHEAD)
         found = file.iter_batches(size, columns=list(wanted), use_threads=False)
-        yield from read_batches(str(path), file.schema_arrow, _one_ahead(found), wanted)
+        yield from read_batches(str(path), file.schema_arrow, _decoded_ahead(found, ahead), wanted)
 
 
-def _one_ahead(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
-    """Yield batches while a thread decodes the next one."""
+def _decoded_ahead(batches: Iterator[pa.RecordBatch], ahead: int) -> Generator[pa.RecordBatch]:
+    """Yield batches while a thread decodes so many further ones."""
     with ThreadPoolExecutor(1) as decoder:
-        coming = decoder.submit(next, batches, None)
-        while (batch := coming.result()) is not None:
-            coming = decoder.submit(next, batches, None)
+        coming = deque(decoder.submit(next, batches, None) for _ in range(ahead))
+        while (batch := coming.popleft().result()) is not None:
+            coming.append(decoder.submit(next, batches, None))
             yield batch
 
 
@@ -63,8 +66,7 @@ def _refuse_long_texts(path: Path, schema: pa.Schema, columns: Sequence[str]) ->
     """
     escaped = glob.escape(str(path.resolve())).replace("'", "''")
     source = f"read_parquet('{escaped}', hive_partitioning=false)"
-    offline: dict[str, Any] = {"autoinstall_known_extensions": False}
-    with interrupts_kept(), duckdb.connect(":memory:", config=offline) as database:
+    with interrupts_kept():
         for name in columns:
             kind, cell, relation = schema.field(name).type, '"' + name.replace('"', '""') + '"', source
             if name == "classes" and hasattr(kind, "value_type"):
@@ -75,7 +77,8 @@ def _refuse_long_texts(path: Path, schema: pa.Schema, columns: Sequence[str]) ->
                 continue
             measure = "octet_length" if types.is_binary(kind) or types.is_large_binary(kind) else "strlen"
             try:
-                ((longest,),) = database.execute(f"SELECT max({measure}({cell})) FROM {relation}").fetchall()
+                query = f"SELECT max({measure}({cell})) FROM {relation}"
+                ((longest,),) = current().unlimited.execute(query).fetchall()
             except duckdb.Error:
                 continue  # what is unusual or damaged is judged where the file is read
             if longest is not None and longest > LONGEST_VALUE:

@@ -210,7 +210,7 @@ class _Reading:
         given = next(iter(codes.values()), np.zeros(n, dtype=np.int32))
         if not codes:
             self._vocabulary.codes([""], "label")
-        self._table.add(ids, codes.get("label", given), codes.get("pred", given))
+        self._table.add(ids, codes.get("pred", given), codes.get("label", given) if self._labelled else None)
         self._rows += n
 
     def _check_kind(self, key: str, values: pa.Array, part: str) -> None:

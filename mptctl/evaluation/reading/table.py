@@ -17,7 +17,7 @@ from mptctl.evaluation.reading.columns import Vocabulary, number_array
 from mptctl.evaluation.reading.workspace import current
 
 # Rows that are written into the database at once: a statement costs as much as some 100,000 rows.
-AT_ONCE = 2**20
+AT_ONCE = 2**19
 
 
 class Stored:
@@ -38,8 +38,8 @@ class Table:
     """N samples with true classes and predictions, which are numbers of names.
 
     Attributes:
-        content: `id`, `label` and `pred`, in memory or in the workspace in which it was read; ids are int64
-            or text.
+        content: `id`, `pred` and, if it was read, `label`, in memory or in the workspace in which it was
+            read; ids are int64 or text.
         label_names, pred_names: the name of each number; several numbers may have one name.
         label_counts, pred_counts: how many samples have each number.
     """
@@ -53,7 +53,7 @@ class Table:
     @property
     def rows(self) -> int:
         """The number of rows."""
-        return int(self.label_counts.sum())
+        return int(self.pred_counts.sum())
 
     @cached_property
     def labels(self) -> Counter[str]:
@@ -77,7 +77,9 @@ class Table:
 
     def with_predictions(self, preds: NDArray[np.integer[Any]], names: tuple[str, ...]) -> Table:
         """The same table, in memory, with other predictions: (N,) numbers of some names."""
-        changed = self.arrow().set_column(2, "pred", number_array(preds.astype(np.int32)))
+        table = self.arrow()
+        place = table.column_names.index("pred")
+        changed = table.set_column(place, "pred", number_array(preds.astype(np.int32)))
         counts = np.bincount(preds, minlength=len(names))
         return replace(self, content=changed, pred_names=names, pred_counts=counts)
 
@@ -132,12 +134,14 @@ class TableBuilder:
         self._stored = None if in_memory else Stored()
         self._label_counts = self._pred_counts = np.zeros(0, dtype=np.int64)
 
-    def add(self, ids: pa.Array, labels: NDArray[np.int32], preds: NDArray[np.int32]) -> None:
-        """Add n rows; labels and predictions are numbers of the vocabulary."""
-        self._label_counts = add_counts(self._label_counts, labels)
+    def add(self, ids: pa.Array, preds: NDArray[np.int32], labels: NDArray[np.int32] | None) -> None:
+        """Add n rows; predictions and labels are numbers of the vocabulary, or no batch has labels."""
         self._pred_counts = add_counts(self._pred_counts, preds)
-        arrays = [ids, number_array(labels), number_array(preds)]
-        batch = pa.Table.from_arrays(arrays, names=["id", "label", "pred"])
+        columns = {"id": ids, "pred": number_array(preds)}
+        if labels is not None:
+            self._label_counts = add_counts(self._label_counts, labels)
+            columns["label"] = number_array(labels)
+        batch = pa.Table.from_arrays([*columns.values()], names=[*columns])
         if self._batches and batch.schema != self._batches[0].schema:
             self._store()
         self._batches.append(batch)

@@ -76,6 +76,13 @@ class Workspace:
             connection.execute(f"SET enable_progress_bar_print = false; SET enable_progress_bar = {bar}")
         return connection
 
+    @cached_property
+    def unlimited(self) -> duckdb.DuckDBPyConnection:
+        """A connection to another database, which is empty and has no memory limit, for looks at files."""
+        import duckdb
+
+        return duckdb.connect(":memory:", config={"autoinstall_known_extensions": False})
+
     def name(self) -> str:
         """Return a new name, which no other table of this workspace has."""
         return f"table_{next(self._numbers)}"
@@ -146,12 +153,11 @@ class Workspace:
         return self.connection
 
     def close(self) -> None:
-        """Close the connection, if it was opened, and remove the folder."""
+        """Close the connections that were opened, and remove the folder."""
         try:
-            # `connection` is a cached property, which is in `__dict__` only after its first use.
-            connection = self.__dict__.pop("connection", None)
-            if connection is not None:
-                connection.close()
+            # They are cached properties, which are in `__dict__` only after their first use.
+            for name in {"connection", "unlimited"} & self.__dict__.keys():
+                self.__dict__.pop(name).close()
         finally:
             self._scratch.close()
 

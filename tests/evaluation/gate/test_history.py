@@ -51,7 +51,7 @@ def test_one_comparison_is_added_once(twenty: Pair, tmp_path: Path) -> None:
     assert [append_release(path, each) for each in (one, other, one)] == [None, None, 1]
     later = one.model_copy(update={"date": date(2026, 2, 1)})
     assert append_release(path, later) == 1
-    assert read_history(path) == [one, other]
+    assert read_history(path).releases == [one, other]
     assert append_release(path, release(twenty, max_nfr=0.5)) is None  # held to other limits: another release
 
 
@@ -65,7 +65,7 @@ def test_a_release_that_errs_elsewhere_on_new_classes_is_another(twenty: Pair, t
     path = tmp_path / "releases.jsonl"
     plain = build_predictions("new", new.ids, new.labels, new.preds, classes=new.classes)
     assert [append_release(path, release((old, each))) for each in (plain, worse, plain)] == [None, None, 1]
-    first, second = read_history(path)
+    first, second = read_history(path).releases
     assert first.counts == second.counts
     assert second.er_all == pytest.approx(first.er_all + 1 / 20)
 
@@ -76,7 +76,7 @@ def test_what_was_there_stays_to_the_byte(twenty: Pair, tmp_path: Path) -> None:
     path.write_text(before)  # no end of line either
     assert append_release(path, release(twenty, max_nfr=0.4)) is None
     assert path.read_text().splitlines()[0] == before
-    assert len(read_history(path)) == 2
+    assert len(read_history(path).releases) == 2
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_processes_that_add_at_once_lose_nothing(twenty: Pair, tmp_path: Path) -
     for process in running:
         process.join(300)
     assert [process.exitcode for process in running] == [0] * 4
-    assert sorted(int(each.fingerprint, 16) for each in read_history(path)) == list(range(20))
+    assert sorted(int(each.fingerprint, 16) for each in read_history(path).releases) == list(range(20))
 
 
 def test_a_waiver_that_expires_makes_no_other_release(twenty: Pair, tmp_path: Path) -> None:
