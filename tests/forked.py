@@ -15,9 +15,6 @@ from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-import typer.main
-
-from mptctl.cli.app import app
 from tests.common import ROOT, environment
 
 # What commands import, most of it within seconds.
@@ -27,8 +24,6 @@ _IMPORTS = (
     "mptctl.inference.named_models", "mptctl.evaluation.evaluate", "mptctl.report.documents.flips_files",
     "tests.forked",
 )  # fmt: skip
-# Its verbs and flags are there already.
-typer.main.get_command(app)
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(list(_IMPORTS))
 
