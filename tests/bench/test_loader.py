@@ -15,7 +15,7 @@ from PIL import Image
 
 from mptctl.bench.loader import LoaderBench, bench_loader
 from mptctl.bench.opponents import PictureFiles
-from mptctl.bench.runners import ROWS
+from mptctl.bench.runners import ROWS, LoaderRunner
 from mptctl.bench.sources import find_pictures
 from mptctl.cli.app import main
 from mptctl.data.loading.choose import LOADERS
@@ -65,6 +65,23 @@ def test_every_row_is_measured_or_skipped_with_a_reason(
     assert found.pictures == 24
     assert len([line for line in said if line.startswith("run ")]) == repeats * len(found.rows)
     assert LoaderBench.model_validate_json(found.model_dump_json()) == found
+
+
+def test_a_dataloader_has_the_number_of_workers_with_which_it_is_fastest(
+    pictures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Speeds are made up; what a DataLoader really does is measured above."""
+    monkeypatch.setattr("mptctl.bench.runners.usable_cores", lambda: 6)
+    speeds = {1: 10.0, 2: 30.0, 4: 20.0, 6: 25.0}
+    monkeypatch.setattr(LoaderRunner, "run", lambda runner, *_: speeds[runner.workers or 0])
+    said: list[str] = []
+    found = bench_loader(
+        load_recipe("imagenet", SMALL), data_root=pictures, rows=("dataloader-pil",), repeats=1, seconds=0.1,
+        device=torch.device("cpu"), say=said.append,
+    )  # fmt: skip
+    timed = [line for line in said if line.startswith("dataloader-pil with")]
+    assert timed == [f"dataloader-pil with {count} workers: {speeds[count]:.0f} images/s" for count in speeds]
+    assert [row.workers for row in found.rows] == [2]
 
 
 def test_the_opponents_transforms_are_those_of_the_recipe(pictures: Path) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mpt_kernels import MPTLoss, mpt_loss, reference
 from mpt_kernels.types import LossSettings
-from tests.kernels.cases import Case, Loss, beside, beside_others, random_case
+from tests.kernels.cases import Case, Loss, beside, beside_others, random_case, wide_by_night
 
 OBJECTIVES = [
     {"distance": "kl", "k": 1.5},
@@ -86,6 +86,7 @@ def test_a_weight_multiplies_terms_and_gradient_of_its_row_and_no_count(
     }
 
 
+@wide_by_night
 def test_a_weight_of_one_changes_no_bit(loss: Loss, device: str) -> None:
     case, _, weight = mixed_case(device)
     plain = case.run(loss, k=1.5)
