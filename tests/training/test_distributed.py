@@ -45,7 +45,7 @@ def finished(processes: list[Forked]) -> list[str]:
     return [out for out, _ in said]
 
 
-@pytest.mark.parametrize(("pieces", "more"), [(1, ()), (3, ()), (2, ("data.cutmix=1", "data.sampling=sqrt"))])
+@pytest.mark.parametrize(("pieces", "more"), [(3, ()), (2, ("data.cutmix=1", "data.sampling=sqrt"))])
 def test_two_workers_give_the_run_of_one_but_for_batch_statistics(
     digits: Split, pieces: int, more: tuple[str, ...]
 ) -> None:
