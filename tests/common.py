@@ -86,7 +86,7 @@ def _command_made_once(program: typer.Typer) -> Any:
 
 
 # Each command line makes its flags anew from the same functions, 30 ms a time; here once a process.
-typer.main.get_command = _command_made_once
+typer.main.get_command = _command_made_once  # type: ignore[assignment]
 
 
 def files_below(folder: Path) -> Iterator[os.DirEntry[str]]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 from tests.common import ROOT, environment
 
@@ -118,8 +119,26 @@ def process_of(target: Callable[..., None], *given: object) -> BaseProcess:
     return process
 
 
+def share_server() -> str:
+    """Start the process that is forked, also for processes that this one outlives; its address, for `join_server`."""
+    _start_server()
+    address: str = forkserver._forkserver._forkserver_address  # type: ignore[attr-defined]
+    return address
+
+
+def join_server(address: str) -> None:
+    """Take the process of another one, at that address, to be forked; to make one takes five seconds."""
+    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+    server._forkserver_address = address
+    # Every process that is forked gets a descriptor by which it would keep the server alive.
+    server._forkserver_alive_fd = os.pipe()[1]
+    server.ensure_running = lambda: None
+
+
 def _start_server() -> None:
     """Start the process that is forked, if it is not there: in the environment of a command, where it imports."""
+    if forkserver._forkserver._forkserver_address:  # type: ignore[attr-defined]
+        return
     kept = dict(os.environ)
     os.environ.update(environment())
     try:

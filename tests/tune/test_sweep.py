@@ -230,6 +230,7 @@ def searched_by_optuna(runs: Path) -> TuneReport:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_optuna_with_early_stops(searched_by_optuna: TuneReport) -> None:
     (trial,) = searched_by_optuna.trials
     assert trial.status in {"done", "stopped"}
