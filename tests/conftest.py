@@ -204,13 +204,7 @@ def loader_of(tmp_path: Path, request: pytest.FixtureRequest) -> MakeLoader:
     """Make loaders on the CPU that are closed when the test ends."""
 
     def make(split: Split, kind: str, **changes: object) -> Loader:
-        passing = {
-            "part": "train",
-            "batch_size": 8,
-            "seed": 3,
-            "train": True,
-            "device": CPU,
-        }
+        passing = {"part": "train", "batch_size": 8, "seed": 3, "train": True, "device": CPU}
         passing |= {
             key: changes.pop(key)
             for key in list(changes)

@@ -170,10 +170,7 @@ def test_rows_that_need_dali_are_skipped_where_it_is_not_installed(
         device=torch.device("cpu"),
     )
     assert [row.name for row in found.rows] == ["threaded"]
-    assert found.skipped == {
-        "dali-cpu": "DALI is not installed",
-        "dali-mixed": "no CUDA device",
-    }
+    assert found.skipped == {"dali-cpu": "DALI is not installed", "dali-mixed": "no CUDA device"}
 
 
 def test_every_kind_of_loader_is_a_row() -> None:

@@ -199,10 +199,7 @@ def test_a_dry_run_says_which_members_would_be_trained(mptctl: CommandLine, root
     assert stamps(root) == before
 
 
-METHODS = [
-    ("train-baseline", "elodi", "--set", "method.elodi_start_epoch=0"),
-    ("train-mpt",),
-]
+METHODS = [("train-baseline", "elodi", "--set", "method.elodi_start_epoch=0"), ("train-mpt",)]
 
 
 @pytest.mark.parametrize("verb", METHODS, ids=lambda verb: " ".join(verb[:2]))

@@ -146,8 +146,7 @@ def test_row_64_very_many_crossings(tmp_path: Path, mptctl: CommandLine) -> None
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
-    [("ensemble: 100000000", "1000"), (f"seeds: {list(range(1001))}", "at most 1,000")],
+    ("change", "said"), [("ensemble: 100000000", "1000"), (f"seeds: {list(range(1001))}", "at most 1,000")]
 )
 def test_row_64_a_study_of_very_many_runs(tmp_path: Path, change: str, said: str) -> None:
     study = (

@@ -242,9 +242,7 @@ def test_normaliser_and_scale_may_be_numbers_or_scalars_on_the_device(loss: Loss
     plain = case.run(loss)
     number = case.run(loss, normalizer=8, grad_scale=1024.0)
     scalar = case.run(
-        loss,
-        normalizer=torch.tensor(8, device=device),
-        grad_scale=torch.tensor(1024.0, device=device),
+        loss, normalizer=torch.tensor(8, device=device), grad_scale=torch.tensor(1024.0, device=device)
     )
 
     torch.testing.assert_close(number.grad, scalar.grad, rtol=1e-6, atol=0)

@@ -30,8 +30,7 @@ def valid_rows(case: Case) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("cuts", "distance"),
-    [([3, 4], "lm"), ([1, 2, 4], "kl"), beside([3, 4], "kl"), beside([1, 2, 4], "lm")],
+    ("cuts", "distance"), [([3, 4], "lm"), ([1, 2, 4], "kl"), beside([3, 4], "kl"), beside([1, 2, 4], "lm")]
 )
 @wide_by_night
 def test_accumulated_over_uneven_pieces(loss: Loss, device: str, cuts: list[int], distance: str) -> None:

@@ -29,10 +29,7 @@ TINY = {"optim.max_steps": 2, "runtime.device": "cpu", "runtime.threads": 1}
 
 
 def study(
-    *updates: object,
-    ensemble: int | None = None,
-    old_models: list[object] | None = None,
-    **settings: object,
+    *updates: object, ensemble: int | None = None, old_models: list[object] | None = None, **settings: object
 ) -> Study:
     file = StudyFile.model_validate(
         {

@@ -105,8 +105,7 @@ def test_a_frozen_k_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "inside"),
-    [*((case, True) for case in CASES), *((case, False) for case in TEACHERS_BESIDE)],
+    ("case", "inside"), [*((case, True) for case in CASES), *((case, False) for case in TEACHERS_BESIDE)]
 )
 def test_twenty_steps_from_a_tape_are_twenty_eager_ones(case: str, inside: bool) -> None:
     recipe = recipe_of(case)

@@ -72,10 +72,7 @@ SEARCH = ("--search", "method.lam=0.1..10:log")
         (("--search", "sideways"), "--search sideways: is none of grid, random, optuna"),
         (("pct-kl", *SEARCH, "--search", "grid"), "--search grid: needs values"),
         (("pct-kl", *SEARCH, "--k", "0,1"), "--k: is for tune without METHOD; give --search method.k=0,1"),
-        (
-            ("pct-kl", "--search", "method.lam=1,2", "--search", "method.lam=3"),
-            "--search: names a key twice",
-        ),
+        (("pct-kl", "--search", "method.lam=1,2", "--search", "method.lam=3"), "--search: names a key twice"),
         (("pct-kl", "--search", "method.lam=1,2", "--trials", "3"), "--trials: a grid has as many trials"),
         (("pct-kl", "--search", "method.k=1,2"), "--search method.k: pct-kl does not use it, and all trials"),
         (("pct-kl", "--search", "method.lam=-1,2"), "method.lam: must be greater than or equal to 0"),

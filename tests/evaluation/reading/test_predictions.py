@@ -15,11 +15,7 @@ from mptctl.errors import DataError, NonFiniteError, StorageError
 from mptctl.evaluation.reading.answers import answers_from_logits
 from mptctl.evaluation.reading.in_memory import InMemory
 from mptctl.evaluation.reading.logits import first_maximum, row_blocks
-from mptctl.evaluation.reading.predictions import (
-    build_predictions,
-    read_predictions,
-    save_predictions,
-)
+from mptctl.evaluation.reading.predictions import build_predictions, read_predictions, save_predictions
 from mptctl.evaluation.reading.readers import FORMS
 from tests.evaluation.files import CLASSES, IDS, LABELS, LOGITS, WRITERS, write
 
