@@ -162,13 +162,9 @@ def test_rows_that_need_dali_are_skipped_where_it_is_not_installed(
         importlib.util, "find_spec", lambda name: None if name.startswith("nvidia") else real(name)
     )
     found = bench_loader(
-        load_recipe("imagenet", SMALL),
-        data_root=pictures,
-        rows=("dali-cpu", "dali-mixed", "threaded"),
-        repeats=1,
-        seconds=0.05,
-        device=torch.device("cpu"),
-    )
+        load_recipe("imagenet", SMALL), data_root=pictures, rows=("dali-cpu", "dali-mixed", "threaded"),
+        repeats=1, seconds=0.05, device=torch.device("cpu"),
+    )  # fmt: skip
     assert [row.name for row in found.rows] == ["threaded"]
     assert found.skipped == {"dali-cpu": "DALI is not installed", "dali-mixed": "no CUDA device"}
 

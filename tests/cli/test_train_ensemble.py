@@ -121,11 +121,8 @@ def killed(root: Path, name: str, event: str, step: int) -> None:
     """Put a run of the recipe of these tests there that was killed when it had written a line."""
     shutil.rmtree(root / name, ignore_errors=True)
     keys = (
-        "runtime.device=cpu",
-        "optim.max_steps=2",
-        "runtime.threads=1",
-        "runtime.checkpoint_every_steps=1",
-    )
+        "runtime.device=cpu", "optim.max_steps=2", "runtime.threads=1", "runtime.checkpoint_every_steps=1",
+    )  # fmt: skip
     recipe = load_recipe("digits", keys, {"runtime.seed": 3006})
     train_until_killed(RunRequest(recipe, load_split(root), root / name), event, step)
 

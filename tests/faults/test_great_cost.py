@@ -214,12 +214,9 @@ for side in (3, 3_000_000, 32_000):
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2_000_000)
 """
     out = subprocess.run(
-        [sys.executable, "-c", script, tmp_path],
-        capture_output=True,
-        text=True,
-        env=environment(),
+        [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, env=environment(),
         check=False,
-    )
+    )  # fmt: skip
     refused = "5 m.onnx: onnxruntime cannot com"
     assert out.stdout.splitlines() == ["(2, 192)", refused, refused, "True"], out.stderr[-500:]
 

@@ -48,13 +48,9 @@ def test_a_mixture_by_hand(loss: Loss, device: str) -> None:
     found = dict.fromkeys(wanted, 0.0)
     for label, share in ((0, weight), (2, 1 - weight)):
         out = loss(
-            student,
-            torch.tensor([label], device=device),
-            *teachers,
-            num_old=2,
-            k=k,
+            student, torch.tensor([label], device=device), *teachers, num_old=2, k=k,
             row_weight=torch.tensor([share], device=device),
-        )
+        )  # fmt: skip
         assert float(out.loss) == pytest.approx(float(sum(out.terms.values())), rel=1e-6)
         for name, term in out.terms.items():
             found[name] += float(term)

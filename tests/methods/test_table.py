@@ -294,12 +294,9 @@ def test_by_autograd_a_method_has_the_gradient_of_the_fused_one() -> None:
     settings = LossSettings(2, distance="lm", lam_old=0.6, lam_ref=0.4, beta=0.0, k=1.5)
     fused = FusedMethod(name="fused", settings=settings, teachers=frozenset(Role))
     other = AutogradMethod(
-        name="other",
-        settings=settings,
-        teachers=frozenset(Role),
-        criterion=CRITERIA["ce"],
+        name="other", settings=settings, teachers=frozenset(Role), criterion=CRITERIA["ce"],
         distance=lm_distance,
-    )
+    )  # fmt: skip
     (terms, grad), (by_autograd, its_grad) = (
         m.value_and_grad(logits, target, old, ref) for m in (fused, other)
     )

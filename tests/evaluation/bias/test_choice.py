@@ -141,12 +141,9 @@ def test_a_step_too_narrow_for_single_precision_is_not_chosen() -> None:
     """Between 1 and 1 + 1e-7 the error is least, but a folded bias would not hit that."""
     logits = np.array([[0.0, 1.0], [0.0, 1.0 + 1e-7], [0.0, 3.0]])
     samples = ValidationSamples(
-        logits,
-        np.array([0, 1, 1]),
-        np.array([False, True]),
-        np.array([True, False, False]),
+        logits, np.array([0, 1, 1]), np.array([False, True]), np.array([True, False, False]),
         np.ones(3, dtype=bool),
-    )
+    )  # fmt: skip
     choice = choose_bias(samples, Budget(max_er_increase=0.0))
     folded = (logits.astype(np.float32) - np.float32(choice.bias) * samples.is_new).argmax(axis=1)
     assert int((folded != samples.truth).sum()) == samples.counts(choice.bias)[0]
