@@ -109,16 +109,6 @@ def test_a_place_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> No
         save_predictions(made, tmp_path / "file" / "p.npz")
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_logits_that_are_not_finite_are_counted(tmp_path: Path, bad: float) -> None:
-    logits = LOGITS.copy()
-    logits[[0, 2], 1] = bad
-    file = write(tmp_path / "new.npz", id=IDS, label=LABELS, logits=logits, classes=CLASSES)
-    with pytest.raises(NonFiniteError, match=r"new\.npz: 2 of 3 rows of logits are not finite") as caught:
-        read_predictions(file)
-    assert caught.value.exit_code == 6
-
-
 def test_minus_infinity_is_a_class_that_is_never_answered() -> None:
     logits = np.array([[-np.inf, 1.0], [-np.inf, -np.inf]])
     assert build_predictions("x", np.arange(1), np.array([0]), logits=logits[:1]).preds.tolist() == ["1"]

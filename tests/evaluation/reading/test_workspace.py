@@ -100,15 +100,24 @@ def test_ctrl_c_in_a_query_is_no_error_of_the_query() -> None:
             work.fetch("SELECT max(hash(i)) FROM range(2_000_000_000) t(i)")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_leaves_nothing_in_the_temporary_folder(tmp_path: Path, number: int, code: int) -> None:
+@pytest.fixture(scope="module")
+def three_million(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of so many predictions."""
     import duckdb
 
+    file = tmp_path_factory.mktemp("large") / "p.parquet"
+    duckdb.execute(
+        f"COPY (SELECT 'test/' || hash(i) AS id, i % 9 AS label, i % 9 AS pred FROM range(3_000_000) t(i)) TO '{file}'"
+    )
+    return file
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_nothing_in_the_temporary_folder(
+    tmp_path: Path, three_million: Path, number: int, code: int
+) -> None:
     for name in ("old", "new"):
-        duckdb.execute(
-            f"COPY (SELECT 'test/' || hash(i) AS id, i % 9 AS label, i % 9 AS pred FROM range(3_000_000) t(i)) "
-            f"TO '{tmp_path / name}.parquet'"
-        )
+        os.link(three_million, tmp_path / f"{name}.parquet")
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     words = ["evaluate", "old.parquet", "new.parquet", "--memory-limit", "64MB"]
