@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -113,10 +114,15 @@ def places(count: int) -> list[dict[str, str]]:
 
 def process_of(target: Callable[..., None], *given: object) -> BaseProcess:
     """Start a function, of a module that can be imported, in a process that holds the imports of commands."""
-    _start_server()
-    process = PROCESSES.Process(target=target, args=given)
+    process = forking().Process(target=target, args=given)
     process.start()
     return process
+
+
+def forking() -> ForkServerContext:
+    """The context of multiprocessing whose processes hold the imports of commands."""
+    _start_server()
+    return PROCESSES
 
 
 def share_server() -> str:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.utils.data import DataLoader
 
 from mptctl.bench.loader import LoaderBench, bench_loader
 from mptctl.bench.opponents import PictureFiles
@@ -22,6 +23,7 @@ from mptctl.data.loading.choose import LOADERS
 from mptctl.errors import DataError
 from mptctl.recipe import DataRecipe, load_recipe
 from tests.common import CommandLine
+from tests.forked import forking
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +41,17 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 SMALL = ["data.image_size=24", "data.threads=1", "optim.batch_size=8", "model.stem=small"]
 
 
-@pytest.mark.slow  # workers of a DataLoader import torch first
+@pytest.mark.slow
 @pytest.mark.parametrize("augment", ["random-resized-crop", "pad-crop"])
 def test_every_row_is_measured_or_skipped_with_a_reason(
     pictures: Path, augment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mptctl.bench.runners.usable_cores", lambda: 1)
-    # Each run of a DataLoader starts workers, which import torch.
+    # Workers of a DataLoader, which import torch first, are forked from a process that has it.
+    monkeypatch.setattr(
+        "mptctl.bench.opponents.DataLoader",
+        lambda *given, **options: DataLoader(*given, **(options | {"multiprocessing_context": forking()})),
+    )
     rows, repeats = ROWS, 1
     if augment != "pad-crop":
         rows, repeats = tuple(name for name in ROWS if "dataloader" not in name), 2
