@@ -78,10 +78,8 @@ def _command_made_once(program: typer.Typer) -> Any:
     """The command of a program; programs of the same commands share it, with what reads the values of its flags."""
     contents = tuple(id(each) for each in (*program.registered_commands, *program.registered_groups))
     if contents not in _commands:
-        _commands[contents] = (
-            program,
-            _make_command(program),
-        )  # while the program is kept, no other has its numbers
+        # With the program, since Python gives the number of what is gone to something else.
+        _commands[contents] = program, _make_command(program)
     return _commands[contents][1]
 
 

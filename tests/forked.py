@@ -28,6 +28,8 @@ _IMPORTS = (
 )  # fmt: skip
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(list(_IMPORTS))
+# What the standard library keeps of the process that is forked; it has no way to tell another process of it.
+_server: Any = forkserver._forkserver  # type: ignore[attr-defined]
 
 
 class Forked:
@@ -128,27 +130,24 @@ def forking() -> ForkServerContext:
 def share_server() -> str:
     """Start the process that is forked, also for processes that this one outlives; its address, for `join_server`."""
     _start_server()
-    address: str = forkserver._forkserver._forkserver_address  # type: ignore[attr-defined]
+    address: str = _server._forkserver_address
     return address
 
 
 def join_server(address: str) -> None:
     """Take the process of another one, at that address, to be forked; to make one takes five seconds."""
-    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
-    server._forkserver_address = address
-    # Every process that is forked gets a descriptor by which it would keep the server alive.
-    server._forkserver_alive_fd = os.pipe()[1]
-    server.ensure_running = lambda: None
+    _server._forkserver_address = address
+    # A descriptor that every process which is forked is given, and by which it would keep alive a server of its own.
+    _server._forkserver_alive_fd = os.pipe()[1]
+    _server.ensure_running = lambda: None
 
 
 def _start_server() -> None:
     """Start the process that is forked, if it is not there: in the environment of a command, where it imports."""
-    if forkserver._forkserver._forkserver_address:  # type: ignore[attr-defined]
-        return
     kept = dict(os.environ)
     os.environ.update(environment())
     try:
-        forkserver.ensure_running()
+        _server.ensure_running()
     finally:
         os.environ.clear()
         os.environ.update(kept)
