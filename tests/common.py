@@ -76,6 +76,8 @@ _commands: dict[tuple[int, ...], tuple[typer.Typer, Any]] = {}
 
 def _command_made_once(program: typer.Typer) -> Any:
     """The command of a program; programs of the same commands share it, with what reads the values of its flags."""
+    if {"-h", "--help"} & {*sys.argv}:  # help names what is registered at this moment
+        return _make_command(program)
     contents = tuple(id(each) for each in (*program.registered_commands, *program.registered_groups))
     if contents not in _commands:
         # With the program, since Python gives the number of what is gone to something else.
