@@ -160,7 +160,7 @@ def _our_runner(
 
 
 def _best_dataloader(name: str, plan: LoadPlan, say: Say) -> LoaderRunner:
-    """Time a DataLoader with 1, 2, 4 ... workers, and return the fastest; on one core there is nothing to time.
+    """Time a DataLoader with 1, 2, 4 ... workers, and return the fastest; on one core time nothing.
 
     Args:
         name: one of `DATALOADERS`.
