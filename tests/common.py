@@ -12,7 +12,6 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +70,32 @@ def digits_with_teachers(root: Path, *, val_fraction: float, epochs: int, seed: 
 
 ROOT = Path(__file__).parent.parent
 
-# Each command line makes its verbs and flags anew from the same functions, 40 ms a time; here once a process.
-typer.main.get_command = cache(typer.main.get_command)
+_make_command = typer.main.get_command
+_commands: dict[tuple[int, ...], tuple[typer.Typer, Any]] = {}
+
+
+def _command_made_once(program: typer.Typer) -> Any:
+    """The command of a program; programs of the same commands share it, with what reads the values of its flags."""
+    if {"-h", "--help"} & {*sys.argv}:  # help names what is registered at this moment
+        return _make_command(program)
+    contents = tuple(id(each) for each in (*program.registered_commands, *program.registered_groups))
+    if contents not in _commands:
+        # With the program, since Python gives the number of what is gone to something else.
+        _commands[contents] = program, _make_command(program)
+    return _commands[contents][1]
+
+
+# Each command line makes its flags anew from the same functions, 30 ms a time; here once a process.
+typer.main.get_command = _command_made_once  # type: ignore[assignment]
+
+
+def files_below(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """All files in a folder and in those below it; a tenth of the time of `Path.rglob`."""
+    for entry in os.scandir(folder):
+        if entry.is_dir():
+            yield from files_below(Path(entry.path))
+        elif entry.is_file():
+            yield entry
 
 
 class Log(Observer):

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -28,6 +29,7 @@ from tests.common import CPU, SESSION, CommandLine, Done, Log, MakeLoader, Train
 from tests.crashed_workers import pytest_configure as pytest_configure
 from tests.crashed_workers import pytest_terminal_summary as pytest_terminal_summary
 from tests.crashed_workers import pytest_testnodedown as pytest_testnodedown
+from tests.forked import join_server, share_server
 
 # Else each of the many processes that tests start would compile the program anew, and the tests too.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -45,6 +47,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # No test is timed: a busy machine is no failure.
 settings.register_profile("mptctl", deadline=None, max_examples=50)
 settings.load_profile("mptctl")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """The process that starts those that run tests, and outlives them, makes one for them to fork commands from."""
+    node.workerinput["forked_from"] = share_server()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Each of the others joins it."""
+    if address := getattr(session.config, "workerinput", {}).get("forked_from"):
+        join_server(address)
 
 
 # Those whose tests take longest, the longest first: what several of their tests share is made once, by one process.
@@ -190,13 +204,7 @@ def loader_of(tmp_path: Path, request: pytest.FixtureRequest) -> MakeLoader:
     """Make loaders on the CPU that are closed when the test ends."""
 
     def make(split: Split, kind: str, **changes: object) -> Loader:
-        passing = {
-            "part": "train",
-            "batch_size": 8,
-            "seed": 3,
-            "train": True,
-            "device": CPU,
-        }
+        passing = {"part": "train", "batch_size": 8, "seed": 3, "train": True, "device": CPU}
         passing |= {
             key: changes.pop(key)
             for key in list(changes)

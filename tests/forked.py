@@ -12,12 +12,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
-import typer.main
-
-from mptctl.cli.app import app
 from tests.common import ROOT, environment
 
 # What commands import, most of it within seconds.
@@ -27,10 +26,10 @@ _IMPORTS = (
     "mptctl.inference.named_models", "mptctl.evaluation.evaluate", "mptctl.report.documents.flips_files",
     "tests.forked",
 )  # fmt: skip
-# Its verbs and flags are there already.
-typer.main.get_command(app)
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(list(_IMPORTS))
+# What the standard library keeps of the process that is forked; it has no way to tell another process of it.
+_server: Any = forkserver._forkserver  # type: ignore[attr-defined]
 
 
 class Forked:
@@ -117,10 +116,30 @@ def places(count: int) -> list[dict[str, str]]:
 
 def process_of(target: Callable[..., None], *given: object) -> BaseProcess:
     """Start a function, of a module that can be imported, in a process that holds the imports of commands."""
-    _start_server()
-    process = PROCESSES.Process(target=target, args=given)
+    process = forking().Process(target=target, args=given)
     process.start()
     return process
+
+
+def forking() -> ForkServerContext:
+    """The context of multiprocessing whose processes hold the imports of commands."""
+    _start_server()
+    return PROCESSES
+
+
+def share_server() -> str:
+    """Start the process that is forked, also for processes that this one outlives; its address, for `join_server`."""
+    _start_server()
+    address: str = _server._forkserver_address
+    return address
+
+
+def join_server(address: str) -> None:
+    """Take the process of another one, at that address, to be forked; to make one takes five seconds."""
+    _server._forkserver_address = address
+    # A descriptor that every process which is forked is given, and by which it would keep alive a server of its own.
+    _server._forkserver_alive_fd = os.pipe()[1]
+    _server.ensure_running = lambda: None
 
 
 def _start_server() -> None:
@@ -128,7 +147,7 @@ def _start_server() -> None:
     kept = dict(os.environ)
     os.environ.update(environment())
     try:
-        forkserver.ensure_running()
+        _server.ensure_running()
     finally:
         os.environ.clear()
         os.environ.update(kept)

@@ -156,11 +156,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def a_process_with_a_folder(temporary: Path) -> tuple[subprocess.Popen[str], Path]:
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLDS],
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", HOLDS], stdout=subprocess.PIPE, text=True,
         env=environment(TMPDIR=str(temporary)),
-    )
+    )  # fmt: skip
     return process, Path(process.stdout.readline().strip())
 
 

@@ -361,16 +361,8 @@ def test_the_first_step_is_checked_where_random_numbers_find_nothing(
     file = tmp_path / "bad.py"
     file.write_text(function(f"ce = {ROWS}\n    return {{'ce': ce if len(ce) == 8 else ce.mean()}}"))
     words = (
-        "train-baseline",
-        "bad",
-        "--plugin",
-        file,
-        "--run-root",
-        taught.run_root,
-        *SHORT,
-        "--name",
-        "first",
-    )
+        "train-baseline", "bad", "--plugin", file, "--run-root", taught.run_root, *SHORT, "--name", "first",
+    )  # fmt: skip
     done = mptctl(*words)
     assert done.returncode == 2
     assert "method bad: ce: must be one number a row" in done.stderr
@@ -398,15 +390,9 @@ def test_settings_are_checked_when_the_recipe_is_read(
 ) -> None:
     overrides = [word for key in keys for word in ("--set", key)]
     done = mptctl(
-        "train-baseline",
-        "muscle",
-        "--plugin",
-        muscle,
-        "--run-root",
-        taught.run_root,
-        *overrides,
+        "train-baseline", "muscle", "--plugin", muscle, "--run-root", taught.run_root, *overrides,
         "--print-recipe",
-    )
+    )  # fmt: skip
     assert done.returncode == 2
     assert message in done.stderr
 
@@ -469,15 +455,9 @@ def test_an_own_network_has_a_head_that_all_find(
     names = tmp_path / "names.txt"
     names.write_text("\n".join(map(str, range(10))))
     imported = (
-        "import",
-        tmp_path / "weights.pt",
-        "--arch",
-        "two-layers",
-        "--class-names",
-        names,
-        "--name",
+        "import", tmp_path / "weights.pt", "--arch", "two-layers", "--class-names", names, "--name",
         "brought",
-    )
+    )  # fmt: skip
     done = mptctl(*imported, *where, "--set", "model.settings.width=4", "--set", "model.head=cosine")
     assert done.returncode == 0, done.stderr
     forget()

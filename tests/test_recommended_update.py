@@ -81,9 +81,7 @@ def test_seeds_without_a_row_do_not_count_and_k_is_chosen_on_validation(
     assert printed.count("recommended at a cost of at most") == 2
 
 
-def test_a_seed_that_no_shift_brings_to_the_error_counts_at_its_lowest_error(
-    tmp_path: Path,
-) -> None:
+def test_a_seed_that_no_shift_brings_to_the_error_counts_at_its_lowest_error(tmp_path: Path) -> None:
     data, rng = DATA_SETS[0], np.random.default_rng(1)
     for seed in (1, 2):
         root = tmp_path / data.study / str(seed)

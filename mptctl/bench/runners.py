@@ -160,7 +160,7 @@ def _our_runner(
 
 
 def _best_dataloader(name: str, plan: LoadPlan, say: Say) -> LoaderRunner:
-    """Time a DataLoader with 1, 2, 4 ... workers, and return the fastest.
+    """Time a DataLoader with 1, 2, 4 ... workers, and return the fastest; on one core time nothing.
 
     Args:
         name: one of `DATALOADERS`.
@@ -175,6 +175,8 @@ def _best_dataloader(name: str, plan: LoadPlan, say: Say) -> LoaderRunner:
         return LoaderRunner(name, start, workers, plan.data.augment, ahead=2 * workers)
 
     cores, rates = usable_cores(), dict[int, float]()
+    if cores == 1:
+        return make_runner(1)
     for workers in sorted({count for count in (1, 2, 4, 8, 16, cores) if count <= cores}):
         runner = make_runner(workers)
         rates[workers] = runner.run(1.0, plan.device)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.common import CommandLine
+from tests.common import CommandLine, files_below
 
 
 @dataclass(frozen=True)
@@ -76,11 +77,8 @@ def check(case: Case, place: Path, mptctl: CommandLine) -> Any:
 
 def _files(place: Path) -> set[str]:
     """Names of all files, and their sizes, but for caches."""
-    return {
-        f"{path.relative_to(place)} {path.stat().st_size}"
-        for path in place.rglob("*")
-        if path.is_file() and not set(CACHES) & set(path.relative_to(place).parts)
-    }
+    names = ((os.path.relpath(file.path, place), file.stat().st_size) for file in files_below(place))
+    return {f"{name} {size}" for name, size in names if not set(CACHES) & set(name.split(os.sep))}
 
 
 def put(path: Path, content: bytes) -> None:

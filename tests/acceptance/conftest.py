@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.common import made_once
+from tests.common import files_below, made_once
 from tests.same.command import HERE, Commands
 from tests.same.inputs import make_predictions, make_sources
 
@@ -104,8 +104,6 @@ def place(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     assert _as_they_are(prepared) == before, "a file was changed in place, and so for all tests"
 
 
-def _as_they_are(folder: Path) -> dict[Path, tuple[int, int]]:
+def _as_they_are(folder: Path) -> dict[str, tuple[int, int]]:
     """Size and time of all files."""
-    return {
-        path: (path.stat().st_size, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()
-    }
+    return {file.path: (file.stat().st_size, file.stat().st_mtime_ns) for file in files_below(folder)}

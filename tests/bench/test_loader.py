@@ -12,16 +12,18 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.utils.data import DataLoader
 
 from mptctl.bench.loader import LoaderBench, bench_loader
 from mptctl.bench.opponents import PictureFiles
-from mptctl.bench.runners import ROWS
+from mptctl.bench.runners import ROWS, LoaderRunner
 from mptctl.bench.sources import find_pictures
 from mptctl.cli.app import main
 from mptctl.data.loading.choose import LOADERS
 from mptctl.errors import DataError
 from mptctl.recipe import DataRecipe, load_recipe
 from tests.common import CommandLine
+from tests.forked import forking
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +41,17 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 SMALL = ["data.image_size=24", "data.threads=1", "optim.batch_size=8", "model.stem=small"]
 
 
-@pytest.mark.slow  # workers of a DataLoader import torch first
+@pytest.mark.slow
 @pytest.mark.parametrize("augment", ["random-resized-crop", "pad-crop"])
 def test_every_row_is_measured_or_skipped_with_a_reason(
     pictures: Path, augment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mptctl.bench.runners.usable_cores", lambda: 1)
-    # Each run of a DataLoader starts workers, which import torch.
+    # Workers of a DataLoader, which import torch first, are forked from a process that has it.
+    monkeypatch.setattr(
+        "mptctl.bench.opponents.DataLoader",
+        lambda *given, **options: DataLoader(*given, **(options | {"multiprocessing_context": forking()})),
+    )
     rows, repeats = ROWS, 1
     if augment != "pad-crop":
         rows, repeats = tuple(name for name in ROWS if "dataloader" not in name), 2
@@ -65,6 +71,23 @@ def test_every_row_is_measured_or_skipped_with_a_reason(
     assert found.pictures == 24
     assert len([line for line in said if line.startswith("run ")]) == repeats * len(found.rows)
     assert LoaderBench.model_validate_json(found.model_dump_json()) == found
+
+
+def test_a_dataloader_has_the_number_of_workers_with_which_it_is_fastest(
+    pictures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Speeds are made up; what a DataLoader really does is measured above."""
+    monkeypatch.setattr("mptctl.bench.runners.usable_cores", lambda: 6)
+    speeds = {1: 10.0, 2: 30.0, 4: 20.0, 6: 25.0}
+    monkeypatch.setattr(LoaderRunner, "run", lambda runner, *_: speeds[runner.workers or 0])
+    said: list[str] = []
+    found = bench_loader(
+        load_recipe("imagenet", SMALL), data_root=pictures, rows=("dataloader-pil",), repeats=1, seconds=0.1,
+        device=torch.device("cpu"), say=said.append,
+    )  # fmt: skip
+    timed = [line for line in said if line.startswith("dataloader-pil with")]
+    assert timed == [f"dataloader-pil with {count} workers: {speeds[count]:.0f} images/s" for count in speeds]
+    assert [row.workers for row in found.rows] == [2]
 
 
 def test_the_opponents_transforms_are_those_of_the_recipe(pictures: Path) -> None:
@@ -145,18 +168,11 @@ def test_rows_that_need_dali_are_skipped_where_it_is_not_installed(
         importlib.util, "find_spec", lambda name: None if name.startswith("nvidia") else real(name)
     )
     found = bench_loader(
-        load_recipe("imagenet", SMALL),
-        data_root=pictures,
-        rows=("dali-cpu", "dali-mixed", "threaded"),
-        repeats=1,
-        seconds=0.05,
-        device=torch.device("cpu"),
-    )
+        load_recipe("imagenet", SMALL), data_root=pictures, rows=("dali-cpu", "dali-mixed", "threaded"),
+        repeats=1, seconds=0.05, device=torch.device("cpu"),
+    )  # fmt: skip
     assert [row.name for row in found.rows] == ["threaded"]
-    assert found.skipped == {
-        "dali-cpu": "DALI is not installed",
-        "dali-mixed": "no CUDA device",
-    }
+    assert found.skipped == {"dali-cpu": "DALI is not installed", "dali-mixed": "no CUDA device"}
 
 
 def test_every_kind_of_loader_is_a_row() -> None:

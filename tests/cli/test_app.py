@@ -62,13 +62,9 @@ def test_files_of_predictions_are_compared_without_torch(tmp_path: Path) -> None
         "finally: print([m for m in ('torch', 'torchvision') if m in sys.modules], file=sys.stderr)\n"
     )
     out = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        env=environment(),
-        cwd=tmp_path,
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), cwd=tmp_path,
         check=False,
-    )
+    )  # fmt: skip
     assert json.loads(out.stdout)["counts"]["negative_flips"] == 1
     assert out.stderr.splitlines()[-1] == "[]"
 
@@ -232,14 +228,9 @@ def test_what_can_be_said_at_once_is_said_without_importing_torch(tmp_path: Path
         "    if 'torch' in sys.modules: sys.exit(line)\n"
     )
     out = subprocess.run(
-        [sys.executable, "-c", script],
-        input="\n".join(lines),
-        capture_output=True,
-        text=True,
-        env=environment(),
-        cwd=tmp_path,
-        check=False,
-    )
+        [sys.executable, "-c", script], input="\n".join(lines), capture_output=True, text=True,
+        env=environment(), cwd=tmp_path, check=False,
+    )  # fmt: skip
     assert out.returncode == 0, out.stderr.splitlines()[-1]
     assert out.stderr.count("\n") == len(lines) - 1
 

@@ -92,11 +92,8 @@ def test_a_dry_run_decodes_and_writes_nothing(
 def test_a_teacher_is_timed_whatever_its_optimizer() -> None:
     """The order of its layers is not known, and by its recipe, as of an import, the rate falls from layer to layer."""
     keys = (
-        "model.arch=shufflenet_v2_x0_5",
-        "data.image_size=32",
-        "data.eval_resize=null",
-        "optim.batch_size=2",
-    )
+        "model.arch=shufflenet_v2_x0_5", "data.image_size=32", "data.eval_resize=null", "optim.batch_size=2",
+    )  # fmt: skip
     teacher = load_recipe("finetune", keys)
     found = estimate_run(
         SizedModel(short_recipe(), 10), [SizedModel(teacher, 10)], steps=3, device=torch.device("cpu")

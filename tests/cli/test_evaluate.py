@@ -136,15 +136,8 @@ def test_slices_are_in_every_output_and_fit_80_columns(call: Call) -> None:
         + "".join(f"test/{i:05d},{'de' if i < 4 else 'it'},p\n" for i in range(8))
     )
     words = (
-        "old.npz",
-        "new.npz",
-        "--metadata",
-        "meta.csv",
-        "--by",
-        "country,<b>device|</b>",
-        "--by",
-        "class",
-    )
+        "old.npz", "new.npz", "--metadata", "meta.csv", "--by", "country,<b>device|</b>", "--by", "class",
+    )  # fmt: skip
     done = call(*words, "--min-slice", "1", "--report", "page.html", "--markdown", "page.md")
     assert done.code == 0, done.err
     assert max(len(line) for line in done.out.splitlines()) <= 80

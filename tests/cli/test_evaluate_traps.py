@@ -103,12 +103,9 @@ def test_all_flips_are_written_as_a_table_with_what_must_not_flip(
     ids, labels = np.array([f"p{i}" for i in range(50)]), np.array(["=x", "y"] * 25)
     np.savez("old.npz", id=ids, label=labels, pred=labels, classes=["=x", "y"])
     np.savez(
-        "new.npz",
-        id=ids,
-        label=labels,
-        pred=np.where(np.arange(50) < 30, "z", labels),
+        "new.npz", id=ids, label=labels, pred=np.where(np.arange(50) < 30, "z", labels),
         classes=["=x", "y", "z"],
-    )
+    )  # fmt: skip
     Path("gate.yaml").write_text("limits: {max_nfr: 70}\nmust_keep: {ids: [p4, p40]}\n")
     for _ in range(2):  # an earlier table is replaced
         done = mptctl("evaluate", "old.npz", "new.npz", "--gate", "gate.yaml", "--flips", "flips.csv")
@@ -224,13 +221,9 @@ def test_merged_logits_say_no_confidence_and_no_margin(tmp_path: Path, mptctl: C
     np.savez(tmp_path / "new.npz", id=ids, label=new[truth], pred=answers, classes=["seat", "bed"])
     (tmp_path / "map.yaml").write_text("sofa: seat\ncouch: seat\n")
     words = (
-        "evaluate",
-        tmp_path / "old.npz",
-        tmp_path / "new.npz",
-        "--class-map",
-        tmp_path / "map.yaml",
+        "evaluate", tmp_path / "old.npz", tmp_path / "new.npz", "--class-map", tmp_path / "map.yaml",
         "--json",
-    )
+    )  # fmt: skip
     report = json.loads(mptctl(*words).stdout)
     assert report["counts"]["negative_flips"] == 4
     assert (report["old"]["ece"], report["by_confidence"], report["margins"]) == (None, None, None)

@@ -110,11 +110,7 @@ def test_a_shell_completes_commands_and_flags(line: str, completed: list[str], t
     script = "import sys; sys.argv = ['mptctl']\nfrom mptctl.__main__ import main\nmain()\n"
     asked = {"_MPTCTL_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
     done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment(), **asked},
-        cwd=tmp_path,
-        check=False,
-    )
+        [sys.executable, "-c", script], capture_output=True, text=True,
+        env={**os.environ, **environment(), **asked}, cwd=tmp_path, check=False,
+    )  # fmt: skip
     assert done.stdout.split() == completed, done.stderr

@@ -109,18 +109,9 @@ def test_the_order_is_of_seed_and_traffic_alone(drawn: list[dict[str, str]], mpt
     for seed, same in (("3", True), ("4", False)):
         again = f"again{seed}.csv"
         line = (
-            "disagree",
-            "old.npz",
-            "new.parquet",
-            "--seed",
-            seed,
-            "--draw",
-            "50",
-            "--out",
-            again,
-            "--data-root",
-            "pics",
-        )
+            "disagree", "old.npz", "new.parquet", "--seed", seed, "--draw", "50", "--out", again,
+            "--data-root", "pics",
+        )  # fmt: skip
         assert mptctl(*line).returncode == 0
         rows = list(csv.DictReader(Path(again).read_text().splitlines()))
         assert ([row["id"] for row in rows] == [row["id"] for row in drawn[:50]]) == same
@@ -462,17 +453,9 @@ def test_strata_of_confidence(mptctl: CommandLine) -> None:
     logits[np.arange(N), np.searchsorted(CLASSES, NEW)] = np.log(chance)
     np.savez("new.npz", id=IDS, logits=logits, classes=CLASSES)
     line = (
-        "disagree",
-        "old.csv",
-        "new.npz",
-        "--strata",
-        "confidence",
-        "--draw",
-        "100",
-        "--out",
-        "to_label.csv",
+        "disagree", "old.csv", "new.npz", "--strata", "confidence", "--draw", "100", "--out", "to_label.csv",
         "--json",
-    )
+    )  # fmt: skip
     printed = json.loads(mptctl(*line).stdout)
     assert [(row["rows"], row["drawn"]) for row in printed["strata"]] == [(30, 15), (120, 60), (50, 25)]
     rows_drawn = list(csv.DictReader(Path("to_label.csv").read_text().splitlines()))

@@ -42,11 +42,8 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 @pytest.mark.parametrize("name", ["evaluate", "evaluate-full", "compare"])
 def test_a_terminal_needs_no_figures(words: dict[str, list[str]], name: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", RUN, *words[name]],
-        env=environment(),
-        cwd=tmp_path,
-        capture_output=True,
+        [sys.executable, "-c", RUN, *words[name]], env=environment(), cwd=tmp_path, capture_output=True,
         text=True,
-    )
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "NFR" in done.stdout

@@ -134,15 +134,8 @@ def test_a_table_is_planned_by_the_rows_that_its_split_will_have(mptctl: Command
 
 def test_a_training_verb_says_what_its_run_will_take(mptctl: CommandLine, digits_root: Path) -> None:
     words = (
-        "train-ref",
-        "--run-root",
-        digits_root,
-        "--device",
-        "cpu",
-        "--set",
-        "optim.epochs=100",
-        "--dry-run",
-    )
+        "train-ref", "--run-root", digits_root, "--device", "cpu", "--set", "optim.epochs=100", "--dry-run",
+    )  # fmt: skip
     done = mptctl(*words, "--json")
     assert done.returncode == 0, done.stderr
     plan = DryRun.model_validate_json(done.stdout)

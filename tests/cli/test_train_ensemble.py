@@ -121,11 +121,8 @@ def killed(root: Path, name: str, event: str, step: int) -> None:
     """Put a run of the recipe of these tests there that was killed when it had written a line."""
     shutil.rmtree(root / name, ignore_errors=True)
     keys = (
-        "runtime.device=cpu",
-        "optim.max_steps=2",
-        "runtime.threads=1",
-        "runtime.checkpoint_every_steps=1",
-    )
+        "runtime.device=cpu", "optim.max_steps=2", "runtime.threads=1", "runtime.checkpoint_every_steps=1",
+    )  # fmt: skip
     recipe = load_recipe("digits", keys, {"runtime.seed": 3006})
     train_until_killed(RunRequest(recipe, load_split(root), root / name), event, step)
 
@@ -199,10 +196,7 @@ def test_a_dry_run_says_which_members_would_be_trained(mptctl: CommandLine, root
     assert stamps(root) == before
 
 
-METHODS = [
-    ("train-baseline", "elodi", "--set", "method.elodi_start_epoch=0"),
-    ("train-mpt",),
-]
+METHODS = [("train-baseline", "elodi", "--set", "method.elodi_start_epoch=0"), ("train-mpt",)]
 
 
 @pytest.mark.parametrize("verb", METHODS, ids=lambda verb: " ".join(verb[:2]))

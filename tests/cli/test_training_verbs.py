@@ -149,15 +149,8 @@ def test_the_criterion_of_the_recipe_trains_and_stands_in_the_checkpoint(
 ) -> None:
     make_split("digits", run_root=tmp_path)
     keys = (
-        "--set",
-        "optim.max_steps=2",
-        "--set",
-        "runtime.threads=1",
-        "--device",
-        "cpu",
-        "--run-root",
-        tmp_path,
-    )
+        "--set", "optim.max_steps=2", "--set", "runtime.threads=1", "--device", "cpu", "--run-root", tmp_path,
+    )  # fmt: skip
     for verb in (("train-old",), ("train-ref",), ("train-mpt", "--distance", "kl")):
         trained = {}
         for name in ("ce", "ls"):

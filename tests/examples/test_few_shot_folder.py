@@ -105,12 +105,9 @@ def test_the_recipe_trains_and_novel_classes_are_asked(
     )
     assert split.returncode == 0, split.stderr
     small = (
-        "data.image_size=32",
-        "data.eval_resize=36",
-        "optim.batch_size=8",
-        "optim.max_steps=1",
+        "data.image_size=32", "data.eval_resize=36", "optim.batch_size=8", "optim.max_steps=1",
         "runtime.threads=1",
-    )
+    )  # fmt: skip
     sets = [word for key in small for word in ("--set", key)]
     done = mptctl("train-old", "--recipe", "cub-cosine", *sets, "--run-root", root)
     assert done.returncode == 0, done.stderr

@@ -220,15 +220,8 @@ def test_row_87_split_counts_them_in_one_sentence_or_says_nothing(
     (root,) = as_folder(tmp_path, phone_pictures(), mptctl)
     for place, rotated in ((root, 34), (folder, 0)):
         words = (
-            "split",
-            place,
-            "--run-root",
-            tmp_path / str(rotated),
-            "--val-fraction",
-            0,
-            "--old-fraction",
-            1,
-        )
+            "split", place, "--run-root", tmp_path / str(rotated), "--val-fraction", 0, "--old-fraction", 1,
+        )  # fmt: skip
         done = mptctl(*words)
         assert done.returncode == 0, done.stderr
         sentence = "34 pictures have an EXIF rotation, which is ignored unless data.exif=apply"
@@ -342,12 +335,9 @@ def test_row_87_a_run_says_whether_it_turns_pictures_and_so_does_what_is_exporte
 ) -> None:
     (root,) = as_folder(tmp_path, phone_pictures(), mptctl)
     split = make_split(
-        "imagefolder",
-        run_root=tmp_path / "runs",
-        data_root=Path(str(root)),
-        val_fraction=0.2,
+        "imagefolder", run_root=tmp_path / "runs", data_root=Path(str(root)), val_fraction=0.2,
         old_fraction=1.0,
-    )
+    )  # fmt: skip
     words = ("--run-root", split.run_root, "--recipe", "digits", "--set", "data.image_size=8")
     short = ("--set", "optim.epochs=1", "--set", "optim.batch_size=4", "--set", "runtime.device=cpu")
     planned = mptctl("train-ref", *words, *short, "--set", "data.exif=apply", "--dry-run")

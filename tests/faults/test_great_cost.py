@@ -146,8 +146,7 @@ def test_row_64_very_many_crossings(tmp_path: Path, mptctl: CommandLine) -> None
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
-    [("ensemble: 100000000", "1000"), (f"seeds: {list(range(1001))}", "at most 1,000")],
+    ("change", "said"), [("ensemble: 100000000", "1000"), (f"seeds: {list(range(1001))}", "at most 1,000")]
 )
 def test_row_64_a_study_of_very_many_runs(tmp_path: Path, change: str, said: str) -> None:
     study = (
@@ -215,12 +214,9 @@ for side in (3, 3_000_000, 32_000):
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2_000_000)
 """
     out = subprocess.run(
-        [sys.executable, "-c", script, tmp_path],
-        capture_output=True,
-        text=True,
-        env=environment(),
+        [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, env=environment(),
         check=False,
-    )
+    )  # fmt: skip
     refused = "5 m.onnx: onnxruntime cannot com"
     assert out.stdout.splitlines() == ["(2, 192)", refused, refused, "True"], out.stderr[-500:]
 

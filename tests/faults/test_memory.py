@@ -99,14 +99,8 @@ def test_row_43_a_picture_of_13000_by_13000_in_the_gallery(tmp_path: Path) -> No
     np.savez(tmp_path / "new.npz", **columns, pred=[0, 0, 0])
     page = tmp_path / "page.html"
     words = (
-        "evaluate",
-        tmp_path / "old.npz",
-        tmp_path / "new.npz",
-        "--report",
-        page,
-        "--data-root",
-        tmp_path,
-    )
+        "evaluate", tmp_path / "old.npz", tmp_path / "new.npz", "--report", page, "--data-root", tmp_path,
+    )  # fmt: skip
     done = run_forked(*words, before=memory_limit(LIMIT))
     assert done.returncode == 0, done.stderr
     assert page.read_text(encoding="utf-8").count("data:image/png") == 1
@@ -148,11 +142,9 @@ def test_row_28_three_million_rows_in_little_memory(tmp_path: Path) -> None:
     n = 3_000_000
     for name in ("old", "new"):
         np.savez(
-            tmp_path / f"{name}.npz",
-            id=np.arange(n).astype("U40"),
-            label=np.zeros(n, int),
+            tmp_path / f"{name}.npz", id=np.arange(n).astype("U40"), label=np.zeros(n, int),
             pred=np.zeros(n, int),
-        )
+        )  # fmt: skip
     done = run_forked("evaluate", tmp_path / "old.npz", tmp_path / "new.npz", before=memory_limit(LIMIT))
     assert (done.returncode, done.stderr.count("\n")) == (7, 1), done.stderr
     assert "of memory where" in done.stderr

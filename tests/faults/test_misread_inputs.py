@@ -123,18 +123,8 @@ def test_row_57_adjust_counts_the_old_classes_of_the_split(
     pred = val.labels if answers == "right" else val.preds
     old = write(tmp_path / "old.npz", id=val.ids, label=val.labels, pred=pred)
     words = (
-        "adjust",
-        "new",
-        "--old",
-        old,
-        "--max-nfr",
-        "99",
-        "--run-root",
-        runs,
-        "--device",
-        "cpu",
-        "--json",
-    )
+        "adjust", "new", "--old", old, "--max-nfr", "99", "--run-root", runs, "--device", "cpu", "--json",
+    )  # fmt: skip
     done = mptctl(*words)
     assert done.returncode == 0, done.stderr
     of_old = sum(label in {"0", "1", "2", "3", "4"} for label in val.labels.tolist())

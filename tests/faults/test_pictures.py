@@ -58,13 +58,9 @@ def odd_pictures(folder: Path) -> dict[str, Path]:
 def split_of_data(folder: Path, *, overwrite: bool = False) -> Split:
     """A split of the pictures in ``data``, all classes old, none held out."""
     return make_split(
-        "imagefolder",
-        run_root=folder / "runs",
-        data_root=folder / "data",
-        val_fraction=0.0,
-        old_fraction=1.0,
-        overwrite=overwrite,
-    )
+        "imagefolder", run_root=folder / "runs", data_root=folder / "data", val_fraction=0.0,
+        old_fraction=1.0, overwrite=overwrite,
+    )  # fmt: skip
 
 
 def pillow(path: Path) -> np.ndarray:

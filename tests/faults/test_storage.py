@@ -103,13 +103,8 @@ def test_row_32_a_disk_that_fills_in_a_report(
 ) -> None:
     folder = tmp_path / "out"
     written = (
-        "--report",
-        folder / "page.html",
-        "--markdown",
-        folder / "page.md",
-        "--save-predictions",
-        folder,
-    )
+        "--report", folder / "page.html", "--markdown", folder / "page.md", "--save-predictions", folder,
+    )  # fmt: skip
     assert run_forked("evaluate", *pair, *written).returncode == 0
     there = {path.name: path.read_bytes() for path in folder.iterdir()}
     before, after = full_but_for(folder, 0, tmp_path / "kept")
@@ -148,23 +143,13 @@ def test_row_61_a_disk_that_fills_between_a_table_and_its_page_leaves_the_earlie
         folder = tmp_path / f"out-{name}"
         folder.mkdir()
         words = (
-            "compare",
-            tmp_path / name,
-            "--markdown",
-            folder / "table.md",
-            "--report",
-            folder / "page.html",
-        )
+            "compare", tmp_path / name, "--markdown", folder / "table.md", "--report", folder / "page.html",
+        )  # fmt: skip
         assert run_forked(*words).returncode == 0
     folder, wanted = tmp_path / "out-earlier", tmp_path / "out-later"
     words = (
-        "compare",
-        tmp_path / "later",
-        "--markdown",
-        folder / "table.md",
-        "--report",
-        folder / "page.html",
-    )
+        "compare", tmp_path / "later", "--markdown", folder / "table.md", "--report", folder / "page.html",
+    )  # fmt: skip
     nothing_changes_where_the_second_has_no_room(
         words, folder, wanted / "table.md", wanted / "page.html", tmp_path
     )

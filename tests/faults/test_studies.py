@@ -119,11 +119,7 @@ def test_row_33_finished_runs_are_not_repeated_and_a_failed_one_is_named(killed:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "words",
-    [
-        ("--parallel", "1"),
-        pytest.param(("--parallel", "2"), marks=pytest.mark.nightly),
-    ],
+    "words", [("--parallel", "1"), pytest.param(("--parallel", "2"), marks=pytest.mark.nightly)]
 )
 def test_row_33_what_is_printed_is_what_a_study_without_kills_prints(
     killed: dict[str, Any], tmp_path: Path, words: tuple[str, ...]

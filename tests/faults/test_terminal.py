@@ -171,17 +171,15 @@ def test_row_29_names_cannot_forge_a_verdict(tmp_path: Path, mptctl: CommandLine
     assert json.loads(said.stdout)["counts"]["negative_flips"] == 20
 
 
-@pytest.mark.parametrize("mark", ["\x1b", "\x9b", "\u202e", "\u2066"])
-def test_row_29_no_mark_that_deceives_reaches_a_page_or_a_table(
-    tmp_path: Path, mptctl: CommandLine, mark: str
-) -> None:
+def test_row_29_no_mark_that_deceives_reaches_a_page_or_a_table(tmp_path: Path, mptctl: CommandLine) -> None:
     """In ids, classes and a column of slices: of 40 samples with logits, two flips are listed."""
-    classes = [f"cat{mark}gnp", "dog"]
+    marks = "\x1b\x9b\u202e\u2066"
+    classes = [f"cat{marks}gnp", "dog"]
     label = np.array(classes)[np.arange(40) % 2]
-    ids = [f"x{mark}gpj.{i}" for i in range(40)]
+    ids = [f"x{marks}gpj.{i}" for i in range(40)]
     logits = np.where(label[:, None] == np.array(classes), 3.0, 0.0)
     flipped = np.where(np.arange(40)[:, None] < 2, -logits, logits)
-    place = [f"de{mark}", "fr"] * 20
+    place = [f"de{marks}", "fr"] * 20
     for name, values in (("old", logits), ("new", flipped)):
         np.savez(tmp_path / f"{name}.npz", id=ids, label=label, logits=values, classes=classes, place=place)
     files = {"--report": "p.html", "--flips": "f.csv", "--markdown": "m.md", "--junit": "j.xml"}
@@ -192,8 +190,8 @@ def test_row_29_no_mark_that_deceives_reaches_a_page_or_a_table(
     )
     assert done.returncode == 0, done.stderr
     for path in (*(tmp_path / name for name in files.values()), *figures.glob("*.svg")):
-        assert mark not in path.read_text(encoding="utf-8"), path
-    escape = ascii(mark)[1:-1]
+        assert not set(marks) & set(path.read_text(encoding="utf-8")), path
+    escape = ascii(marks)[1:-1]
     assert f"x{escape}gpj.0" in (tmp_path / "f.csv").read_text(encoding="utf-8")
     assert f"x{escape}gpj.0" in (tmp_path / "p.html").read_text(encoding="utf-8")
 

@@ -56,15 +56,9 @@ def test_row_22_without_test_pictures_with_a_trial_killed_and_one_that_diverges(
     with open(tmp_path / "recipe.yaml", "w", encoding="utf-8") as file:
         file.write(short_recipe(*small, "optim.epochs=60").to_yaml())
     flags = (
-        "--recipe",
-        str(tmp_path / "recipe.yaml"),
-        "--k",
-        "1",
-        "--lr",
-        "0.05,1e30",
-        "--max-er-increase",
+        "--recipe", str(tmp_path / "recipe.yaml"), "--k", "1", "--lr", "0.05,1e30", "--max-er-increase",
         "100",
-    )
+    )  # fmt: skip
     process = search(runs, *flags)
     trial = RunDir(runs / "tune" / "trials" / "kl-k1-lr0.05")
     wait_for(lambda: trial.last.exists() and len(validations(trial.path)) >= 2, process)

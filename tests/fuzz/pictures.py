@@ -124,13 +124,9 @@ def _look(content: bytes, verify: Verify, place: Path) -> tuple[str, str]:
         path.write_bytes(data)
     try:
         split = make_split(
-            "imagefolder",
-            run_root=place / "runs",
-            data_root=place / "data",
-            val_fraction=0.0,
-            old_fraction=1.0,
-            verify=verify,
-        )
+            "imagefolder", run_root=place / "runs", data_root=place / "data", val_fraction=0.0,
+            old_fraction=1.0, verify=verify,
+        )  # fmt: skip
     except DataError as error:
         return "refused by split", _fault_of_message(error)
     seen: dict[tuple[str, bool], Tensor | None] = {}

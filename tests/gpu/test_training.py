@@ -54,14 +54,9 @@ def no_waiting() -> Iterator[None]:
 @pytest.mark.parametrize("method", ["mpt-kl", "mpt-lm", "pct-naive", "elodi-topk"])
 def test_a_step_never_waits(method: str, precision: str, optimizer: str, tmp_path: Path) -> None:
     recipe = short_recipe(
-        f"runtime.precision={precision}",
-        f"optim.name={optimizer}",
-        "optim.clip_grad_norm=1.0",
-        "optim.accumulate=2",
-        "optim.ema=0.9",
-        "method.elodi_start_epoch=0",
-        method=method,
-    )
+        f"runtime.precision={precision}", f"optim.name={optimizer}", "optim.clip_grad_norm=1.0",
+        "optim.accumulate=2", "optim.ema=0.9", "method.elodi_start_epoch=0", method=method,
+    )  # fmt: skip
     step = ways_to_train(recipe, 10, DEVICE, tmp_path, ("ours",))[0]["ours"]
     for _ in range(2):  # compiles, and makes the optimizer's state
         step()

@@ -288,15 +288,9 @@ def _compile_launch(shape: Shape, layout: Layout, logits: Tensor, old: Tensor, r
         *triton_backend.kernel_settings(settings, shape.c), **launch.constants, **launch.options, grid=(1,),
     )  # fmt: skip
     triton_sums.add_programs.warmup(
-        sums,
-        launch.programs,
-        None,
-        1.0 / shape.n,
-        values,
-        counts,
-        **triton_backend.sums_options(launch),
+        sums, launch.programs, None, 1.0 / shape.n, values, counts, **triton_backend.sums_options(launch),
         grid=(1,),
-    )
+    )  # fmt: skip
 
 
 def compile_all(shapes: list[Shape], processes: int) -> None:

@@ -173,12 +173,9 @@ def test_class_names_in_another_order_are_not_taken_for_another_preparation(
 ) -> None:
     grey_pictures(tmp_path / "data", {"dark": (20, 60), "bright": (240, 60)})
     make_split(
-        "imagefolder",
-        run_root=tmp_path / "runs",
-        data_root=tmp_path / "data",
-        val_fraction=0.5,
+        "imagefolder", run_root=tmp_path / "runs", data_root=tmp_path / "data", val_fraction=0.5,
         test_fraction=0.2,
-    )
+    )  # fmt: skip
     state = bright_or_dark(2)
     words = ("--recipe", "digits", "--run-root", tmp_path / "runs", "--overwrite")
     right = mptctl(*handed_over(tmp_path, state, ["bright", "dark"]), *words)

@@ -14,11 +14,7 @@ from torch import Tensor, nn
 
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import make_split
-from mptctl.inference.picture_check import (
-    BetterPreparation,
-    Samples,
-    find_better_preparation,
-)
+from mptctl.inference.picture_check import BetterPreparation, Samples, find_better_preparation
 from mptctl.names import Channels
 from mptctl.recipe import DataRecipe
 

@@ -12,12 +12,7 @@ import numpy as np
 import pytest
 
 import mptctl
-from mptctl.errors import (
-    ComparisonWarning,
-    DataError,
-    GateFailed,
-    UsageError,
-)
+from mptctl.errors import ComparisonWarning, DataError, GateFailed, UsageError
 from mptctl.evaluation.statistics import exact_interval
 from tests.common import CommandLine, environment
 from tests.integrations.small_arrays import LABELS, NEW, OLD, OLD_CLASSES, by_hand, evaluate_arrays, large
@@ -164,5 +159,5 @@ def test_a_warning_speaks_python() -> None:
     assert {each.filename for each in warned} == {__file__}
     assert report.warnings == [
         "old does not say which classes it knows: the 2 labels that it predicts count as old, and not emu, "
-        "which it never predicts; add `classes` to the file, or give old_classes",
+        "which it never predicts; add `classes` to the file, or give old_classes"
     ]

@@ -55,12 +55,7 @@ def test_a_gate_file_is_held_against_a_frame_as_the_command_line_does(
             tmp_path / f"{role}.csv", index=False
         )
     frame[["id", "country"]].to_csv(tmp_path / "meta.csv", index=False)
-    files = (
-        tmp_path / "prod.csv",
-        tmp_path / "cand.csv",
-        "--metadata",
-        tmp_path / "meta.csv",
-    )
+    files = (tmp_path / "prod.csv", tmp_path / "cand.csv", "--metadata", tmp_path / "meta.csv")
     done = mptctl("evaluate", *files, "--gate", tmp_path / "gate.yaml", "--max-nfr", 11, "--json")
     assert gate.model_dump(mode="json") == json.loads(done.stdout)["gate"]
     assert gate.failed == ["max-nfr", "max-nfr of country=de"]

@@ -36,22 +36,13 @@ def test_flips_are_metrics_of_each_evaluation(tmp_path: Any) -> None:
     monitor = FlipMonitor(LABELS, OLD, old_classes=[0, 1], say=said.append)
     data = [{"inputs": row, "labels": label} for row, label in zip(INPUTS, LABELS, strict=True)]
     settings = transformers.TrainingArguments(
-        output_dir=str(tmp_path),
-        num_train_epochs=2,
-        per_device_eval_batch_size=2,
-        eval_strategy="epoch",
-        save_strategy="no",
-        report_to=[],
-        use_cpu=True,
-        disable_tqdm=True,
-    )
+        output_dir=str(tmp_path), num_train_epochs=2, per_device_eval_batch_size=2, eval_strategy="epoch",
+        save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True,
+    )  # fmt: skip
     trainer = transformers.Trainer(
-        model=Network(),
-        args=settings,
-        train_dataset=data,
-        eval_dataset=data,
+        model=Network(), args=settings, train_dataset=data, eval_dataset=data,
         compute_metrics=monitor.compute_metrics,
-    )
+    )  # fmt: skip
     trainer.train()
     assert [report.counts.negative_flips for report in monitor.history] == [1, 1]
     assert len(said) == 2

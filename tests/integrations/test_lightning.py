@@ -46,15 +46,9 @@ def fit(monitor: FlipMonitor, returns: str, tmp_path: Any, **keys: Any) -> Any:
 
     data = DataLoader(TensorDataset(INPUTS, torch.tensor(LABELS)), batch_size=2)
     trainer = lightning.Trainer(
-        max_epochs=2,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=tmp_path,
-        callbacks=[FlipCallback(monitor, **keys)],
-    )
+        max_epochs=2, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False, default_root_dir=tmp_path, callbacks=[FlipCallback(monitor, **keys)],
+    )  # fmt: skip
     trainer.fit(network(returns), data, data)
     return trainer
 

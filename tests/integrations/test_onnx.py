@@ -178,12 +178,9 @@ def test_what_is_no_model_is_refused(content: bytes, tmp_path: Path) -> None:
 
 def test_data_that_are_missing_or_cut_are_named(tmp_path: Path) -> None:
     onnx.save_model(
-        linear_model()[0],
-        str(tmp_path / "x.onnx"),
-        save_as_external_data=True,
-        location="w.bin",
+        linear_model()[0], str(tmp_path / "x.onnx"), save_as_external_data=True, location="w.bin",
         size_threshold=0,
-    )
+    )  # fmt: skip
     (tmp_path / "w.bin").write_bytes((tmp_path / "w.bin").read_bytes()[:100])
     with pytest.raises(CheckpointError, match=r"w\.bin has 100 bytes"):
         read_onnx(tmp_path / "x.onnx")

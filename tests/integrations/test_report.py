@@ -16,9 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 import mptctl
-from mptctl.errors import (
-    UsageError,
-)
+from mptctl.errors import UsageError
 from mptctl.report.documents.flips_page import render_html
 from tests.common import CommandLine
 from tests.integrations.small_arrays import LABELS, NEW, OLD, OLD_CLASSES, by_hand, evaluate_arrays, large

@@ -28,6 +28,14 @@ def beside_others(test: Callable[..., None]) -> Callable[..., None]:
     return pytest.mark.nightly(test) if INTERPRETED else test
 
 
+def wide_by_night(test: Callable[..., None]) -> Callable[..., None]:
+    """A test of what both row kernels share: Triton's interpreter meets the one of wide rows in it at night alone."""
+    if not INTERPRETED:
+        return test
+    rows = [False, pytest.param(True, marks=pytest.mark.nightly)]
+    return pytest.mark.parametrize("wide", rows, ids=("narrow", "wide"), indirect=True)(test)
+
+
 class Case(NamedTuple):
     """Arguments of `mpt_loss`; either teacher may be absent."""
 

@@ -1,13 +1,12 @@
 """Inside `torch.compile(fullgraph=True)` every backend gives what it gives outside."""
 
-import multiprocessing
-
 import pytest
 import torch
 from torch import Tensor
 
 from mpt_kernels import MPTLoss
 from mpt_kernels.loss import Backend
+from tests.forked import process_of
 from tests.kernels.cases import INTERPRETED, Loss, random_case
 
 
@@ -36,15 +35,12 @@ def test_the_function(loss: Loss, device: str, distance: str | None) -> None:
 
 
 def test_the_criterion(loss: Loss, device: str, backend: Backend) -> None:
-    if device != "cpu":
+    # Where a gradient was compiled, torch lets no forked child compute gradients, as other tests have them do: so in
+    # a process of its own, but where Triton's interpreter has one for all tests.
+    if device != "cpu" or INTERPRETED:
         check_the_criterion(loss, device, backend)
         return
-    # In a process of its own: where a gradient was compiled, torch lets no forked child compute gradients, as
-    # other tests have them do. Not a forked one either, whose threads torch may find in disorder.
-    child = multiprocessing.get_context("spawn").Process(
-        target=check_the_criterion, args=(loss, device, backend)
-    )
-    child.start()
+    child = process_of(check_the_criterion, loss, device, backend)
     child.join()
     assert child.exitcode == 0
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mpt_kernels import mpt_loss
 from mpt_kernels.triton_parts import LOG2E, LOWEST
-from tests.kernels.cases import Case, Loss, random_case, relative_error
+from tests.kernels.cases import Case, Loss, random_case, relative_error, wide_by_night
 
 INF = math.inf
 
@@ -100,6 +100,7 @@ def test_the_first_maximum_wins_for_student_and_teachers(loss: Loss, device: str
     }
 
 
+@wide_by_night
 def test_the_old_model_is_never_right_about_a_new_class(loss: Loss, device: str) -> None:
     case = random_case(6, 10, 4, device=device)
     new = case._replace(target=torch.arange(4, 10, device=device))
@@ -123,6 +124,7 @@ def test_no_one_and_all_classes_old(loss: Loss, device: str, num_old: int) -> No
         assert float(out.loss) == float(case.run(loss, k=-7.0).loss)
 
 
+@wide_by_night
 def test_a_class_that_the_student_rules_out_gets_no_probability_and_no_gradient(
     loss: Loss, device: str
 ) -> None:
@@ -222,6 +224,7 @@ def test_a_normaliser_of_zero_is_a_step_of_nothing(loss: Loss, device: str) -> N
     assert torch.equal(out.grad, torch.zeros(2, 5, device=device))
 
 
+@wide_by_night
 def test_k_of_each_row(loss: Loss, device: str) -> None:
     case = random_case(3, 9, 4, device=device)
     k = torch.tensor([0.0, 1.5, 4.0], device=device)
@@ -233,14 +236,13 @@ def test_k_of_each_row(loss: Loss, device: str) -> None:
     assert float(case.run(loss, k=one).loss) == pytest.approx(float(case.run(loss, k=1.5).loss), rel=5e-6)
 
 
+@wide_by_night
 def test_normaliser_and_scale_may_be_numbers_or_scalars_on_the_device(loss: Loss, device: str) -> None:
     case = random_case(4, 9, 4, device=device)
     plain = case.run(loss)
     number = case.run(loss, normalizer=8, grad_scale=1024.0)
     scalar = case.run(
-        loss,
-        normalizer=torch.tensor(8, device=device),
-        grad_scale=torch.tensor(1024.0, device=device),
+        loss, normalizer=torch.tensor(8, device=device), grad_scale=torch.tensor(1024.0, device=device)
     )
 
     torch.testing.assert_close(number.grad, scalar.grad, rtol=1e-6, atol=0)

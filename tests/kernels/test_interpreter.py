@@ -13,22 +13,18 @@ if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("this is that run", allow_module_level=True)
 
 
+TESTS = [
+    f"test_{name}.py" for name in ("accuracy", "golden", "pieces", "compiled", "edges", "sums", "mixture")
+]
+
+
 def test_the_triton_kernels_pass() -> None:
-    names = ("accuracy", "golden", "pieces", "compiled", "edges", "sums", "mixture")
-    interpret(*(f"test_{name}.py" for name in names))
+    interpret(*TESTS)
 
 
 @pytest.mark.nightly
 def test_the_triton_kernels_pass_beside_one_case_a_regime() -> None:
-    interpret(
-        "-m",
-        "nightly",
-        "test_accuracy.py",
-        "test_golden.py",
-        "test_pieces.py",
-        "test_sums.py",
-        "test_mixture.py",
-    )
+    interpret("-m", "nightly", *TESTS)
 
 
 def interpret(*words: str) -> None:

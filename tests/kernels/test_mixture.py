@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mpt_kernels import MPTLoss, mpt_loss, reference
 from mpt_kernels.types import LossSettings
-from tests.kernels.cases import Case, Loss, beside, beside_others, random_case
+from tests.kernels.cases import Case, Loss, beside, beside_others, random_case, wide_by_night
 
 OBJECTIVES = [
     {"distance": "kl", "k": 1.5},
@@ -48,13 +48,9 @@ def test_a_mixture_by_hand(loss: Loss, device: str) -> None:
     found = dict.fromkeys(wanted, 0.0)
     for label, share in ((0, weight), (2, 1 - weight)):
         out = loss(
-            student,
-            torch.tensor([label], device=device),
-            *teachers,
-            num_old=2,
-            k=k,
+            student, torch.tensor([label], device=device), *teachers, num_old=2, k=k,
             row_weight=torch.tensor([share], device=device),
-        )
+        )  # fmt: skip
         assert float(out.loss) == pytest.approx(float(sum(out.terms.values())), rel=1e-6)
         for name, term in out.terms.items():
             found[name] += float(term)
@@ -86,6 +82,7 @@ def test_a_weight_multiplies_terms_and_gradient_of_its_row_and_no_count(
     }
 
 
+@wide_by_night
 def test_a_weight_of_one_changes_no_bit(loss: Loss, device: str) -> None:
     case, _, weight = mixed_case(device)
     plain = case.run(loss, k=1.5)

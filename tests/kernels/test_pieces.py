@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mpt_kernels import mpt_loss
-from tests.kernels.cases import Case, Loss, beside, beside_others, random_case, relative_error
+from tests.kernels.cases import Case, Loss, beside, beside_others, random_case, relative_error, wide_by_night
 
 EXAMPLES: dict[str, Any] = {
     "max_examples": 8,
@@ -30,9 +30,9 @@ def valid_rows(case: Case) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("cuts", "distance"),
-    [([3, 4], "lm"), ([1, 2, 4], "kl"), beside([3, 4], "kl"), beside([1, 2, 4], "lm")],
+    ("cuts", "distance"), [([3, 4], "lm"), ([1, 2, 4], "kl"), beside([3, 4], "kl"), beside([1, 2, 4], "lm")]
 )
+@wide_by_night
 def test_accumulated_over_uneven_pieces(loss: Loss, device: str, cuts: list[int], distance: str) -> None:
     case = batch_with_ignored_rows(device)
     whole = case.run(loss, k=2.0, distance=distance)

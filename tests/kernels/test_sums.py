@@ -44,11 +44,7 @@ def test_layouts_of_narrow_rows(backend: str, device: str, layout: NarrowLayout)
 
 @pytest.mark.parametrize(
     "layout",
-    [
-        WideLayout(warps=1, each=2),
-        WideLayout(warps=1, power=True),
-        beside(WideLayout(warps=8, caching=True)),
-    ],
+    [WideLayout(warps=1, each=2), WideLayout(warps=1, power=True), beside(WideLayout(warps=8, caching=True))],
 )
 def test_layouts_of_wide_rows(
     backend: str, device: str, layout: WideLayout, monkeypatch: pytest.MonkeyPatch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -133,17 +134,18 @@ def test_a_csv_that_pandas_writes_is_gated_with_its_old_classes(gate: Gate, tmp_
     assert gate(**files, GATE="gate.yaml", METADATA="meta.csv", OLD_CLASSES="all")[0] == 2
 
 
-@pytest.mark.parametrize("inputs", [{}, {"GATE": "broken.yaml"}])
-def test_a_second_use_in_a_job_publishes_nothing_of_the_first(
-    gate: Gate, tmp_path: Path, inputs: dict[str, str]
-) -> None:
+def test_a_second_use_in_a_job_publishes_nothing_of_the_first(gate: Gate, tmp_path: Path) -> None:
     gate(MAX_NFR="5")
     (tmp_path / "summary.md").unlink()
     (tmp_path / "broken.yaml").write_text("limits: [\n")
-    code, outputs = gate(**inputs)
-    assert (code, outputs["verdict"]) == (2, "error")
-    assert not (tmp_path / "summary.md").exists()
-    assert not (tmp_path / "gate" / "gate.md").exists()
+    of_first = shutil.copytree(tmp_path / "gate", tmp_path / "of the first")
+    for inputs in ({}, {"GATE": "broken.yaml"}):
+        shutil.copytree(of_first, tmp_path / "gate", dirs_exist_ok=True)
+        assert (tmp_path / "gate" / "gate.md").exists()
+        code, outputs = gate(**inputs)
+        assert (code, outputs["verdict"]) == (2, "error")
+        assert not (tmp_path / "summary.md").exists()
+        assert not (tmp_path / "gate" / "gate.md").exists()
 
 
 def test_a_damaged_file_is_no_verdict(gate: Gate) -> None:

@@ -47,12 +47,9 @@ def run(place: Path, *words: str, code: int = 0) -> str:
     """What a process without the modules prints, or its errors where `code`, with which it has to end, is not 0."""
     path = os.pathsep.join([str(place / "hidden"), str(ROOT), str(ROOT / "kernels")])
     done = subprocess.run(
-        [sys.executable, *words],
-        cwd=place,
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
+        [sys.executable, *words], cwd=place, env=os.environ | {"PYTHONPATH": path}, capture_output=True,
         text=True,
-    )
+    )  # fmt: skip
     assert done.returncode == code, done.stderr
     return done.stderr if code else done.stdout
 

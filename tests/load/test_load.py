@@ -162,13 +162,9 @@ def _train_two(root: Path) -> None:
 
 def _start(words: list[str], root: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        command(*words, "--run-root", "."),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-        cwd=root,
-    )
+        command(*words, "--run-root", "."), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment(), cwd=root,
+    )  # fmt: skip
 
 
 def _end(process: subprocess.Popen[str]) -> str:

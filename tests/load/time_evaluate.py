@@ -100,16 +100,9 @@ def time_evaluate(
                 generating_sql(side, rows, path, "k" if integers else "printf('test/%09d', k)"), folder
             )
         command = [
-            sys.executable,
-            "-m",
-            "mptctl",
-            "evaluate",
-            paths["old"],
-            paths["new"],
-            "--old-classes",
-            "all",
+            sys.executable, "-m", "mptctl", "evaluate", paths["old"], paths["new"], "--old-classes", "all",
             "--json",
-        ]
+        ]  # fmt: skip
         if disagree:
             command[3:] = ["disagree", paths["old"], paths["new"], "--limit", "2", "--draw", "1000", "--json"]
         command += ["--memory-limit", f"{MEMORY}B"]

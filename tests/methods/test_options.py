@@ -160,11 +160,8 @@ def test_a_killed_run_with_all_options_resumes_bit_equal(run: Train, digits: Spl
     old, _ = run(short_recipe("optim.epochs=1", "runtime.seed=7"), "old", only_old_classes=True)
     ref, _ = run(short_recipe("optim.epochs=1", "runtime.seed=9"), "ref")
     options = (
-        "method.gate=student-wrong",
-        "method.k_schedule=linear-from-zero",
-        "optim.ema=0.9",
-        "method.init=old",
-    )
+        "method.gate=student-wrong", "method.k_schedule=linear-from-zero", "optim.ema=0.9", "method.init=old",
+    )  # fmt: skip
     recipe = short_recipe("runtime.checkpoint_every_steps=3", *options, method="mpt-kl")
     teachers = {"old": old.run.best, "refs": (ref.run.best,)}
     whole, _ = run(recipe, "whole", **teachers)

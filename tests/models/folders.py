@@ -73,16 +73,13 @@ def words(verb: str, base: Path, *more: str) -> list[str]:
 
 def state(base: Path) -> dict[str, tuple[int, ...]]:
     """Everything that a command could have changed, cached pictures excepted."""
-    return {
-        str(path.relative_to(base)): (
-            path.lstat().st_ino,
-            path.lstat().st_mode,
-            path.lstat().st_size,
-            path.lstat().st_mtime_ns if path.name != "runs" else 0,  # the cache is made in it
-        )
-        for path in sorted(base.rglob("*"))
-        if "cache" not in path.parts
-    }
+    found = {}
+    for path in base.rglob("*"):
+        if "cache" not in path.parts:
+            was = path.lstat()
+            time = was.st_mtime_ns if path.name != "runs" else 0  # the cache is made in it
+            found[str(path)] = (was.st_ino, was.st_mode, was.st_size, time)
+    return found
 
 
 def refused(mptctl: CommandLine, base: Path, line: list[str]) -> str:

@@ -11,11 +11,7 @@ import pytest
 import torch
 
 from mptctl.errors import CheckpointError, StorageError
-from mptctl.models.checkpoint import (
-    CheckpointMeta,
-    load_checkpoint,
-    save_checkpoint,
-)
+from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint, save_checkpoint
 from mptctl.models.state_dict import read_state_dict
 from mptctl.recipe import load_recipe
 from tests.forked import process_of

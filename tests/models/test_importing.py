@@ -20,12 +20,7 @@ SIZE = ("data.image_size=32",)
 
 
 def take_in(
-    weights: Path,
-    classes: Path,
-    folder: Path,
-    split: Split,
-    arch: str = "resnet18",
-    overwrite: bool = False,
+    weights: Path, classes: Path, folder: Path, split: Split, arch: str = "resnet18", overwrite: bool = False
 ) -> Path:
     """Import a model as the old one of a split."""
     checkpoint = prepare_import(

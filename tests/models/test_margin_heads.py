@@ -195,7 +195,10 @@ def test_drop_block_leaves_out_squares_in_training_alone(monkeypatch: pytest.Mon
     )
 
 
-def test_drop_block_counts_optimizer_steps_not_pieces_also_after_a_kill(run: Train, digits: Split) -> None:
+def test_drop_block_counts_optimizer_steps_not_pieces_and_goes_on_after_a_kill(
+    run: Train, digits: Split
+) -> None:
+    """Its random numbers go on too: those of layers are a part of what `assert_same_run` compares."""
     keys = ("model.arch=resnet18", "model.dropblock=0.5", "optim.accumulate=4", "optim.max_steps=3")
     recipe = short_recipe(*keys, "runtime.checkpoint_every_steps=1")
     whole, _ = run(recipe, "whole")

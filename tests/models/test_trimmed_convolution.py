@@ -6,12 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from mptctl.models.layers import (
-    TrimmedConv2d,
-    restore_convolutions,
-    rows_that_meet,
-    trim_convolutions,
-)
+from mptctl.models.layers import TrimmedConv2d, restore_convolutions, rows_that_meet, trim_convolutions
 from mptctl.models.networks import build_model
 from mptctl.recipe import ModelRecipe
 

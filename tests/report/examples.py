@@ -52,10 +52,7 @@ def with_everything(first_class: str = "ant") -> FlipReport:
     report = example(first_class)
     flips = [
         flip.model_copy(
-            update={
-                "by": {"country": ("de", "it", "")[i % 4 % 3], "note": HOSTILE},
-                "waived": i % 5 == 0,
-            }
+            update={"by": {"country": ("de", "it", "")[i % 4 % 3], "note": HOSTILE}, "waived": i % 5 == 0}
         )
         for i, flip in enumerate(report.worst_flips)
     ]

@@ -81,13 +81,9 @@ def test_the_page_of_a_study_has_the_digests_of_its_finished_runs(tmp_path: Path
         for run, status in (("no-treatment", "done"), ("mpt-kl", "failed"))
     ]
     study = StudyReport(
-        study="demo",
-        run_root=str(tmp_path),
-        seeds=[1],
-        runs=rows,
-        comparison=compare_runs([tmp_path]),
+        study="demo", run_root=str(tmp_path), seeds=[1], runs=rows, comparison=compare_runs([tmp_path]),
         seconds=3,
-    )
+    )  # fmt: skip
     save_study_page(study, tmp_path / "study.html", ["mptctl", "study", "demo"])
     page = (tmp_path / "study.html").read_text(encoding="utf-8")
     assert identify(tmp_path / "1" / "no-treatment").digest in page

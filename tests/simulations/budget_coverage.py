@@ -103,12 +103,9 @@ def _predict_pool(
         predictions = load_run(name, Session(root, "cpu")).predict(pictures)
         assert predictions.classes == CLASS_NAMES, f"{name}: of other classes, or in another order"
         pools[name] = ValidationSamples(
-            logits=predictions.logits.astype(np.float64),
-            truth=labels.astype(np.int64),
-            is_new=~is_old_class,
-            of_old=is_old_class[labels],
-            old_right=old_right,
-        )
+            logits=predictions.logits.astype(np.float64), truth=labels.astype(np.int64), is_new=~is_old_class,
+            of_old=is_old_class[labels], old_right=old_right,
+        )  # fmt: skip
     return pools
 
 

@@ -144,12 +144,9 @@ def _draw_pictures(updates: Sequence[CountedUpdate], rng: np.random.Generator) -
             choice, answers=_take(choice.answers, val_rows), rival_wrong=choice.rival_wrong[val_rows]
         )
         redrawn_update = replace(
-            update,
-            answers=_take(update.answers, test_rows),
-            of_old=update.of_old[test_rows],
-            old_right=update.old_right[test_rows],
-            choice=redrawn_choice,
-        )
+            update, answers=_take(update.answers, test_rows), of_old=update.of_old[test_rows],
+            old_right=update.old_right[test_rows], choice=redrawn_choice,
+        )  # fmt: skip
         redrawn.append(_choose_bias(redrawn_update))
     return redrawn
 

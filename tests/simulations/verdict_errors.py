@@ -33,25 +33,8 @@ MODELS = tuple(product((0.2, 0.5, 0.8, 0.9, 0.97), (0.005, 0.02, 0.1, 0.3), (0.1
 # Half of the samples are wrong in both models, where so many do not flip.
 INCREASED = (20, 50, 100, 200, 500, 1000, 2000)
 EXPECTED_FLIPS = (
-    0.0,
-    0.1,
-    0.3,
-    0.7,
-    1.0,
-    1.5,
-    2.0,
-    2.5,
-    3.0,
-    3.5,
-    4.0,
-    5.0,
-    6.0,
-    8.0,
-    10.0,
-    15.0,
-    20.0,
-    40.0,
-)
+    0.0, 0.1, 0.3, 0.7, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 40.0,
+)  # fmt: skip
 FLIP_SHARES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 
 # Counts of a flip table: both right, negative flips, positive flips, both wrong.

@@ -134,13 +134,7 @@ JOBS = (
         lambda folder, printed: _copy(folder),
     ),
     Job("train", _two_models, _training, lambda folder, printed: weights(folder / "runs" / "new"), 3),
-    Job(
-        "evaluate",
-        _two_models,
-        lambda folder: COMPARE.split(),
-        _compared,
-        2,
-    ),
+    Job("evaluate", _two_models, lambda folder: COMPARE.split(), _compared, 2),
     Job(
         "study",
         _study,

@@ -34,10 +34,7 @@ Part = Mapping[str, NDArray[np.float64]]
 
 
 def made_part(
-    label: NDArray[np.int64],
-    logits: NDArray[np.float64],
-    num_old: int = NUM_OLD,
-    first_row: int = 0,
+    label: NDArray[np.int64], logits: NDArray[np.float64], num_old: int = NUM_OLD, first_row: int = 0
 ) -> PartAnswers:
     """Answers of (N, C) logits, rounded as a file rounds them."""
     n, classes = logits.shape

@@ -108,13 +108,9 @@ def test_answers_of_ten_thousand_samples_take_less_than_150_kb(tmp_path: Path) -
 
     held_out = np.sort(rng.choice(50_000, 5_000, replace=False))
     made = made_run(
-        tmp_path / "run",
-        "mpt-kl",
-        1,
-        part(10_000, np.arange(50_000, 60_000)),
-        part(5_000, held_out),
+        tmp_path / "run", "mpt-kl", 1, part(10_000, np.arange(50_000, 60_000)), part(5_000, held_out),
         classes=100,
-    )
+    )  # fmt: skip
     assert (tmp_path / "run" / ANSWERS_NAME).stat().st_size < 150_000
     read = read_answers(tmp_path / "run")
     assert read is not None

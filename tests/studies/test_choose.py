@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.paired_bootstrap import FloatArray
 from mptctl.studies.answers_file import PartAnswers, no_answers
-from mptctl.studies.choose import (
-    are_beaten,
-    choose_among,
-    choose_row,
-    choose_update,
-    divide,
-    estimate_choice,
-)
+from mptctl.studies.choose import are_beaten, choose_among, choose_row, choose_update, divide, estimate_choice
 from mptctl.studies.comparison import Choice
 from mptctl.studies.updates import find_updates
 from tests.studies.made_runs import CLASSES, FORWARD, NUM_OLD, STEP, made_part, made_run, made_seed
@@ -156,9 +149,7 @@ def test_the_test_part_is_not_read(tmp_path: Path) -> None:
     updates = find_updates([tmp_path], None, part="val").updates
     without = [
         replace(
-            update,
-            run=replace(update.run, test=no_answers()),
-            old=replace(update.old, test=no_answers()),
+            update, run=replace(update.run, test=no_answers()), old=replace(update.old, test=no_answers())
         )
         for update in updates
     ]

@@ -325,14 +325,9 @@ def test_without_a_validation_part_there_is_no_bias_and_that_is_said(tmp_path: P
         known = NUM_OLD if name == "old" else CLASSES
         old = None if name == "old" else "old"
         made_run(
-            tmp_path / "without" / name,
-            run.recipe.method.name,
-            1,
-            run.test,
-            no_answers(),
-            old=old,
+            tmp_path / "without" / name, run.recipe.method.name, 1, run.test, no_answers(), old=old,
             num_known=known,
-        )
+        )  # fmt: skip
     comparison = compare_runs([tmp_path / "without"])
     assert [each.name for each in comparison.rows] == ["no-treatment", "mpt-kl"]
     assert any("there is no validation part to choose a shift on" in note for note in comparison.notes)

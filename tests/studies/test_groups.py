@@ -76,15 +76,9 @@ def test_runs_of_one_row_whose_old_models_differ_are_no_seeds_of_one_row(tmp_pat
     for folder, seeds in (("a", (1, 2)), ("b", (3, 4, 5))):
         part = random_part(rng, label, 3.0, NUM_OLD)
         old = made_run(
-            tmp_path / folder / "old",
-            "no-treatment",
-            0,
-            part,
-            part,
-            old=None,
-            num_known=NUM_OLD,
+            tmp_path / folder / "old", "no-treatment", 0, part, part, old=None, num_known=NUM_OLD,
             digest=folder,
-        )
+        )  # fmt: skip
         for seed in seeds:
             part = random_part(rng, label, 2.0)
             made_run(

@@ -29,10 +29,7 @@ TINY = {"optim.max_steps": 2, "runtime.device": "cpu", "runtime.threads": 1}
 
 
 def study(
-    *updates: object,
-    ensemble: int | None = None,
-    old_models: list[object] | None = None,
-    **settings: object,
+    *updates: object, ensemble: int | None = None, old_models: list[object] | None = None, **settings: object
 ) -> Study:
     file = StudyFile.model_validate(
         {
@@ -243,13 +240,9 @@ def test_a_study_takes_a_table_with_old_classes_by_file_and_groups(tmp_path: Pat
     (tmp_path / "photos.csv").write_text("\n".join(lines))
     (tmp_path / "old.txt").write_text("c\nb\n")
     wanted = StudySplit(
-        source=str(tmp_path / "photos.csv"),
-        column={"label": "class"},
-        old_classes=str(tmp_path / "old.txt"),
-        test_fraction=0.2,
-        val_fraction=0.2,
-        group="patient",
-    )
+        source=str(tmp_path / "photos.csv"), column={"label": "class"}, old_classes=str(tmp_path / "old.txt"),
+        test_fraction=0.2, val_fraction=0.2, group="patient",
+    )  # fmt: skip
     made = make_splits(wanted, tmp_path / "runs", [1, 2], None)
     for seed, split in zip((1, 2), made.values(), strict=True):
         assert (split.classes.names, split.classes.num_old) == (("c", "b", "a"), 2)

@@ -45,6 +45,8 @@ CASES = {
     "mixed": ("mpt-lm", ("data.mixup=1",)),
     "another method halfway": ("elodi-topk", LATE),
 }
+# Teachers of one kind each, which answer before the step that is recorded.
+TEACHERS_BESIDE = ("moving k", "mixed", "another method halfway")
 
 
 def recipe_of(case: str, *more: str) -> Recipe:
@@ -102,8 +104,9 @@ def test_a_frozen_k_is_found() -> None:
     assert any(re.search(r"full.*: 1\.0 is 2\.0", line) for line in said), said
 
 
-@pytest.mark.parametrize("inside", [True, False])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "inside"), [*((case, True) for case in CASES), *((case, False) for case in TEACHERS_BESIDE)]
+)
 def test_twenty_steps_from_a_tape_are_twenty_eager_ones(case: str, inside: bool) -> None:
     recipe = recipe_of(case)
     eager, batches = make_student(recipe, CPU), make_batches(recipe, CPU)

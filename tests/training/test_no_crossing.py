@@ -41,13 +41,9 @@ def test_what_crosses_is_found_out() -> None:
     with imagined_gpu():
         there = torch.zeros(3, device=GPU)
         ways = (
-            there.cpu,
-            there.sum().item,
-            there.nonzero,
-            lambda: torch.ones(3).to(GPU),
-            lambda: torch.tensor(2.0).to(GPU),
-            lambda: there.copy_(torch.ones(3)),
-        )
+            there.cpu, there.sum().item, there.nonzero, lambda: torch.ones(3).to(GPU),
+            lambda: torch.tensor(2.0).to(GPU), lambda: there.copy_(torch.ones(3)),
+        )  # fmt: skip
         for crossing in ways:
             with Watch(), pytest.raises(CrossingError):
                 crossing()

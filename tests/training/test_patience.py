@@ -20,12 +20,8 @@ from tests.forked import workers
 
 # A rate at which the error does not fall from epoch to epoch.
 STALLS = (
-    "optim.schedule=constant",
-    "optim.patience=2",
-    "optim.epochs=12",
-    "optim.lr=1e-7",
-    "optim.momentum=0",
-)
+    "optim.schedule=constant", "optim.patience=2", "optim.epochs=12", "optim.lr=1e-7", "optim.momentum=0",
+)  # fmt: skip
 FINE_TUNING = (
     "optim.name=adamw", "optim.layer_decay=0.7", "optim.no_decay=true", "optim.head_lr=0.01", "optim.ema=0.5",
     "model.freeze=[stem, norm-statistics]",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -22,25 +23,19 @@ LONG = ("optim.epochs=8", "runtime.checkpoint_every_steps=2")
 
 
 @pytest.mark.parametrize("ends", [24, 18])
-@pytest.mark.parametrize(
-    "moment", ["before validation", "after validation", "before the last", "after the last"]
-)
-def test_validation_is_neither_left_out_nor_done_twice(
-    moment: str, ends: int, run: Train, digits: Split
-) -> None:
+def test_validation_is_neither_left_out_nor_done_twice(ends: int, run: Train, digits: Split) -> None:
     # Saves at the very step at which an epoch of 12 steps, and the run, end: before validation, and after it.
-    recipe = ("runtime.checkpoint_every_steps=2", f"optim.max_steps={ends}")
-    whole, _ = run(short_recipe(*recipe), "whole")
-    event = "checkpoint" if moment.startswith("before") else "epoch"
-    step = ends if moment.endswith("the last") else 12
-    request = RunRequest(short_recipe(*recipe), digits, digits.run_root / "killed")
-    train_until_killed(request, event, step)
-    finished, _ = run(short_recipe(*recipe), "killed", resume=True)
-    assert finished.validation == whole.validation
-    assert_same_run(finished.run, whole.run)
-    again, log = run(short_recipe(*recipe), "killed", resume=True)
-    assert again.validation == whole.validation
-    assert not any(line.event == "epoch" for line in log.lines)
+    recipe = short_recipe("runtime.checkpoint_every_steps=2", f"optim.max_steps={ends}")
+    whole, _ = run(recipe, "whole")
+    for event, step in itertools.product(("checkpoint", "epoch"), (12, ends)):
+        killed = f"killed after the {event} of step {step}"
+        train_until_killed(RunRequest(recipe, digits, digits.run_root / killed), event, step)
+        finished, _ = run(recipe, killed, resume=True)
+        assert finished.validation == whole.validation, killed
+        assert_same_run(finished.run, whole.run)
+        again, log = run(recipe, killed, resume=True)
+        assert again.validation == whole.validation, killed
+        assert not any(line.event == "epoch" for line in log.lines), killed
 
 
 def test_the_best_epoch_of_before_the_kill_stays_the_best(run: Train, digits: Split) -> None:
@@ -54,16 +49,6 @@ def test_the_best_epoch_of_before_the_kill_stays_the_best(run: Train, digits: Sp
     train_until_killed(RunRequest(recipe, digits, digits.run_root / "killed"), "checkpoint", 12)
     finished, _ = run(recipe, "killed", resume=True)
     assert finished.trained == 24
-    assert_same_run(finished.run, whole.run)
-
-
-def test_random_numbers_of_layers_go_on(run: Train, digits: Split) -> None:
-    keys = ("model.arch=resnet18", "model.dropblock=0.5", "optim.batch_size=16", "optim.max_steps=4")
-    recipe = short_recipe(*keys, "runtime.checkpoint_every_steps=2")
-    whole, _ = run(recipe, "whole")
-    train_until_killed(RunRequest(recipe, digits, digits.run_root / "killed"), "checkpoint", 2)
-    finished, _ = run(recipe, "killed", resume=True)
-    assert finished.trained == 2
     assert_same_run(finished.run, whole.run)
 
 

@@ -62,14 +62,10 @@ def test_ten_steps_at_a_high_rate_are_those_of_one_worker_in_double_precision(tm
         set_training_mode(model, recipe)
         optim = OptimRecipe.model_validate({"lr": 0.5})
         student = Student(
-            model=model,
-            wrapped=group.wrap(model, CPU),
-            optimizer=build_optimizer(optim, model, ""),
-            method=build_method("no-treatment", num_old=10),
-            teachers=None,
-            guard=NonFiniteGuard(model, CPU),
+            model=model, wrapped=group.wrap(model, CPU), optimizer=build_optimizer(optim, model, ""),
+            method=build_method("no-treatment", num_old=10), teachers=None, guard=NonFiniteGuard(model, CPU),
             group=group,
-        )
+        )  # fmt: skip
         share = worker_share(50, rank, size)
         losses = torch.zeros(10, dtype=torch.float64)
         for step in range(10):

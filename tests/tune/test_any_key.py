@@ -72,10 +72,7 @@ SEARCH = ("--search", "method.lam=0.1..10:log")
         (("--search", "sideways"), "--search sideways: is none of grid, random, optuna"),
         (("pct-kl", *SEARCH, "--search", "grid"), "--search grid: needs values"),
         (("pct-kl", *SEARCH, "--k", "0,1"), "--k: is for tune without METHOD; give --search method.k=0,1"),
-        (
-            ("pct-kl", "--search", "method.lam=1,2", "--search", "method.lam=3"),
-            "--search: names a key twice",
-        ),
+        (("pct-kl", "--search", "method.lam=1,2", "--search", "method.lam=3"), "--search: names a key twice"),
         (("pct-kl", "--search", "method.lam=1,2", "--trials", "3"), "--trials: a grid has as many trials"),
         (("pct-kl", "--search", "method.k=1,2"), "--search method.k: pct-kl does not use it, and all trials"),
         (("pct-kl", "--search", "method.lam=-1,2"), "method.lam: must be greater than or equal to 0"),
@@ -91,17 +88,20 @@ def test_flags_that_contradict_each_other_are_refused(
 
 @pytest.mark.slow
 def test_a_rival_is_searched_and_its_recipe_trains(mptctl: CommandLine, tmp_path: Path) -> None:
-    """pct-kl learns from the old model alone; the reference bounds the error all the same."""
+    """By Optuna, with early stops; pct-kl learns from the old model alone, and the reference bounds the error."""
     split = digits_with_teachers(tmp_path / "runs", val_fraction=0.2, epochs=2)
     where = ("--run-root", split.run_root)
     keys = ("--set", "optim.max_steps=4", "--set", "runtime.device=cpu", "--max-er-increase", "100")
     words = ("tune", "pct-kl", *SEARCH, "--search", "method.tau=1,5", "--trials", "3", *where, *keys)
     planned = mptctl(*words, "--dry-run")
     assert "3 trials: lam" in planned.stdout, planned.stderr
+    words = (*words, "--search", "optuna", "--asha")
     done = mptctl(*words, "--json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    assert [trial["status"] for trial in report["trials"]] == ["done"] * 3
+    assert len(report["trials"]) == 3
+    assert {trial["status"] for trial in report["trials"]} <= {"done", "stopped"}
+    assert all(0.1 <= trial["settings"]["method.lam"] <= 10 for trial in report["trials"])
     assert {key for trial in report["trials"] for key in trial["settings"]} == {"method.lam", "method.tau"}
     best = load_recipe(report["best_recipe"])
     chosen = next(trial for trial in report["trials"] if trial["name"] == report["choice"])

@@ -28,15 +28,8 @@ EPOCHS = 6
 def swept(runs: Path) -> tuple[TuneReport, dict[str, list[str]], Forked]:
     """A search that was killed in its second trial and resumed; its validations when it was killed."""
     flags = [
-        "--k",
-        "0,2",
-        "--max-concurrent",
-        "1",
-        "--set",
-        f"optim.epochs={EPOCHS}",
-        "--max-er-increase",
-        "90",
-    ]
+        "--k", "0,2", "--max-concurrent", "1", "--set", f"optim.epochs={EPOCHS}", "--max-er-increase", "90",
+    ]  # fmt: skip
     first = search(runs, *flags)
     trials = runs / "tune" / "trials"
     wait_for(
@@ -230,6 +223,7 @@ def searched_by_optuna(runs: Path) -> TuneReport:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_optuna_with_early_stops(searched_by_optuna: TuneReport) -> None:
     (trial,) = searched_by_optuna.trials
     assert trial.status in {"done", "stopped"}

@@ -12,17 +12,10 @@ from tests.common import short_recipe
 
 def plan() -> TrialPlan:
     return TrialPlan(
-        recipe=short_recipe(method="mpt-kl"),
-        run_root=Path("runs"),
-        folder=Path("trials"),
-        old=Path("old"),
-        refs=(Path("ref"),),
-        cpus=1,
-        on_gpu=False,
-        reference=rate(5, 91),
-        samples_old=46,
+        recipe=short_recipe(method="mpt-kl"), run_root=Path("runs"), folder=Path("trials"), old=Path("old"),
+        refs=(Path("ref"),), cpus=1, on_gpu=False, reference=rate(5, 91), samples_old=46,
         max_er_increase=0.005,
-    )
+    )  # fmt: skip
 
 
 def test_counts_are_those_of_the_line() -> None:

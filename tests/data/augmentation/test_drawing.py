@@ -60,10 +60,7 @@ def amount(name: str, magnitude: float, space: str, bins: int) -> float:
 
 @pytest.mark.parametrize(
     ("name", "theirs", "space", "bins"),
-    [
-        ("rand-augment", v2.RandAugment, "usual", 31),
-        ("trivial-augment", v2.TrivialAugmentWide, "wide", 31),
-    ],
+    [("rand-augment", v2.RandAugment, "usual", 31), ("trivial-augment", v2.TrivialAugmentWide, "wide", 31)],
 )
 def test_operations_and_magnitudes_are_distributed_as_torchvisions(
     name: str, theirs: type[Any], space: str, bins: int

@@ -52,12 +52,9 @@ def test_an_operation_of_a_space_makes_torchvisions_pixels(name: str, how: dict[
             found = done(step, name, float(table[place, side]), given)
             for picture, ours in zip(given, found, strict=True):
                 expected = theirs._apply_image_or_video_transform(
-                    picture.permute(2, 0, 1).contiguous(),
-                    name,
-                    magnitude,
-                    interpolation=theirs.interpolation,
-                    fill=theirs._fill,
-                )
+                    picture.permute(2, 0, 1).contiguous(), name, magnitude,
+                    interpolation=theirs.interpolation, fill=theirs._fill,
+                )  # fmt: skip
                 assert torch.equal(ours, expected)
 
 

@@ -97,10 +97,7 @@ def test_clopper_pearson_is_the_rate_at_which_so_few_come_up_rarely() -> None:
     for count, total, level in [(0, 10, 0.95), (3, 50, 0.9), (49, 50, 0.975)]:
         (bound,) = upper_bounds(np.array([count]), total, level)
         assert binom.cdf(count, total, bound) == pytest.approx((1 - level) / 2)
-    assert upper_bounds(np.array([0, 50]), 50, 0.95).tolist() == [
-        pytest.approx(1 - 0.025 ** (1 / 50)),
-        1.0,
-    ]
+    assert upper_bounds(np.array([0, 50]), 50, 0.95).tolist() == [pytest.approx(1 - 0.025 ** (1 / 50)), 1.0]
 
 
 def test_a_model_that_meets_the_budget_and_cannot_be_improved_stays_as_it_is() -> None:
@@ -144,12 +141,9 @@ def test_a_step_too_narrow_for_single_precision_is_not_chosen() -> None:
     """Between 1 and 1 + 1e-7 the error is least, but a folded bias would not hit that."""
     logits = np.array([[0.0, 1.0], [0.0, 1.0 + 1e-7], [0.0, 3.0]])
     samples = ValidationSamples(
-        logits,
-        np.array([0, 1, 1]),
-        np.array([False, True]),
-        np.array([True, False, False]),
+        logits, np.array([0, 1, 1]), np.array([False, True]), np.array([True, False, False]),
         np.ones(3, dtype=bool),
-    )
+    )  # fmt: skip
     choice = choose_bias(samples, Budget(max_er_increase=0.0))
     folded = (logits.astype(np.float32) - np.float32(choice.bias) * samples.is_new).argmax(axis=1)
     assert int((folded != samples.truth).sum()) == samples.counts(choice.bias)[0]

@@ -48,12 +48,9 @@ def test_samples_of_classes_that_it_does_not_know_count_as_errors_alone() -> Non
     # As a file that holds these samples alone.
     assert model.logits is not None
     part = build_predictions(
-        "part",
-        model.ids[of_known],
-        model.labels[of_known],
-        logits=model.logits[of_known],
+        "part", model.ids[of_known], model.labels[of_known], logits=model.logits[of_known],
         classes=("dog", "bee"),
-    )
+    )  # fmt: skip
     alone = measure_calibration(part)
     keys = ("ece", "aece", "cwece", "mce", "nll", "brier", "n", "accuracy", "reliability")
     assert [getattr(alone, key) for key in keys] == [getattr(report, key) for key in keys]

@@ -31,11 +31,7 @@ IDS = [str(i) for i in range(10)]
     ],
 )
 def test_the_gate_file_and_the_slice_are_named(
-    rules: str | None,
-    message: str,
-    tmp_path: Path,
-    mptctl: CommandLine,
-    monkeypatch: pytest.MonkeyPatch,
+    rules: str | None, message: str, tmp_path: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write(Path("old.csv"), id=IDS, label=LABELS, pred=OLD, classes=["a", "b"])

@@ -74,12 +74,9 @@ def test_margins_beyond_the_histogram_are_in_its_outer_bins() -> None:
 def test_at_a_tie_the_first_column_wins() -> None:
     for classes, wins in ((("a", "c"), True), (("c", "a"), False)):
         model = build_predictions(
-            "m",
-            np.arange(2),
-            np.array(["a", "a"]),
-            logits=np.array([[1.0, 1.0], [0.0, 1.0]]),
+            "m", np.arange(2), np.array(["a", "a"]), logits=np.array([[1.0, 1.0], [0.0, 1.0]]),
             classes=classes,
-        )
+        )  # fmt: skip
         scores = score(pair({"new": model}), "new", frozenset("a"))
         assert scores is not None
         assert scores.old_first.tolist() == [wins, wins]

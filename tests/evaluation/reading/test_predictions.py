@@ -15,11 +15,7 @@ from mptctl.errors import DataError, NonFiniteError, StorageError
 from mptctl.evaluation.reading.answers import answers_from_logits
 from mptctl.evaluation.reading.in_memory import InMemory
 from mptctl.evaluation.reading.logits import first_maximum, row_blocks
-from mptctl.evaluation.reading.predictions import (
-    build_predictions,
-    read_predictions,
-    save_predictions,
-)
+from mptctl.evaluation.reading.predictions import build_predictions, read_predictions, save_predictions
 from mptctl.evaluation.reading.readers import FORMS
 from tests.evaluation.files import CLASSES, IDS, LABELS, LOGITS, WRITERS, write
 
@@ -111,16 +107,6 @@ def test_a_place_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> No
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot be written"):
         save_predictions(made, tmp_path / "file" / "p.npz")
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_logits_that_are_not_finite_are_counted(tmp_path: Path, bad: float) -> None:
-    logits = LOGITS.copy()
-    logits[[0, 2], 1] = bad
-    file = write(tmp_path / "new.npz", id=IDS, label=LABELS, logits=logits, classes=CLASSES)
-    with pytest.raises(NonFiniteError, match=r"new\.npz: 2 of 3 rows of logits are not finite") as caught:
-        read_predictions(file)
-    assert caught.value.exit_code == 6
 
 
 def test_minus_infinity_is_a_class_that_is_never_answered() -> None:

@@ -100,26 +100,31 @@ def test_ctrl_c_in_a_query_is_no_error_of_the_query() -> None:
             work.fetch("SELECT max(hash(i)) FROM range(2_000_000_000) t(i)")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_leaves_nothing_in_the_temporary_folder(tmp_path: Path, number: int, code: int) -> None:
+@pytest.fixture(scope="module")
+def three_million(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of so many predictions."""
     import duckdb
 
+    file = tmp_path_factory.mktemp("large") / "p.parquet"
+    duckdb.execute(
+        f"COPY (SELECT 'test/' || hash(i) AS id, i % 9 AS label, i % 9 AS pred FROM range(3_000_000) t(i)) TO '{file}'"
+    )
+    return file
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_nothing_in_the_temporary_folder(
+    tmp_path: Path, three_million: Path, number: int, code: int
+) -> None:
     for name in ("old", "new"):
-        duckdb.execute(
-            f"COPY (SELECT 'test/' || hash(i) AS id, i % 9 AS label, i % 9 AS pred FROM range(3_000_000) t(i)) "
-            f"TO '{tmp_path / name}.parquet'"
-        )
+        os.link(three_million, tmp_path / f"{name}.parquet")
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     words = ["evaluate", "old.parquet", "new.parquet", "--memory-limit", "64MB"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "mptctl", *words],
-        cwd=tmp_path,
-        env={**os.environ, "TMPDIR": str(temporary)},
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-    )
+        [sys.executable, "-m", "mptctl", *words], cwd=tmp_path, env={**os.environ, "TMPDIR": str(temporary)},
+        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
     deadline = time.monotonic() + 60
     # Our folder alone: Python first tries the place out with a file of its own.
     while not list(temporary.glob(f"{PREFIX}*")) and process.poll() is None and time.monotonic() < deadline:
@@ -143,11 +148,9 @@ def test_arrays_are_those_of_pyarrow() -> None:
 def test_a_comparison_of_archives_waits_for_no_library_that_it_does_not_need(tmp_path: Path) -> None:
     for name in ("old", "new"):
         np.savez(
-            tmp_path / f"{name}.npz",
-            id=np.arange(4),
-            label=np.array([0, 1, 0, 1]),
+            tmp_path / f"{name}.npz", id=np.arange(4), label=np.array([0, 1, 0, 1]),
             pred=np.array([0, 1, 1, 1]),
-        )
+        )  # fmt: skip
     program = (
         "import sys\nfrom mptctl.evaluation.evaluate import compare\nfrom pathlib import Path\n"
         "from mptctl.evaluation.reading.predictions import read_predictions as read\n"
