@@ -30,7 +30,6 @@ from mptctl.studies.groups import (
     Group,
     count_once,
     group_updates,
-    notes_on_old_models,
     plain_by_replicate,
     refuse_other_splits,
 )
@@ -132,7 +131,7 @@ def choose_among(updates: Sequence[Update], notes: Sequence[str] = ()) -> Choice
         noise=Noise(
             over="seeds and samples" if len(seeds) > 1 else "samples", resamples=REDRAWS, level=LEVEL
         ),
-        notes=[*notes, *notes_on_old_models(groups), *_notes_on(len(updates), groups, rows, target)],
+        notes=[*notes, *_notes_on(len(updates), groups, rows, target)],
     )
 
 

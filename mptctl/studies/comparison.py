@@ -109,20 +109,6 @@ class ComparisonRow(Model):
         description="constant subtracted from the logits of new classes, for the shifted plain update and "
         "with --equal-error; below zero it was added to them",
     )
-    flips_at_test_error: Counted | None = Field(
-        None,
-        description="with --equal-error: negative flips and test samples of old classes with the shift that "
-        "is read off the test samples themselves, at the test error of that row; a check, since no release "
-        "can choose so",
-    )
-    errors_at_test_error: Counted | None = Field(
-        None, description="wrong predictions and test samples, with the same shift"
-    )
-    seeds_above_test_error: int | None = Field(
-        None,
-        description="seeds in which no shift brings it to that test error; there the shift with the lowest "
-        "test error is counted",
-    )
     differences: dict[Column, Difference] | None = Field(
         None,
         description="with --against, to that row; null for the row itself and where they have no seed in "
