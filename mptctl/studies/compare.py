@@ -41,7 +41,6 @@ from mptctl.studies.groups import (
     group_updates,
     notes_on_missing_seeds,
     notes_on_plugins,
-    notes_on_units_of_cost,
     plain_by_replicate,
     refuse_other_splits,
     refuse_unknown_row,
@@ -108,7 +107,7 @@ def compare_runs(
     groups = shifted.groups
     notes = [*found.notes, *notes_on_copies, *notes_on_missing_seeds(groups)]
     notes += notes_on_plugins(groups) + _notes_on_tuning(groups)
-    notes += notes_on_units_of_cost(groups, unshifted) + shifted.notes
+    notes += shifted.notes
     base = next((group for group in groups if group.name == against), None)
     if against is not None and base is None:
         notes.append(f"the table: no differences: it has no row {against}")
@@ -242,11 +241,10 @@ def spread(values: Sequence[float | None]) -> Spread:
 def cost_of_updates(updates: Sequence[Update], plain: Mapping[tuple[str, int], Update]) -> Cost:
     """The work of updates in units of the plain training of their seed, each part as a mean over seeds.
 
-    Without a plain training the unit is the update's own training without teachers. A part is None where its
-    work or the unit is not known.
+    A part is None where its work or the plain training of a seed is not known.
     """
     works = [update.run.head.work for update in updates]
-    units = [plain.get(update.replicate, update).run.head.work.own for update in updates]
+    units = [_unit(update, plain) for update in updates]
 
     def mean(amounts: Sequence[float | None]) -> float | None:
         pairs = zip(amounts, units, strict=True)
@@ -257,6 +255,12 @@ def cost_of_updates(updates: Sequence[Update], plain: Mapping[tuple[str, int], U
         asked=mean([work.asked for work in works]),
         taught=mean([work.taught for work in works]),
     )
+
+
+def _unit(update: Update, plain: Mapping[tuple[str, int], Update]) -> float | None:
+    """The operations of the plain training of an update's seed; None where it is not known."""
+    training = plain.get(update.replicate)
+    return None if training is None else training.run.head.work.own
 
 
 def _notes_on_tuning(groups: Sequence[Group]) -> list[str]:
@@ -279,7 +283,7 @@ def _tuning(updates: Sequence[Update], plain: Mapping[tuple[str, int], Update]) 
     tuning = read_tuning(updates[0].run.folder)
     if tuning is None:
         return None
-    unit = plain.get(updates[0].replicate, updates[0]).run.head.work.own
+    unit = _unit(updates[0], plain)
     cost = None if tuning.work is None or not unit else tuning.work / unit
     return RowTuning(trials=len(tuning.trials), chosen=tuning.chosen, cost=cost)
 

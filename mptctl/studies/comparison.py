@@ -30,7 +30,7 @@ class Counted(Model):
 
 
 class Cost(Model):
-    """Work of an update in units of one plain training, mean over seeds; null if a teacher is not known."""
+    """Work of an update in plain trainings of its seed, mean over seeds; null where one is not known."""
 
     own: float | None = Field(description="forward and backward passes of the update itself")
     asked: float | None = Field(
@@ -209,9 +209,6 @@ class Choice(Model):
     error_of: str = Field(description="the row whose error is common: that of the largest validation error")
     rows: list[ChoiceRow] = Field(description="among which one is chosen")
     estimate: Estimate = Field(description="of the chosen row, on other samples")
-    cost: float | None = Field(
-        description="of all these trainings and their references, in plain trainings; null where not known"
-    )
     noise: Noise = Field(description="how noise was judged")
     notes: list[str] = Field(description="notes on these numbers")
 

@@ -269,29 +269,6 @@ def plain_by_replicate(groups: Sequence[Group]) -> dict[tuple[str, int], Update]
     return plain
 
 
-def notes_on_units_of_cost(shown: Sequence[Group], found: Sequence[Group]) -> list[str]:
-    """A note on rows that lack the plain update of a seed, so that their cost has another unit; or no note.
-
-    Args:
-        shown: the rows of the table.
-        found: all rows, also those that no shift brings to the common error of the table.
-    """
-    plain = plain_by_replicate(found)
-    names, seeds = list[str](), set[int]()
-    for group in shown:
-        without = {u.run.recipe.runtime.seed for u in group.updates if u.replicate not in plain}
-        if without:
-            names.append(group.name)
-            seeds |= without
-    if not names:
-        return []
-    plain_name = next((group.name for group in found if group.is_plain), PLAIN)
-    return [
-        f"cost 1 of {', '.join(names)} is the row's own training without teachers, since no plain training "
-        f"({plain_name}) of seed {', '.join(map(str, sorted(seeds)))} is among these runs; name that too"
-    ]
-
-
 def _split_settings(run: RunAnswers) -> dict[str, object]:
     """The settings of a split without its seed and data root, and its numbers of classes."""
     head, request = run.head, run.head.request
