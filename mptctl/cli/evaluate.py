@@ -29,13 +29,11 @@ from mptctl.inference.named_models import NamedModels, load_updates
 from mptctl.inference.picture_sizes import make_size_reader
 from mptctl.machine.facts import git_commit
 from mptctl.machine.signals import stopped_with
-from mptctl.names import LOGGED_FLIPS
 from mptctl.report.documents.class_names import with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS
 from mptctl.report.documents.flips_files import FlipFiles
 from mptctl.report.media.progress_bars import showing_progress
 from mptctl.report.media.provenance import digests_of_models, provenance
-from mptctl.report.trackers.tracker import require_trackers
 
 # Settings that go with one model alone, and those that go with one NEW alone.
 FOR_ONE_MODEL = {
@@ -79,7 +77,7 @@ class Comparing:
             return sys.maxsize
         if self.files.page is not None:
             return MOST_FLIPS
-        return LOGGED_FLIPS if self.asked.log else SHOWN_FLIPS
+        return SHOWN_FLIPS
 
 
 def evaluate(asked: EvaluateRequest) -> None:
@@ -136,10 +134,7 @@ def _compare_with_each(asked: EvaluateRequest) -> dict[str, FlipReport]:
     Returns:
         The report of each NEW, by the name of NEW.
     """
-    references = {"old": asked.old}
-    if asked.baseline is not None:
-        references["baseline"] = asked.baseline
-    request = _read_request(asked, [*references.values(), *asked.news])
+    request = _read_request(asked, [asked.old, *asked.news])
     memory = parse_memory_limit(asked.memory_limit)
     # The progress of pairing rows is shown in a terminal only: in a log its lines would be of no use.
     is_watched = sys.stderr is not None and sys.stderr.isatty()
@@ -150,13 +145,13 @@ def _compare_with_each(asked: EvaluateRequest) -> dict[str, FlipReport]:
         showing_progress(asked.session) as session,
         workspace(memory, session.progress if is_watched else None),
     ):
-        updates = load_updates(references, asked.news, session, request.question.renamed)
+        updates = load_updates(asked.old, asked.news, session, request.question.renamed)
         with_pictures = next((loaded for loaded in updates if loaded.split is not None), updates[0])
         size_reader = make_size_reader(with_pictures, session.progress)
         for new, loaded in zip(asked.news, updates, strict=True):
             slicing = request.question.slicing_for(loaded.models, loaded.split)
             report = _compare(request, loaded, replace(slicing, pictures=size_reader))
-            _write_outputs(request, new, loaded, report)
+            _write_outputs(request, loaded, report)
             reports[new] = report.with_flips(SHOWN_FLIPS)
     return reports
 
@@ -171,7 +166,6 @@ def _read_request(asked: EvaluateRequest, models: list[str]) -> Comparing:
     Raises:
         UsageError, DataError: a setting, an output or a file cannot be used.
     """
-    require_trackers(asked.log)
     if asked.tag is not None and asked.append_history is None:
         raise UsageError(f"--tag {asked.tag}: names a release in --append-history FILE.jsonl; give both")
     files = read_files(asked, models)
@@ -179,7 +173,6 @@ def _read_request(asked: EvaluateRequest, models: list[str]) -> Comparing:
     limits = Limits(
         **{key: percent / 100 for key, percent in percents.items() if percent is not None},
         confidence=asked.confidence,
-        undecided=asked.undecided,
         looks=asked.looks,
         allow_identical=asked.allow_identical,
         allow_unfinished=asked.allow_unfinished,
@@ -218,7 +211,7 @@ def _compare(request: Comparing, loaded: NamedModels, slicing: SliceRequest) -> 
 
     Args:
         request: the comparison.
-        loaded: predictions of old and new model, and of the baseline where there is one.
+        loaded: predictions of old and new model.
         slicing: the slices.
     """
     report = compare(
@@ -236,35 +229,27 @@ def _compare(request: Comparing, loaded: NamedModels, slicing: SliceRequest) -> 
             unfinished=loaded.unfinished,
             warnings=[*loaded.warnings, *small_limits(request.limits)],
         ),
-        baseline=loaded.models.get("baseline"),
     )
     if loaded.split is None:
         return report
     return report.model_copy(update={"class_labels": loaded.split.file.class_labels or {}})
 
 
-def _write_outputs(request: Comparing, new: str, loaded: NamedModels, report: FlipReport) -> None:
-    """Log a comparison to the trackers, write its files, add it to the history, and print what was written.
+def _write_outputs(request: Comparing, loaded: NamedModels, report: FlipReport) -> None:
+    """Write the files of a comparison, add it to the history, and print what was written.
 
     Args:
         request: the comparison.
-        new: name of the replacement, for the trackers.
         loaded: the models of the comparison.
         report: its result, with `request.flips_needed` flips.
     """
     asked, files = request.asked, request.files
-    if asked.log:
-        from mptctl.report.trackers.logged_comparison import log_comparison
-
-        log_comparison(report.with_flips(LOGGED_FLIPS), require_trackers(asked.log), new, asked.run_root)
     sources = None
     if files.page is not None:
         sources = provenance(sys.argv, digests_of_models(loaded), request.today)
     written = files.write(report, loaded.models, asked.data_root, loaded.split, sources)
     for path in written:
         typer.echo(f"wrote {path}", err=True)
-    if files.figures is not None and not any(path.parent == files.figures for path in written):
-        typer.echo("wrote no figures: they show logits, and predictions alone were given", err=True)
     if asked.append_history is not None:
         release = make_release(report, request.today, _release_tag(asked.tag))
         earlier = append_release(asked.append_history, release, named=asked.tag is not None)

@@ -30,7 +30,7 @@ from mptctl.report.media.progress_bars import showing_progress
 TAKEN = {
     *LabelSettings.model_fields,
     *ModelRequest.model_fields,
-    *("old", "news", "data_root", "memory_limit", "confidence", "looks", "undecided", "by", "metadata"),
+    *("old", "news", "data_root", "memory_limit", "confidence", "looks", "by", "metadata"),
     *("as_json", "report", "markdown", "junit", "github"),
 }
 
@@ -52,7 +52,7 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
     if asked.metadata is not None and not asked.by:
         raise UsageError("--metadata: is for --by; name a column of it, such as --by country")
     level = 0.95 if asked.confidence is None else asked.confidence
-    rules = Limits(confidence=level, undecided=asked.undecided, looks=asked.looks)
+    rules = Limits(confidence=level, looks=asked.looks)
     limit = None if asked.max_flip_rate is None else asked.max_flip_rate / 100
     keys, path = slice_columns(asked.by), Path(str(asked.labels))
     files = read_files(asked, [asked.old, *asked.news])

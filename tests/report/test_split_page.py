@@ -67,6 +67,5 @@ def test_the_page_has_a_few_pictures_of_each_class_and_no_name_is_markup(tmp_pat
     page = page_of_uneven_split(tmp_path)
     assert "<b>class" not in page
     assert len(re.findall(r'<img src="data:image/jpeg;base64,', page)) == 2 + 2 * PER_CLASS
-    assert page.count('alt="dog"') > 0
     assert len(NAMES) < CLASSES
     assert 'alt="train/dog/0.png"' in page
